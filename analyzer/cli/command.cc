@@ -94,10 +94,14 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
       if (flag->value.empty()) return Error(command, absl::StrCat(name, " takes no value"));
       value = word.substr(equals + 1);
     } else if (!flag->value.empty()) {
-      if (i + 1 == words.size()) return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
+      const bool is_last = i + 1 == words.size() || (flag->takes_several && absl::StartsWith(words[i + 1], "-"));
+      if (is_last) return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
       value = words[++i];
     }
-    args.values_[std::string(flag->name)].push_back(std::move(value));
+    std::vector<std::string>& values = args.values_[std::string(flag->name)];
+    values.push_back(std::move(value));
+    while (flag->takes_several && i + 1 < words.size() && !absl::StartsWith(words[i + 1], "-"))
+      values.push_back(words[++i]);
   }
   args.operands_.insert(args.operands_.end(), words.begin() + i, words.end());
   if (args.Has(kHelpFlag.name)) return args;

@@ -32,8 +32,9 @@ struct Flag {
   absl::string_view name;   // without the dashes
   absl::string_view value;  // placeholder for the value in the help, "NAME"; empty: a switch
   absl::string_view help;
-  char letter = 0;            // one-letter form, 0: none
-  bool stands_alone = false;  // like --help: needs no operand
+  char letter = 0;             // one-letter form, 0: none
+  bool stands_alone = false;   // like --help: needs no operand
+  bool takes_several = false;  // values up to the next flag
 };
 
 // An example for the help and the man page.
@@ -72,7 +73,7 @@ struct Command {
   int (*run)(const Args& args) = nullptr;  // returns the exit code
 };
 
-// "--flag VALUE", "--flag=VALUE", "-f VALUE"; "--" ends the flags. An error names the command, the word and what is
+// "--flag VALUE [VALUE]...", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command, the
 // valid.
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/diff/sides.h"
+#include "analyzer/findings/findings_diff.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
@@ -27,7 +29,8 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr size_t kTextLimit = 20;  // rows of a table that are still readable
+constexpr size_t kTextLimit = 20;      // rows of a table that are still readable
+constexpr ptrdiff_t kTablesOfAll = 3;  // verdict, causes, differences
 constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
 
 struct DiffOptions {
@@ -148,15 +151,62 @@ absl::StatusOr<LoadedRun> OpenSide(const char* side, const std::string& path) {
   return absl::DataLossError(absl::StrCat(side, ": ", path, ": ", why));
 }
 
-int PrintDiff(RunsDiff diff, const Baseline<const TraceModel*>& base, const Contender<const TraceModel*>& candidate,
+// A side's runs, read. Their places don't change: analyses refer to them.
+class OpenedSide {
+ public:
+  absl::Status Open(const char* side, const std::vector<std::string>& paths, const LayerOptions& layers) {
+    for (const std::string& path : paths) {
+      absl::StatusOr<LoadedRun> run = OpenSide(side, path);
+      if (!run.ok()) return run.status();
+      runs_.push_back(*std::move(run));
+      analyses_.emplace_back(&runs_.back().model, layers);
+      analyzed_.push_back({&runs_.back().model, analyses_.back().options()});
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<AnalyzedRun>& analyzed() const { return analyzed_; }
+  FindingsOfRuns findings() const {
+    FindingsOfRuns findings;
+    for (const AnalyzedRun& run : analyzed_) findings.push_back(FindAll(StepFacts(*run.model, run.options)));
+    return findings;
+  }
+
+  // The first run, and those behind it.
+  const TraceModel* first() const { return &runs_.front().model; }
+  std::vector<const TraceModel*> others() const {
+    std::vector<const TraceModel*> others;
+    for (size_t i = 1; i < runs_.size(); ++i) others.push_back(&runs_[i].model);
+    return others;
+  }
+
+  // True: some is damaged.
+  bool PrintDamage() const {
+    bool any = false;
+    for (const LoadedRun& run : runs_) {
+      for (const absl::Status& status : run.damage) PrintError(status.message());
+      any |= !run.damage.empty();
+    }
+    return any;
+  }
+
+ private:
+  std::deque<LoadedRun> runs_;
+  std::deque<RunAnalysis> analyses_;
+  std::vector<AnalyzedRun> analyzed_;
+};
+
+int PrintDiff(RunsDiff diff, const Baseline<const OpenedSide*>& base, const Contender<const OpenedSide*>& candidate,
               const DiffOptions& options) {
   if (options.hides_noise) HideNoise(diff.tables);
   if (options.limit) {
     for (Table& table : diff.tables) LimitRows(*options.limit, &table);
   }
   Report report;
-  report.run = *candidate;
-  report.base = *base;
+  report.run = (*candidate)->first();
+  report.base = (*base)->first();
+  report.more_runs = (*candidate)->others();
+  report.more_bases = (*base)->others();
   report.environment = std::move(diff.environment);
   report.tables = std::move(diff.tables);
   report.width = OutputWidth(STDOUT_FILENO);
@@ -164,27 +214,55 @@ int PrintDiff(RunsDiff diff, const Baseline<const TraceModel*>& base, const Cont
   return PrintOutput(options.renderer->render(report));
 }
 
+struct Paths {
+  std::vector<std::string> base, candidate;
+};
+
+absl::Status CheckNoneTwice(const char* flag, const std::vector<std::string>& paths) {
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (std::find(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(i), paths[i]) ==
+        paths.begin() + static_cast<std::ptrdiff_t>(i))
+      continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": ", paths[i], " is given twice: each must be a run of its own"));
+  }
+  return absl::OkStatus();
+}
+
+// BASE NEW, or --base and --new with any number of runs.
+absl::StatusOr<Paths> PathsOf(const Args& args) {
+  Paths paths = {args.All("base"), args.All("new")};
+  if (paths.base.empty() && paths.candidate.empty()) return Paths{{args.operands()[0]}, {args.operands()[1]}};
+  if (!args.operands().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("expected BASE NEW or --base RUN... --new RUN..., found both ('",
+                                                   args.operands().front(), "' stands behind no flag)"));
+  }
+  if (paths.base.empty()) return absl::InvalidArgumentError("--new needs --base RUN... to compare with");
+  if (paths.candidate.empty()) return absl::InvalidArgumentError("--base needs --new RUN... to compare");
+  for (const auto& [flag, runs] : {std::pair{"--base", &paths.base}, {"--new", &paths.candidate}}) {
+    if (absl::Status status = CheckNoneTwice(flag, *runs); !status.ok()) return status;
+  }
+  return paths;
+}
+
 int RunDiff(const Args& args) {
   const absl::StatusOr<DiffOptions> options = OptionsOf(args);
   if (!options.ok()) return Fail(options.status());
-  absl::StatusOr<LoadedRun> base = OpenSide("BASE", args.operands()[0]);
-  if (!base.ok()) return Fail(base.status());
-  absl::StatusOr<LoadedRun> candidate = OpenSide("NEW", args.operands()[1]);
-  if (!candidate.ok()) return Fail(candidate.status());
-  const RunAnalysis base_analysis(&base->model, options->layers),
-      candidate_analysis(&candidate->model, options->layers);
-  absl::StatusOr<RunsDiff> diff =
-      DiffRuns(Baseline(AnalyzedRun{&base->model, base_analysis.options()}),
-               Contender(AnalyzedRun{&candidate->model, candidate_analysis.options()}), options->kinds);
+  const absl::StatusOr<Paths> paths = PathsOf(args);
+  if (!paths.ok()) return Fail(paths.status());
+  OpenedSide base, candidate;
+  if (absl::Status status = base.Open("BASE", paths->base, options->layers); !status.ok()) return Fail(status);
+  if (absl::Status status = candidate.Open("NEW", paths->candidate, options->layers); !status.ok()) return Fail(status);
+  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), options->kinds);
   if (!diff.ok()) return Fail(diff.status());
+  diff->tables.insert(diff->tables.begin() + kTablesOfAll,
+                      FindingsDiff(Baseline(base.findings()), Contender(candidate.findings())));
   const Gate gate =
       options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
-  int exit_code = PrintDiff(*std::move(diff), Baseline<const TraceModel*>(&base->model),
-                            Contender<const TraceModel*>(&candidate->model), *options);
-  for (const LoadedRun* run : {&*base, &*candidate}) {
-    for (const absl::Status& status : run->damage) PrintError(status.message());
-    if (!run->damage.empty()) exit_code = kExitBadInput;
-  }
+  int exit_code = PrintDiff(*std::move(diff), Baseline<const OpenedSide*>(&base),
+                            Contender<const OpenedSide*>(&candidate), *options);
+  const bool is_base_damaged = base.PrintDamage();
+  if (candidate.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
     PrintError(
         "diff: --fail-above: NEW takes longer by more than this, but not whether that is more than noise is known: "
@@ -196,7 +274,8 @@ int RunDiff(const Args& args) {
 
 std::string Details() {
   std::string text =
-      "BASE and NEW are runs (folders of process traces) or process traces. Compared are times\n"
+      "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
+      "several of each side, which tells how much one run differs from the next. Compared are times\n"
       "per steady step; of whole runs where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
   for (const TableKind& kind : ComparableTables())
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
@@ -223,14 +302,18 @@ Command DiffCommand() {
   Command command = {
       .name = "diff",
       .summary = "what changed from one run to another, and why",
-      .operands = "BASE NEW",
-      .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
+      .operands = "BASE NEW | --base RUN... --new RUN...",
+      .flags = {{"base", "RUN...", "runs to compare with; their variation counts", 0, true, true},
+                {"new", "RUN...", "runs to compare; their variation counts", 0, true, true},
+                {"table", "NAME[,NAME]...", "only these tables; may be repeated"},
                 {"format", "FORMAT", "how to write them (default: text)"},
                 {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                 {"fail-above", "PERCENT", "exit with 1 if a step got slower by more than this"},
                 ColorFlag()},
       .examples = {{"dlhook diff BEFORE AFTER", "whether a step got faster or slower, in which layers, and why"},
                    {"dlhook diff BEFORE AFTER --fail-above 3%", "in CI: exit code 1 if a step takes 3 % longer"},
+                   {"dlhook diff --base A1 A2 A3 --new B1 B2 B3",
+                    "several runs a side: the interval holds for the next run, too"},
                    {"dlhook diff BEFORE AFTER --table algorithms", "which algorithms the libraries chose instead"},
                    {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
       .min_operands = 2,
@@ -238,7 +321,7 @@ Command DiffCommand() {
       .details = Details,
       .run = RunDiff};
   const std::vector<Flag> layer_flags = LayerFlags();
-  command.flags.insert(command.flags.begin() + 3, layer_flags.begin(), layer_flags.end());
+  command.flags.insert(command.flags.begin() + 5, layer_flags.begin(), layer_flags.end());
   return command;
 }
 

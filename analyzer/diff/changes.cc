@@ -23,8 +23,11 @@ double WeightOf(const MeasuredTable& table, size_t row) {
 }
 
 // A row that one side lacks counts as blocks of zero.
-BlockMeans BlocksOf(const MeasuredTable& table, size_t row) {
-  return row == kNoRow ? BlockMeans(table.block_count) : table.blocks[row];
+Samples SamplesOf(const MeasuredTable& table, size_t row) {
+  if (row != kNoRow) return table.samples[row];
+  Samples nothing;
+  for (size_t blocks : table.block_counts) nothing.emplace_back(blocks);
+  return nothing;
 }
 
 struct WeightedRatio {
@@ -67,9 +70,12 @@ std::map<std::string, std::vector<WeightedRatio>> RatiosByActivity(const TableCh
   return ratios;
 }
 
-void AddBlocks(const BlockMeans& from, BlockMeans& to) {
+void AddSamples(const Samples& from, Samples& to) {
   to.resize(std::max(from.size(), to.size()));
-  for (size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+  for (size_t run = 0; run < from.size(); ++run) {
+    to[run].resize(std::max(from[run].size(), to[run].size()));
+    for (size_t i = 0; i < from[run].size(); ++i) to[run][i] += from[run][i];
+  }
 }
 
 }  // namespace
@@ -93,12 +99,12 @@ const char* SpeedName(Speed finding) {
 void TimeChange::Add(const TimeChange& other) {
   base_ns += other.base_ns;
   candidate_ns += other.candidate_ns;
-  AddBlocks(other.base_blocks, base_blocks);
-  AddBlocks(other.candidate_blocks, candidate_blocks);
+  AddSamples(other.base_samples, base_samples);
+  AddSamples(other.candidate_samples, candidate_samples);
 }
 
 void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change) {
-  change.noise_ns = NoiseBound(Baseline(change.base_blocks), Contender(change.candidate_blocks), tests);
+  change.noise_ns = NoiseBound(Baseline(change.base_samples), Contender(change.candidate_samples), tests);
   const double shift_ns = change.base_ns * (std::pow(pace.ratio, exponent) - 1);
   const double change_ns = change.change_ns();
   if (change.noise_ns && shift_ns * change_ns > 0) *change.noise_ns += std::abs(shift_ns);
@@ -121,8 +127,8 @@ TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const 
     change.rows = pair;
     if (pair.base != kNoRow) change.time.base_ns = WeightOf(**base, pair.base);
     if (pair.candidate != kNoRow) change.time.candidate_ns = WeightOf(**candidate, pair.candidate);
-    change.time.base_blocks = BlocksOf(**base, pair.base);
-    change.time.candidate_blocks = BlocksOf(**candidate, pair.candidate);
+    change.time.base_samples = SamplesOf(**base, pair.base);
+    change.time.candidate_samples = SamplesOf(**candidate, pair.candidate);
   }
   return changes;
 }

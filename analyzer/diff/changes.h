@@ -27,7 +27,7 @@ const char* SpeedName(Speed finding);  // "equal", "noise", "slower", "faster", 
 struct TimeChange {
   double base_ns = 0;
   double candidate_ns = 0;
-  BlockMeans base_blocks, candidate_blocks;  // empty: not known
+  Samples base_samples, candidate_samples;  // empty: not known
   std::optional<double> noise_ns;
   Speed finding = Speed::kEqual;
 

@@ -27,10 +27,10 @@ std::vector<const StepTrack*> FirstTracks(const std::vector<StepTrack>& tracks) 
   return ordered;
 }
 
-int64_t MostFrequentBatch(const ComparedSteps& steps) {
+int64_t MostFrequent(const ComparedSteps& steps, int64_t (*of)(const Step&)) {
   std::map<int64_t, int64_t> counts;
   for (const StepTrack& track : steps.tracks) {
-    for (const Step& step : track.steps) ++counts[step.batch];
+    for (const Step& step : track.steps) ++counts[of(step)];
   }
   if (counts.empty()) return 0;
   return std::max_element(counts.begin(), counts.end(),
@@ -118,7 +118,8 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind ki
     }
   }
   LeaveOutInterrupted(chosen);
-  chosen.batch = MostFrequentBatch(chosen);
+  chosen.batch = MostFrequent(chosen, [](const Step& step) { return step.batch; });
+  chosen.micro_steps = MostFrequent(chosen, [](const Step& step) { return static_cast<int64_t>(step.micro_steps); });
   return chosen;
 }
 

@@ -21,12 +21,14 @@ struct ComparedSteps {
   IterationKind kind = IterationKind::kUnknown;
   std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of most steps; 0: not known
+  int64_t micro_steps = 0;        // of most steps: passes of that batch before an update
   // Steps left out of `tracks` because they were interrupted: longer than the third quartile by three interquartile
   // ranges (Tukey's outer fence, "Exploratory Data Analysis", 1977) and longer than the median by half.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
 
   int64_t count() const;
+  int64_t samples() const { return batch * micro_steps; }  // of a step; 0: not known
   int64_t total_ns() const;
   std::vector<int64_t> Durations() const;
 };

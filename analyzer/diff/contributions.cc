@@ -5,16 +5,13 @@
 #include <cmath>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/work_table.h"
-#include "analyzer/table/table_ops.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/diff/work_row.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
@@ -25,31 +22,12 @@ constexpr char kSameCalls[] = "its calls take longer or shorter";
 constexpr char kSameOps[] = "its ops take longer or shorter";
 constexpr double kOtherCalls = 0.05;  // per step; fewer are calls at the edge of a block of steps
 
-// One row of `work`, with its cells parsed.
-class WorkRow {
- public:
-  WorkRow(const TableChanges& work, const RowChange& row) : work_(work), row_(row) {}
+// Moving tensors into other memory formats, in one layer and direction.
+struct LayoutChange {
+  TimeChange time;
+  double base_calls = 0, candidate_calls = 0;  // per step
 
-  std::string Text(const char* column, bool of_base) const {
-    const Table& table = of_base ? work_.base->table : work_.candidate->table;
-    return CellText(table.rows[of_base ? row_.rows.base : row_.rows.candidate][*FindColumn(table, column)]);
-  }
-  std::string Newest(const char* column) const { return Text(column, row_.rows.candidate == kNoRow); }
-  bool IsCall() const { return Newest("activity") == ActivityName(ActivityKind::kCall); }
-  bool MovesData() const { return Newest("purpose") == kMovesData; }
-
-  // Per step.
-  double Calls(bool of_base) const {
-    const MeasuredTable& side = of_base ? *work_.base : *work_.candidate;
-    const size_t index = of_base ? row_.rows.base : row_.rows.candidate;
-    if (index == kNoRow) return 0;
-    const auto* calls = std::get_if<int64_t>(&side.table.rows[index][*FindColumn(side.table, "calls")]);
-    return calls == nullptr ? 0 : static_cast<double>(*calls) / side.per;
-  }
-
- private:
-  const TableChanges& work_;
-  const RowChange& row_;
+  bool HasOtherCalls() const { return std::abs(base_calls - candidate_calls) > kOtherCalls; }
 };
 
 void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
@@ -62,7 +40,7 @@ void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
 class Clauses {
  public:
   Clauses(const TableChanges& work, const std::vector<const RowChange*>& rows)
-      : per_(work.base->block_count == 0 ? "in the run" : "a step") {
+      : per_(work.base->block_counts.front() == 0 ? "in the run" : "a step") {
     LayoutChange layout;
     for (const RowChange* row : rows) {
       const WorkRow cells(work, *row);
@@ -109,16 +87,15 @@ class Clauses {
     if (std::abs(before - after) > kOtherCalls) {
       return absl::StrFormat("%s is called %.3g times %s instead of %.3g", what, after, per_, before);
     }
-    return row.IsCall() ? kSameCalls : kSameOps;
+    return row.Is(ActivityKind::kCall) ? kSameCalls : kSameOps;
   }
 
   static std::string ChoiceClause(const WorkRow& row) {
-    const auto changed = [&](const char* column) { return row.Text(column, true) != row.Text(column, false); };
     const auto clause = [&](const char* words, const char* column) {
       return absl::StrCat(words, row.Text(column, true), " to ", row.Text(column, false));
     };
-    if (changed("chosen")) return clause("the implementation changed from ", "chosen");
-    if (changed("types")) return clause("its data types changed from ", "types");
+    if (row.Differs("chosen")) return clause("the implementation changed from ", "chosen");
+    if (row.Differs("types")) return clause("its data types changed from ", "types");
     return clause("its tensors' memory formats changed from ", "formats");
   }
 
@@ -134,18 +111,6 @@ class Clauses {
 
 using Group = std::pair<std::string, std::string>;
 
-Group GroupOf(const TableChanges& work, const RowChange& row, const NameMap& names) {
-  const bool is_gone = row.rows.candidate == kNoRow;
-  const Table& table = is_gone ? work.base->table : work.candidate->table;
-  const Row& cells = table.rows[is_gone ? row.rows.base : row.rows.candidate];
-  std::string layer = CellText(cells[ColumnOf(table, Role::kName)]);
-  if (is_gone) {
-    const auto renamed = names.find(layer);
-    if (renamed != names.end()) layer = renamed->second;
-  }
-  return {layer, CellText(cells[*FindColumn(table, "direction")])};
-}
-
 // The sizes of framework ops are not known: they need not do the same work.
 std::string RatioClause(const std::string& clause, const TimeChange& time) {
   return absl::StrFormat("%s take %.2f times as long", clause == kSameCalls ? "the same calls" : "its ops",
@@ -153,18 +118,6 @@ std::string RatioClause(const std::string& clause, const TimeChange& time) {
 }
 
 }  // namespace
-
-bool LayoutChange::HasOtherCalls() const { return std::abs(base_calls - candidate_calls) > kOtherCalls; }
-
-LayoutChange FindLayoutChange(const TableChanges& work, const Pace& pace) {
-  LayoutChange layout;
-  for (const RowChange& row : work.rows) {
-    const WorkRow cells(work, row);
-    if (cells.MovesData()) AddMove(cells, row.time, layout);
-  }
-  Judge(pace, kPaceOfPart, 1, layout.time);
-  return layout;
-}
 
 std::string Contribution::Sentence() const {
   std::string text = layer;
@@ -177,7 +130,7 @@ std::string Contribution::Sentence() const {
 std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names) {
   std::map<std::string, std::pair<bool, bool>> sides;
   for (const RowChange& row : work.rows) {
-    auto& [in_base, in_candidate] = sides[GroupOf(work, row, names).first];
+    auto& [in_base, in_candidate] = sides[WorkRow(work, row).Place(names).first];
     in_base |= row.rows.base != kNoRow;
     in_candidate |= row.rows.candidate != kNoRow;
   }
@@ -193,7 +146,7 @@ std::string LayerLabel(const std::string& layer) { return absl::StartsWith(layer
 
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace) {
   std::map<Group, std::vector<const RowChange*>> groups;
-  for (const RowChange& row : work.rows) groups[GroupOf(work, row, names)].push_back(&row);
+  for (const RowChange& row : work.rows) groups[WorkRow(work, row).Place(names)].push_back(&row);
   const std::map<std::string, Match> of_one_side = LayersOfOneSide(work, names);
   std::vector<Contribution> contributions;
   for (const auto& [group, rows] : groups) {

@@ -23,15 +23,6 @@ struct Contribution {
   std::string Sentence() const;
 };
 
-// Converting tensors to other memory formats, summed over all layers.
-struct LayoutChange {
-  TimeChange time;                             // judged
-  double base_calls = 0, candidate_calls = 0;  // per step
-
-  bool HasOtherCalls() const;
-};
-LayoutChange FindLayoutChange(const TableChanges& work, const Pace& pace);
-
 // Layers that only one of the programs has: kAdded, kRemoved. Keyed as in `names`; LayerLabel gives the program's own
 // names.
 std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names);

@@ -6,22 +6,26 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-BlockMeans Scaled(BlockMeans blocks, double factor) {
-  for (double& block : blocks) block *= factor;
-  return blocks;
+Samples Scaled(Samples samples, double factor) {
+  for (BlockMeans& blocks : samples) {
+    for (double& block : blocks) block *= factor;
+  }
+  return samples;
 }
 
-BlockMeans Minus(BlockMeans blocks, const BlockMeans& others) {
-  for (size_t i = 0; i < std::min(blocks.size(), others.size()); ++i) blocks[i] -= others[i];
-  return blocks;
+Samples Minus(Samples samples, const Samples& others) {
+  for (size_t run = 0; run < std::min(samples.size(), others.size()); ++run) {
+    for (size_t i = 0; i < std::min(samples[run].size(), others[run].size()); ++i) samples[run][i] -= others[run][i];
+  }
+  return samples;
 }
 
-TimeChange ChangeOf(const BlockMeans& base, const BlockMeans& candidate, double base_factor, double candidate_factor) {
+TimeChange ChangeOf(const Samples& base, const Samples& candidate, double base_factor, double candidate_factor) {
   TimeChange change;
-  change.base_blocks = Scaled(base, base_factor);
-  change.candidate_blocks = Scaled(candidate, candidate_factor);
-  change.base_ns = MeanOf(change.base_blocks);
-  change.candidate_ns = MeanOf(change.candidate_blocks);
+  change.base_samples = Scaled(base, base_factor);
+  change.candidate_samples = Scaled(candidate, candidate_factor);
+  change.base_ns = MeanOf(change.base_samples);
+  change.candidate_ns = MeanOf(change.candidate_samples);
   return change;
 }
 
@@ -41,28 +45,29 @@ Gate Decision::SlowerThan(double percent) const {
 Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
                 const Pace& pace, bool is_same_work) {
   const MeasuredRun &before = **base, &after = **candidate;
-  const int64_t base_batch = before.steps.batch, batch = after.steps.batch;
+  const int64_t base_samples = before.steps.samples(), samples = after.steps.samples();
   Decision decision;
   decision.is_same_work = is_same_work;
   if (is_same_work) decision.pace = pace;
   double base_factor = 1, factor = 1;
   if (before.steps.count() == 0) decision.per = Per::kRun;
-  if (decision.per == Per::kStep && base_batch > 0 && batch > 0 && base_batch != batch) {
+  if (decision.per == Per::kStep && before.steps.batch != after.steps.batch && base_samples > 0 && samples > 0 &&
+      base_samples != samples) {
     decision.per = Per::kSample;
-    base_factor = 1 / static_cast<double>(base_batch);
-    factor = 1 / static_cast<double>(batch);
+    base_factor = 1 / static_cast<double>(base_samples);
+    factor = 1 / static_cast<double>(samples);
   }
-  decision.low = ChangeOf(before.low_blocks, after.low_blocks, base_factor, factor);
+  decision.low = ChangeOf(before.low_samples, after.low_samples, base_factor, factor);
   Judge(decision.pace, kPaceOfStep, 1, decision.low);
-  decision.time = ChangeOf(before.blocks, after.blocks, base_factor, factor);
+  decision.time = ChangeOf(before.samples, after.samples, base_factor, factor);
   decision.time.base_ns = before.time_ns * base_factor;  // blocks may differ by a step
   decision.time.candidate_ns = after.time_ns * factor;
   Judge(decision.pace, kPaceOfStep, 1, decision.time);
   if (before.load.is_known && after.load.is_known && decision.per != Per::kRun) {
-    decision.cpu = ChangeOf(before.load.cpu_blocks, after.load.cpu_blocks, base_factor, factor);
+    decision.cpu = ChangeOf(before.load.cpu_samples, after.load.cpu_samples, base_factor, factor);
     Judge(decision.pace, kPaceOfStep, 1, decision.cpu);
-    TimeChange running = ChangeOf(Minus(before.blocks, before.load.waiting_blocks),
-                                  Minus(after.blocks, after.load.waiting_blocks), base_factor, factor);
+    TimeChange running = ChangeOf(Minus(before.samples, before.load.waiting_samples),
+                                  Minus(after.samples, after.load.waiting_samples), base_factor, factor);
     Judge(decision.pace, kPaceOfStep, 1, running);
     if (running.finding != decision.time.finding) decision.doubt = Doubt::kWaiting;
   }
@@ -71,7 +76,7 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
   decision.whole = decision.time;
   if (decision.per == Per::kSample) {
-    decision.whole = ChangeOf(before.blocks, after.blocks, 1, 1);
+    decision.whole = ChangeOf(before.samples, after.samples, 1, 1);
     Judge(decision.pace, kPaceOfStep, 1, decision.whole);
   }
   return decision;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
+#include "analyzer/diff/causes.h"
 #include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
@@ -13,6 +15,7 @@
 #include "analyzer/diff/environment.h"
 #include "analyzer/diff/layer_names.h"
 #include "analyzer/diff/measured_run.h"
+#include "analyzer/diff/merge_runs.h"
 #include "analyzer/diff/verdict.h"
 #include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
@@ -22,22 +25,69 @@ namespace {
 
 constexpr TableKind kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
 
-// Steps of the most relevant kind that both have; else of the most relevant kind of each; none if a run has none.
-std::pair<ComparedSteps, ComparedSteps> StepsOfBoth(const AnalyzedRun& base, const AnalyzedRun& candidate) {
-  const std::vector<StepTrack>& base_tracks = base.options.analysis->steps();
-  const std::vector<StepTrack>& candidate_tracks = candidate.options.analysis->steps();
-  const std::vector<IterationKind> before = KindsOfSteps(base_tracks), after = KindsOfSteps(candidate_tracks);
-  if (before.empty() || after.empty()) return {};
-  for (IterationKind kind : before) {
-    if (std::find(after.begin(), after.end(), kind) == after.end()) continue;
-    return {ChooseSteps(base_tracks, kind), ChooseSteps(candidate_tracks, kind)};
+using Runs = std::vector<AnalyzedRun>;
+
+// Of the kind that all runs have; else each run's most telling one; empty where a run has none.
+class StepChoice {
+ public:
+  StepChoice(const Runs& base, const Runs& candidate) {
+    for (const Runs* side : {&base, &candidate}) {
+      for (const AnalyzedRun& run : *side) kinds_.push_back(KindsOfSteps(run.options.analysis->steps()));
+    }
+    for (IterationKind kind : kinds_.front()) {
+      const bool is_common = std::all_of(kinds_.begin(), kinds_.end(), [&](const std::vector<IterationKind>& kinds) {
+        return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+      });
+      if (is_common && !common_) common_ = kind;
+    }
   }
-  return {ChooseSteps(base_tracks, before.front()), ChooseSteps(candidate_tracks, after.front())};
+
+  ComparedSteps Of(const AnalyzedRun& run) const {
+    if (std::any_of(kinds_.begin(), kinds_.end(), [](const auto& kinds) { return kinds.empty(); })) return {};
+    const std::vector<StepTrack>& tracks = run.options.analysis->steps();
+    return ChooseSteps(tracks, common_.value_or(KindsOfSteps(tracks).front()));
+  }
+
+ private:
+  std::vector<std::vector<IterationKind>> kinds_;  // of each run
+  std::optional<IterationKind> common_;
+};
+
+// A side's runs, measured.
+struct Side {
+  MeasuredRun run;
+  DifferenceInput input;  // its `run` is to be set
+};
+
+absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuTimes gpu_times,
+                                 const std::vector<const TableKind*>& kinds) {
+  Side side;
+  std::vector<MeasuredRun> measured;
+  std::vector<DoneWork> work;
+  for (const AnalyzedRun& run : runs) {
+    TableOptions options = run.options;
+    options.gpu_times = gpu_times;
+    absl::StatusOr<MeasuredRun> one = MeasureRun(*run.model, options, steps.Of(run), kinds);
+    if (!one.ok()) return one.status();
+    side.input.programs.insert(ProgramOf(*run.model));
+    side.input.environment.Add(EnvironmentOf(*run.model, one->load));
+    work.push_back(CountWork(*run.model, run.options.analysis->steps(), one->steps));
+    measured.push_back(*std::move(one));
+  }
+  side.run = MergeRuns(std::move(measured));
+  side.input.work = MergeWork(work);
+  return side;
 }
 
-DoneWork WorkOf(const AnalyzedRun& run, const MeasuredRun& measured) {
-  return CountWork(*run.model, run.options.analysis->steps(), measured.steps);
+GpuTimes LeastGpuTimes(const Runs& base, const Runs& candidate) {
+  GpuTimes least = GpuTimesOf(*base.front().model);
+  for (const Runs* side : {&base, &candidate}) {
+    for (const AnalyzedRun& run : *side) least = std::min(least, GpuTimesOf(*run.model));
+  }
+  return least;
 }
+
+NetworkSide NetworkOf(const Runs& runs) { return {runs.front().model, &runs.front().options.analysis->attribution()}; }
 
 // Checks the columns of the table of an empty run.
 bool IsComparable(const TableKind& kind) {
@@ -62,38 +112,39 @@ const std::vector<TableKind>& ComparableTables() {
   return kTableKinds;
 }
 
-absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
+absl::StatusOr<RunsDiff> DiffRuns(const Baseline<std::vector<AnalyzedRun>>& base,
+                                  const Contender<std::vector<AnalyzedRun>>& candidate,
                                   const std::vector<const TableKind*>& kinds) {
   std::vector<const TableKind*> all = {&kWork};
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(all),
                [](const TableKind* kind) { return kind->name != kWork.name; });
-  const auto [base_steps, candidate_steps] = StepsOfBoth(*base, *candidate);
-  TableOptions base_options = base->options, candidate_options = candidate->options;
-  base_options.gpu_times = candidate_options.gpu_times =
-      std::min(GpuTimesOf(*base->model), GpuTimesOf(*candidate->model));
-  const absl::StatusOr<MeasuredRun> before = MeasureRun(*base->model, base_options, base_steps, all);
+  const StepChoice steps(*base, *candidate);
+  const GpuTimes gpu_times = LeastGpuTimes(*base, *candidate);
+  absl::StatusOr<Side> before = MeasureSide(*base, steps, gpu_times, all);
   if (!before.ok()) return before.status();
-  const absl::StatusOr<MeasuredRun> after = MeasureRun(*candidate->model, candidate_options, candidate_steps, all);
+  absl::StatusOr<Side> after = MeasureSide(*candidate, steps, gpu_times, all);
   if (!after.ok()) return after.status();
-  const NameMap names =
-      MatchLayerNames(Baseline(NetworkSide{base->model, &base->options.analysis->attribution()}),
-                      Contender(NetworkSide{candidate->model, &candidate->options.analysis->attribution()}));
+  before->input.run = &before->run;
+  after->input.run = &after->run;
+  const NameMap names = MatchLayerNames(Baseline(NetworkOf(*base)), Contender(NetworkOf(*candidate)));
   std::vector<TableChanges> changes;
   for (size_t i = 0; i < all.size(); ++i) {
-    changes.push_back(CompareTables(Baseline(&before->tables[i]), Contender(&after->tables[i]), names));
+    changes.push_back(CompareTables(Baseline<const MeasuredTable*>(&before->run.tables[i]),
+                                    Contender<const MeasuredTable*>(&after->run.tables[i]), names));
   }
   const Pace pace = FindPace(changes.front());
-  const std::vector<Difference> differences = FindDifferences(
-      Baseline(DifferenceInput{base->model, &*before, WorkOf(*base, *before)}),
-      Contender(DifferenceInput{candidate->model, &*after, WorkOf(*candidate, *after)}), changes.front(), names);
+  const std::vector<Difference> differences =
+      FindDifferences(Baseline(before->input), Contender(after->input), changes.front(), names);
   RunsDiff diff;
   diff.environment = EnvironmentText(differences);
-  diff.decision =
-      Decide(Baseline<const MeasuredRun*>(&*before), Contender<const MeasuredRun*>(&*after), pace, differences.empty());
+  diff.decision = Decide(Baseline<const MeasuredRun*>(&before->run), Contender<const MeasuredRun*>(&after->run), pace,
+                         differences.empty());
   const Pace& own = diff.decision.pace;
-  diff.tables.push_back(
-      VerdictTable({base->model, candidate->model, &*before, &*after, &diff.decision, differences,
-                    FindContributions(changes.front(), names, own), FindLayoutChange(changes.front(), own)}));
+  const std::vector<Cause> causes =
+      FindCauses({&changes.front(), &names, &before->run, &after->run, &diff.decision, &differences});
+  diff.tables.push_back(VerdictTable({&before->run, &after->run, &diff.decision, differences, causes,
+                                      FindContributions(changes.front(), names, own)}));
+  diff.tables.push_back(CausesTable(causes, diff.decision));
   diff.tables.push_back(DifferencesTable(differences));
   for (TableChanges& table : changes) JudgeRows(own, table);
   for (const TableKind* kind : kinds) {

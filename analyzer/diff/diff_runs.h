@@ -1,4 +1,4 @@
-// Compares two runs: the verdict first, then the tables.
+// Compares two sides of one or several runs each: the verdict first, then the tables.
 #ifndef DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_
 #define DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_
 
@@ -21,13 +21,14 @@ struct AnalyzedRun {
 
 struct RunsDiff {
   std::string environment;  // differences in the environment, reported first; empty: none
-  // `verdict` first (its title is the sentence), then `differences`, then one table per kind.
+  // `verdict` first (its title is the sentence), then `causes`, `differences`, and one table per kind.
   std::vector<Table> tables;
   Decision decision;
 };
 
-// `kinds` must be comparable (measured_run.h).
-absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
+// At least one run a side. `kinds` must be comparable (measured_run.h).
+absl::StatusOr<RunsDiff> DiffRuns(const Baseline<std::vector<AnalyzedRun>>& base,
+                                  const Contender<std::vector<AnalyzedRun>>& candidate,
                                   const std::vector<const TableKind*>& kinds);
 
 // The tables that can be compared, `work` first, which only the diff has.

@@ -39,6 +39,8 @@ struct Difference {
 
 // "8 -> 16"; empty is "none".
 std::string Arrow(const std::string& base, const std::string& candidate);
+// The same of the first word that differs.
+std::string FirstChanged(const std::string& before, const std::string& after);
 
 }  // namespace dlhook::analyzer::diff
 

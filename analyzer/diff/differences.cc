@@ -17,7 +17,6 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/environment.h"
 #include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/activity_labels.h"
@@ -34,14 +33,6 @@ constexpr size_t kOfAKindInSentence = 2;
 constexpr double kOtherCount = 0.05;   // per step; less is a call at the edge of a step
 constexpr double kCallsAtEdges = 1.5;  // over all steps
 constexpr double kOtherRate = 1.5;     // of steps of another kind: factor between their rates
-
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-std::string ProgramOf(const TraceModel& model) {
-  if (model.processes.empty()) return "";
-  const ProcessInfo& process = model.processes.front();
-  return BaseName(process.script.empty() ? process.program : process.script);
-}
 
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
 
@@ -87,7 +78,7 @@ class Finder {
   }
 
   void AddPrograms() {
-    AddIfOther(Kind::kProgram, "program", ProgramOf(*base_.model), ProgramOf(*candidate_.model));
+    AddSet(Kind::kProgram, "program", base_.programs, candidate_.programs);
     AddIfOther(Kind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
                NumberText(Size(candidate_.work.processes)));
   }
@@ -218,14 +209,6 @@ class Finder {
     return SizesScale(from, to, before, after);
   }
 
-  static std::string FirstChanged(const std::string& before, const std::string& after) {
-    const std::vector<std::string> from = absl::StrSplit(before, ' '), to = absl::StrSplit(after, ' ');
-    for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
-      if (from[i] != to[i]) return Arrow(from[i], to[i]);
-    }
-    return Arrow(before, after);
-  }
-
   double CallsOf(const RowChange& row) const {
     const Table& table = work_.candidate->table;
     const auto* calls = std::get_if<int64_t>(&table.rows[row.rows.candidate][*FindColumn(table, "calls")]);
@@ -236,14 +219,14 @@ class Finder {
     std::map<std::string, std::pair<double, double>> both;
     for (const auto& [name, count] : before) both[name].first = count;
     for (const auto& [name, count] : after) both[name].second = count;
-    std::vector<std::pair<double, Difference>> order;
+    std::vector<std::pair<std::pair<bool, double>, Difference>> order;  // what only NEW does says most
     const char* suffix = base_.work.steps > 0 && candidate_.work.steps > 0 ? " a step" : " in the run";
     for (const auto& [name, counts] : both) {
       const double change = std::abs(counts.first - counts.second);
       if (change <= tolerance_) continue;
       const std::string from = CountText(counts.first), to = CountText(counts.second);
       order.push_back(
-          {change,
+          {{counts.first <= tolerance_, change},
            {kind, absl::StrCat(prefix, name, suffix), from, to, absl::StrCat(name, " ", Arrow(from, to), suffix)}});
     }
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -267,12 +250,26 @@ std::string Arrow(const std::string& base, const std::string& candidate) {
   return absl::StrCat(base.empty() ? "none" : base, " -> ", candidate.empty() ? "none" : candidate);
 }
 
+std::string FirstChanged(const std::string& before, const std::string& after) {
+  const std::vector<std::string> from = absl::StrSplit(before, ' '), to = absl::StrSplit(after, ' ');
+  for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+    if (from[i] != to[i]) return Arrow(from[i], to[i]);
+  }
+  return Arrow(before, after);
+}
+
+std::string ProgramOf(const TraceModel& model) {
+  if (model.processes.empty()) return "";
+  const ProcessInfo& process = model.processes.front();
+  const std::string& name = process.script.empty() ? process.program : process.script;
+  return name.substr(name.rfind('/') + 1);
+}
+
 std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
                                         const Contender<DifferenceInput>& candidate, const TableChanges& work,
                                         const NameMap& names) {
   std::vector<Difference> differences =
-      EnvironmentDifferences(Baseline(EnvironmentOf(*base->model, base->run->load)),
-                             Contender(EnvironmentOf(*candidate->model, candidate->run->load)));
+      EnvironmentDifferences(Baseline(base->environment), Contender(candidate->environment));
   for (Difference& difference : Finder(*base, *candidate, work).Find(names))
     differences.push_back(std::move(difference));
   return differences;

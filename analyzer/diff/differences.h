@@ -2,12 +2,14 @@
 #ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 #define DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/difference.h"
 #include "analyzer/diff/done_work.h"
+#include "analyzer/diff/environment.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/diff/sides.h"
@@ -17,10 +19,14 @@
 namespace dlhook::analyzer::inline diff {
 
 struct DifferenceInput {
-  const TraceModel* model = nullptr;
+  std::set<std::string> programs;
+  Environment environment;
   const MeasuredRun* run = nullptr;
   DoneWork work;
 };
+
+// Its script, or the program itself.
+std::string ProgramOf(const TraceModel& model);
 
 // `work`: made from the tables `work` (work_table.h).
 std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,

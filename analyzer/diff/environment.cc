@@ -77,7 +77,7 @@ Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load) {
     }
   }
   for (const GpuDevice& device : model.gpu_devices) facts.Add(Kind::kMachine, "GPU", device.name);
-  if (load.is_known) facts.Add(Kind::kThreads, "threads of the program", load.threads);
+  facts.Add(Kind::kThreads, "threads of the program", load.threads);
   return facts.Take();
 }
 

@@ -56,17 +56,22 @@ Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
   return {sum.cpu_ns / count, sum.waiting_ns / count};
 }
 
-// Samples between the start of the first step and the end of the last; empty if they are too few.
-std::vector<const LoadSample*> SamplesIn(const TraceModel& model, const ComparedSteps& steps) {
-  std::vector<const LoadSample*> inside;
+// Samples between the start of the first step and the end of the last.
+struct SamplesInside {
+  std::vector<const LoadSample*> samples;
+  bool are_enough = true;  // of each process
+};
+
+SamplesInside SamplesIn(const TraceModel& model, const ComparedSteps& steps) {
+  SamplesInside inside;
   for (const StepTrack& track : steps.tracks) {
     if (track.steps.empty()) continue;
-    const size_t before = inside.size();
+    const size_t before = inside.samples.size();
     for (const LoadSample& sample : SamplesOf(model, track.process)) {
       const bool is_in = sample.time_ns >= track.steps.front().start_ns && sample.time_ns <= track.steps.back().end_ns;
-      if (is_in) inside.push_back(&sample);
+      if (is_in) inside.samples.push_back(&sample);
     }
-    if (inside.size() - before < kLeastSamples) return {};
+    inside.are_enough = inside.are_enough && inside.samples.size() - before >= kLeastSamples;
   }
   return inside;
 }
@@ -80,7 +85,6 @@ void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load)
   }
   std::nth_element(threads.begin(), threads.begin() + static_cast<std::ptrdiff_t>(threads.size() / 2), threads.end());
   load.threads = threads[threads.size() / 2];
-  load.is_known = true;
 }
 
 }  // namespace
@@ -88,23 +92,29 @@ void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load)
 std::string MachineLoad::Text() const {
   if (!is_known) return "how busy the machine was is not known";
   return absl::StrCat("CPU time ", HumanTime(cpu_ns), ", waiting for a processor ", HumanTime(waiting_ns),
-                      cpu_blocks.empty() ? "" : " a step", "; ", absl::StrFormat("%.1f", runnable),
+                      cpu_samples.empty() ? "" : " a step", "; ", absl::StrFormat("%.1f", runnable),
                       " threads wanted the machine's ", processors, processors == 1 ? " processor" : " processors");
 }
 
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks) {
   MachineLoad load;
-  const std::vector<const LoadSample*> samples = SamplesIn(model, steps);
-  if (samples.empty()) return load;
-  Summarize(samples, load);
+  const SamplesInside inside = SamplesIn(model, steps);
+  if (inside.samples.empty()) return load;
+  Summarize(inside.samples, load);
+  load.is_known = inside.are_enough;
+  if (!load.is_known) return load;
   const Taken taken = PerStep(model, steps);
   load.cpu_ns = taken.cpu_ns;
   load.waiting_ns = taken.waiting_ns;
+  if (blocks.empty()) return load;
+  BlockMeans cpu, waiting;
   for (const ComparedSteps& block : blocks) {
     const Taken part = PerStep(model, block);
-    load.cpu_blocks.push_back(part.cpu_ns);
-    load.waiting_blocks.push_back(part.waiting_ns);
+    cpu.push_back(part.cpu_ns);
+    waiting.push_back(part.waiting_ns);
   }
+  load.cpu_samples = {std::move(cpu)};
+  load.waiting_samples = {std::move(waiting)};
   return load;
 }
 

@@ -17,7 +17,7 @@ struct MachineLoad {
   bool is_known = false;  // the launcher took samples, and enough of them during the steps
   double cpu_ns = 0;      // of all threads of the process
   double waiting_ns = 0;  // in which its first thread was runnable, but had no processor
-  BlockMeans cpu_blocks, waiting_blocks;
+  Samples cpu_samples, waiting_samples;
   double runnable = 0;  // runnable threads on the machine, mean over samples
   uint32_t processors = 0;
   uint32_t threads = 0;  // of the process; median

@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,16 +17,18 @@ namespace dlhook::analyzer::inline diff {
 
 struct MeasuredTable {
   Table table;
-  double per = 1;                  // number of steps that sums cover
-  size_t block_count = 0;          // 0: no steps
-  std::vector<BlockMeans> blocks;  // for each row: its weight per step in each block
+  double per = 1;                    // number of steps that sums cover
+  std::vector<size_t> block_counts;  // of each run; 0: no steps
+  std::vector<Samples> samples;      // for each row: its weight per step in each block of each run
 };
 
+// Or the runs of a side as one (merge_runs.h).
 struct MeasuredRun {
-  ComparedSteps steps;    // if empty, times cover the whole run
-  double time_ns = 0;     // mean per step, or the run
-  BlockMeans blocks;      // the same per block
-  BlockMeans low_blocks;  // per block, the lower quartile of its steps
+  std::vector<std::string> names = {""};  // of the runs
+  ComparedSteps steps;                    // if empty, times cover the whole run
+  double time_ns = 0;                     // mean per step, or the run
+  Samples samples;                        // the same in each block of each run
+  Samples low_samples;                    // in each block the lower quartile of its steps
   MachineLoad load;
   std::vector<MeasuredTable> tables;  // one per kind
 };
@@ -33,7 +36,7 @@ struct MeasuredRun {
 // Whether tables of this kind can be compared, that is, have a time.
 bool IsComparable(const Table& table);
 
-// What needs only the durations of the steps: `steps` to `low_blocks`.
+// What needs only the durations of the steps: `steps` to `low_samples`.
 MeasuredRun MeasureDurations(const ComparedSteps& steps);
 
 // `model`: choices resolved. `options`: for the whole run; if there are steps, only the folding of layers is taken from

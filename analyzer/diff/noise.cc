@@ -40,6 +40,42 @@ double VarianceOfMean(const BlockMeans& blocks) {
   return squares / (n - 1) / n * (1 + r) / (1 - r);
 }
 
+// Of a side's mean.
+struct Error {
+  double variance = 0;
+  double df = 1;
+};
+
+double Squared(double x) { return x * x; }
+
+BlockMeans MeansOfRuns(const Samples& side) {
+  BlockMeans means;
+  for (const BlockMeans& blocks : side) means.push_back(MeanOf(blocks));
+  return means;
+}
+
+// Variance of runs about their mean.
+double VarianceBetween(const Samples& side) {
+  const BlockMeans means = MeansOfRuns(side);
+  double squares = 0;
+  for (double mean : means) squares += Squared(mean - MeanOf(means));
+  return squares / static_cast<double>(means.size() - 1);
+}
+
+std::optional<Error> ErrorOf(const Samples& side, const Samples& other) {
+  const auto runs = static_cast<double>(side.size());
+  double within = 0;
+  for (const BlockMeans& blocks : side) within += blocks.size() < 2 ? 0 : VarianceOfMean(blocks) / (runs * runs);
+  if (side.size() > 1) return Error{std::max(VarianceBetween(side) / runs, within), runs - 1};
+  if (other.size() > 1) {
+    const double mean = MeanOf(other);
+    const double scale = mean == 0 ? 1 : MeanOf(side) / mean;
+    return Error{std::max(VarianceBetween(other) * scale * scale, within), static_cast<double>(other.size() - 1)};
+  }
+  if (side.empty() || side.front().size() < kLeastBlocks) return std::nullopt;
+  return Error{within, static_cast<double>(side.front().size() - 1)};
+}
+
 }  // namespace
 
 double MeanOf(const BlockMeans& blocks) {
@@ -72,14 +108,19 @@ double StudentQuantile(double two_sided, double degrees_of_freedom) {
   return std::sqrt(n * y);
 }
 
-std::optional<double> NoiseBound(Baseline<BlockMeans> base, Contender<BlockMeans> candidate, size_t tests) {
-  if (base->size() < kLeastBlocks || candidate->size() < kLeastBlocks) return std::nullopt;
-  const double base_variance = VarianceOfMean(*base), new_variance = VarianceOfMean(*candidate);
-  const double variance = base_variance + new_variance;
+double MeanOf(const Samples& samples) {
+  BlockMeans means;
+  for (const BlockMeans& blocks : samples) means.push_back(MeanOf(blocks));
+  return MeanOf(means);
+}
+
+std::optional<double> NoiseBound(const Baseline<Samples>& base, const Contender<Samples>& candidate, size_t tests) {
+  const std::optional<Error> before = ErrorOf(*base, *candidate), after = ErrorOf(*candidate, *base);
+  if (!before || !after) return std::nullopt;
+  const double variance = before->variance + after->variance;
   if (variance == 0) return 0;
   const double df = variance * variance /
-                    (base_variance * base_variance / static_cast<double>(base->size() - 1) +
-                     new_variance * new_variance / static_cast<double>(candidate->size() - 1));
+                    (before->variance * before->variance / before->df + after->variance * after->variance / after->df);
   return StudentQuantile(kAlpha / static_cast<double>(std::max<size_t>(tests, 1)), df) * std::sqrt(variance);
 }
 

@@ -28,6 +28,7 @@ StepWork::StepWork(const TraceModel& model, const TableOptions& options)
       intervals_(IntervalsOf(model, options.analysis->steps())) {
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) DivideProcess(process);
   CountCalls();
+  CountScopes();
 }
 
 void StepWork::DivideProcess(ProcessIndex process) {
@@ -51,12 +52,8 @@ Doing StepWork::DoingOf(const TimePiece& piece) const {
   switch (piece.kind) {
     case ActivityKind::kCall:
       return OfCall(piece.index);
-    case ActivityKind::kScope: {
-      const bool is_known = piece.index < attribution_.of_scope.size();
-      const LayerDirection direction =
-          is_known ? attribution_.of_scope[piece.index].direction : LayerDirection::kUnknown;
-      return {groups_.OfScope(piece.index), direction, piece.kind, model_.scopes.name[piece.index]};
-    }
+    case ActivityKind::kScope:
+      return OfScope(piece.index);
     case ActivityKind::kWaiting:
       return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
     case ActivityKind::kNotSeen:
@@ -71,6 +68,22 @@ Doing StepWork::DoingOf(const TimePiece& piece) const {
 
 Doing StepWork::OfCall(CallIndex call) const {
   return {groups_.OfCall(call), attribution_.of_call[call].direction, ActivityKind::kCall, model_.calls.op[call]};
+}
+
+Doing StepWork::OfScope(ScopeIndex scope) const {
+  const bool is_known = scope < attribution_.of_scope.size();
+  const LayerDirection direction = is_known ? attribution_.of_scope[scope].direction : LayerDirection::kUnknown;
+  return {groups_.OfScope(scope), direction, ActivityKind::kScope, model_.scopes.name[scope]};
+}
+
+// Of those that took time themselves.
+void StepWork::CountScopes() {
+  for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+    const ProcessIndex process = model_.threads[model_.scopes.thread[scope]].process;
+    if (!Counts(process, model_.scopes.start_ns[scope])) continue;
+    const auto found = sums_.find(OfScope(scope));
+    if (found != sums_.end()) ++found->second.begun;
+  }
 }
 
 void StepWork::CountCalls() {

@@ -28,6 +28,7 @@ struct Doing {
 struct DoneSums {
   int64_t share_ns = 0;  // wall share; the sum over all activities is exactly the time of the steps
   int64_t calls = 0;     // library calls, without those nested in another call of the same kind
+  int64_t begun = 0;     // framework's ops
 };
 
 // Over all steps of the analysis, or the whole run if it has none.
@@ -47,7 +48,9 @@ class StepWork {
   bool Counts(ProcessIndex process, int64_t ns) const;
   Doing DoingOf(const TimePiece& piece) const;
   Doing OfCall(CallIndex call) const;
+  Doing OfScope(ScopeIndex scope) const;
   void CountCalls();
+  void CountScopes();
 
   const TraceModel& model_;
   const Attribution& attribution_;

@@ -18,7 +18,6 @@ namespace {
 constexpr size_t kMostNamed = 3;                  // in the sentence
 constexpr double kExplained = 0.8;                // part of the change; once explained, no more causes are named
 constexpr double kWorthNaming = 0.05;             // part of the change
-constexpr double kLayoutWorthNaming = 0.01;       // part of the step
 constexpr double kPaceWorthNoting = 0.05;         // difference from 1
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
 
@@ -62,34 +61,30 @@ bool IsBeyondNoise(const Contribution& contribution) {
   return contribution.time.finding == Speed::kSlower || contribution.time.finding == Speed::kFaster;
 }
 
-// The contributions that explain most of the change. If batch sizes differ, times per step explain nothing.
-std::vector<std::string> Causes(const VerdictInput& input) {
-  std::vector<std::string> causes;
-  if (input.decision->per == Per::kSample) return causes;
+// Why, until most of the change is explained. Per sample, the batch is: times of its steps explain nothing.
+std::string Why(const VerdictInput& input) {
+  if (input.decision->per == Per::kSample)
+    return absl::StrCat(": batch ", input.base_run->steps.batch, " -> ", input.candidate_run->steps.batch);
+  std::vector<std::string> clauses;
   double explained_ns = 0;
   const double change_ns = input.decision->whole.change_ns();
-  for (const Contribution& contribution : input.contributions) {
-    const double part_ns = contribution.time.change_ns();
-    const bool fits = IsBeyondNoise(contribution) || contribution.time.finding == Speed::kUnknown;
-    if (!fits || part_ns * change_ns <= 0 || std::abs(part_ns) < kWorthNaming * std::abs(change_ns)) continue;
-    if (causes.size() == kMostNamed || explained_ns >= kExplained * std::abs(change_ns)) break;
-    causes.push_back(contribution.Sentence());
-    explained_ns += std::abs(part_ns);
+  for (const Cause& cause : input.causes) {
+    if (cause.change_ns * change_ns <= 0 || std::abs(cause.change_ns) < kWorthNaming * std::abs(change_ns)) continue;
+    if (clauses.size() == kMostNamed || explained_ns >= kExplained * std::abs(change_ns)) break;
+    clauses.push_back(absl::StrCat(cause.Clause(), ", ", SignedTime(cause.change_ns)));
+    explained_ns += std::abs(cause.change_ns);
   }
-  return causes;
+  return absl::StrCat(clauses.empty() ? "" : ": ", absl::StrJoin(clauses, "; "));
 }
 
-// "; layout changes (reorders) went from 14 to 6 a step (-540 us)": one clause, because they are spread over many
-// layers.
-std::string LayoutClause(const VerdictInput& input) {
-  const LayoutChange& layout = input.layout;
-  const TimeChange& time = layout.time;
-  const bool is_much = std::abs(time.change_ns()) >= kLayoutWorthNaming * input.decision->whole.base_ns;
-  if (input.decision->per == Per::kSample || !layout.HasOtherCalls() || !is_much || time.finding == Speed::kNoise)
-    return "";
-  return absl::StrFormat("; layout changes (reorders) went from %.3g to %.3g %s (%s)", layout.base_calls,
-                         layout.candidate_calls, HasSteps(input) ? "a step" : "in the run",
-                         SignedTime(time.change_ns()));
+// What no difference says by itself, if it is the largest of what the program does otherwise; "" else.
+std::string OwnClause(const VerdictInput& input) {
+  for (const Cause& cause : input.causes) {
+    if (cause.kind > CauseKind::kLayout) continue;
+    const bool is_told = cause.kind != CauseKind::kPasses && cause.kind != CauseKind::kOperations;
+    return is_told ? "" : absl::StrCat(cause.Clause(), "; ");
+  }
+  return "";
 }
 
 // "2.04 ms -> 2.67 ms per training step (+31 %, noise 19 %)".
@@ -125,14 +120,16 @@ std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   return changes;
 }
 
-std::string SideNote(const char* side, const TraceModel& model, const MeasuredRun& run) {
+std::string SideNote(const std::string& name, const MeasuredRun& run) {
+  const std::string names = absl::StrJoin(run.names, ", ");
+  const std::string side =
+      absl::StrCat(name, " (", run.names.size() == 1 ? names : absl::StrCat(run.names.size(), " runs: ", names), ")");
   const ComparedSteps& steps = run.steps;
   if (steps.count() == 0) {
-    return absl::StrCat(side, " (", model.name, "): no steady steps were found; the run took ",
-                        HumanTime(model.wall_ns()), ".");
+    return absl::StrCat(side, ": no steady steps were found; the run took ", HumanTime(run.time_ns), ".");
   }
   const Quartiles quartiles = QuartilesOf(steps.Durations());
-  std::string note = absl::StrCat(side, " (", model.name, "): ", steps.count(), " steady ", StepWord(steps.kind),
+  std::string note = absl::StrCat(side, ": ", steps.count(), " steady ", StepWord(steps.kind),
                                   steps.count() == 1 ? "" : "s", ", median ", HumanTime(quartiles.median),
                                   ", quartiles ", HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper));
   if (steps.batch > 0) absl::StrAppend(&note, ", batch ", steps.batch);
@@ -141,6 +138,23 @@ std::string SideNote(const char* side, const TraceModel& model, const MeasuredRu
                     ") and are left out");
   }
   return absl::StrCat(note, "; ", run.load.Text(), ".");
+}
+
+// Where the interval comes from, and what is not in it.
+void AddIntervalNote(const VerdictInput& input, Table& table) {
+  const TimeChange& time = input.decision->time;
+  if (!time.noise_ns || time.finding == Speed::kEqual) return;
+  const size_t before = input.base_run->names.size(), after = input.candidate_run->names.size();
+  const std::string interval =
+      absl::StrCat("The change", PerText(input), " lies between ", SignedTime(time.change_ns() - *time.noise_ns),
+                   " and ", SignedTime(time.change_ns() + *time.noise_ns), " with 99 % confidence, by the variation ");
+  if (before == 1 && after == 1) {
+    table.notes.push_back(absl::StrCat(interval,
+                                       "within the runs. How much one run differs from the next is unknown: for that, "
+                                       "dlhook diff --base A1 A2 A3 --new B1 B2 B3."));
+  } else {
+    table.notes.push_back(absl::StrCat(interval, "between runs (", before, " and ", after, ") and within them."));
+  }
 }
 
 void AddPaceNote(const VerdictInput& input, Table& table) {
@@ -202,6 +216,16 @@ TypedColumns<Contribution> Columns() {
   columns.Add(ChangeColumns().Of<Contribution>([](const Contribution& change) {
     return MatchedTime{change.time, change.match};
   }));
+  const auto end = [&](const char* name, const char* explanation, double sign) {
+    columns.Add({Detail(Within(Range::kSigned, IntegerColumn(name, "ns", Better::kLower, explanation))),
+                 [sign](const Contribution& change) {
+                   if (!change.time.noise_ns) return Cell();
+                   return Cell(
+                       static_cast<int64_t>(std::llround(change.time.change_ns() + sign * *change.time.noise_ns)));
+                 }});
+  };
+  end("change_from", "The change is at least this: change minus noise.", -1);
+  end("change_to", "The change is at most this: change plus noise.", 1);
   columns.Add({TextColumn("why", "What explains the change."),
                [](const Contribution& change) { return KnownText(absl::StrJoin(change.why, "; ")); }});
   return columns;
@@ -211,23 +235,20 @@ TypedColumns<Contribution> Columns() {
 
 std::string VerdictSentence(const VerdictInput& input) {
   const Decision& decision = *input.decision;
-  const std::string text = DifferencesText(input.differences);
-  const bool is_same_program = text.empty();
-  const std::string differences = is_same_program ? "" : absl::StrCat("NEW differs: ", text, ". ");
+  const std::string differences = DifferencesText(input.differences);
+  const bool is_same_program = differences.empty();
+  const std::string first = is_same_program ? "" : absl::StrCat("NEW differs: ", OwnClause(input), differences, ". ");
   if (decision.time.finding == Speed::kEqual) {
-    return absl::StrCat(differences, is_same_program ? "no difference: " : "No difference in time: ",
+    return absl::StrCat(first, is_same_program ? "no difference: " : "No difference in time: ",
                         HumanTime(decision.time.base_ns), PerText(input), " on both sides");
   }
   if (decision.time.finding == Speed::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);
-    return absl::StrCat(
-        differences,
-        is_same_program ? "no difference beyond noise: " : "No difference in time beyond noise: ", TimesText(input),
-        within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "), LayoutClause(input));
+    return absl::StrCat(first,
+                        is_same_program ? "no difference beyond noise: " : "No difference in time beyond noise: ",
+                        TimesText(input), within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "));
   }
-  const std::vector<std::string> causes = Causes(input);
-  return absl::StrCat(differences, is_same_program ? "NEW is " : "It is ", SlowerText(input),
-                      causes.empty() ? "" : ": ", absl::StrJoin(causes, "; "), LayoutClause(input));
+  return absl::StrCat("NEW is ", SlowerText(input), Why(input), is_same_program ? "" : ". NEW differs: ", differences);
 }
 
 Table VerdictTable(const VerdictInput& input) {
@@ -241,8 +262,9 @@ Table VerdictTable(const VerdictInput& input) {
       if (IsBeyondNoise(contribution)) AddRow(columns, contribution, &table);
     }
   }
-  table.notes.push_back(SideNote("BASE", *input.base, *input.base_run));
-  table.notes.push_back(SideNote("NEW", *input.candidate, *input.candidate_run));
+  table.notes.push_back(SideNote("BASE", *input.base_run));
+  table.notes.push_back(SideNote("NEW", *input.candidate_run));
+  AddIntervalNote(input, table);
   AddPaceNote(input, table);
   AddDifferenceNotes(input, table);
   AddInterruptionNote(input, table);

@@ -71,38 +71,53 @@ class Wording {
   std::vector<ScopeIndex> first_scope_;  // by name
 };
 
+struct Sums : DoneSums {
+  int64_t flops = 0;  // 0: not known
+};
+
+int64_t FlopsOf(const TraceModel& model, const Doing& doing, int64_t calls) {
+  if (doing.activity != ActivityKind::kCall) return 0;
+  return model.ops[doing.what].flops.value_or(0) * calls;
+}
+
 // A row: its words, and the sums behind them.
-struct WorkRow : Words, DoneSums {
+struct WorkLine : Words, Sums {
   int64_t steps = 1;
   int64_t whole_ns = 0;  // of all rows
 };
 
-TypedColumns<WorkRow> Columns() {
+TypedColumns<WorkLine> Columns() {
   return {
-      {As(Role::kName, TextColumn("layer", "As the program names it.")), &WorkRow::layer},
-      {As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")), Known(&WorkRow::direction)},
+      {As(Role::kName, TextColumn("layer", "As the program names it.")), &WorkLine::layer},
+      {As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")), Known(&WorkLine::direction)},
       {As(Role::kKey, Detail(TextColumn("activity", "library: calls; framework: its own ops; Python: between them."))),
-       &WorkRow::activity},
-      {As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")), Known(&WorkRow::what)},
-      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&WorkRow::model)},
+       &WorkLine::activity},
+      {As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")), Known(&WorkLine::what)},
+      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&WorkLine::model)},
       {As(Role::kKey, Detail(TextColumn("purpose", "layout: converts a tensor to another memory format."))),
-       Known(&WorkRow::purpose)},
+       Known(&WorkLine::purpose)},
       {IntegerColumn("time", "ns", Better::kLower,
                      "Wall share in a mean step; of the whole run where there are no steps."),
-       [](const WorkRow& row) { return Mean(row.share_ns, row.steps); }},
+       [](const WorkLine& row) { return Mean(row.share_ns, row.steps); }},
       {RealColumn("time_percent", "%", Better::kLower, "The same as a part of the steps' time."),
-       [](const WorkRow& row) { return Percent(row.share_ns, row.whole_ns); }},
+       [](const WorkLine& row) { return Percent(row.share_ns, row.whole_ns); }},
       {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
-       Known(&WorkRow::problem)},
-      {As(Role::kChoice, Detail(TextColumn("types", "Data types; one where all are equal."))), Known(&WorkRow::types)},
+       Known(&WorkLine::problem)},
+      {As(Role::kChoice, Detail(TextColumn("types", "Data types; one where all are equal."))), Known(&WorkLine::types)},
       {As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
-       Known(&WorkRow::chosen)},
-      {As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))), Known(&WorkRow::formats)},
+       Known(&WorkLine::chosen)},
+      {As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))), Known(&WorkLine::formats)},
       {As(Role::kWeight,
           IntegerColumn("wall_share", "ns", Better::kLower, "Over all steps; the rows add up to the whole.")),
-       &WorkRow::share_ns},
-      {CallsColumn("Library calls, without those inside another call of the same kind."),
-       [](const WorkRow& row) { return row.activity == ActivityName(ActivityKind::kCall) ? Cell(row.calls) : Cell(); }},
+       &WorkLine::share_ns},
+      {CallsColumn("Library calls, without those inside another call of the same kind; framework's ops."),
+       [](const WorkLine& row) {
+         if (row.activity == ActivityName(ActivityKind::kCall)) return Cell(row.calls);
+         return row.activity == ActivityName(ActivityKind::kScope) ? Cell(row.begun) : Cell();
+       }},
+      {As(Role::kAmount,
+          Detail(IntegerColumn("flops", "", Better::kNeither, "Operations of all these calls, where known."))),
+       [](const WorkLine& row) { return row.flops == 0 ? Cell() : Cell(row.flops); }},
   };
 }
 
@@ -117,21 +132,23 @@ int64_t StepCount(const TableOptions& options) {
 absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
   const StepWork division(model, options);
   const Wording wording(model, *options.totals);
-  std::map<Words, DoneSums> sums_of;
+  std::map<Words, Sums> sums_of;
   int64_t whole_ns = 0;
   for (const auto& [doing, sums] : division.sums()) {
-    DoneSums& row = sums_of[wording.Of(doing, division.Group(doing))];
+    Sums& row = sums_of[wording.Of(doing, division.Group(doing))];
     row.share_ns += sums.share_ns;
     row.calls += sums.calls;
+    row.begun += sums.begun;
+    row.flops += FlopsOf(model, doing, sums.calls);
     whole_ns += sums.share_ns;
   }
   const int64_t steps = StepCount(options);
-  std::vector<WorkRow> rows;
+  std::vector<WorkLine> rows;
   for (const auto& [words, sums] : sums_of) {
     if (sums.share_ns != 0 || sums.calls != 0) rows.push_back({words, sums, steps, whole_ns});
   }
   std::stable_sort(rows.begin(), rows.end(),
-                   [](const WorkRow& a, const WorkRow& b) { return a.share_ns > b.share_ns; });
+                   [](const WorkLine& a, const WorkLine& b) { return a.share_ns > b.share_ns; });
   return NewTable("work", "What each layer's time consists of", Columns(), rows);
 }
 

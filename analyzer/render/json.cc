@@ -159,6 +159,13 @@ std::string RenderJson(const Report& report) {
   out += "]";
   if (report.base != nullptr) absl::StrAppend(&out, ",\n \"environment\": ", Dump(report.environment));
   if (report.base != nullptr) absl::StrAppend(&out, ",\n \"base\": ", Dump(RunJson(*report.base)));
+  const auto add = [&](const char* key, const std::vector<const TraceModel*>& runs) {
+    Json array = Json::array();
+    for (const TraceModel* run : runs) array.push_back(RunJson(*run));
+    if (!runs.empty()) absl::StrAppend(&out, ",\n \"", key, "\": ", Dump(array));
+  };
+  add("more_bases", report.more_bases);
+  add("more_runs", report.more_runs);
   if (report.run != nullptr) absl::StrAppend(&out, ",\n \"run\": ", Dump(RunJson(*report.run)));
   out += "}\n";
   return out;

@@ -19,10 +19,11 @@ namespace dlhook::analyzer::inline render {
 struct Report {
   const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; null: the tables belong to no run
   std::vector<Table> tables;
-  int width = 80;                    // characters of a line
-  bool color = false;                // whether the output understands colour
-  const TraceModel* base = nullptr;  // for a diff: the run that `run` is compared with
-  std::string environment;           // for a diff: what the runs ran on differently; empty: nothing
+  int width = 80;                                        // characters of a line
+  bool color = false;                                    // whether the output understands colour
+  const TraceModel* base = nullptr;                      // for a diff: the run that `run` is compared with
+  std::vector<const TraceModel*> more_bases, more_runs;  // of a diff of several runs a side: those behind the first
+  std::string environment;                               // for a diff: what the runs ran on differently; empty: nothing
 };
 
 struct Renderer {

@@ -129,8 +129,16 @@ std::vector<std::string> Remarks(const Report& report) {
   if (report.run == nullptr) return {};
   if (report.base == nullptr) return RunRemarks(*report.run);
   std::vector<std::string> remarks;
-  for (const std::string& remark : RunRemarks(*report.base)) remarks.push_back(absl::StrCat("BASE: ", remark));
-  for (const std::string& remark : RunRemarks(*report.run)) remarks.push_back(absl::StrCat("NEW: ", remark));
+  const auto add = [&](const char* side, const TraceModel& first, const std::vector<const TraceModel*>& others) {
+    for (const std::string& remark : RunRemarks(first))
+      remarks.push_back(absl::StrCat(side, others.empty() ? "" : absl::StrCat(" ", first.name), ": ", remark));
+    for (const TraceModel* run : others) {
+      for (const std::string& remark : RunRemarks(*run))
+        remarks.push_back(absl::StrCat(side, " ", run->name, ": ", remark));
+    }
+  };
+  add("BASE", *report.base, report.more_bases);
+  add("NEW", *report.run, report.more_runs);
   return remarks;
 }
 

@@ -145,19 +145,60 @@ TEST_F(DiffCliTest, TablesThatCannotBeComparedAreNamed) {
 TEST_F(DiffCliTest, WritesEveryFormatAndAllRowsOnDemand) {
   const std::string both = absl::StrCat(Write("base.dlh", 1000), " ", Write("new.dlh", 1060));
   const auto json = nlohmann::json::parse(Diff(absl::StrCat(both, " --format json --table ops,work")).out);
-  ASSERT_EQ(json["tables"].size(), 4u);
+  ASSERT_EQ(json["tables"].size(), 6u);
   EXPECT_EQ(json["tables"][0]["name"], "verdict");
   EXPECT_EQ(json["tables"][0]["rows"][0][0], "step");
-  EXPECT_EQ(json["tables"][1]["name"], "differences");
-  EXPECT_EQ(json["tables"][2]["name"], "ops");
+  EXPECT_EQ(json["tables"][1]["name"], "causes");
+  EXPECT_EQ(json["tables"][2]["name"], "differences");
+  EXPECT_EQ(json["tables"][3]["name"], "findings");
+  EXPECT_EQ(json["tables"][4]["name"], "ops");
+  EXPECT_EQ(json["environment"], "");
   EXPECT_EQ(json["run"]["processes"].size(), 1u);
   EXPECT_EQ(json["base"]["processes"].size(), 1u);
   const Outcome csv = Diff(absl::StrCat(both, " --format csv --table work"));
   EXPECT_TRUE(absl::StartsWith(
-      csv.out, "what,direction,change,percent,base,new,noise,verdict,why\nstep,,60,3,2000,2060,0,slower,"))
+      csv.out,
+      "what,direction,change,percent,base,new,noise,verdict,change_from,change_to,why\nstep,,60,3,2000,"
+      "2060,0,slower,60,60,"))
       << csv.out;
   EXPECT_TRUE(absl::StrContains(csv.out, "\nlayer,direction,activity,what,model,purpose,problem,change,")) << csv.out;
   EXPECT_TRUE(absl::StrContains(csv.out, "[unattributed],")) << csv.out;
+}
+
+TEST_F(DiffCliTest, SeveralRunsASide) {
+  const std::string base = absl::StrCat(Write("a1.dlh", 1000), " ", Write("a2.dlh", 1010), " ", Write("a3.dlh", 990));
+  const std::string slower =
+      absl::StrCat(Write("b1.dlh", 2000), " ", Write("b2.dlh", 2010), " ", Write("b3.dlh", 1990));
+  const Outcome outcome = Diff(absl::StrCat("--base ", base, " --new ", slower, " --fail-above 40%"));
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_TRUE(absl::StartsWith(outcome.out, "verdict: NEW is 50 % slower per step (2.00 us -> 3.00 us, noise "))
+      << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.out, "between runs (3 and 3)")) << outcome.out;
+  EXPECT_EQ(Diff(absl::StrCat("--new ", slower, " --base ", base, " --fail-above 60%")).exit_code, 0);
+  const std::string one = folder_.path() + "/a1.dlh";
+  const Outcome alone = Diff(absl::StrCat("--base=", one, " --new ", slower, " --format json"));
+  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+  const auto json = nlohmann::json::parse(alone.out);
+  EXPECT_EQ(json["more_runs"].size(), 2u);
+  EXPECT_FALSE(json.contains("more_bases"));
+  const Outcome pair = Diff(absl::StrCat(one, " ", slower.substr(0, slower.find(' ')), " --format json"));
+  EXPECT_TRUE(absl::StrContains(pair.out, "is unknown: for that")) << pair.out;
+}
+
+TEST_F(DiffCliTest, SaysWhatIsWrongWithSeveralRuns) {
+  const std::string run = Write("1.dlh", 1000), other = Write("2.dlh", 1000);
+  for (const auto& [words, complaint] : std::map<std::string, std::string>{
+           {absl::StrCat("--base ", run), "--base needs --new RUN... to compare"},
+           {absl::StrCat("--new ", run), "--new needs --base RUN... to compare with"},
+           {absl::StrCat(run, " --base ", run, " --new ", other), "found both ('"},
+           {absl::StrCat("--base ", run, " ", run, " --new ", other), "1.dlh is given twice"},
+           {"--base --new", "--base expects a value: RUN..."},
+           {absl::StrCat(run, " ", other, " ", run), "expected only BASE NEW | --base RUN... --new RUN..."}}) {
+    const Outcome outcome = Diff(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_EQ(outcome.out, "") << words;
+    EXPECT_TRUE(absl::StrContains(outcome.err, complaint)) << outcome.err;
+  }
 }
 
 // `dlhook scaling`, likewise.

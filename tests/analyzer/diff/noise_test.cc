@@ -42,7 +42,10 @@ double AlarmRate(double change, double memory, double spread, size_t steps) {
   int alarms = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const BlockMeans base = source.Run(1, steps), candidate = source.Run(1 + change, steps);
-    alarms += std::abs(MeanOf(candidate) - MeanOf(base)) > *NoiseBound(Baseline(base), Contender(candidate)) ? 1 : 0;
+    alarms +=
+        std::abs(MeanOf(candidate) - MeanOf(base)) > *NoiseBound(Baseline(Samples{base}), Contender(Samples{candidate}))
+            ? 1
+            : 0;
   }
   return static_cast<double>(alarms) / kTrials;
 }
@@ -88,19 +91,56 @@ TEST(NoiseBoundTest, ChangesOfSomePercentAreFound) {
 
 TEST(NoiseBoundTest, WhatHasNoSpreadHasNoBound) {
   const BlockMeans two = {1, 2}, three = {1, 2, 3}, same = {5, 5, 5};
-  EXPECT_FALSE(NoiseBound(Baseline(two), Contender(three)).has_value());
-  EXPECT_FALSE(NoiseBound(Baseline(three), Contender(two)).has_value());
-  EXPECT_FALSE(NoiseBound(Baseline(BlockMeans()), Contender(BlockMeans())).has_value());
-  EXPECT_TRUE(NoiseBound(Baseline(three), Contender(three)).has_value());
-  EXPECT_EQ(NoiseBound(Baseline(same), Contender(same)), 0);
+  const auto bound = [](const BlockMeans& base, const BlockMeans& candidate) {
+    return NoiseBound(Baseline(Samples{base}), Contender(Samples{candidate}));
+  };
+  EXPECT_FALSE(bound(two, three).has_value());
+  EXPECT_FALSE(bound(three, two).has_value());
+  EXPECT_FALSE(NoiseBound(Baseline(Samples()), Contender(Samples())).has_value());
+  EXPECT_TRUE(bound(three, three).has_value());
+  EXPECT_EQ(bound(same, same), 0);
 }
 
 TEST(NoiseBoundTest, ManyTestsAskForMore) {
-  const BlockMeans blocks = {1, 2, 3, 2, 1, 2, 3, 2, 1, 2};
+  const Samples blocks = {{1, 2, 3, 2, 1, 2, 3, 2, 1, 2}};
   const double one = *NoiseBound(Baseline(blocks), Contender(blocks)),
                many = *NoiseBound(Baseline(blocks), Contender(blocks), 100);
   EXPECT_GT(many, 1.3 * one);
   EXPECT_LT(many, 3 * one);
+}
+
+// Runs that differ from each other as a whole, each with little spread inside.
+Samples Side(std::mt19937& random, double mean, int runs, double between, double within) {
+  std::normal_distribution<double> normal;
+  Samples side;
+  for (int run = 0; run < runs; ++run) {
+    const double own = mean * (1 + between * normal(random));
+    for (BlockMeans& blocks = side.emplace_back(); blocks.size() < kBlocks;)
+      blocks.push_back(own * (1 + within * normal(random)));
+  }
+  return side;
+}
+
+double AlarmRateOfSides(double change, int base_runs, int new_runs, double between) {
+  constexpr int kTrials = 2000;
+  std::mt19937 random(7);
+  int alarms = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const Samples base = Side(random, 1, base_runs, between, 0.01),
+                  candidate = Side(random, 1 + change, new_runs, between, 0.01);
+    const double bound = *NoiseBound(Baseline(base), Contender(candidate));
+    alarms += std::abs(MeanOf(candidate) - MeanOf(base)) > bound ? 1 : 0;
+  }
+  return static_cast<double>(alarms) / kTrials;
+}
+
+TEST(NoiseBoundTest, SeveralRunsASideCountWhatVariesBetweenThem) {
+  for (int runs : {2, 3, 5, 10}) EXPECT_LE(AlarmRateOfSides(0, runs, runs, 0.05), 1.5 * kAlpha) << runs << " runs";
+  EXPECT_LE(AlarmRateOfSides(0, 3, 5, 0.05), 1.5 * kAlpha);
+  EXPECT_LE(AlarmRateOfSides(0, 5, 1, 0.05), 1.5 * kAlpha) << "a single run varies as those of the other side do";
+  EXPECT_LE(AlarmRateOfSides(0, 3, 3, 0), 1.5 * kAlpha) << "nothing varies between runs";
+  EXPECT_GE(AlarmRateOfSides(0.20, 3, 3, 0.01), 0.99);
+  EXPECT_GT(AlarmRateOfSides(0, 1, 1, 0.05), 0.5) << "what one run a side can't tell: the test has teeth";
 }
 
 }  // namespace

@@ -201,7 +201,8 @@ AnalyzedRun TrainingRun::analyzed() const {
   return {&model_, {.choices = &choices_, .totals = &totals_, .analysis = &*analysis_}};
 }
 
-RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate, const std::vector<std::string>& tables) {
+RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& candidate,
+              const std::vector<std::string>& tables) {
   std::vector<const TableKind*> kinds;
   for (const std::string& name : tables) {
     for (const TableKind& kind : ComparableTables()) {
@@ -209,10 +210,19 @@ RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate, const std::
     }
   }
   EXPECT_EQ(kinds.size(), tables.size());
-  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), kinds);
+  const auto analyzed = [](const std::vector<const TrainingRun*>& runs) {
+    std::vector<AnalyzedRun> side;
+    for (const TrainingRun* run : runs) side.push_back(run->analyzed());
+    return side;
+  };
+  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(analyzed(base)), Contender(analyzed(candidate)), kinds);
   EXPECT_TRUE(diff.ok()) << diff.status();
   for (const Table& table : diff->tables) CheckShape(table);
   return *std::move(diff);
+}
+
+RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate, const std::vector<std::string>& tables) {
+  return Diff(std::vector{&base}, std::vector{&candidate}, tables);
 }
 
 RunsDiff Diff(const RunSpec& base, const RunSpec& candidate, const std::vector<std::string>& tables) {

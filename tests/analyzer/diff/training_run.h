@@ -75,6 +75,8 @@ class TrainingRun {
 };
 
 // In the order of the command line.
+RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& candidate,
+              const std::vector<std::string>& tables = {"layers", "work"});
 RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate,
               const std::vector<std::string>& tables = {"layers", "work"});
 RunsDiff Diff(const RunSpec& base, const RunSpec& candidate,

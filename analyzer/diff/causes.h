@@ -1,0 +1,80 @@
+// Why a step takes another time: its change divided into causes, which add up to it.
+//
+// Every row of the tables `work` (layer, direction, op, problem) is matched with the other side's, and its change c = n1 t1 - n0 t0
+// (n calls of t each) goes to causes:
+//
+//     only on one side, its layer too          -> layers, or a direction that only one side computes
+//     only on one side, another in its place   -> data types, implementation or operations
+//     converts memory formats                  -> layout
+//     waits, loads data, is between calls      -> waiting, input, Python
+//     another number of calls                  -> (n1 - n0) t0: calls;   n1 (t1 - t0): what follows
+//     another size                             -> work per call: n1 t0 (f1 / f0 - 1) by operations f where they are known, else all
+//     done in another way                      -> data types, layout or implementation
+//     all the same                             -> rate
+//
+// Of what the rate changed, as much as the first thread waited longer for a processor is the busy machine's; then as much as all parts
+// share (Pace in changes.h) a slower machine's; then, if the number of threads differs, that number's.
+#ifndef DLHOOK_ANALYZER_DIFF_CAUSES_H_
+#define DLHOOK_ANALYZER_DIFF_CAUSES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/changes.h"
+#include "analyzer/diff/decision.h"
+#include "analyzer/diff/difference.h"
+#include "analyzer/diff/measured_run.h"
+#include "analyzer/diff/row_keys.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer::inline diff {
+
+enum class CauseKind : uint8_t {
+  kLayers,
+  kPasses,  // directions of a layer that one side computes
+  kCalls,
+  kWork,
+  kTypes,
+  kImplementation,
+  kOperations,
+  kLayout,
+  kInput,
+  kWaiting,
+  kCommunication,
+  kPython,
+  kBusyMachine,
+  kSlowerMachine,
+  kThreads,
+  kRate,
+  kUnknownSizes,  // of framework's ops, whose sizes are not recorded, while sizes changed elsewhere
+  kOther
+};
+const char* CauseName(CauseKind kind);  // "layers", "work per call" …
+
+struct Cause {
+  CauseKind kind = CauseKind::kOther;
+  double change_ns = 0;  // per step
+  std::string what;      // what differs, of that which changed most: "convolution oc 32 -> 96"
+  std::string where;     // "body bwd-weights, tail forward and 3 more"; empty: everywhere, or said by `what`
+
+  std::string Clause() const;  // "more work per call: convolution oc 32 -> 96 in body bwd-weights"
+};
+
+struct CauseInput {
+  const TableChanges* work = nullptr;  // of the tables `work` (work_table.h)
+  const NameMap* names = nullptr;
+  const MeasuredRun* base = nullptr;
+  const MeasuredRun* candidate = nullptr;
+  const Decision* decision = nullptr;
+  const std::vector<Difference>* differences = nullptr;
+};
+
+// The largest first; they add up to decision.whole's change.
+std::vector<Cause> FindCauses(const CauseInput& input);
+
+Table CausesTable(const std::vector<Cause>& causes, const Decision& decision);
+
+}  // namespace dlhook::analyzer::diff
+
+#endif  // DLHOOK_ANALYZER_DIFF_CAUSES_H_

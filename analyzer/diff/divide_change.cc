@@ -1,0 +1,330 @@
+// A change divided: see divide_change.h.
+#include "analyzer/diff/divide_change.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/diff/contributions.h"
+#include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/work_row.h"
+
+namespace dlhook::analyzer::inline diff {
+namespace {
+
+using Kind = CauseKind;
+
+constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
+constexpr double kEqualRatio = 0.05;
+constexpr size_t kMostWords = 2;
+
+bool IsRate(Kind kind) { return kind == Kind::kRate || kind == Kind::kUnknownSizes; }
+
+// What a row is called beside another one that took its place.
+std::string DoneBy(const WorkRow& row, bool of_base) {
+  const std::string what = row.Text("what", of_base), chosen = row.Text("chosen", of_base);
+  return chosen.empty() ? what : absl::StrCat(what, " ", chosen);
+}
+
+std::string TimesText(double ratio) { return absl::StrFormat("%.2g times as long", ratio); }
+
+bool IsCommunication(const std::string& what) {
+  for (const char* word : {"all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "broadcast",
+                           "alltoall", "nccl", "gloo", "c10d::", "MPI_"}) {
+    if (absl::StrContains(what, word)) return true;
+  }
+  return false;
+}
+
+class Divider {
+ public:
+  explicit Divider(const CauseInput& input) : input_(input) {
+    for (const RowChange& row : input.work->rows) {
+      const WorkRow work(*input.work, row);
+      Sides& place = places_[work.Place(*input.names)];
+      Sides& layer = layers_[work.Place(*input.names).first];
+      for (Sides* sides : {&place, &layer}) sides->Add(work);
+      for (bool of_base : {true, false}) {
+        if (work.IsOn(of_base)) types_[of_base ? 0 : 1].insert(work.Text("types", of_base));
+      }
+      if (IsWork(work) && !work.IsOn(false)) place.gone.push_back(work);
+      if (IsWork(work) && !work.IsOn(true)) place.came.push_back(work);
+    }
+    for (const Difference& difference : *input.differences) {
+      sizes_differ_ |= difference.kind == DifferenceKind::kSizes || difference.kind == DifferenceKind::kTypes ||
+                       difference.kind == DifferenceKind::kBatch;
+    }
+  }
+
+  std::vector<ChangePart> Divide() {
+    // The ops around calls come last: they follow these.
+    for (bool are_ops : {false, true}) {
+      for (const RowChange& row : input_.work->rows) {
+        const WorkRow work(*input_.work, row);
+        if (work.Is(ActivityKind::kScope) == are_ops) DivideRow(work);
+      }
+    }
+    DivideRate();
+    double divided_ns = 0;
+    for (const ChangePart& part : parts_) divided_ns += part.ns;
+    // Rounding alone; the rows of both sides add up to their steps.
+    Add(Kind::kOther, input_.decision->whole.change_ns() - divided_ns, "", {});
+    return std::move(parts_);
+  }
+
+ private:
+  struct Sides {
+    bool in_base = false, in_candidate = false;
+    std::vector<WorkRow> gone, came;  // calls and ops that one side has, but for conversions
+
+    void Add(const WorkRow& row) {
+      in_base |= row.IsOn(true);
+      in_candidate |= row.IsOn(false);
+    }
+    bool IsOnOneSide() const { return !in_base || !in_candidate; }
+  };
+
+  static bool IsWork(const WorkRow& row) {
+    return (row.Is(ActivityKind::kCall) || row.Is(ActivityKind::kScope)) && !row.MovesData();
+  }
+
+  void Add(Kind kind, double ns, std::string what, Place place) {
+    if (ns != 0) parts_.push_back({kind, ns, std::move(what), std::move(place)});
+  }
+
+  // Of a call that is another one now: the op around it changes for that reason.
+  void AddOther(Kind kind, double ns, std::string what, const Place& place) {
+    ChangePart& followed = followed_[place];
+    if (std::abs(ns) > std::abs(followed.ns)) followed = {kind, ns, what, place};
+    Add(kind, ns, std::move(what), place);
+  }
+
+  // The words of the first differences of a kind; "" where there are none.
+  std::string WordsOf(DifferenceKind kind) const {
+    std::vector<std::string> words;
+    for (const Difference& difference : *input_.differences) {
+      if (difference.kind == kind && words.size() < kMostWords) words.push_back(difference.words);
+    }
+    return absl::StrJoin(words, ", ");
+  }
+
+  void DivideRow(const WorkRow& row) {
+    const Place place = row.Place(*input_.names);
+    const double ns = row.change_ns();
+    if (row.Is(ActivityKind::kDataLoading)) return Add(Kind::kInput, ns, "", {});
+    if (absl::StartsWith(place.first, "[data")) return Add(Kind::kInput, ns, "", {});
+    if (row.Is(ActivityKind::kWaiting)) return Add(Kind::kWaiting, ns, row.Newest("what"), place);
+    if (row.Is(ActivityKind::kUnattributed)) return Add(Kind::kOther, ns, "", {});
+    if (layers_.at(place.first).IsOnOneSide()) return AddLayer(row, place);
+    if (row.Is(ActivityKind::kNotSeen)) return Add(Kind::kPython, ns, "", place);
+    if (places_.at(place).IsOnOneSide()) {
+      const char* words = row.IsOn(true) ? "only BASE computes it" : "only NEW computes it";
+      return Add(Kind::kPasses, ns, words, place);
+    }
+    if (IsCommunication(row.Newest("what"))) return Add(Kind::kCommunication, ns, row.Newest("what"), place);
+    if (row.MovesData()) return DivideConversion(row, place);
+    if (!row.IsOn(true) || !row.IsOn(false)) return DivideReplaced(row, place);
+    DivideDone(row, place);
+  }
+
+  void AddLayer(const WorkRow& row, const Place& place) {
+    const bool is_optimizer = absl::StartsWith(place.first, "optimizer (");
+    std::string words = WordsOf(is_optimizer ? DifferenceKind::kOptimizer : DifferenceKind::kLayers);
+    if (words.empty()) words = absl::StrCat(LayerLabel(place.first), row.IsOn(true) ? " is gone" : " is new");
+    Add(Kind::kLayers, row.change_ns(), words, {});
+  }
+
+  void DivideConversion(const WorkRow& row, const Place& place) {
+    const double before = row.Calls(true), after = row.Calls(false);
+    if (row.row().rows.match == Match::kSame && std::abs(before - after) <= kOtherCalls)
+      return Add(Kind::kRate, row.change_ns(), "", place);
+    Add(Kind::kLayout, row.change_ns(), LayoutWords(), place);
+  }
+
+  // What follows for all of them: single conversions are many and alike.
+  std::string LayoutWords() {
+    if (!layout_words_.empty()) return layout_words_;
+    double before = 0, after = 0;
+    for (const RowChange& row : input_.work->rows) {
+      const WorkRow work(*input_.work, row);
+      if (!work.MovesData()) continue;
+      before += work.Calls(true);
+      after += work.Calls(false);
+    }
+    return layout_words_ = absl::StrFormat("conversions of tensors %.3g -> %.3g a step", before, after);
+  }
+
+  // Of one side only, in a place that both have.
+  void DivideReplaced(const WorkRow& row, const Place& place) {
+    const Sides& sides = places_.at(place);
+    const std::string types = row.Newest("types");
+    const std::set<std::string>& others = types_[row.IsOn(true) ? 1 : 0];
+    if (!types.empty() && !others.contains(types)) return AddOther(Kind::kTypes, row.change_ns(), TypesWords(), place);
+    if (sides.gone.empty() || sides.came.empty()) {
+      return Add(Kind::kCalls, row.change_ns(), CountsText(row), place);
+    }
+    const auto longest = [](const std::vector<WorkRow>& rows, bool of_base) -> const WorkRow& {
+      return *std::max_element(rows.begin(), rows.end(), [&](const WorkRow& a, const WorkRow& b) {
+        const auto rank = [&](const WorkRow& row) {
+          const TimeChange& time = row.row().time;
+          return std::pair(row.Is(ActivityKind::kCall), of_base ? time.base_ns : time.candidate_ns);
+        };
+        return rank(a) < rank(b);
+      });
+    };
+    const WorkRow &before = longest(sides.gone, true), &after = longest(sides.came, false);
+    const std::string from = before.Text("types", true), to = after.Text("types", false);
+    if (!from.empty() && !to.empty() && from != to)
+      return Add(Kind::kTypes, row.change_ns(), absl::StrCat(from, " -> ", to), place);
+    if ((!from.empty() && !types_[1].contains(from)) || (!to.empty() && !types_[0].contains(to)))
+      return Add(Kind::kTypes, row.change_ns(), TypesWords(), place);
+    const bool are_calls = before.Is(ActivityKind::kCall) || after.Is(ActivityKind::kCall);
+    Add(are_calls ? Kind::kImplementation : Kind::kOperations, row.change_ns(),
+        Arrow(DoneBy(before, true), DoneBy(after, false)), place);
+  }
+
+  // "f32 -> f64": of the whole program.
+  std::string TypesWords() const {
+    for (const Difference& difference : *input_.differences) {
+      if (difference.kind == DifferenceKind::kTypes) return Arrow(difference.base, difference.candidate);
+    }
+    return "";
+  }
+
+  // On both sides.
+  void DivideDone(const WorkRow& row, const Place& place) {
+    const double before = row.Calls(true), after = row.Calls(false);
+    const TimeChange& time = row.row().time;
+    double rest_ns = row.change_ns();
+    if (std::abs(before - after) > kOtherCalls && before > 0) {
+      const double calls_ns = (after - before) * time.base_ns / before;
+      Add(Kind::kCalls, calls_ns, CallsWords(row), place);
+      rest_ns -= calls_ns;
+    }
+    switch (row.row().rows.match) {
+      case Match::kResized:
+        return DivideResized(row, rest_ns, place);
+      case Match::kChanged:
+        return AddChoice(row, rest_ns, place);
+      default:
+        break;
+    }
+    if (!row.Is(ActivityKind::kScope)) return Add(Kind::kRate, rest_ns, "", place);
+    const auto call = followed_.find(place);
+    if (call != followed_.end()) return Add(call->second.kind, rest_ns, call->second.what, place);
+    Add(sizes_differ_ ? Kind::kUnknownSizes : Kind::kRate, rest_ns, "", place);
+  }
+
+  static std::string CountsText(const WorkRow& row) {
+    return absl::StrFormat("%s %.3g -> %.3g a step", row.Newest("what"), row.Calls(true), row.Calls(false));
+  }
+
+  // Where all of a step happens more often, that is the reason.
+  std::string CallsWords(const WorkRow& row) const {
+    for (const Difference& difference : *input_.differences) {
+      int64_t from = 0, to = 0;
+      const bool is_of_passes =
+          difference.kind == DifferenceKind::kBatch && absl::StrContains(difference.what, "passes");
+      if (!is_of_passes || !absl::SimpleAtoi(difference.base, &from) || !absl::SimpleAtoi(difference.candidate, &to))
+        continue;
+      const double ratio = static_cast<double>(to) / static_cast<double>(from);
+      if (std::abs(row.Calls(false) / row.Calls(true) - ratio) <= kEqualRatio * ratio) return difference.words;
+    }
+    return CountsText(row);
+  }
+
+  void DivideResized(const WorkRow& row, double ns, const Place& place) {
+    if (row.Differs("types")) return AddChoice(row, ns, place);
+    const double before = row.Flops(true) / std::max(row.Calls(true), 1e-9),
+                 after = row.Flops(false) / std::max(row.Calls(false), 1e-9);
+    double work_ns = ns;
+    if (before > 0 && after > 0) {
+      const double grown = row.row().time.base_ns * (row.Calls(false) / row.Calls(true)) * (after / before - 1);
+      // Larger problems often run faster and small ones slower than in proportion: never more than there is.
+      if (grown * ns > 0 && std::abs(grown) < std::abs(ns)) work_ns = grown;
+    }
+    const int64_t from = input_.base->steps.batch, to = input_.candidate->steps.batch;
+    const std::string problem = row.Text("problem", true), other = row.Text("problem", false);
+    const bool is_of_batch = from > 0 && to > 0 && from != to && SizesScale(problem, other, from, to);
+    AddOther(Kind::kWork, work_ns,
+             is_of_batch ? absl::StrFormat("batch %d -> %d", from, to)
+                         : absl::StrCat(row.Newest("what"), " ", SizesChanged(problem, other)),
+             place);
+    Add(Kind::kRate, ns - work_ns, "", place);
+  }
+
+  void AddChoice(const WorkRow& row, double ns, const Place& place) {
+    const auto changed = [&](const char* column) { return Arrow(row.Text(column, true), row.Text(column, false)); };
+    if (row.Differs("types")) return AddOther(Kind::kTypes, ns, changed("types"), place);
+    const bool is_isa = absl::StrContains(WordsOf(DifferenceKind::kSettings), "_ISA");
+    const bool differs_by_format = row.Differs("formats") && !is_isa;
+    if (row.Differs("chosen") && !differs_by_format)
+      return AddOther(Kind::kImplementation, ns, absl::StrCat(row.Newest("what"), " ", changed("chosen")), place);
+    AddOther(Kind::kLayout, ns,
+             absl::StrCat(row.Newest("what"), " ", FirstChanged(row.Text("formats", true), row.Text("formats", false))),
+             place);
+  }
+
+  // Takes `ns` of all parts of these kinds, in proportion; returns how much there was.
+  template <typename IsOfKind>
+  double Take(double ns, IsOfKind is_of_kind) {
+    double all_ns = 0;
+    for (const ChangePart& part : parts_) all_ns += is_of_kind(part.kind) ? part.ns : 0;
+    if (all_ns * ns <= 0) return 0;
+    const double taken = std::abs(ns) < std::abs(all_ns) ? ns : all_ns;
+    for (ChangePart& part : parts_) part.ns *= is_of_kind(part.kind) ? 1 - taken / all_ns : 1;
+    return taken;
+  }
+
+  void DivideRate() {
+    const auto is_of_time = [](Kind kind) { return IsRate(kind) || kind == Kind::kPython || kind == Kind::kOther; };
+    const MachineLoad &before = input_.base->load, &after = input_.candidate->load;
+    if (before.is_known && after.is_known && input_.base->steps.count() > 0) {
+      const double waiting_ns = after.waiting_ns - before.waiting_ns;
+      Add(Kind::kBusyMachine, Take(waiting_ns, is_of_time),
+          absl::StrCat("the first thread waits ", HumanTime(std::abs(waiting_ns)), waiting_ns > 0 ? " longer" : " less",
+                       " for a processor"),
+          {});
+    }
+    const double ratio = input_.decision->pace.ratio;
+    const double shared_ns = input_.decision->whole.base_ns * (ratio - 1);
+    Add(Kind::kSlowerMachine, Take(shared_ns, is_of_time), absl::StrCat("everything takes ", TimesText(ratio)), {});
+    std::string threads = WordsOf(DifferenceKind::kThreads);
+    for (const Difference& difference : *input_.differences) {
+      const bool is_setting =
+          difference.kind == DifferenceKind::kSettings && absl::StrContains(difference.what, "NUM_THREADS");
+      const bool is_allowed =
+          difference.kind == DifferenceKind::kMachine && absl::StartsWith(difference.what, "processors");
+      if (threads.empty() && (is_setting || is_allowed)) threads = difference.words;
+    }
+    if (threads.empty()) return;
+    for (ChangePart& part : parts_) {
+      if (!IsRate(part.kind)) continue;
+      part.kind = Kind::kThreads;
+      part.what = threads;
+    }
+  }
+
+  const CauseInput& input_;
+  std::map<Place, Sides> places_;
+  std::map<std::string, Sides> layers_;
+  std::set<std::string> types_[2];  // of base, of new
+  bool sizes_differ_ = false;
+  std::string layout_words_;
+  std::map<Place, ChangePart> followed_;  // the call in each place that changed most by being another one
+  std::vector<ChangePart> parts_;
+};
+
+}  // namespace
+
+std::vector<ChangePart> DivideChange(const CauseInput& input) { return Divider(input).Divide(); }
+
+}  // namespace dlhook::analyzer::diff

@@ -1,0 +1,94 @@
+// Findings that came or went: see findings_diff.h.
+#include "analyzer/findings/findings_diff.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+using Key = std::pair<std::string, std::string>;  // rule; place where a rule has several findings
+
+std::set<std::string> RulesWithSeveral(const FindingsOfRuns& base, const FindingsOfRuns& candidate) {
+  std::set<std::string> rules;
+  for (const FindingsOfRuns* side : {&base, &candidate}) {
+    for (const std::vector<RuleFinding>& run : *side) {
+      std::set<std::string> seen;
+      for (const RuleFinding& found : run) {
+        if (!seen.insert(found.rule).second) rules.insert(found.rule);
+      }
+    }
+  }
+  return rules;
+}
+
+struct Found {
+  size_t runs = 0;
+  const RuleFinding* first = nullptr;
+};
+
+std::map<Key, Found> FoundOn(const FindingsOfRuns& side, const std::set<std::string>& several) {
+  std::map<Key, Found> found;
+  for (const std::vector<RuleFinding>& run : side) {
+    std::set<Key> seen;
+    for (const RuleFinding& finding : run) {
+      Key key = {finding.rule, several.contains(finding.rule) ? finding.finding.where : ""};
+      if (!seen.insert(key).second) continue;
+      Found& sum = found[std::move(key)];
+      ++sum.runs;
+      if (sum.first == nullptr) sum.first = &finding;
+    }
+  }
+  return found;
+}
+
+struct Change {
+  const char* change;
+  const RuleFinding* found;
+};
+
+// Those that most runs of `side` have and of `other` have not.
+void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::set<std::string>& several,
+            const char* change, std::vector<Change>& changes) {
+  const std::map<Key, Found> own = FoundOn(side, several), others = FoundOn(other, several);
+  for (const auto& [key, found] : own) {
+    const auto same = others.find(key);
+    const bool is_on_other = same != others.end() && 2 * same->second.runs > other.size();
+    if (2 * found.runs > side.size() && !is_on_other) changes.push_back({change, found.first});
+  }
+}
+
+}  // namespace
+
+Table FindingsDiff(const Baseline<FindingsOfRuns>& base, const Contender<FindingsOfRuns>& candidate) {
+  const std::set<std::string> several = RulesWithSeveral(*base, *candidate);
+  std::vector<Change> changes;
+  AddOwn(*candidate, *base, several, "new", changes);
+  AddOwn(*base, *candidate, several, "gone", changes);
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return a.found->finding.gain_ns > b.found->finding.gain_ns;
+  });
+  const TypedColumns<Change> columns = {
+      {TextColumn("change", "new: only NEW has it; gone: only BASE has it."),
+       [](const Change& row) { return Cell(std::string(row.change)); }},
+      {As(Role::kKey, TextColumn("rule", "What found it.")), [](const Change& row) { return Cell(row.found->rule); }},
+      {IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most, on the side that has it."),
+       [](const Change& row) { return Cell(static_cast<int64_t>(row.found->finding.gain_ns)); }},
+      {TextColumn("where", "Layers or part of the step."),
+       [](const Change& row) { return KnownText(row.found->finding.where); }},
+      {TextColumn("finding", "What is slow."),
+       [](const Change& row) { return KnownText(row.found->finding.sentence); }},
+      {Detail(TextColumn("advice", "What to do.")),
+       [](const Change& row) { return KnownText(row.found->finding.advice); }},
+  };
+  return NewTable("findings", "Findings (dlhook report RUN) that only one side has", columns, changes);
+}
+
+}  // namespace dlhook::analyzer::findings

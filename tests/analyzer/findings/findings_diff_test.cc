@@ -1,0 +1,56 @@
+// Findings that only one side of a comparison has.
+#include "analyzer/findings/findings_diff.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+RuleFinding Found(const std::string& rule, const std::string& where, double gain_ns = 1000) {
+  RuleFinding found;
+  found.rule = rule;
+  found.finding.where = where;
+  found.finding.gain_ns = gain_ns;
+  return found;
+}
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+Rows Changes(FindingsOfRuns base, FindingsOfRuns candidate) {
+  const Table table = FindingsDiff(Baseline(std::move(base)), Contender(std::move(candidate)));
+  CheckShape(table);
+  Rows rows;
+  for (size_t row = 0; row < table.rows.size(); ++row)
+    rows.emplace_back(Text(table, row, "change"), Text(table, row, "rule"));
+  return rows;
+}
+
+TEST(FindingsDiffTest, WhatBothSidesHaveIsNotToldWhereverItIs) {
+  EXPECT_EQ(Changes({{Found("float64", "conv1")}}, {{Found("float64", "conv2")}}), Rows());
+}
+
+TEST(FindingsDiffTest, NewAndGoneByGain) {
+  EXPECT_EQ(Changes({{Found("float64", "", 10), Found("input-wait", "", 500)}},
+                    {{Found("float64", ""), Found("python-bound", "", 20)}}),
+            (Rows{{"gone", "input-wait"}, {"new", "python-bound"}}));
+}
+
+TEST(FindingsDiffTest, ARuleWithSeveralFindingsIsMatchedByPlace) {
+  EXPECT_EQ(Changes({{Found("gpu-idle", "input")}}, {{Found("gpu-idle", "input"), Found("gpu-idle", "copies")}}),
+            (Rows{{"new", "gpu-idle"}}));
+}
+
+TEST(FindingsDiffTest, OfSeveralRunsMostDecide) {
+  const std::vector<RuleFinding> none, some = {Found("machine-busy", "")};
+  EXPECT_EQ(Changes({none, none, some}, {some, some, none}), (Rows{{"new", "machine-busy"}}));
+  EXPECT_EQ(Changes({none, some}, {some, none}), Rows()) << "half is not most";
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
