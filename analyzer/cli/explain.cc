@@ -10,6 +10,7 @@
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/peaks.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
@@ -96,7 +97,15 @@ absl::StatusOr<std::vector<Table>> EmptyTables() {
   TraceModel model;
   const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({});
   if (!kinds.ok()) return kinds.status();
-  return RunAnalysis(&model).MakeTables(*kinds);
+  // So that there are columns about peaks.
+  Calibration calibration;
+  calibration.processors = 1;
+  calibration.measured.push_back(
+      {.what = "f32", .threads = 1, .unit = "GFLOP/s", .spread = SpreadOf({1}, true), .method = ""});
+  model.processes.emplace_back().processors = 1;
+  Peaks peaks(model, &calibration);
+  model.processes.clear();
+  return RunAnalysis(&model, {}, std::move(peaks)).MakeTables(*kinds);
 }
 
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color) {

@@ -20,6 +20,7 @@
 #include "analyzer/cli/ignored.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/run_peaks.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
 #include "analyzer/render/renderer.h"
@@ -97,6 +98,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   options.tables = ListOf(args, "table");
   options.format = args.Last("format").value_or("text");
   options.sort_column = args.Last("sort");
+  options.calibration = args.Last("calibration");
   options.width = OutputWidth(STDOUT_FILENO);
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return color.status();
@@ -204,7 +206,9 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
   if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
-  const RunAnalysis analysis(&model, options.layers);
+  absl::StatusOr<Peaks> peaks = FindPeaks(model, options.calibration);
+  if (!peaks.ok()) return peaks.status();
+  const RunAnalysis analysis(&model, options.layers, *std::move(peaks));
   if (IsAnswer(options)) {
     return MakeAnswer(StepFacts(model, analysis.options()), {.run = path,
                                                              .width = static_cast<size_t>(options.width),
@@ -238,6 +242,7 @@ Command ReportCommand() {
                 {"format", "FORMAT", "how to write them (default: text)"},
                 {"sort", "COLUMN", "sort by it, largest first; program: layers in their order"},
                 {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
+                {"calibration", "FILE", "peaks by this file of dlhook calibrate; off: stated ones"},
                 {"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
                 ColorFlag()},
       .examples =

@@ -21,7 +21,8 @@ struct ReportOptions {
   int width = 80;
   bool color = false;
   LayerOptions layers = {};
-  std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
+  std::optional<std::string> calibration = std::nullopt;  // see run_peaks.h
+  std::vector<std::string> ignored_findings = {};         // see findings/ignored.h
 };
 
 // Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, as given to the

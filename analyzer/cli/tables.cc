@@ -129,17 +129,19 @@ absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::stri
   return absl::OkStatus();
 }
 
-RunAnalysis::RunAnalysis(TraceModel* model, const LayerOptions& options)
+RunAnalysis::RunAnalysis(TraceModel* model, const LayerOptions& options, Peaks peaks)
     : model_(*model),
       options_(options),
       choices_(ResolveChoices(model)),
       totals_(ComputeTotals(*model)),
-      layers_(*model, {.use_framework_evidence = options.use_framework_evidence}) {}
+      layers_(*model, {.use_framework_evidence = options.use_framework_evidence}),
+      peaks_(std::move(peaks)) {}
 
 TableOptions RunAnalysis::options() const {
   return {.choices = &choices_,
           .totals = &totals_,
           .analysis = &layers_,
+          .peaks = &peaks_,
           .layers_by = options_.by,
           .layers_depth = options_.depth,
           .counters_by = options_.counters_by,

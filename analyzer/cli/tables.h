@@ -13,6 +13,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/model/load_run.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/peaks.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/table_kind.h"
@@ -50,7 +51,7 @@ absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::stri
 class RunAnalysis {
  public:
   // `model` must outlive it. Resolves its choices (calls/choices.h): call once per model.
-  explicit RunAnalysis(TraceModel* model, const LayerOptions& options = {});
+  explicit RunAnalysis(TraceModel* model, const LayerOptions& options = {}, Peaks peaks = {});
   RunAnalysis(const RunAnalysis&) = delete;
   RunAnalysis& operator=(const RunAnalysis&) = delete;
 
@@ -68,6 +69,7 @@ class RunAnalysis {
   const Choices choices_;
   const RunTotals totals_;
   const LayerAnalysis layers_;
+  const Peaks peaks_;
 };
 
 }  // namespace dlhook::analyzer::cli

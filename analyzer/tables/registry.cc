@@ -14,6 +14,7 @@ const std::vector<TableKind>& TableKinds() {
       {"latency", "how long requests take, by batch size", LatencyTable},
       {"ops", "what was computed, by problem and direction", OpsTable},
       {"algorithms", "implementations and algorithms that libraries chose", AlgorithmsTable},
+      {"convolutions", "cost of convolutions by algorithm: operations, least time", ConvolutionsTable},
       {"layout", "tensors moved from one memory format to another, and back", LayoutTable},
       {"gemm", "matrix products by shape", GemmTable},
       {"callers", "who asked for each problem: framework function, line of the program, layer", CallersTable},

@@ -19,6 +19,10 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
+namespace dlhook::analyzer::inline peaks {
+class Peaks;
+}
+
 namespace dlhook::analyzer::inline tables {
 
 // Rows of the table `layers`: layers, or what to fold them into.
@@ -36,6 +40,7 @@ struct TableOptions {
   const Choices* choices = nullptr;
   const RunTotals* totals = nullptr;
   const LayerAnalysis* analysis = nullptr;
+  const Peaks* peaks = nullptr;  // of the run's machines; null: not wanted
   // For the table `layers`: its rows; modules' names are cut after `layers_depth` parts (0: not at all).
   LayersBy layers_by = LayersBy::kLayer;
   int layers_depth = 0;

@@ -13,6 +13,7 @@ absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOption
 absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& options);
+absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& options);

@@ -86,6 +86,50 @@ class Measured(e2e.Case):
         self.assertEqual(shown.err.decode(), f"dlhook: calibrate: {path}: is no calibration of dlhook's; dlhook calibrate measures\n")
 
 
+class Bounds(e2e.Case):
+    """A calibration by hand, and what reports make of it."""
+
+    PEAKS = {"f32": 100.0, "f64": 50.0}
+
+    def calibration(self, run, **changed):
+        measured = [{"what": what, "threads": 1, "unit": "", "best": rate, "median": rate, "low_quartile": rate, "high_quartile": rate,
+                     "repeats": 5, "method": ""} for what, rate in [*self.PEAKS.items(), ("memory read", 1e9)]]
+        told = e2e.one(run.trace().header, "processor")
+        processor = {name: e2e.one(told, name, "") for name in ("vendor", "name")}
+        processor |= {name: e2e.one(told, name, 0) for name in ("family", "model", "stepping", "threads_per_core", "instruction_sets")}
+        processor |= changed
+        path = os.path.join(self.folder, "calibration.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"format": 1, "processor": processor, "microcode": "", "processors": 4096,
+                       "l2_bytes": 0, "l3_bytes": 0, "gpu": "", "date": "2026-11-23T05:40:00Z", "tool_version": "", "waiting_percent": 0,
+                       "measured": measured, "not_measured": []}, file)
+        return path
+
+    def test_of_a_run(self):
+        run = self.recorded("launcher", [e2e.victim("linked"), "1", "50"], expected_code=3, OMP_NUM_THREADS="1")
+        path = self.calibration(run)
+        (table,) = run.report("--table", "gemm", "--calibration", path)["tables"]
+        columns = [column["name"] for column in table["columns"]]
+        rows = [dict(zip(columns, row, strict=True)) for row in table["rows"]]
+        judged = [row for row in rows if row["types"] in self.PEAKS]
+        self.assertGreater(len(judged), 0)
+        for row in judged:
+            least_ns = row["flops"] * row["calls"] / self.PEAKS[row["types"]]
+            self.assertEqual(row["bound"], "compute")
+            self.assertAlmostEqual(row["bound_percent"], 100 * least_ns / row["total_time"], places=6)
+            self.assertAlmostEqual(row["lost_time"], max(row["total_time"] - least_ns, 0), delta=1)
+        self.assertIn("Bounds use peaks that dlhook calibrate measured on 2026-11-23, for 1 thread.", table["notes"])
+        (table,) = run.report("--table", "gemm", "--calibration", "off")["tables"]
+        self.assertFalse([note for note in table["notes"] if "dlhook calibrate measured on" in note])
+
+    def test_of_another_machine(self):
+        run = self.recorded("launcher", [e2e.victim("linked"), "1", "50"], expected_code=3)
+        path = self.calibration(run, name="Another", stepping=77)
+        result = e2e.run([e2e.DLHOOK, "report", self.run_path, "--calibration", path], env=e2e.clean_environment())
+        self.assertEqual((result.code, result.out), (2, b""))
+        self.assertRegex(result.err.decode(), r"^dlhook: report: \S+ is of Another, 4096 processors; the run is of .+, \d+ processors\n$")
+
+
 class Trouble(e2e.Case):
     def test_that_can_not_be_kept(self):
         """Without any library, bandwidths are still measured."""

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
@@ -33,6 +34,7 @@ Key KeyOf(const Op& op) {
 struct Product : Key, OpGroup {
   explicit Product(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
+  BoundSums bounds;
   bool on_gpu = false;
   int64_t failed = 0;
   std::set<std::string> row_major, compute_types, math_modes, epilogues, tensor_cores;
@@ -149,6 +151,7 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
     group.Add(op, totals.ops[i], home[i] == i);
     AddGpuWords(op, group);
     group.gpu.Add(gpu_times[i]);
+    if (home[i] == i) group.bounds.AddOp(options.peaks, op, totals.ops[i], gpu_times[i]);
     gemm_ns += totals.ops[i].total_ns;
   }
   const SameWork same_work(model);
@@ -164,8 +167,10 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
 
   TypedColumns<Product> columns = Columns(gemm_ns, model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Product::gpu));
+  columns.InsertAfter("flops", BoundColumns(options).Of(&Product::bounds));
   Table table = NewTable("gemm", "Matrix products by shape", columns, order);
   if (!groups.empty()) table.notes.push_back(Note(groups, gemm_ns, model.wall_ns()));
+  AddBoundNotes(options, &table);
   return table;
 }
 

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
@@ -44,6 +45,7 @@ std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution
 struct RowSums : OpGroup {
   const Op* op = nullptr;  // any of them, for what they have in common
   GpuOpTime gpu;
+  BoundSums bounds;
   std::string direction;
 };
 
@@ -104,6 +106,7 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
     }
     it->second.Add(model.ops[i], totals.ops[i], home[i] == i);
     it->second.gpu.Add(gpu_times[i]);
+    if (home[i] == i) it->second.bounds.AddOp(options.peaks, model.ops[i], totals.ops[i], gpu_times[i]);
   }
   std::vector<const RowSums*> order;
   for (const auto& [key, rows] : groups) order.push_back(&rows);
@@ -114,11 +117,13 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
 
   TypedColumns<RowSums> columns = Columns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&RowSums::gpu));
+  columns.InsertAfter("flops", BoundColumns(options).Of(&RowSums::bounds));
   Table table = NewTable("ops", "What was computed, by problem and direction", columns, order);
   AddRow({{"kind", kUnattributed},
           {"wall_share", totals.unattributed_ns},
           {"wall_percent", Percent(totals.unattributed_ns, model.wall_ns())}},
          &table);
+  AddBoundNotes(options, &table);
   return table;
 }
 

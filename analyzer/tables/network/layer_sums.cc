@@ -103,14 +103,17 @@ class StepTimes {
 class Summer {
  public:
   Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
-         const StepSet& set)
+         const StepSet& set, const Peaks* peaks)
       : model_(model), attribution_(analysis.attribution()), groups_(groups), steps_(model, set) {
     sums_.groups.resize(groups.groups().size());
     sums_.total_ns = steps_.total_ns();
     sums_.step_count = steps_.count();
     sums_.sentence = steps_.sentence();
     const TensorClasses classes(model, totals);
-    for (const Op& op : model.ops) is_move_.push_back(MoveOf(op, classes).has_value());
+    for (const Op& op : model.ops) {
+      is_move_.push_back(MoveOf(op, classes).has_value());
+      bounds_.push_back(peaks == nullptr ? std::nullopt : peaks->BoundOf(op));
+    }
     FindLayoutScopes();
   }
 
@@ -238,7 +241,9 @@ class Summer {
       if (counted.group == kNone) continue;
       const CallIndex parent = calls.parent[call];
       AddNested(counted, parent != kNone ? CountedCall(parent) : CountedScope(calls.ScopeOf(call)));
-      if (!same_work.IsNested(call)) AddWork(model_.ops[calls.op[call]], &sums_.groups[counted.group]);
+      if (same_work.IsNested(call)) continue;
+      AddWork(model_.ops[calls.op[call]], &sums_.groups[counted.group]);
+      AddBound(call, &sums_.groups[counted.group].bounds);
     }
   }
 
@@ -293,10 +298,16 @@ class Summer {
   void AddGpuWork(GpuIndex activity, const SameWork& same_work, LayerSums::Group* group) {
     const CallIndex launch = model_.gpu.graph[activity] == 0 ? kNone : model_.gpu.launch_call[activity];
     CallIndex call = model_.gpu.call[activity];
+    bool is_bounded = false;
     for (int depth = 0; call != kNone && depth < kMaxDepth; call = model_.calls.parent[call], ++depth) {
-      const std::optional<int64_t>& flops = model_.ops[model_.calls.op[call]].flops;
-      if (!flops || same_work.IsNested(call) || !executions_.insert({call, launch}).second) continue;
-      group->gpu_flops += static_cast<double>(*flops);
+      const OpIndex op = model_.calls.op[call];
+      if (same_work.IsNested(call)) continue;
+      const bool is_first = executions_.insert({call, launch}).second;
+      if (is_first) group->gpu_flops += static_cast<double>(model_.ops[op].flops.value_or(0));
+      if (is_bounded || !bounds_[op] || !model_.ops[op].on_gpu) continue;
+      is_bounded = true;  // by the innermost: a product inside another op is part of it
+      group->bounds.time_ns += static_cast<double>(model_.gpu.DurationNs(activity));
+      if (is_first) group->bounds.Add(model_.ops[op], *bounds_[op], 1);
     }
   }
 
@@ -325,12 +336,26 @@ class Summer {
     if (op.flops && (op.is_asynchronous || op.captured)) group->has_rate = false;
   }
 
+  // Calls inside others with a bound are part of these.
+  void AddBound(CallIndex call, BoundSums* sums) const {
+    const CallColumns& calls = model_.calls;
+    const std::optional<Bound>& bound = bounds_[calls.op[call]];
+    const Op& op = model_.ops[calls.op[call]];
+    if (!bound || op.on_gpu || op.is_asynchronous) return;
+    for (CallIndex around = calls.parent[call]; around != kNone; around = calls.parent[around]) {
+      if (bounds_[calls.op[around]]) return;
+    }
+    sums->Add(op, *bound, 1);
+    sums->time_ns += static_cast<double>(calls.duration_ns[call]);
+  }
+
   const TraceModel& model_;
   const Attribution& attribution_;
   const LayerGroups& groups_;
   const StepTimes steps_;
   std::vector<std::vector<Interval>> measured_;                      // of these steps, by process
   std::vector<IntervalSet> measured_time_;                           // the same
+  std::vector<std::optional<Bound>> bounds_;                         // by op
   std::vector<bool> is_move_;                                        // by op
   std::vector<bool> is_layout_;                                      // by scope
   absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
@@ -378,8 +403,8 @@ std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks) {
 }
 
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
-                    const RunTotals& totals, const StepSet& set) {
-  return Summer(model, analysis, groups, totals, set).Sum();
+                    const RunTotals& totals, const StepSet& set, const Peaks* peaks) {
+  return Summer(model, analysis, groups, totals, set, peaks).Sum();
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -11,6 +11,7 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/network/layer_groups.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -25,6 +26,7 @@ struct LayerSums {
     int64_t calls = 0;      // library calls; nested views of the same work do not count
     double flops = 0;
     double bytes = 0;
+    BoundSums bounds;      // on the CPU and on GPUs
     bool has_rate = true;  // false: calls return before their work is done
 
     // GPU work requested in those of these steps in which GPUs were measured, whenever it ran …
@@ -65,7 +67,7 @@ std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks);
 // Over the steps of `set`, or over the whole run if it is empty. In a step of one thread, work of other threads belongs
 // to the group other_threads().
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
-                    const RunTotals& totals, const StepSet& set);
+                    const RunTotals& totals, const StepSet& set, const Peaks* peaks);
 
 }  // namespace dlhook::analyzer::tables
 

@@ -232,6 +232,11 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
   return columns;
 }
 
+void InsertBounds(const TableOptions& options, int64_t steps, TypedColumns<LayerRow>* columns) {
+  const auto bounds_of = [](const LayerRow& row) -> const BoundSums& { return row.sums.bounds; };
+  columns->InsertAfter("bytes", BoundColumns(options, steps).Of<LayerRow>(bounds_of));
+}
+
 // For one set of steps.
 class LayersReport {
  public:
@@ -241,16 +246,19 @@ class LayersReport {
         has_gpu_(GpuTimesOf(model, options) != GpuTimes::kNone),
         by_(options.layers_depth > 0 && options.layers_by == LayersBy::kLayer ? LayersBy::kModule : options.layers_by),
         groups_(model, attribution_, by_, options.layers_depth),
-        sums_(SumLayers(model, *options.analysis, groups_, *options.totals, set)) {}
+        sums_(SumLayers(model, *options.analysis, groups_, *options.totals, set, options.peaks)),
+        options_(options) {}
 
   Table Make() {
-    const TypedColumns<LayerRow> columns = Columns(by_, HasSeveralModels(), HasRecompute(), has_gpu_);
+    TypedColumns<LayerRow> columns = Columns(by_, HasSeveralModels(), HasRecompute(), has_gpu_);
+    InsertBounds(options_, sums_.steps(), &columns);
     Table table = NewTable("layers", kTitle, columns);
     for (GroupIndex group : Order()) {
       const LayerSums::Group& sums = sums_.groups[group];
       if (IsListed(sums)) AddRow(columns, {groups_.groups()[group], sums, sums_, attribution_, step_}, &table);
     }
     AddNotes(&table);
+    AddBoundNotes(options_, &table);
     return table;
   }
 
@@ -334,6 +342,7 @@ class LayersReport {
   const LayersBy by_;
   const LayerGroups groups_;
   const LayerSums sums_;
+  const TableOptions& options_;
 };
 
 // Text output shows the evidence only if it is weaker for some layers than for others.
@@ -354,7 +363,9 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
   const bool needs_layers =
       !has_lines && options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
-    Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false, false));
+    TypedColumns<LayerRow> columns = Columns(options.layers_by, false, false, false);
+    InsertBounds(options, 1, &columns);
+    Table table = NewTable("layers", kTitle, columns);
     table.notes.push_back("No layers were found.");
     return table;
   }

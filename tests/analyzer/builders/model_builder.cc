@@ -272,11 +272,11 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
   return model_;
 }
 
-Table RunPass(const std::string& name, TraceModel model) {
+Table RunPass(const std::string& name, TraceModel model, const Peaks* peaks) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  const TableOptions options = {.choices = &choices, .totals = &totals, .analysis = &analysis};
+  const TableOptions options = {.choices = &choices, .totals = &totals, .analysis = &analysis, .peaks = peaks};
   for (const TableKind& kind : TableKinds()) {
     if (kind.name != name) continue;
     absl::StatusOr<Table> table = kind.run(model, options);

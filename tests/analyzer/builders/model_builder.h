@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/peaks.h"
 #include "analyzer/table/table.h"
 #include "proto/op.pb.h"
 
@@ -100,7 +101,7 @@ class ModelBuilder {
 };
 
 // Makes one table as `dlhook report` does: choices resolved, totals computed.
-Table RunPass(const std::string& name, TraceModel model);
+Table RunPass(const std::string& name, TraceModel model, const Peaks* peaks = nullptr);
 
 // Access to tables in tests.
 size_t ColumnIndex(const Table& table, const std::string& name);

@@ -61,33 +61,20 @@ TEST(AllTablesTest, AreWellFormed) {
       names.insert(table.name);
     }
   }
-  EXPECT_EQ(names, (std::set<std::string>{"summary",
-                                          "layers",
-                                          "accounting",
-                                          "phases",
-                                          "latency",
-                                          "ops",
-                                          "algorithms",
-                                          "layout",
-                                          "gemm",
-                                          "callers",
-                                          "stacks",
-                                          "copies",
-                                          "kernels",
-                                          "collectives",
-                                          "tuning",
-                                          "candidates",
-                                          "iterations",
-                                          "counters",
-                                          "counters_over_time",
-                                          "capabilities",
-                                          "devices",
-                                          "ranks",
-                                          "launches",
-                                          "overlap",
-                                          "overlap_over_time",
-                                          "guided",
-                                          "gpu_idle"}));
+  EXPECT_EQ(names, (std::set<std::string>{"summary",      "layers",
+                                          "accounting",   "phases",
+                                          "latency",      "ops",
+                                          "algorithms",   "convolutions",
+                                          "layout",       "gemm",
+                                          "callers",      "stacks",
+                                          "copies",       "kernels",
+                                          "collectives",  "tuning",
+                                          "candidates",   "iterations",
+                                          "counters",     "counters_over_time",
+                                          "capabilities", "devices",
+                                          "ranks",        "launches",
+                                          "overlap",      "overlap_over_time",
+                                          "guided",       "gpu_idle"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

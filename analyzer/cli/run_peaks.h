@@ -1,0 +1,20 @@
+// The peaks of the machine that a run is from: measured by `dlhook calibrate`, else stated.
+#ifndef DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_
+#define DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/peaks.h"
+
+namespace dlhook::analyzer::inline cli {
+
+// `calibration`: a file, or "off": stated peaks only. Not set: the one in the cache folder that fits, if there is one. Errors: the file
+// can't be read, or is of another machine.
+absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std::string>& calibration);
+
+}  // namespace dlhook::analyzer::cli
+
+#endif  // DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_

@@ -1,0 +1,211 @@
+// Bounds of calls: see peaks.h.
+#include "analyzer/peaks/peaks.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/peaks/stated_peaks.h"
+
+namespace dlhook::analyzer::inline peaks {
+namespace {
+
+// That OpenMP was told to use; all that the process may run on where it was told nothing.
+uint32_t ThreadsOf(const ProcessInfo& process) {
+  for (const auto& [name, value] : process.settings) {
+    uint32_t threads = 0;
+    const std::vector<absl::string_view> levels = absl::StrSplit(value, ',');
+    if (name != "OMP_NUM_THREADS" || !absl::SimpleAtoi(levels.front(), &threads) || threads == 0) continue;
+    return std::min(threads, process.processors);
+  }
+  return process.processors;
+}
+
+// Whether what is known of the first process's machine holds for all of them.
+bool AreOfOneKind(const std::vector<ProcessInfo>& processes) {
+  if (processes.empty()) return false;
+  const ProcessInfo& first = processes.front();
+  return std::all_of(processes.begin(), processes.end(), [&](const ProcessInfo& process) {
+    return process.processor == first.processor && process.processors == first.processors &&
+           ThreadsOf(process) == ThreadsOf(first);
+  });
+}
+
+// With `threads` of the machine's processors: no more than all together, or than each alone.
+double RateWith(double one, double all, uint32_t threads, uint32_t processors) {
+  if (threads >= processors || one == 0) return all;
+  const double sum = one * threads;
+  return all == 0 ? sum : std::min(sum, all);
+}
+
+double LeastTime(double amount, double rate) { return amount > 0 && rate > 0 ? amount / rate : 0; }
+
+}  // namespace
+
+const char* BoundKindName(BoundKind kind) {
+  switch (kind) {
+    case BoundKind::kUnknown:
+      return "";
+    case BoundKind::kCompute:
+      return "compute";
+    case BoundKind::kMemory:
+      return "memory";
+    case BoundKind::kLaunch:
+      return "launch";
+    case BoundKind::kSerial:
+      return "serial";
+  }
+  return "";
+}
+
+std::string PeakTypeOf(const Op& op) {
+  const absl::string_view types = op.types;
+  const std::string type(types.substr(0, types.find(':')));
+  if (type == "s8" || type == "u8") return "int8";
+  const bool is_tf32 = op.on_gpu && type == "f32" && op.tensor_core && op.tensor_core->eligible;
+  return is_tf32 ? "tf32" : type;
+}
+
+Peaks::Peaks(const TraceModel& model, const Calibration* calibration) {
+  if (!AreOfOneKind(model.processes)) {
+    if (model.processes.size() > 1)
+      notes_.emplace_back("No bounds: processes ran on different machines or with different numbers of threads.");
+    return;
+  }
+  const ProcessInfo& process = model.processes.front();
+  threads_ = std::max(ThreadsOf(process), 1u);
+  if (calibration != nullptr) {
+    TakeMeasured(*calibration, threads_);
+  } else {
+    TakeStated(process, threads_);
+  }
+  TakeGpus(model, calibration);
+}
+
+void Peaks::TakeMeasured(const Calibration& calibration, uint32_t threads) {
+  const uint32_t processors = calibration.processors;
+  const auto best = [&](absl::string_view what, uint32_t by) {
+    const Measurement* measurement = calibration.Find(what, by);
+    return measurement == nullptr ? 0.0 : measurement->spread.best;
+  };
+  const auto rate_of = [&](absl::string_view what) -> Rate {
+    const double one = best(what, 1), all = std::max(one, best(what, processors));
+    return {one, RateWith(one, all, threads, processors)};
+  };
+  for (const absl::string_view type : kProductTypes) {
+    const Rate rate = rate_of(type);
+    if (rate.all > 0) on_cpu_[std::string(type)] = rate;
+  }
+  const std::pair<const char*, double> levels[] = {{kL2Read, static_cast<double>(calibration.l2_bytes) * threads},
+                                                   {kL3Read, static_cast<double>(calibration.l3_bytes)},
+                                                   {kMemoryRead, std::numeric_limits<double>::infinity()}};
+  for (const auto& [what, bytes] : levels) {
+    if (const Rate rate = rate_of(what); rate.all > 0) levels_.push_back({bytes, rate});
+  }
+  call_ns_ = best(kCallCost, 1);
+  if (threads > 1) dividing_ns_ = best(kDividing, processors);
+  notes_.push_back(absl::StrFormat("Bounds use peaks that dlhook calibrate measured on %s, for %d thread%s.",
+                                   calibration.date.substr(0, calibration.date.find('T')), threads,
+                                   threads == 1 ? "" : "s"));
+  if (calibration.waiting_percent > kBusyPercent) {
+    notes_.emplace_back("The machine was busy when it was measured: its peaks may be too low.");
+  }
+}
+
+void Peaks::TakeStated(const ProcessInfo& process, uint32_t threads) {
+  const uint32_t per_core = std::max(process.processor.threads_per_core, 1u);
+  const uint32_t cores = std::max(std::min(threads, (process.processors + per_core - 1) / per_core), 1u);
+  for (const absl::string_view type : kProductTypes) {
+    const std::optional<double> one = StatedCoreRate(process, type);
+    if (one) on_cpu_[std::string(type)] = {*one, *one * cores};
+  }
+  if (on_cpu_.empty()) return;
+  notes_.push_back(
+      absl::StrFormat("Bounds use stated peaks: %d core%s at the nominal frequency, which turbo exceeds; memory is not "
+                      "included. dlhook calibrate, "
+                      "on the run's machine, measures both.",
+                      cores, cores == 1 ? "" : "s"));
+}
+
+void Peaks::TakeGpus(const TraceModel& model, const Calibration* calibration) {
+  if (model.gpu_devices.empty()) return;
+  const GpuDevice& first = model.gpu_devices.front();
+  for (const GpuDevice& device : model.gpu_devices) {
+    if (device.name != first.name || device.multiprocessors != first.multiprocessors || device.is_partition) return;
+  }
+  for (const char* type : {"f32", "tf32", "f64", "f16", "bf16", "int8"}) {
+    if (const std::optional<double> rate = StatedGpuRate(first, type)) on_gpu_[type] = *rate;
+  }
+  gpu_memory_ = static_cast<double>(first.memory_bytes_per_second) / 1e9;
+  if (on_gpu_.empty()) return;
+  notes_.push_back(absl::StrCat("Bounds on the GPU use stated peaks: multiprocessors x clock of ", first.name,
+                                gpu_memory_ > 0 ? ", and its memory's bandwidth." : "."));
+  if (calibration == nullptr || calibration->gpu != first.name) return;
+  const Measurement* launch = calibration->Find(kGpuLaunch, 0);
+  if (launch != nullptr) gpu_launch_ns_ = launch->spread.best;
+}
+
+std::optional<Bound> Peaks::BoundOf(const Op& op) const {
+  return BoundOf(op, static_cast<double>(op.flops.value_or(0)), static_cast<double>(op.bytes.value_or(0)));
+}
+
+std::optional<Bound> Peaks::BoundOf(const Op& op, double flops, double bytes) const {
+  if (op.is_creation || op.is_trial || op.captured) return std::nullopt;
+  const std::string type = PeakTypeOf(op);
+  return op.on_gpu ? GpuBound(type, flops, bytes) : CpuBound(type, flops, bytes);
+}
+
+std::optional<double> Peaks::RateOf(const Op& op) const {
+  const std::string type = PeakTypeOf(op);
+  if (op.on_gpu) {
+    const auto rate = on_gpu_.find(type);
+    return rate == on_gpu_.end() ? std::nullopt : std::optional(rate->second);
+  }
+  const auto rate = on_cpu_.find(type);
+  return rate == on_cpu_.end() ? std::nullopt : std::optional(rate->second.all);
+}
+
+std::optional<Bound> Peaks::CpuBound(const std::string& type, double flops, double bytes) const {
+  const auto peak = on_cpu_.find(type);
+  if (flops > 0 && peak == on_cpu_.end()) return std::nullopt;
+  const Rate compute = peak == on_cpu_.end() ? Rate() : peak->second;
+  Rate memory;
+  for (const Level& level : levels_) {
+    memory = level.rate;
+    if (bytes <= level.bytes) break;
+  }
+  if (flops == 0 && (bytes == 0 || memory.all == 0)) return std::nullopt;
+  const double divided_compute = LeastTime(flops, compute.all), divided_memory = LeastTime(bytes, memory.all);
+  const double divided = std::max(divided_compute, divided_memory);
+  const double alone = std::max(LeastTime(flops, compute.one), LeastTime(bytes, memory.one));
+  const bool knows_both = bytes > 0 && memory.all > 0;
+  const bool knows_alone = (flops == 0 || compute.one > 0) && (!knows_both || memory.one > 0);
+  Bound bound = {divided + dividing_ns_, divided_memory > divided_compute ? BoundKind::kMemory : BoundKind::kCompute};
+  if (threads_ > 1 && knows_alone && alone < bound.ns) {
+    bound.ns = alone;
+    if (divided < alone) bound.kind = BoundKind::kSerial;  // else more threads would bring nothing anyway
+  }
+  if (!knows_both) bound.kind = BoundKind::kUnknown;
+  if (call_ns_ > bound.ns) bound = {call_ns_, BoundKind::kLaunch};
+  return bound;
+}
+
+std::optional<Bound> Peaks::GpuBound(const std::string& type, double flops, double bytes) const {
+  const auto peak = on_gpu_.find(type);
+  if (flops > 0 && peak == on_gpu_.end()) return std::nullopt;
+  const double compute = peak == on_gpu_.end() ? 0 : LeastTime(flops, peak->second),
+               memory = LeastTime(bytes, gpu_memory_);
+  if (compute == 0 && memory == 0) return std::nullopt;
+  Bound bound = {std::max(compute, memory), memory > compute ? BoundKind::kMemory : BoundKind::kCompute};
+  if (memory == 0) bound.kind = BoundKind::kUnknown;
+  if (gpu_launch_ns_ > bound.ns) bound.kind = BoundKind::kLaunch;
+  return bound;
+}
+
+}  // namespace dlhook::analyzer::peaks

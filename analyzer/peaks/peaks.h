@@ -1,0 +1,81 @@
+// The least time in which the machines of a run could have done a call's work: the roofline (Williams, Waterman and Patterson, "Roofline: An
+// Insightful Visual Performance Model for Multicore Architectures", 2009), with what starting a call and dividing it among threads costs.
+#ifndef DLHOOK_ANALYZER_PEAKS_PEAKS_H_
+#define DLHOOK_ANALYZER_PEAKS_PEAKS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/op.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/calibration.h"
+
+namespace dlhook::analyzer::inline peaks {
+
+// What keeps a call from being faster than its bound.
+enum class BoundKind : uint8_t {
+  kUnknown,  // memory's bandwidth, or the operations, are not known: the time is a bound still
+  kCompute,  // operations at the peak rate of their type
+  kMemory,   // its operands, each once, from the level of memory that could hold them all
+  kLaunch,   // starting a call, or on a GPU a kernel, takes longer than its work
+  kSerial    // too little work to be divided among threads
+};
+const char* BoundKindName(BoundKind kind);  // "" for kUnknown
+
+struct Bound {
+  double ns = 0;
+  BoundKind kind = BoundKind::kUnknown;
+};
+
+class Peaks {
+ public:
+  Peaks() = default;  // nothing is known
+  // `calibration`: of the machine that the run is from (see Fits); null: only what vendors state. Runs of several kinds of machines have
+  // no peaks.
+  Peaks(const TraceModel& model, const Calibration* calibration);
+
+  bool IsKnown() const { return !on_cpu_.empty() || !on_gpu_.empty(); }
+  // Of one call of the op, on the CPU or a GPU. nullopt: nothing is known that would bound it.
+  std::optional<Bound> BoundOf(const Op& op) const;
+  // The same for other counts of operations: what another algorithm would cost.
+  std::optional<Bound> BoundOf(const Op& op, double flops, double bytes) const;
+  // GFLOP/s that products of the op's types reach at most; nullopt: not known.
+  std::optional<double> RateOf(const Op& op) const;
+  // Where the peaks are from, and what is not known: sentences for the notes of a table.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  struct Rate {
+    double one = 0;  // thread …
+    double all = 0;  // … and all that the program may use; 0: not known
+  };
+  struct Level {       // of memory
+    double bytes = 0;  // that it holds
+    Rate rate;
+  };
+  void TakeMeasured(const Calibration& calibration, uint32_t threads);
+  void TakeStated(const ProcessInfo& process, uint32_t threads);
+  void TakeGpus(const TraceModel& model, const Calibration* calibration);
+  std::optional<Bound> CpuBound(const std::string& type, double flops, double bytes) const;
+  std::optional<Bound> GpuBound(const std::string& type, double flops, double bytes) const;
+
+  uint32_t threads_ = 1;
+  std::map<std::string, Rate, std::less<>> on_cpu_;  // GFLOP/s by type
+  std::vector<Level> levels_;                        // the smallest first
+  double call_ns_ = 0;
+  double dividing_ns_ = 0;
+  std::map<std::string, double, std::less<>> on_gpu_;
+  double gpu_memory_ = 0;  // GB/s
+  double gpu_launch_ns_ = 0;
+  std::vector<std::string> notes_;
+};
+
+// "f32" … as peaks have it: of the first operand, on a GPU "tf32" where the product may use it. Empty: none of them.
+std::string PeakTypeOf(const Op& op);
+
+}  // namespace dlhook::analyzer::peaks
+
+#endif  // DLHOOK_ANALYZER_PEAKS_PEAKS_H_
