@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/diff/merge_runs.h"
+
 namespace dlhook::analyzer {
 namespace {
 
@@ -81,6 +83,35 @@ TEST(DecisionTest, ProgramsThatAreSlowerByMoreFail) {
 }
 
 // A disturbance as long as the run is not covered: shows that the test above can fail.
+// The same of several runs a side, which differ from each other by `between` (relative standard deviation).
+double FailureRateOfSides(int runs, double between, double slower, double percent) {
+  constexpr int kTrials = 1000, kSteps = 60;
+  std::mt19937 random(17);
+  std::normal_distribution<double> normal;
+  const auto side = [&](double own_slower) {
+    std::vector<MeasuredRun> measured;
+    for (int run = 0; run < runs; ++run) {
+      const double own = (1 + own_slower) * (1 + between * normal(random)) - 1;
+      measured.push_back(Run(random, kSomeSteps, kSteps, own));
+    }
+    return MergeRuns(std::move(measured));
+  };
+  int failures = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const MeasuredRun base = side(0), candidate = side(slower);
+    const Decision decision = Decide(Baseline(&base), Contender(&candidate), Pace(), true);
+    failures += decision.SlowerThan(percent) == Gate::kFails ? 1 : 0;
+  }
+  return static_cast<double>(failures) / kTrials;
+}
+
+TEST(DecisionTest, SeveralRunsASideFailNotMoreOftenAlthoughRunsDiffer) {
+  for (int runs : {2, 3, 5, 8}) EXPECT_LE(FailureRateOfSides(runs, 0.05, 0, 0), 1.5 * kFalseAlarms) << runs << " runs";
+  EXPECT_LE(FailureRateOfSides(3, 0.05, 0.03, 3), 1.5 * kFalseAlarms) << "as slow as is allowed";
+  EXPECT_GE(FailureRateOfSides(5, 0.02, 0.15, 3), 0.9) << "slower by more";
+  EXPECT_GT(FailureRateOfSides(1, 0.05, 0, 0), 0.2) << "what one run a side can't tell: the test has teeth";
+}
+
 TEST(DecisionTest, ADisturbanceAsLongAsTheRunIsNotTold) { EXPECT_GT(FailureRate(kManySteps, 20, 0, 0), 0.03); }
 
 }  // namespace
