@@ -25,6 +25,12 @@ std::vector<Asked> AskedByCalls(const TraceModel& model) {
   return asked;
 }
 
+// Of `set`, what lies in one of the two or in both.
+int64_t InEither(const IntervalSet& set, const Interval& a, const Interval& b) {
+  const auto covered = [&](const Interval& part) { return set.CoveredNs(part.start_ns, part.end_ns); };
+  return covered(a) + covered(b) - covered({std::max(a.start_ns, b.start_ns), std::min(a.end_ns, b.end_ns)});
+}
+
 }  // namespace
 
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&)>& counts) {
@@ -50,10 +56,7 @@ HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&
       const bool is_its = asked[call].device == kNone ? devices_of_process[process] == 1 : asked[call].device == device;
       const int64_t start_ns = model.calls.start_ns[call], end_ns = start_ns + model.calls.duration_ns[call];
       if (!is_its || steady.CoveredNs(start_ns, start_ns + 1) == 0) continue;
-      const IntervalSet time({{start_ns, end_ns}, asked[call].done});
-      double idle_ns = 0;
-      for (const Interval& part : time.intervals())
-        idle_ns += static_cast<double>(idle.CoveredNs(part.start_ns, part.end_ns)) / means;
+      const double idle_ns = static_cast<double>(InEither(idle, {start_ns, end_ns}, asked[call].done)) / means;
       sums.calls += 1 / means;
       sums.idle_ns += idle_ns;
       by_line[askers.LineOf(call)] += idle_ns;
