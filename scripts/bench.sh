@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the benchmarks, runs them and prints tables: figure, limit, median [95 % interval], verdict.
 #
-#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda gpu drain memory reader torch scopes torch_cuda;
+#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda gpu drain memory reader report torch scopes torch_cuda;
 #                                            all if none is named (about 15 minutes)
 #   scripts/bench.sh --peers [--scale F]     dlhook compared with LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE, torch.profiler and cProfile:
 #                                            peer_calls peer_onednn peer_reading peer_torch (about 10 minutes).

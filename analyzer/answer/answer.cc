@@ -39,6 +39,18 @@ constexpr size_t kBar = 24;
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
 
+// Whether more warm-up steps may follow where nothing was read: the first part ends with one.
+bool IsWarmUpCut(const TraceModel& model, const StepTrack& track) {
+  const auto is_its = [&](const ReadSpan& span) { return span.process == track.process; };
+  const auto first = std::find_if(model.read_spans.begin(), model.read_spans.end(), is_its);
+  if (first == model.read_spans.end()) return false;
+  bool is_cut = false;
+  for (const Step& step : track.steps) {
+    if (step.end_ns <= first->end_ns) is_cut = step.is_warm_up;
+  }
+  return is_cut;
+}
+
 class Screen {
  public:
   Screen(const StepFacts& facts, const AnswerOptions& options)
@@ -119,7 +131,9 @@ void Screen::HowLong() {
   const Quartiles quartiles = QuartilesOf(facts_.steps().Durations());
   const int64_t batch = facts_.steps().batch;
   int64_t warm_up = 0, warm_up_ns = 0;
+  bool is_cut = false;
   for (const StepTrack& track : facts_.options().analysis->steps()) {
+    is_cut |= IsWarmUpCut(facts_.model(), track);
     for (const Step& step : track.steps) {
       if (!step.is_warm_up || step.kind != facts_.steps().kind) continue;
       ++warm_up;
@@ -138,8 +152,11 @@ void Screen::HowLong() {
     absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
                           static_cast<double>(batch) * 1e9 / facts_.step_ns());
   }
+  if (!facts_.model().read_spans.empty()) {
+    absl::StrAppend(&text, " From evenly spread parts of the run (tables: all of it).");
+  }
   if (warm_up > 0)
-    absl::StrAppend(&text, " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
+    absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
                     HumanTime(static_cast<double>(warm_up_ns)), ".");
   Text(text);
 }

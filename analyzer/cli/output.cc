@@ -9,16 +9,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr uint64_t kLargeRunBytes = 64 << 20;  // read in about a second
+constexpr std::chrono::seconds kBeforeProgress(1);
+constexpr size_t kMostOfName = 40;
+constexpr char kEraseRest[] = "\033[K";  // of a terminal's line
 constexpr int kDefaultWidth = 80;
 
 // Returns errno, or 0 if everything was written.
@@ -96,19 +100,23 @@ absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd) {
   return absl::InvalidArgumentError(absl::StrCat("--color expects auto, always or never, found '", when, "'"));
 }
 
-ReadingProgress::ReadingProgress(absl::string_view name)
-    : name_(VisibleText(name)), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(absl::string_view name, Clock::time_point start)
+    : name_(Shortened(VisibleText(name), kMostOfName)), start_(start), is_terminal_(isatty(STDERR_FILENO) != 0) {}
 
-void ReadingProgress::Update(uint64_t done, uint64_t all) {
-  if (!is_terminal_ || all < kLargeRunBytes) return;
-  const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all));
-  if (percent == shown_percent_) return;
-  shown_percent_ = percent;
-  std::fprintf(stderr, "\rreading %s: %d%%", name_.c_str(), percent);
+void Progress::Show(absl::string_view what, uint64_t done, uint64_t all) {
+  if (!is_terminal_ || Clock::now() - start_ < kBeforeProgress) return;
+  std::string text = absl::StrCat(what, " ", name_);
+  if (all > 0) {
+    absl::StrAppend(&text, ": ", static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all)), "%");
+  }
+  if (text == shown_) return;
+  WriteAll(STDERR_FILENO, absl::StrCat("\r", text, kEraseRest));
+  shown_ = std::move(text);
 }
 
-ReadingProgress::~ReadingProgress() {
-  if (shown_percent_ >= 0) std::fprintf(stderr, "\r\033[K");
+void Progress::Clear() {
+  if (!shown_.empty()) WriteAll(STDERR_FILENO, absl::StrCat("\r", kEraseRest));
+  shown_.clear();
 }
 
 }  // namespace dlhook::analyzer::cli

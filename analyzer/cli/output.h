@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -39,18 +40,27 @@ Flag ColorFlag();
 bool IsColorful(int fd);
 absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd);
 
-// "reading RUN: 40%" on stderr while a large run is read, if stderr is a terminal. Erased at the end.
-class ReadingProgress {
+// "reading RUN: 40%" on stderr, if stderr is a terminal, once a command has taken a second. Erased at the end.
+class Progress {
  public:
-  explicit ReadingProgress(absl::string_view name);
-  ~ReadingProgress();
+  using Clock = std::chrono::steady_clock;
+  // `start`: when the command began.
+  explicit Progress(absl::string_view name, Clock::time_point start = Clock::now());
+  ~Progress() { Clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
-  void Update(uint64_t done, uint64_t all);
+  // What is being done: "reading", "table layers of". To be told at least where a second may go by.
+  void Show(absl::string_view what, uint64_t done, uint64_t all);
+  void Show(absl::string_view what) { Show(what, 0, 0); }
+  // Before anything else is written.
+  void Clear();
 
  private:
-  std::string name_;
-  bool is_terminal_;
-  int shown_percent_ = -1;
+  const std::string name_;
+  const Clock::time_point start_;
+  const bool is_terminal_;
+  std::string shown_;
 };
 
 }  // namespace dlhook::analyzer::cli

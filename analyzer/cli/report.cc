@@ -168,11 +168,19 @@ int RunReport(const Args& args) {
   if (const auto name = args.Last("explain")) return RunExplain(*name, *options);
   const absl::StatusOr<std::string> path = args.operands().empty() ? LatestRun(".") : args.operands().front();
   if (!path.ok()) return Fail(path.status());
-  absl::StatusOr<LoadedRun> run = OpenRun(*path);
-  if (!run.ok()) return Fail(run.status());
+  Progress progress(*path);
+  absl::StatusOr<LoadedRun> run;
+  absl::StatusOr<std::string> report;
+  for (const Reading& reading : kAnswerReadings) {
+    run = OpenRun(*path, IsAnswer(*options) ? reading : kWholeReading, progress);
+    if (!run.ok()) return Fail(run.status());
+    if (run->model.processes.empty()) break;
+    report = MakeReport(*path, run->model, *options, progress);
+    if (!absl::IsUnavailable(report.status())) break;
+  }
+  progress.Clear();
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
-    const absl::StatusOr<std::string> report = MakeReport(*path, run->model, *options);
     if (!report.ok()) return Fail(report.status());
     exit_code = std::max(exit_code, PrintOutput(*report));
   }
@@ -200,7 +208,8 @@ std::string Details() {
 
 }  // namespace
 
-absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options) {
+absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
+                                       Progress& progress) {
   const auto kinds = FindTables(options.tables);
   if (!kinds.ok()) return kinds.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
@@ -208,14 +217,22 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
   absl::StatusOr<Peaks> peaks = FindPeaks(model, options.calibration);
   if (!peaks.ok()) return peaks.status();
+  progress.Show("adding up calls of");
   const RunAnalysis analysis(&model, options.layers, *std::move(peaks));
   if (IsAnswer(options)) {
+    progress.Show("finding layers of");
+    analysis.layers().attribution();
+    progress.Show("finding steps of");
+    if (!HasEnoughSteps(model, analysis.layers().steps())) {
+      return absl::UnavailableError("too few steps lie in the parts of the run that were read");
+    }
+    progress.Show("what could be faster in");
     return MakeAnswer(StepFacts(model, analysis.options()), {.run = path,
                                                              .width = static_cast<size_t>(options.width),
                                                              .color = options.color,
                                                              .ignored_findings = options.ignored_findings});
   }
-  absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds);
+  absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds, &progress);
   if (!tables.ok()) return tables.status();
   for (Table& table : *tables) {
     if (table.name == "findings") LeaveOut(options.ignored_findings, &table);

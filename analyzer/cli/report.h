@@ -26,8 +26,10 @@ struct ReportOptions {
 };
 
 // Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, as given to the
-// command. InvalidArgument for a wrong option: names it and lists the valid ones.
-absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options);
+// command. InvalidArgument for a wrong option: names it and lists the valid ones. Unavailable: the answer needs more of
+// the run than was read.
+absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
+                                       Progress& progress);
 
 }  // namespace dlhook::analyzer::cli
 

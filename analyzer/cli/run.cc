@@ -142,9 +142,8 @@ struct Held {
 };
 
 void Count(const TraceModel& model, Held* held) {
-  held->calls += model.calls.size();
-  for (const AggregateRow& row : model.aggregates) held->calls += row.count;
   for (const ProcessInfo& process : model.processes) {
+    held->calls += process.calls;
     for (const Loss& loss : process.losses) {
       if (!CountsCalls(loss.reason) || loss.calls == 0) continue;
       held->lost += loss.calls;
@@ -159,6 +158,7 @@ constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
 void PrintAnswer(const std::string& path, TraceModel* model) {
   if (model->calls.size() + model->scopes.size() > kMostForAnswer) return;
   const RunAnalysis analysis(model);
+  if (!HasEnoughSteps(*model, analysis.layers().steps())) return;
   // dlhook report reports errors in .dlhook-ignore.
   const auto ignored = ReadIgnored(Args());
   const absl::StatusOr<std::string> answer =
@@ -178,7 +178,10 @@ void PrintEnd(const Collector& collector, bool is_shared) {
   for (const auto& folder : collector.folders()) {
     if (folder->IsRemoved()) continue;
     const std::string path = folder->Path();
-    LoadOptions options = {.drain_leftover = LeftoverDrain(), .progress = nullptr};
+    LoadOptions options = {.drain_leftover = LeftoverDrain(),
+                           .progress = nullptr,
+                           .most_bytes = kAnswerReadings[0].most_bytes,
+                           .parts = kAnswerReadings[0].parts};
     if (is_shared) options.only = collector.traces();
     absl::StatusOr<LoadedRun> run = LoadRun(path, options);
     if (!run.ok() || run->model.processes.empty()) continue;

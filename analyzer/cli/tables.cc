@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/symbol_options.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/symbols/add_symbols.h"
@@ -57,11 +56,24 @@ absl::Status ReadInterval(const Args& args, LayerOptions* options) {
 
 }  // namespace
 
+bool HasEnoughSteps(const TraceModel& model, const std::vector<StepTrack>& tracks) {
+  constexpr size_t kStepsInPart = 4;  // in the mean
+  size_t steps = 0;
+  for (const StepTrack& track : tracks) steps += track.steps.size();
+  return steps >= kStepsInPart * model.read_spans.size();
+}
+
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path) {
-  ReadingProgress progress(path);
+  Progress progress(path);
+  return OpenRun(path, kWholeReading, progress);
+}
+
+absl::StatusOr<LoadedRun> OpenRun(const std::string& path, const Reading& reading, Progress& progress) {
   absl::StatusOr<LoadedRun> run =
       LoadRun(path, {.drain_leftover = LeftoverDrain(),
-                     .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
+                     .progress = [&](uint64_t done, uint64_t all) { progress.Show("reading", done, all); },
+                     .most_bytes = reading.most_bytes,
+                     .parts = reading.parts});
   if (run.ok()) AddSymbols(SymbolOptionsFor(path), &run->model);
   return run;
 }
@@ -149,9 +161,11 @@ TableOptions RunAnalysis::options() const {
           .functions = options_.functions};
 }
 
-absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const TableKind*>& kinds) const {
+absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const TableKind*>& kinds,
+                                                           Progress* progress) const {
   std::vector<Table> tables;
   for (const TableKind* kind : kinds) {
+    if (progress != nullptr) progress->Show(absl::StrCat("table ", kind->name, " of"));
     absl::StatusOr<Table> table = MakeTable(*kind, model_, options());
     if (!table.ok()) return table.status();
     tables.push_back(*std::move(table));

@@ -2,6 +2,8 @@
 #ifndef DLHOOK_ANALYZER_CLI_TABLES_H_
 #define DLHOOK_ANALYZER_CLI_TABLES_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,18 +13,34 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/model/load_run.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
+#include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline cli {
 
+// How much of a run is read: see LoadOptions.
+struct Reading {
+  uint64_t most_bytes = UINT64_MAX;
+  size_t parts = 1;
+};
+// Tables count everything, and so do the commands made of tables: they read whole runs. The answer needs enough steady
+// steps within a second or two. Many parts are spread more evenly, few parts have room for longer steps: tried in this
+// order.
+inline constexpr Reading kWholeReading = {};
+inline constexpr Reading kAnswerReadings[] = {{28 << 20, 128}, {28 << 20, 8}, kWholeReading};
+// Whether the steps in the parts that were read are enough. True if the whole run was read.
+bool HasEnoughSteps(const TraceModel& model, const std::vector<StepTrack>& tracks);
+
 // Reads a run, with progress on a terminal and including what killed processes left in their rings, and names its
 // native stacks.
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
+absl::StatusOr<LoadedRun> OpenRun(const std::string& path, const Reading& reading, Progress& progress);
 
 // All values of a flag that takes comma-separated lists and may be repeated.
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag);
@@ -56,7 +74,8 @@ class RunAnalysis {
   RunAnalysis& operator=(const RunAnalysis&) = delete;
 
   // One table per kind, checked.
-  absl::StatusOr<std::vector<Table>> MakeTables(const std::vector<const TableKind*>& kinds) const;
+  absl::StatusOr<std::vector<Table>> MakeTables(const std::vector<const TableKind*>& kinds,
+                                                Progress* progress = nullptr) const;
 
   const TraceModel& model() const { return model_; }
   TableOptions options() const;

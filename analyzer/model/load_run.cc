@@ -1,6 +1,7 @@
 // Opens the process traces of a run one after another; an unreadable one does not prevent reading the others.
 #include "analyzer/model/load_run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -22,7 +23,23 @@ uint64_t SizeOf(const std::vector<std::string>& paths) {
   return size;
 }
 
-absl::Status LoadTrace(const std::string& path, const LoadOptions& options, const ReadProgress& progress,
+// How much of each trace is read: in proportion, but all of such as an equal share holds.
+class Shares {
+ public:
+  Shares(const LoadOptions& options, uint64_t all_bytes, size_t traces)
+      : most_bytes_(all_bytes / 2 > options.most_bytes ? options.most_bytes : UINT64_MAX),
+        equal_bytes_(most_bytes_ / std::max<size_t>(traces, 1)),
+        fraction_(static_cast<double>(most_bytes_) / static_cast<double>(std::max<uint64_t>(all_bytes, 1))) {}
+
+  double Of(uint64_t bytes) const { return bytes <= equal_bytes_ ? 1 : std::min(fraction_, 1.0); }
+
+ private:
+  const uint64_t most_bytes_;
+  const uint64_t equal_bytes_;
+  const double fraction_;
+};
+
+absl::Status LoadTrace(const std::string& path, const LoadOptions& options, double share, const ReadProgress& progress,
                        bool may_be_empty, TraceBuilder* builder) {
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, options.drain_leftover);
   if (!trace.ok()) return trace.status();
@@ -34,7 +51,9 @@ absl::Status LoadTrace(const std::string& path, const LoadOptions& options, cons
     builder->Note(absl::StrCat(BaseName(path), ": empty, its process was killed before anything was written"));
     return absl::OkStatus();
   }
-  absl::Status status = builder->AddTrace(path, trace->chunks(), progress);
+  ReadParts parts;
+  if (share < 1) parts = ChooseParts(trace->chunks(), share, options.parts);
+  absl::Status status = builder->AddTrace(path, trace->chunks(), progress, std::move(parts));
   return status.ok() ? trace->leftover_status() : status;
 }
 
@@ -46,17 +65,19 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
   if (!options.only.empty()) {
     std::erase_if(files->paths, [&](const std::string& file) { return options.only.count(BaseName(file)) == 0; });
   }
-  const bool holds_more = SizeOf(files->paths) > 0;  // than empty traces
-  const uint64_t all = options.progress ? SizeOf(files->paths) : 0;
+  const uint64_t all = SizeOf(files->paths);
+  const bool holds_more = all > 0;  // than empty traces
+  const Shares shares(options, all, files->paths.size());
   uint64_t done_before = 0;
   TraceBuilder builder(files->name);
   LoadedRun run;
   for (const std::string& file : files->paths) {
     ReadProgress progress;
     if (options.progress) progress = [&](uint64_t done) { options.progress(done_before + done, all); };
-    absl::Status status = LoadTrace(file, options, progress, holds_more, &builder);
+    const uint64_t bytes = SizeOf({file});
+    absl::Status status = LoadTrace(file, options, shares.Of(bytes), progress, holds_more, &builder);
     if (!status.ok()) run.damage.push_back(std::move(status));
-    if (options.progress) done_before += SizeOf({file});
+    done_before += bytes;
   }
   run.model = std::move(builder).Build();
   return run;

@@ -20,6 +20,10 @@ struct LoadOptions {
   // Called from time to time with the bytes read, and the total. May be unset.
   std::function<void(uint64_t done, uint64_t all)> progress = nullptr;
   std::set<std::string> only = {};  // base names of traces to read; empty: all
+  // Of a run larger than twice this, parts of about this many bytes in total are read (read_parts.h), in `parts` spans
+  // of each long trace.
+  uint64_t most_bytes = UINT64_MAX;
+  size_t parts = 1;
 };
 
 struct LoadedRun {

@@ -46,11 +46,19 @@ void ForEachColumn(CallColumns* calls, Function function) {
 bool ProcessBuilder::Add(PacketReader* reader) {
   absl::string_view batch;
   if (IsBatch(reader->payload(), kCallBatchTag, &batch)) {
+    if (!parts_.all()) {
+      const std::optional<BatchOutline> outline = OutlineOfCalls(batch, TicksPerNs());
+      if (IsLeftOut(outline)) {
+        recorded_calls_ += static_cast<uint64_t>(outline->count);
+        return true;
+      }
+    }
     if (!reader->Parse(batch, &batch_)) return false;
     AddCalls(batch_);
     return true;
   }
   if (IsBatch(reader->payload(), kScopeBatchTag, &batch)) {
+    if (!parts_.all() && IsLeftOut(OutlineOfScopes(batch))) return true;
     if (!reader->Parse(batch, &scope_batch_)) return false;
     AddScopes(scope_batch_);
     return true;
@@ -59,6 +67,17 @@ bool ProcessBuilder::Add(PacketReader* reader) {
   if (!reader->Parse(reader->payload(), &packet)) return false;
   AddPacket(&packet);
   return true;
+}
+
+bool ProcessBuilder::IsLeftOut(const std::optional<BatchOutline>& outline) {
+  if (!outline || parts_.Has(outline->start_ticks, outline->end_ticks)) return false;
+  FindThread(outline->thread_id);
+  return true;
+}
+
+// Rounded up; 1 where the clock counts nanoseconds.
+uint64_t ProcessBuilder::TicksPerNs() const {
+  return std::clamp<uint64_t>((header_.clock().ticks_per_second() + 999'999'999) / 1'000'000'000, 1, 1000);
 }
 
 void ProcessBuilder::AddPacket(trace::Packet* packet) {
@@ -224,28 +243,40 @@ size_t ProcessBuilder::UsableCalls(const trace::CallBatch& batch) {
   return shortest;
 }
 
+// `op`: as FindOp tells it.
+bool ProcessBuilder::IsInParts(uint64_t duration, uint64_t end_ticks, uint32_t op) const {
+  const uint64_t factor = (op & kTapCall) != 0 ? TicksPerNs() : 1;
+  const uint64_t ticks = duration > UINT64_MAX / factor ? UINT64_MAX : duration * factor;
+  return parts_.Has(end_ticks - std::min(ticks, end_ticks), end_ticks);
+}
+
 void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
   const size_t count = UsableCalls(batch);
   Thread& thread = FindThread(batch.thread_id());
   StagedCall* out = thread.calls.Reserve(count);
   uint64_t sequence = batch.base_sequence();
   uint64_t end_ticks = batch.base_end_ticks();
-  int64_t duplicates = 0;
+  int64_t duplicates = 0, left_out = 0;
   for (size_t i = 0; i < count; ++i) {
     sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(i)});
     end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
+    const uint32_t iid = batch.op_iid(i);
+    const bool is_defined = iid < op_by_iid_.size() && op_by_iid_[iid] != kNone;
+    const uint32_t op = is_defined ? op_by_iid_[iid] : FindOp(iid);
+    if (!parts_.all() && !IsInParts(batch.duration(i), end_ticks, op)) {
+      ++left_out;
+      continue;
+    }
     if (!thread.sequences.Insert(sequence)) {
       ++duplicates;
       continue;
     }
     if (end_ticks < thread.last_end_ticks) thread.in_order = false;
     thread.last_end_ticks = end_ticks;
-    const uint32_t iid = batch.op_iid(i);
-    const bool is_defined = iid < op_by_iid_.size() && op_by_iid_[iid] != kNone;
-    *out++ = {static_cast<int64_t>(end_ticks), static_cast<int64_t>(batch.duration(i)), sequence,
-              is_defined ? op_by_iid_[iid] : FindOp(iid), batch.parent_distance(i)};
+    *out++ = {static_cast<int64_t>(end_ticks), static_cast<int64_t>(batch.duration(i)), sequence, op,
+              batch.parent_distance(i)};
   }
-  thread.calls.Commit(count - duplicates);
+  thread.calls.Commit(count - static_cast<size_t>(duplicates + left_out));
   thread.attributes.Add(batch, count, &python_, &native_stacks_, &run_->oddities_);
   operands_.Add(batch, count, &thread.operands);
   recorded_calls_ += count;
@@ -253,7 +284,7 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
 }
 
 void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
-  FindThread(batch.thread_id()).scopes.Add(batch, &python_, &run_->oddities_);
+  FindThread(batch.thread_id()).scopes.Add(batch, parts_, &python_, &run_->oddities_);
 }
 
 void ProcessBuilder::AddCapability(const trace::Capability& capability) {
@@ -295,6 +326,7 @@ void ProcessBuilder::Finish() {
   counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
   FinishAggregates(clock, indices);
   FinishLoads(clock);
+  FinishParts(clock);
   FinishGpu(clock, indices);
   std::vector<int64_t> stops_ns;
   for (const uint64_t ticks : stop_ticks_) stops_ns.push_back(clock.ToNs(ticks));
@@ -325,6 +357,12 @@ void ProcessBuilder::FinishLoads(const ClockMap& clock) {
   }
 }
 
+void ProcessBuilder::FinishParts(const ClockMap& clock) {
+  for (const auto& [first, last] : parts_.spans()) {
+    run_->model_.read_spans.push_back({index_, clock.ToNs(first), clock.ToNs(last)});
+  }
+}
+
 void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   const ThreadIndex index = static_cast<ThreadIndex>(run_->model_.threads.size());
   thread->data.process = index_;
@@ -337,7 +375,10 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   }
   NestingCounts counts;
   NestCalls(clock, calls, &counts);
-  run_->oddities_.Count("a call whose surrounding call is not in the trace (it was lost)", counts.lost_parents);
+  // What is around a call at the edge of a part may have been left out with the rest.
+  if (parts_.all()) {
+    run_->oddities_.Count("a call whose surrounding call is not in the trace (it was lost)", counts.lost_parents);
+  }
   run_->oddities_.Count("a call that overlapped another one of its thread and was shortened", counts.clipped);
   const size_t base = run_->model_.calls.size();
   AppendCalls(thread, index);
@@ -431,6 +472,7 @@ void ProcessBuilder::FinishBounds(const ClockMap& clock) {
     const uint64_t ticks = clock_samples_.empty() ? 0 : clock_samples_[0].ticks();
     first_ns_ = last_ns_ = clock.ToNs(ticks);
   }
+  process_.calls = recorded_calls_;
   process_.start_ns = first_ns_;
   process_.end_ns = last_ns_;
   process_.end = FromProto<ProcessEnd>(footer_.end());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -17,6 +18,7 @@
 #include "analyzer/model/native_stack_builder.h"
 #include "analyzer/model/operand_builder.h"
 #include "analyzer/model/python_builder.h"
+#include "analyzer/model/read_parts.h"
 #include "analyzer/model/scope_builder.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
@@ -25,8 +27,9 @@ namespace dlhook::analyzer::inline model {
 
 class ProcessBuilder {
  public:
-  ProcessBuilder(TraceBuilder* run, std::string file)
+  ProcessBuilder(TraceBuilder* run, std::string file, ReadParts parts)
       : run_(run),
+        parts_(std::move(parts)),
         python_(&run->model_, &run->names_, &run->oddities_),
         native_stacks_(&run->model_, &run->oddities_),
         operands_(&run->oddities_),
@@ -53,6 +56,10 @@ class ProcessBuilder {
   };
 
   void AddPacket(trace::Packet* packet);
+  // True: the batch lies outside of the parts that are read.
+  bool IsLeftOut(const std::optional<BatchOutline>& outline);
+  bool IsInParts(uint64_t duration, uint64_t end_ticks, uint32_t op) const;
+  uint64_t TicksPerNs() const;
   void AddCalls(const trace::CallBatch& batch);
   void AddScopes(const trace::ScopeBatch& batch);
   size_t UsableCalls(const trace::CallBatch& batch);
@@ -70,6 +77,7 @@ class ProcessBuilder {
   void FinishThread(Thread* thread, const ClockMap& clock);
   void AppendCalls(Thread* thread, ThreadIndex index);
   void FinishLoads(const ClockMap& clock);
+  void FinishParts(const ClockMap& clock);
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
@@ -77,6 +85,7 @@ class ProcessBuilder {
   void CheckCallCount();
 
   TraceBuilder* run_;
+  const ReadParts parts_;
   ProcessInfo process_;
   ProcessIndex index_ = 0;
   bool has_header_ = false;

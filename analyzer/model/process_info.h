@@ -74,6 +74,7 @@ struct ProcessInfo {
   // Observed interval: from loading the shim to the footer (or the last record if there is none).
   int64_t start_ns = 0;
   int64_t end_ns = 0;
+  uint64_t calls = 0;  // that the trace holds or tells totals of, also where only parts of it were read
   bool has_footer = false;
   ProcessEnd end = ProcessEnd::kUnknown;
   std::vector<Mapping> mappings;

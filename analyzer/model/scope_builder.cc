@@ -52,7 +52,8 @@ ScopeIndex Inner(const ScopeColumns& scopes, ScopeIndex by_sequence, ScopeIndex 
 
 }  // namespace
 
-void ThreadScopes::Add(const trace::ScopeBatch& batch, PythonBuilder* names, Oddities* oddities) {
+void ThreadScopes::Add(const trace::ScopeBatch& batch, const ReadParts& parts, PythonBuilder* names,
+                       Oddities* oddities) {
   const size_t count = UsableScopes(batch, oddities);
   const bool has_stacks = batch.python_stack_iid_size() != 0;
   StagedScope* const begin = scopes_.Reserve(count);
@@ -64,11 +65,13 @@ void ThreadScopes::Add(const trace::ScopeBatch& batch, PythonBuilder* names, Odd
     end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
     first_sequence += static_cast<uint64_t>(batch.first_sequence_delta(i));
     link = static_cast<int64_t>(static_cast<uint64_t>(link) + static_cast<uint64_t>(batch.link_delta(i)));
+    const uint64_t duration = batch.duration_ticks(i);
+    if (!parts.all() && !parts.Has(end_ticks - std::min(duration, end_ticks), end_ticks)) continue;
     if (end_ticks < last_end_ticks_) in_order_ = false;
     last_end_ticks_ = end_ticks;
     const auto kind = static_cast<uint32_t>(batch.kind(i));
     out->time = static_cast<int64_t>(end_ticks);
-    out->duration = Saturated(batch.duration_ticks(i));
+    out->duration = Saturated(duration);
     out->first_sequence = first_sequence;
     out->link = link;
     out->call_count = batch.call_count(i);
@@ -76,7 +79,7 @@ void ThreadScopes::Add(const trace::ScopeBatch& batch, PythonBuilder* names, Odd
     out->kind = kind <= kMaxKind ? kind : 0;
     out->python_stack = has_stacks ? names->FindStack(batch.python_stack_iid(i)) : kNone;
     if (names->IsScopeWindow(out->name)) {
-      windows_.emplace_back(end_ticks - std::min(batch.duration_ticks(i), end_ticks), end_ticks);
+      windows_.emplace_back(end_ticks - std::min(duration, end_ticks), end_ticks);
     } else {
       ++out;
     }

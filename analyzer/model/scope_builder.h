@@ -10,6 +10,7 @@
 #include "analyzer/model/clock_map.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/python_builder.h"
+#include "analyzer/model/read_parts.h"
 #include "analyzer/model/scope_nesting.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/time_budget.h"
@@ -21,8 +22,9 @@ namespace dlhook::analyzer::inline model {
 // The scopes of one thread while its trace is read.
 class ThreadScopes {
  public:
-  // Names and stacks are looked up in `names` immediately, because the next Reset invalidates their ids.
-  void Add(const trace::ScopeBatch& batch, PythonBuilder* names, Oddities* oddities);
+  // Leaves out scopes outside `parts`. Names and stacks are looked up in `names` immediately, because the next Reset
+  // invalidates their ids.
+  void Add(const trace::ScopeBatch& batch, const ReadParts& parts, PythonBuilder* names, Oddities* oddities);
 
   // Nests the scopes, appends them to the model, and sets the scopes of the calls from `first_call` on, which belong to
   // this thread. Appends none if their times are impossible: more than is left of `budget`.

@@ -17,6 +17,7 @@
 #include "analyzer/model/gpu_kernel_table.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/python_builder.h"
+#include "analyzer/model/read_parts.h"
 #include "analyzer/model/time_budget.h"
 #include "analyzer/model/trace_model.h"
 
@@ -33,10 +34,11 @@ class TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
-  // Adds one process trace. `path`: its name in messages; `chunks`: see PacketReader; they are not kept. Not OK: the
-  // damage, or why the trace was refused; the intact packets before that are part of the model (of a refused trace:
-  // nothing).
-  absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr);
+  // Adds one process trace, or `parts` of it. `path`: its name in messages; `chunks`: see PacketReader; they are not
+  // kept. Not OK: the damage, or why the trace was refused; the intact packets before that are part of the model (of a
+  // refused trace: nothing).
+  absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr,
+                        ReadParts parts = {});
 
   // An oddity of the run as a whole.
   void Note(absl::string_view sentence) { oddities_.Count(sentence); }

@@ -136,6 +136,14 @@ struct ScopeWindow {
 };
 constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
 
+// A span of a process's time that was read, if not all of it was (read_parts.h). Calls and scopes outside such spans are
+// unknown.
+struct ReadSpan {
+  ProcessIndex process = 0;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
 // Load of a process and its machine: see trace::LoadSample.
 struct LoadSample {
   ProcessIndex process = 0;
@@ -275,6 +283,7 @@ struct TraceModel {
   CallOperands operands;
   ScopeColumns scopes;
   std::vector<ScopeWindow> scope_windows;  // by process, ascending; a process without windows has all scopes
+  std::vector<ReadSpan> read_spans;        // by process, ascending; a process without spans was read whole
   std::vector<std::string> names;          // distinct over the run
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;

@@ -182,6 +182,28 @@ void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
   }
 }
 
+// Of a run that was read in parts, the steps that lie in one. At its edges steps are cut through, and what is left of them is taken for
+// a step of another kind: the first and the last one of each part are none, but at the ends of the run.
+void LeaveOutCut(const TraceModel& model, StepTrack& track) {
+  std::vector<const ReadSpan*> spans;
+  for (const ReadSpan& span : model.read_spans) {
+    if (span.process == track.process) spans.push_back(&span);
+  }
+  if (spans.empty()) return;
+  std::vector<Step> whole;
+  auto step = track.steps.begin();
+  for (const ReadSpan* span : spans) {
+    const auto begin =
+        std::find_if(step, track.steps.end(), [&](const Step& s) { return s.start_ns >= span->start_ns; });
+    const auto end = std::find_if(begin, track.steps.end(), [&](const Step& s) { return s.end_ns > span->end_ns; });
+    const auto first = begin + (span == spans.front() || begin == end ? 0 : 1);
+    const auto last = end - (span == spans.back() || first == end ? 0 : 1);
+    whole.insert(whole.end(), first, last);
+    step = end;
+  }
+  track.steps = std::move(whole);
+}
+
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                                        const std::vector<IterationTrack>& iterations) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
@@ -196,6 +218,8 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
       if (track.process == process) tracks.push_back(TrackByIterations(model, attribution, moments, track));
     }
   }
+  for (StepTrack& track : tracks) LeaveOutCut(model, track);
+  std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {
     SetHasScopes(moments, track);
     for (Step& step : track.steps) {

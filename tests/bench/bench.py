@@ -16,6 +16,7 @@ import figures_drain
 import figures_gpu
 import figures_peers
 import figures_reader
+import figures_report
 import peers
 import runner
 from stats import markdown
@@ -43,6 +44,10 @@ def memory(scale):
 
 def reader(scale):
     return figures_reader.reader(rounds(9, scale))
+
+
+def report(scale):
+    return figures_report.report(rounds(5, scale))
 
 
 def torch(scale):
@@ -95,7 +100,7 @@ def peer_torch(scale):
     return figures_peers_torch.torch(rounds(16, scale))
 
 
-FIGURES = {figure.__name__: figure for figure in (calls, cuda, gpu, drain, memory, reader, torch, scopes, torch_cuda)}
+FIGURES = {figure.__name__: figure for figure in (calls, cuda, gpu, drain, memory, reader, report, torch, scopes, torch_cuda)}
 PEERS = {figure.__name__: figure for figure in (peer_calls, peer_onednn, peer_reading, peer_torch)}
 
 

@@ -18,7 +18,8 @@ namespace {
 // The input has no room for options: its length selects them.
 void MakeTables(absl::string_view bytes) {
   TraceBuilder builder("fuzz");
-  builder.AddTrace("fuzz.dlh", {bytes}).IgnoreError();
+  const bool in_parts = bytes.size() % 16 == 1;
+  builder.AddTrace("fuzz.dlh", {bytes}, nullptr, in_parts ? ChooseParts({bytes}, 0.3, 3) : ReadParts()).IgnoreError();
   if (bytes.size() % 8 == 0) builder.AddTrace("again.dlh", {bytes}).IgnoreError();  // a run of several processes
   TraceModel model = std::move(builder).Build();
   if (model.processes.empty()) return;
