@@ -21,6 +21,12 @@ bool IsDecidedByProgram(const Op& op) {
 
 bool IsCountedScope(ScopeKind kind) { return FactsOf(kind).is_compared; }
 
+// Where the DataLoader of this scope reads its batches; empty: it is no DataLoader's.
+std::string LoaderOf(absl::string_view name) {
+  if (absl::StrContains(name, "_MultiProcessingDataLoaderIter")) return "in worker processes";
+  return absl::StrContains(name, "_SingleProcessDataLoaderIter") ? "in the program itself" : "";
+}
+
 class Counter {
  public:
   Counter(const TraceModel& model, const ComparedSteps& steps) : model_(model), intervals_(model.processes.size()) {
@@ -43,18 +49,21 @@ class Counter {
 
   void CountScopes() {
     const std::vector<ScopeName> names = ReadScopeNames(model_);
+    std::vector<std::string> loaders;  // by name, as `counts`; empty: it is no loader's
+    for (const std::string& name : model_.names) loaders.push_back(LoaderOf(name));
+    std::vector<int64_t> counts(model_.names.size());
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       const ScopeName& name = names[model_.scopes.name[scope]];
-      const std::string& text = model_.names[model_.scopes.name[scope]];
       if (name.role == ScopeRole::kOptimizer) {
         work_.optimizers.insert(name.op);
-      } else if (absl::StrContains(text, "_MultiProcessingDataLoaderIter")) {
-        work_.loaders.insert("in worker processes");
-      } else if (absl::StrContains(text, "_SingleProcessDataLoaderIter")) {
-        work_.loaders.insert("in the program itself");
+      } else if (!loaders[model_.scopes.name[scope]].empty()) {
+        work_.loaders.insert(loaders[model_.scopes.name[scope]]);
       } else if (IsCountedScope(model_.scopes.kind[scope]) && IsIn(model_.scopes, scope)) {
-        work_.ops[text] += Share();
+        ++counts[model_.scopes.name[scope]];
       }
+    }
+    for (NameIndex name = 0; name < counts.size(); ++name) {
+      if (counts[name] > 0) work_.ops[model_.names[name]] = static_cast<double>(counts[name]) * Share();
     }
   }
 

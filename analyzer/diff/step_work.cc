@@ -37,15 +37,30 @@ void StepWork::DivideProcess(ProcessIndex process) {
   if (boundaries.empty()) return;
   boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
   DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-    if (Counts(process, piece.start_ns)) sums_[DoingOf(piece)].share_ns += piece.share_ns;
+    if (Counts(process, piece.start_ns)) SumsOf(DoingOf(piece)).share_ns += piece.share_ns;
   });
 }
 
-bool StepWork::Counts(ProcessIndex process, int64_t ns) const {
+size_t StepWork::DoingHash::operator()(const Doing& doing) const {
+  return absl::HashOf(doing.group, doing.direction, doing.activity, doing.what);
+}
+
+DoneSums& StepWork::SumsOf(const Doing& doing) {
+  DoneSums*& sums = known_[doing];
+  if (sums == nullptr) sums = &sums_[doing];
+  return *sums;
+}
+
+bool StepWork::Counts(ProcessIndex process, int64_t ns) {
   const Intervals& intervals = intervals_[process];
+  const auto holds = [&](size_t at) {
+    return at < intervals.size() && intervals[at].first <= ns && ns < intervals[at].second;
+  };
+  if (holds(last_) || holds(++last_)) return true;
   const auto after = std::upper_bound(intervals.begin(), intervals.end(), ns,
                                       [](int64_t time, const auto& interval) { return time < interval.first; });
-  return after != intervals.begin() && ns < std::prev(after)->second;
+  last_ = static_cast<size_t>(after - intervals.begin());
+  return last_ > 0 && holds(--last_);
 }
 
 Doing StepWork::DoingOf(const TimePiece& piece) const {
@@ -81,8 +96,8 @@ void StepWork::CountScopes() {
   for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
     const ProcessIndex process = model_.threads[model_.scopes.thread[scope]].process;
     if (!Counts(process, model_.scopes.start_ns[scope])) continue;
-    const auto found = sums_.find(OfScope(scope));
-    if (found != sums_.end()) ++found->second.begun;
+    const auto found = known_.find(OfScope(scope));
+    if (found != known_.end()) ++found->second->begun;
   }
 }
 
@@ -90,7 +105,7 @@ void StepWork::CountCalls() {
   const SameWork same_work(model_);
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
     const ProcessIndex process = model_.threads[model_.calls.thread[call]].process;
-    if (Counts(process, model_.calls.start_ns[call]) && !same_work.IsNested(call)) ++sums_[OfCall(call)].calls;
+    if (Counts(process, model_.calls.start_ns[call]) && !same_work.IsNested(call)) ++SumsOf(OfCall(call)).calls;
   }
 }
 

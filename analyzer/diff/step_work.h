@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/network/layer_groups.h"
@@ -42,10 +44,14 @@ class StepWork {
 
  private:
   using Intervals = std::vector<std::pair<int64_t, int64_t>>;
+  struct DoingHash {
+    size_t operator()(const Doing& doing) const;
+  };
 
   static std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks);
   void DivideProcess(ProcessIndex process);
-  bool Counts(ProcessIndex process, int64_t ns) const;
+  bool Counts(ProcessIndex process, int64_t ns);
+  DoneSums& SumsOf(const Doing& doing);
   Doing DoingOf(const TimePiece& piece) const;
   Doing OfCall(CallIndex call) const;
   Doing OfScope(ScopeIndex scope) const;
@@ -56,7 +62,9 @@ class StepWork {
   const Attribution& attribution_;
   const LayerGroups groups_;
   const std::vector<Intervals> intervals_;
+  size_t last_ = 0;  // interval that Counts looked at last: most times are a little later than the one before
   std::map<Doing, DoneSums> sums_;
+  absl::flat_hash_map<Doing, DoneSums*, DoingHash> known_;  // in sums_
 };
 
 }  // namespace dlhook::analyzer::diff

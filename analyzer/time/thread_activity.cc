@@ -55,22 +55,28 @@ ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rul
   };
   calls_ = range_of(model.calls.thread);
   scopes_ = range_of(model.scopes.thread);
-  next_ = FindNext();
+  FindNext(edges_[turn_]);
 }
 
 void ThreadActivity::Step() {
-  Take(next_);
-  last_ = next_;
-  next_ = FindNext();
-  now_ = Current();
+  Take(next());
+  turn_ ^= 1;
+  FindNext(edges_[turn_]);
+  FindCurrent(activities_[turn_]);
 }
 
 int64_t ThreadActivity::Clamped(int64_t time_ns) const { return std::clamp(time_ns, model_.start_ns, model_.end_ns); }
 
-ThreadActivity::Edge ThreadActivity::FindNext() const {
-  Edge next;
+void ThreadActivity::FindNext(Edge& next) const {
+  EdgeKind next_kind = EdgeKind::kNone;
+  uint32_t next_index = kNone;
+  int64_t next_ns = INT64_MAX;
   const auto consider = [&](EdgeKind kind, uint32_t index, int64_t time_ns) {
-    if (Clamped(time_ns) < next.time_ns) next = {kind, index, Clamped(time_ns)};
+    const int64_t clamped_ns = Clamped(time_ns);
+    if (clamped_ns >= next_ns) return;
+    next_kind = kind;
+    next_index = index;
+    next_ns = clamped_ns;
   };
   if (!open_calls_.empty()) consider(EdgeKind::kCallEnd, open_calls_.back().index, open_calls_.back().end_ns);
   if (!open_scopes_.empty()) consider(EdgeKind::kScopeEnd, open_scopes_.back().index, open_scopes_.back().end_ns);
@@ -78,19 +84,26 @@ ThreadActivity::Edge ThreadActivity::FindNext() const {
     consider(EdgeKind::kScopeStart, scopes_.begin, model_.scopes.start_ns[scopes_.begin]);
   }
   if (calls_.begin < calls_.end) consider(EdgeKind::kCallStart, calls_.begin, model_.calls.start_ns[calls_.begin]);
-  return next;
+  next.kind = next_kind;
+  next.index = next_index;
+  next.time_ns = next_ns;
 }
 
 void ThreadActivity::Take(const Edge& edge) {
   switch (edge.kind) {
-    case EdgeKind::kCallStart:
-      open_calls_.push_back({edge.index, model_.calls.start_ns[edge.index] + model_.calls.duration_ns[edge.index]});
+    case EdgeKind::kCallStart: {
+      Open& open = open_calls_.emplace_back();
+      open.index = edge.index;
+      open.end_ns = model_.calls.start_ns[edge.index] + model_.calls.duration_ns[edge.index];
       ++calls_.begin;
       break;
+    }
     case EdgeKind::kScopeStart: {
       const ScopeIndex around = open_scopes_.empty() ? kNone : open_scopes_.back().input;
-      open_scopes_.push_back({edge.index, model_.scopes.start_ns[edge.index] + model_.scopes.duration_ns[edge.index],
-                              rules_.IsInput(edge.index) ? edge.index : around});
+      Open& open = open_scopes_.emplace_back();
+      open.index = edge.index;
+      open.end_ns = model_.scopes.start_ns[edge.index] + model_.scopes.duration_ns[edge.index];
+      open.input = rules_.IsInput(edge.index) ? edge.index : around;
       ++scopes_.begin;
       break;
     }
@@ -105,29 +118,46 @@ void ThreadActivity::Take(const Edge& edge) {
   }
 }
 
-Activity ThreadActivity::Current() const {
+void ThreadActivity::FindCurrent(Activity& now) const {
+  const auto set = [&](ActivityKind kind, uint32_t index, bool is_work) {
+    now.kind = kind;
+    now.index = index;
+    now.is_work = is_work;
+    now.gap.before = now.gap.after = now.gap.around = kNone;
+  };
   if (!open_calls_.empty()) {
     const CallIndex call = open_calls_.back().index;
     const bool waits = rules_.Waits(call);
-    return {waits ? ActivityKind::kWaiting : ActivityKind::kCall, call, !waits};
+    return set(waits ? ActivityKind::kWaiting : ActivityKind::kCall, call, !waits);
   }
-  if (open_scopes_.empty()) return InGap({});
+  set(ActivityKind::kUnattributed, kNone, false);
+  if (open_scopes_.empty()) return FindGap(now);
   const Open& scope = open_scopes_.back();
   const bool is_bracket = rules_.IsBracket(scope.index);
   if (scope.input == scope.index || (is_bracket && scope.input != kNone)) {
-    return {ActivityKind::kDataLoading, scope.input, /*is_work=*/false};
+    return set(ActivityKind::kDataLoading, scope.input, /*is_work=*/false);
   }
-  const Activity itself = {ActivityKind::kScope, scope.index, rules_.IsWork(scope.index)};
-  return is_bracket ? InGap(itself) : itself;
+  set(ActivityKind::kScope, scope.index, rules_.IsWork(scope.index));
+  if (is_bracket) FindGap(now);
 }
 
-// From now to the next edge. `otherwise`: if nothing is known.
-Activity ThreadActivity::InGap(Activity otherwise) const {
-  const UnseenGap gap = {StackOf(last_), StackOf(next_), otherwise.index};
-  if (gap.before == kNone || gap.after == kNone) return otherwise;
-  if (!rules_.AreScopesWhole(model_.threads[thread_].process, last_.time_ns, next_.time_ns)) return otherwise;
-  if (IsAutograd(last_) && IsAutograd(next_)) return {ActivityKind::kScope, last_.index, /*is_work=*/true};
-  return {ActivityKind::kNotSeen, thread_, /*is_work=*/false, gap};
+// From now to the next edge. Leaves `now` as it is if nothing is known.
+void ThreadActivity::FindGap(Activity& now) const {
+  const StackIndex before = StackOf(last()), after = StackOf(next());
+  if (before == kNone || after == kNone) return;
+  if (!rules_.AreScopesWhole(model_.threads[thread_].process, last().time_ns, next().time_ns)) return;
+  if (IsAutograd(last()) && IsAutograd(next())) {
+    now.kind = ActivityKind::kScope;
+    now.index = last().index;
+    now.is_work = true;
+    return;
+  }
+  now.gap.before = before;
+  now.gap.after = after;
+  now.gap.around = now.index;
+  now.kind = ActivityKind::kNotSeen;
+  now.index = thread_;
+  now.is_work = false;
 }
 
 StackIndex ThreadActivity::StackOf(const Edge& edge) const {

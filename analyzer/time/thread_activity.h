@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
 #define DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -19,7 +20,7 @@ struct Activity {
   bool is_work = false;
   UnseenGap gap = {};
   friend bool operator==(const Activity& a, const Activity& b) {
-    return a.kind == b.kind && a.index == b.index && a.gap == b.gap;
+    return a.kind == b.kind && a.index == b.index && a.is_work == b.is_work && a.gap == b.gap;
   }
 };
 
@@ -50,11 +51,11 @@ class ThreadActivity {
   ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread);
 
   ThreadIndex thread() const { return thread_; }
-  const Activity& now() const { return now_; }
-  int64_t next_time_ns() const { return next_.time_ns; }  // INT64_MAX: no more
+  const Activity& now() const { return activities_[turn_]; }  // stays until the next but one Step
+  int64_t next_time_ns() const { return next().time_ns; }     // INT64_MAX: no more
   void Step();
   // The Python stack of the last edge; kNone: not known.
-  StackIndex last_stack() const { return StackOf(last_); }
+  StackIndex last_stack() const { return StackOf(last()); }
 
  private:
   struct Range {
@@ -74,10 +75,12 @@ class ThreadActivity {
     ScopeIndex input = kNone;  // for scopes: the innermost input scope around it or itself
   };
 
-  Edge FindNext() const;
+  const Edge& last() const { return edges_[turn_ ^ 1]; }
+  const Edge& next() const { return edges_[turn_]; }
+  void FindNext(Edge& next) const;
   void Take(const Edge& edge);
-  Activity Current() const;
-  Activity InGap(Activity otherwise) const;
+  void FindCurrent(Activity& now) const;
+  void FindGap(Activity& now) const;
   StackIndex StackOf(const Edge& edge) const;
   bool IsAutograd(const Edge& edge) const;
   int64_t Clamped(int64_t time_ns) const;
@@ -89,9 +92,11 @@ class ThreadActivity {
   Range scopes_;
   std::vector<Open> open_calls_;
   std::vector<Open> open_scopes_;
-  Edge last_;
-  Edge next_;
-  Activity now_;
+  // Of this step and the one before, in turn. They are filled field by field where they stay: a copy right after that
+  // would wait for all its fields.
+  std::array<Edge, 2> edges_;
+  std::array<Activity, 2> activities_;
+  uint8_t turn_ = 0;
 };
 
 }  // namespace dlhook::analyzer::time

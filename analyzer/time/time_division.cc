@@ -39,7 +39,7 @@ class Division {
       threads_.emplace_back(model_, rules_, thread);
       if (threads_.back().next_time_ns() == INT64_MAX) threads_.pop_back();
     }
-    current_.resize(threads_.size());
+    for (const ThreadActivity& thread : threads_) current_.push_back(&thread.now());
     place_.resize(threads_.size());
   }
 
@@ -52,19 +52,22 @@ class Division {
     while (thread.next_time_ns() <= limit_ns && thread.next_time_ns() != INT64_MAX) {
       const int64_t time_ns = thread.next_time_ns();
       thread.Step();
-      if (thread.now() == current_[index]) continue;
-      AdvanceTo(time_ns);
-      Leave(index);
-      current_[index] = thread.now();
-      Enter(index);
+      if (thread.now() != *current_[index]) {
+        AdvanceTo(time_ns);
+        Leave(index);
+        current_[index] = &thread.now();
+        Enter(index);
+      } else {
+        current_[index] = &thread.now();
+      }
     }
     if (thread.next_time_ns() != INT64_MAX) queue_.push({thread.next_time_ns(), index});
   }
 
   // The working threads, or those in other activities; null for threads in none.
   std::vector<size_t>* SetOf(size_t index) {
-    if (current_[index].kind == ActivityKind::kUnattributed) return nullptr;
-    return current_[index].is_work ? &working_ : &idling_;
+    if (current_[index]->kind == ActivityKind::kUnattributed) return nullptr;
+    return current_[index]->is_work ? &working_ : &idling_;
   }
 
   void Enter(size_t index) {
@@ -108,10 +111,10 @@ class Division {
     for (int64_t i = 0; i < count; ++i) {
       const size_t index = set[static_cast<size_t>(i)];
       piece.share_ns = even_ns + ((i + count - turn_ % count) % count < rest_ns ? 1 : 0);
-      piece.kind = current_[index].kind;
-      piece.index = current_[index].index;
+      piece.kind = current_[index]->kind;
+      piece.index = current_[index]->index;
       piece.thread = threads_[index].thread();
-      piece.gap = current_[index].gap;
+      piece.gap = current_[index]->gap;
       take_(piece);
     }
     turn_ = (turn_ + rest_ns) % count;
@@ -124,8 +127,8 @@ class Division {
   const std::vector<int64_t>::const_iterator boundaries_end_;
   int64_t now_ns_;
   std::vector<ThreadActivity> threads_;
-  std::vector<Activity> current_;  // by index in threads_, as are `place_` and the sets
-  std::vector<size_t> place_;      // in its set
+  std::vector<const Activity*> current_;  // by index in threads_, as are `place_` and the sets
+  std::vector<size_t> place_;             // in its set
   std::vector<size_t> working_;
   std::vector<size_t> idling_;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;

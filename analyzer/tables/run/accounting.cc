@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/steps/step_groups.h"
@@ -125,14 +126,46 @@ class Accounting {
     size_t& next = next_[group];
     while (next < intervals.size() && intervals[next].end_ns <= piece.start_ns) ++next;
     if (next == intervals.size() || piece.start_ns < intervals[next].start_ns) return;
-    Sums& sums = sums_[group][ActivityOf(model_, attribution_, piece)];
+    Sums& sums = SumsOf(group, piece);
     sums.total_ns += piece.share_ns;
     sums.by_phase_ns[static_cast<size_t>(intervals[next].phase)] += piece.share_ns;
+  }
+
+  // What tells activities apart without making their names.
+  struct Key {
+    size_t group;
+    ActivityKind kind;
+    uint32_t what;  // op of a call; name of a scope
+    ScopeKind scope;
+    StackIndex before, after;  // of a gap
+    bool operator==(const Key&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& key) {
+      return H::combine(std::move(h), key.group, key.kind, key.what, key.scope, key.before, key.after);
+    }
+  };
+
+  Key KeyOf(size_t group, const TimePiece& piece) const {
+    Key key = {group, piece.kind, kNone, ScopeKind::kUnknown, piece.gap.before, piece.gap.after};
+    if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) {
+      key.what = model_.calls.op[piece.index];
+    } else if (piece.kind == ActivityKind::kScope) {
+      key.what = model_.scopes.name[piece.index];
+      key.scope = model_.scopes.kind[piece.index];
+    }
+    return key;
+  }
+
+  Sums& SumsOf(size_t group, const TimePiece& piece) {
+    Sums*& sums = known_[KeyOf(group, piece)];
+    if (sums == nullptr) sums = &sums_[group][ActivityOf(model_, attribution_, piece)];
+    return *sums;
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
   const std::vector<StepGroup>& groups_;
+  absl::flat_hash_map<Key, Sums*> known_;
   std::vector<std::vector<Interval>> intervals_;
   std::vector<size_t> next_;  // interval of each group
   std::vector<std::map<Activity, Sums>> sums_;
