@@ -33,7 +33,7 @@ struct Reading {
 // steps within a second or two. Many parts are spread more evenly, few parts have room for longer steps: tried in this
 // order.
 inline constexpr Reading kWholeReading = {};
-inline constexpr Reading kAnswerReadings[] = {{28 << 20, 128}, {28 << 20, 8}, kWholeReading};
+inline constexpr Reading kAnswerReadings[] = {{16 << 20, 128}, {16 << 20, 8}, kWholeReading};
 // Whether the steps in the parts that were read are enough. True if the whole run was read.
 bool HasEnoughSteps(const TraceModel& model, const std::vector<StepTrack>& tracks);
 
