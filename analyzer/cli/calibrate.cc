@@ -76,7 +76,7 @@ int RunCalibrate(const Args& args) {
 Command CalibrateCommand() {
   return {
       .name = "calibrate",
-      .summary = "measure what this machine computes and moves at most: bounds in reports",
+      .summary = "measure the peaks of this machine, for bounds in reports",
       .flags = {{"show", "", "print what was measured before, measure nothing"},
                 {"library", "PATH", "products only by this library; may be given several times"},
                 {"python", "PYTHON", "look for libraries in its packages (default: python3 in the PATH)"},

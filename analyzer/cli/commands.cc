@@ -105,7 +105,7 @@ int RunGuarded(const Command& command, const Args& args) {
 const std::vector<ExitCode>& ExitCodes() {
   static const auto& kExitCodes = *new std::vector<ExitCode>{
       {"0", "all is well"},
-      {"1", "diff --fail-above: slower by more than that; doctor, counters: amiss; calibrate: not kept"},
+      {"1", "diff --fail-above: slower by more; doctor, counters, calibrate: amiss"},
       {"2", "bad input or usage; what could be read of a damaged run is still shown"},
       {"126", "run: the program can't be executed"},
       {"127", "run: no such program"},
