@@ -13,11 +13,10 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr char kCallBatchTag = 0x0A;                 // field 1 of Packet, length-delimited
-constexpr char kScopeBatchTag = 0x2A;                // field 5
-constexpr uint32_t kMaxOpIid = 1 << 20;              // ids start at 1; far more than any real trace has
-constexpr uint64_t kMaxCounted = uint64_t{1} << 40;  // calls or bytes of one row; far more than any real trace has
-constexpr size_t kCallsAtATime = 1 << 14;            // moved from staging to the model
+constexpr char kCallBatchTag = 0x0A;       // field 1 of Packet, length-delimited
+constexpr char kScopeBatchTag = 0x2A;      // field 5
+constexpr uint32_t kMaxOpIid = 1 << 20;    // ids start at 1; far more than any real trace has
+constexpr size_t kCallsAtATime = 1 << 14;  // moved from staging to the model
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 
 // The batch in a packet that contains nothing else: parsed separately, so that its arrays are reused.
@@ -77,7 +76,7 @@ bool ProcessBuilder::IsLeftOut(const std::optional<BatchOutline>& outline) {
 
 // Rounded up; 1 where the clock counts nanoseconds.
 uint64_t ProcessBuilder::TicksPerNs() const {
-  return std::clamp<uint64_t>((header_.clock().ticks_per_second() + 999'999'999) / 1'000'000'000, 1, 1000);
+  return std::clamp<uint64_t>((facts_.header.clock().ticks_per_second() + 999'999'999) / 1'000'000'000, 1, 1000);
 }
 
 void ProcessBuilder::AddPacket(trace::Packet* packet) {
@@ -92,15 +91,15 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       aggregates_.push_back(packet->call_aggregate());
       return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
     case trace::Packet::kHeader:
-      return AddHeader(packet->header());
+      return facts_.Add(packet->header());
     case trace::Packet::kThread:
       return AddThread(packet->thread());
     case trace::Packet::kMapping:
-      return AddMapping(packet->mapping());
+      return facts_.Add(packet->mapping());
     case trace::Packet::kCapability:
-      return AddCapability(packet->capability());
+      return facts_.Add(packet->capability());
     case trace::Packet::kLoss:
-      return AddLoss(packet->loss());
+      return facts_.Add(packet->loss());
     case trace::Packet::kReset:
       op_by_iid_.clear();
       operands_.Reset();
@@ -111,7 +110,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       if (!packet->capture_state().recording()) stop_ticks_.push_back(packet->capture_state().ticks());
       return;
     case trace::Packet::kFooter:
-      process_.has_footer = true;
+      facts_.process.has_footer = true;
       footer_ = packet->footer();
       return;
     case trace::Packet::kScopeBatch:
@@ -137,47 +136,6 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
-}
-
-// If a second writer took over (see Reset), it repeats the header; the first one has more information.
-void ProcessBuilder::AddHeader(const trace::Header& header) {
-  if (has_header_) return;
-  has_header_ = true;
-  header_ = header;
-  const trace::Process& process = header.process();
-  process_.pid = process.pid();
-  process_.parent_pid = process.parent_pid();
-  process_.host = process.host();
-  process_.boot_id = process.boot_id();
-  process_.program = process.program();
-  process_.script = process.script();
-  for (const trace::RankVariable& rank : header.rank_variable()) {
-    process_.rank_variables.emplace_back(rank.name(), rank.value());
-  }
-  for (const trace::Setting& setting : header.setting()) {
-    process_.settings.emplace_back(setting.name(), setting.value());
-  }
-  process_.processors = header.processors();
-  const trace::Processor& processor = header.processor();
-  process_.processor = {.vendor = processor.vendor(),
-                        .name = processor.name(),
-                        .family = processor.family(),
-                        .model = processor.model(),
-                        .stepping = processor.stepping(),
-                        .threads_per_core = processor.threads_per_core(),
-                        .instruction_sets = processor.instruction_sets()};
-  process_.tool_version = header.tool_version();
-  process_.capture_families = header.capture_families();
-  process_.requested_output = header.requested_output();
-  process_.output_refusal = header.output_refusal();
-  process_.clock = FromProto<ClockKind>(header.clock().kind());
-  process_.ticks_per_second = header.clock().ticks_per_second();
-  process_.clock_fallback_reason = header.clock().fallback_reason();
-}
-
-void ProcessBuilder::AddMapping(const trace::Mapping& mapping) {
-  process_.mappings.push_back({mapping.start(), mapping.end(), mapping.path(), mapping.build_id(),
-                               FromProto<MappingRole>(mapping.role()), mapping.detail()});
 }
 
 void ProcessBuilder::AddDefinitions(const trace::Interned& interned) {
@@ -287,34 +245,13 @@ void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
   FindThread(batch.thread_id()).scopes.Add(batch, parts_, &python_, &run_->oddities_);
 }
 
-void ProcessBuilder::AddCapability(const trace::Capability& capability) {
-  const auto [place, is_new] =
-      capability_index_.emplace(std::pair(capability.name(), capability.object()), process_.capabilities.size());
-  if (is_new) process_.capabilities.emplace_back();
-  process_.capabilities[place->second] = {capability.name(), FromProto<CapabilityState>(capability.state()),
-                                          capability.object(), capability.reason()};
-}
-
-void ProcessBuilder::AddLoss(const trace::Loss& loss) {
-  const auto key = std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
-  const auto [place, is_new] = loss_index_.emplace(key, process_.losses.size());
-  if (is_new) {
-    process_.losses.push_back(
-        {.reason = FromProto<LossReason>(loss.reason()), .thread_id = loss.thread_id(), .detail = loss.detail()});
-  }
-  Loss& sum = process_.losses[place->second];
-  const auto bounded_sum = [](uint64_t a, uint64_t b) { return std::min(a + std::min(b, kMaxCounted), kMaxCounted); };
-  sum.calls = bounded_sum(sum.calls, loss.calls());
-  sum.bytes = bounded_sum(sum.bytes, loss.bytes());
-}
-
 void ProcessBuilder::Finish() {
   TraceModel& model = run_->model_;
   index_ = static_cast<ProcessIndex>(model.processes.size());
-  ClockMap clock(header_.clock(), clock_samples_, &run_->oddities_);
-  uint64_t first_ticks = header_.process().shim_loaded_ticks();
+  ClockMap clock(facts_.header.clock(), clock_samples_, &run_->oddities_);
+  uint64_t first_ticks = facts_.header.process().shim_loaded_ticks();
   if (first_ticks == 0 && !clock_samples_.empty()) first_ticks = clock_samples_[0].ticks();
-  run_->PlaceOnAxis(header_, &clock, clock.ToNs(first_ticks));
+  run_->PlaceOnAxis(facts_.header, &clock, clock.ToNs(first_ticks));
   const size_t first_window = model.scope_windows.size();
 
   std::map<uint32_t, ThreadIndex> indices;
@@ -332,10 +269,10 @@ void ProcessBuilder::Finish() {
   for (const uint64_t ticks : stop_ticks_) stops_ns.push_back(clock.ToNs(ticks));
   model.recording_stops += static_cast<int64_t>(stop_ticks_.size());
   FinishBounds(clock);
-  gpu_.FinishWindows(process_.start_ns, process_.end_ns);
-  FinishScopeWindows(first_window, stops_ns, process_.end_ns, &model.scope_windows);
+  gpu_.FinishWindows(facts_.process.start_ns, facts_.process.end_ns);
+  FinishScopeWindows(first_window, stops_ns, facts_.process.end_ns, &model.scope_windows);
   CheckCallCount();
-  model.processes.push_back(std::move(process_));
+  model.processes.push_back(std::move(facts_.process));
 }
 
 // A sample that goes back in time, or whose times do, is dropped.
@@ -465,17 +402,17 @@ void ProcessBuilder::FinishGpu(const ClockMap& clock, const std::map<uint32_t, T
 }
 
 void ProcessBuilder::FinishBounds(const ClockMap& clock) {
-  const uint64_t loaded_ticks = header_.process().shim_loaded_ticks();
+  const uint64_t loaded_ticks = facts_.header.process().shim_loaded_ticks();
   if (loaded_ticks != 0) Observe(clock.ToNs(loaded_ticks), clock.ToNs(loaded_ticks));
   if (footer_.end_ticks() != 0) Observe(clock.ToNs(footer_.end_ticks()), clock.ToNs(footer_.end_ticks()));
   if (first_ns_ > last_ns_) {  // nothing was recorded
     const uint64_t ticks = clock_samples_.empty() ? 0 : clock_samples_[0].ticks();
     first_ns_ = last_ns_ = clock.ToNs(ticks);
   }
-  process_.calls = recorded_calls_;
-  process_.start_ns = first_ns_;
-  process_.end_ns = last_ns_;
-  process_.end = FromProto<ProcessEnd>(footer_.end());
+  facts_.process.calls = recorded_calls_;
+  facts_.process.start_ns = first_ns_;
+  facts_.process.end_ns = last_ns_;
+  facts_.process.end = FromProto<ProcessEnd>(footer_.end());
 }
 
 void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {
@@ -484,9 +421,9 @@ void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {
 }
 
 void ProcessBuilder::CheckCallCount() {
-  if (!process_.has_footer || footer_.calls() == recorded_calls_) return;
-  run_->oddities_.Count(
-      absl::StrCat(process_.file, ": its footer tells of ", footer_.calls(), " calls, it holds ", recorded_calls_));
+  if (!facts_.process.has_footer || footer_.calls() == recorded_calls_) return;
+  run_->oddities_.Count(absl::StrCat(facts_.process.file, ": its footer tells of ", footer_.calls(),
+                                     " calls, it holds ", recorded_calls_));
 }
 
 }  // namespace dlhook::analyzer::model

@@ -6,8 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "analyzer/model/gpu_builder.h"
 #include "analyzer/model/native_stack_builder.h"
 #include "analyzer/model/operand_builder.h"
+#include "analyzer/model/process_facts.h"
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/read_parts.h"
 #include "analyzer/model/scope_builder.h"
@@ -34,7 +33,7 @@ class ProcessBuilder {
         native_stacks_(&run->model_, &run->oddities_),
         operands_(&run->oddities_),
         gpu_(&run->model_, &run->gpu_kernels_, &run->gpu_time_, &run->oddities_) {
-    process_.file = std::move(file);
+    facts_.process.file = std::move(file);
   }
 
   // Adds the packet at which `reader` is. False: it could not be parsed.
@@ -66,10 +65,6 @@ class ProcessBuilder {
   void AddDefinitions(const trace::Interned& interned);
   void AddOps(const trace::Interned& interned);
   void AddThread(const trace::ThreadInfo& info);
-  void AddCapability(const trace::Capability& capability);
-  void AddLoss(const trace::Loss& loss);
-  void AddHeader(const trace::Header& header);
-  void AddMapping(const trace::Mapping& mapping);
 
   // OpIndex of an interned op, plus kTapCall for a tap's.
   uint32_t FindOp(uint32_t iid);
@@ -86,10 +81,8 @@ class ProcessBuilder {
 
   TraceBuilder* run_;
   const ReadParts parts_;
-  ProcessInfo process_;
+  ProcessFacts facts_;
   ProcessIndex index_ = 0;
-  bool has_header_ = false;
-  trace::Header header_;
   trace::Footer footer_;
   std::vector<trace::ClockSample> clock_samples_;
   std::vector<trace::LoadSample> load_samples_;
@@ -102,10 +95,8 @@ class ProcessBuilder {
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;
-  std::vector<trace::CallAggregate> aggregates_;                            // op_iid replaced by the result of FindOp
-  std::vector<uint64_t> stop_ticks_;                                        // when recording was stopped
-  std::map<std::pair<std::string, std::string>, size_t> capability_index_;  // by name and object
-  std::map<std::tuple<int, uint32_t, std::string>, size_t> loss_index_;
+  std::vector<trace::CallAggregate> aggregates_;  // op_iid replaced by the result of FindOp
+  std::vector<uint64_t> stop_ticks_;              // when recording was stopped
   uint64_t recorded_calls_ = 0;
   int64_t first_ns_ = INT64_MAX;
   int64_t last_ns_ = INT64_MIN;
