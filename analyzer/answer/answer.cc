@@ -187,13 +187,9 @@ void Screen::Gpus() {
   if (!facts_.HasGpuTimes() || !facts_.HasSteps()) return;
   const absl::StatusOr<Table> table = facts_.MakeRunTable("devices");
   if (!table.ok()) return;
-  const auto busy = FindColumn(*table, "busy_percent");
-  if (!busy || table->rows.empty()) return;
+  if (table->rows.empty()) return;
   double sum = 0;
-  for (const Row& row : table->rows) {
-    const auto* real = std::get_if<double>(&row[*busy]);
-    sum += real == nullptr ? 0 : *real;
-  }
+  for (const Row& row : table->rows) sum += NumberOf(*table, row, "busy_percent");
   Text(absl::StrFormat("  GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
                        sum / static_cast<double>(table->rows.size())));
 }
@@ -239,6 +235,7 @@ void Screen::Findings() {
     const double seen_ns =
         facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
     if (seen_ns < facts_.step_ns() / 2) Text("Most of the time is not seen, so most rules could not judge it.", "  ");
+    for (const std::string& sentence : NotJudged(facts_)) Text(sentence, "  ");
     if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
     return;
   }

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -37,13 +36,6 @@ std::string WithType(const std::string& name, const std::string& type) {
   return type.empty() ? name : absl::StrCat(name, " (", type, ")");
 }
 
-double NumberAt(const Row& row, std::optional<size_t> column) {
-  const auto* number = column ? std::get_if<int64_t>(&row[*column]) : nullptr;
-  if (number != nullptr) return static_cast<double>(*number);
-  const auto* real = column ? std::get_if<double>(&row[*column]) : nullptr;
-  return real == nullptr ? 0 : *real;
-}
-
 void Merge(const LayerRow& row, LayerRow& into) {
   into.layers += row.layers;
   into.forward_ns += row.forward_ns;
@@ -57,22 +49,19 @@ void Merge(const LayerRow& row, LayerRow& into) {
 
 std::vector<LayerRow> LayerRows(const Table& layers) {
   const bool has_gpu = FindColumn(layers, "gpu_time").has_value();
-  const auto column = [&](const char* name) { return FindColumn(layers, absl::StrCat(has_gpu ? "gpu_" : "", name)); };
-  const auto type = FindColumn(layers, "type");
-  const auto name = FindColumn(layers, "layer"), model = FindColumn(layers, "model");
-  const auto forward = column("forward"), backward = column("backward"), time = column("time");
+  const auto time_of = [&](const Row& row, const char* name) {
+    return NumberOf(layers, row, absl::StrCat(has_gpu ? "gpu_" : "", name));
+  };
   std::map<std::pair<std::string, std::string>, std::vector<LayerRow>> by_pattern;
   for (const Row& cells : layers.rows) {
-    const auto* text = name ? std::get_if<std::string>(&cells[*name]) : nullptr;
-    if (text == nullptr || absl::StrContains(*text, "[")) continue;
-    const auto* work = type ? std::get_if<std::string>(&cells[*type]) : nullptr;
-    const auto* network = model ? std::get_if<std::string>(&cells[*model]) : nullptr;
-    LayerRow row = {.name = network == nullptr ? *text : absl::StrCat(*network, ": ", *text),
-                    .forward_ns = NumberAt(cells, forward),
-                    .backward_ns = NumberAt(cells, backward),
-                    .total_ns = NumberAt(cells, time)};
+    const std::string name = TextOf(layers, cells, "layer"), model = TextOf(layers, cells, "model");
+    if (name.empty() || absl::StrContains(name, "[")) continue;
+    LayerRow row = {.name = model.empty() ? name : absl::StrCat(model, ": ", name),
+                    .forward_ns = time_of(cells, "forward"),
+                    .backward_ns = time_of(cells, "backward"),
+                    .total_ns = time_of(cells, "time")};
     row.least_ns = row.most_ns = row.total_ns;
-    if (row.total_ns > 0) by_pattern[{PatternOf(row.name), work == nullptr ? "" : *work}].push_back(row);
+    if (row.total_ns > 0) by_pattern[{PatternOf(row.name), TextOf(layers, cells, "type")}].push_back(row);
   }
   std::multiset<std::string> of_pattern;
   for (const auto& [pattern, members] : by_pattern) of_pattern.insert(pattern.first);

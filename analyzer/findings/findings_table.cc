@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/diff/work_table.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
@@ -62,6 +63,22 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
   return all;
 }
 
+std::vector<std::string> NotJudged(const StepFacts& facts) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // in the order of the rules
+  for (const Rule& rule : Rules()) {
+    const std::string reason = rule.missing(facts);
+    if (reason.empty()) continue;
+    auto known = std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& one) { return one.first == reason; });
+    if (known == by_reason.end()) known = by_reason.insert(known, {reason, {}});
+    known->second.emplace_back(rule.id);
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [reason, rules] : by_reason) {
+    sentences.push_back(absl::StrCat("Could not judge: ", absl::StrJoin(rules, ", "), " (", reason, ")."));
+  }
+  return sentences;
+}
+
 const std::vector<TableKind>& ReportTables() {
   static const auto& kTables = *[] {
     auto* tables =
@@ -84,6 +101,7 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
   Table table = NewTable("findings", "What could be faster, by what a step would gain", Columns(), rows);
   table.notes.push_back(absl::StrCat(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ",
                                      HumanTime(facts.step_ns()), ". Gains may overlap and are not to be added up."));
+  for (std::string& sentence : NotJudged(facts)) table.notes.push_back(std::move(sentence));
   return table;
 }
 

@@ -21,6 +21,9 @@ struct RuleFinding {
 // Sorted by gain. No time is claimed twice: see Rules().
 std::vector<RuleFinding> FindAll(const StepFacts& facts);
 
+// Rules that could not judge the run, by reason: a sentence each, "Could not judge: gpu-idle, small-copies (…)."
+std::vector<std::string> NotJudged(const StepFacts& facts);
+
 // All tables of a report: `findings`, then TableKinds() including `work`.
 const std::vector<TableKind>& ReportTables();
 

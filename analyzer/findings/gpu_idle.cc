@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -50,18 +49,6 @@ const std::map<std::string, Advice>& Advices() {
         "FSDP."}},
   };
   return kAdvices;
-}
-
-std::string TextOf(const Table& table, const Row& row, const char* column) {
-  const std::optional<size_t> at = FindColumn(table, column);
-  const auto* text = at ? std::get_if<std::string>(&row[*at]) : nullptr;
-  return text == nullptr ? "" : *text;
-}
-
-double NumberOf(const Table& table, const Row& row, const char* column) {
-  const std::optional<size_t> at = FindColumn(table, column);
-  const auto* number = at ? std::get_if<int64_t>(&row[*at]) : nullptr;
-  return number == nullptr ? 0 : static_cast<double>(*number);
 }
 
 // The line that waits for GPUs while they are idle for longest; empty if not known.

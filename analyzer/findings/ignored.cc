@@ -24,12 +24,6 @@ bool IsIgnored(absl::string_view rule, absl::string_view where, absl::string_vie
   });
 }
 
-absl::string_view TextOf(const Table& table, const Row& row, absl::string_view column) {
-  const std::optional<size_t> at = FindColumn(table, std::string(column));
-  const auto* text = at ? std::get_if<std::string>(&row[*at]) : nullptr;
-  return text == nullptr ? absl::string_view() : *text;
-}
-
 }  // namespace
 
 absl::string_view RuleOfIgnored(absl::string_view ignored) { return ignored.substr(0, ignored.find(':')); }

@@ -31,7 +31,7 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
   }
   Finding finding;
   finding.where = facts.LayersOf(IsPreparing);
-  finding.sentence = absl::StrFormat("%s still goes on in steady steps, %.1f times a step for %d problems: %s.",
+  finding.sentence = absl::StrFormat("%s continues in steady steps, %.1f times a step for %d problems: %s.",
                                      searches ? "The search for algorithms" : "The preparation of primitives", calls,
                                      problems.size(), facts.PartOfStep(ns));
   finding.gain_ns = ns;

@@ -1,4 +1,6 @@
 // All rules, in the order in which they claim time: input, waiting, the machine, then the work itself.
+#include <algorithm>
+
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 
@@ -28,23 +30,67 @@ const char* ConfidenceName(Confidence confidence) {
   return "";
 }
 
+namespace {
+
+std::string Nothing(const StepFacts&) { return ""; }
+
+std::string Steps(const StepFacts& facts) { return facts.HasSteps() ? "" : "no repeating step was found"; }
+
+std::string GpuTimes(const StepFacts& facts) {
+  const auto& ops = facts.model().ops;
+  const bool uses_gpu = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.on_gpu; });
+  if (!uses_gpu) return "";
+  if (GpuTimesOf(facts.model()) != GpuTimes::kOfKernels) return "the times of the GPU's kernels are not known";
+  return Steps(facts);
+}
+
+std::string Load(const StepFacts& facts) {
+  if (!facts.HasSteps()) return Steps(facts);
+  return facts.load().is_known ? "" : "their wait for processors was not sampled";
+}
+
+std::string Scopes(const StepFacts& facts) {
+  if (!facts.UsesTorch()) return "";
+  if (facts.model().scopes.size() == 0) return "PyTorch's operations were not recorded";
+  return Steps(facts);
+}
+
+// oneDNN reports what it creates at a higher level only; cuDNN's searches are calls.
+std::string Creations(const StepFacts& facts) {
+  if (!facts.HasSteps()) return Steps(facts);
+  const auto& ops = facts.model().ops;
+  const bool uses = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.onednn() != nullptr; });
+  const bool sees = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.is_creation; });
+  return uses && !sees ? "oneDNN reports the creation of primitives only with DLHOOK_ONEDNN_LEVEL=2" : "";
+}
+
+}  // namespace
+
 const std::vector<Rule>& Rules() {
   static const auto& kRules = *new std::vector<Rule>{
-      {"input-wait", "the step waits for its next batch", FindInputWait},
-      {"pageable-copies", "copies to or from the GPU wait, for their memory is not pinned", FindPageableCopies},
-      {"small-copies", "many small copies to the GPU", FindSmallCopies},
-      {"gpu-allocations", "GPU memory is allocated and freed in steady steps", FindGpuAllocations},
-      {"gpu-idle", "the GPU waits for launches, input, synchronization, copies or other ranks", FindGpuIdle},
-      {"machine-busy", "threads wait for a processor that other programs use", FindBusyMachine},
-      {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads},
-      {"one-thread", "one thread computes while processors are free", FindOneThread},
-      {"preparing-in-steps", "algorithms are searched and primitives prepared in steady steps", FindPreparing},
-      {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions},
-      {"input-gradient", "the gradient of the network's input is computed", FindInputGradient},
-      {"float64", "the libraries compute in double precision", FindFloat64},
-      {"slow-products", "products of few rows are computed one by one", FindSlowProducts},
-      {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps},
-      {"python-bound", "Python takes longer than what it asks for", FindPythonBound},
+      {"input-wait", "the step waits for its next batch", FindInputWait, Steps},
+      {"pageable-copies", "copies to or from the GPU wait, for their memory is not pinned", FindPageableCopies,
+       GpuTimes},
+      {"small-copies", "many small copies to the GPU", FindSmallCopies, GpuTimes},
+      {"gpu-allocations", "GPU memory is allocated and freed in steady steps", FindGpuAllocations, GpuTimes},
+      {"gpu-idle", "the GPU waits for launches, input, synchronization, copies or other ranks", FindGpuIdle, GpuTimes},
+      {"late-rank", "ranks wait for one that comes last to their collective operations", FindLateRank, Nothing},
+      {"machine-busy", "threads wait for a processor that other programs use", FindBusyMachine, Load},
+      {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
+      {"one-thread", "one thread computes while processors are free", FindOneThread, Load},
+      {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm,
+       Nothing},
+      {"preparing-in-steps", "algorithms are searched and primitives prepared in steady steps", FindPreparing,
+       Creations},
+      {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions,
+       Nothing},
+      {"input-gradient", "the gradient of the network's input is computed", FindInputGradient, Scopes},
+      {"batch-norm-in-inference", "batch normalization runs where its factors are constants", FindBatchNormInInference,
+       Scopes},
+      {"float64", "the libraries compute in double precision", FindFloat64, Nothing},
+      {"slow-products", "products of few rows are computed one by one", FindSlowProducts, Nothing},
+      {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
+      {"python-bound", "Python takes longer than what it asks for", FindPythonBound, Scopes},
   };
   return kRules;
 }

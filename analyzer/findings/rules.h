@@ -8,6 +8,7 @@
 #ifndef DLHOOK_ANALYZER_FINDINGS_RULES_H_
 #define DLHOOK_ANALYZER_FINDINGS_RULES_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -20,6 +21,8 @@ struct Rule {
   absl::string_view id;       // stable
   absl::string_view summary;  // what it looks for
   std::vector<Finding> (*find)(const StepFacts&);
+  // Why the rule cannot judge this run, as a clause; empty: it can, or the run has nothing of what it judges.
+  std::string (*missing)(const StepFacts&);
 };
 
 // Each part of the time has one cause: if two rules could claim it, the first in this order does.
@@ -33,9 +36,12 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts);
 std::vector<Finding> FindBusyMachine(const StepFacts& facts);
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
 std::vector<Finding> FindOneThread(const StepFacts& facts);
+std::vector<Finding> FindLateRank(const StepFacts& facts);
+std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
 std::vector<Finding> FindInputGradient(const StepFacts& facts);
+std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);
 std::vector<Finding> FindFloat64(const StepFacts& facts);
 std::vector<Finding> FindSlowProducts(const StepFacts& facts);
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);

@@ -67,6 +67,20 @@ std::optional<size_t> FindColumn(const Table& table, absl::string_view name) {
   return std::nullopt;
 }
 
+std::string TextOf(const Table& table, const Row& row, absl::string_view column) {
+  const std::optional<size_t> at = FindColumn(table, column);
+  const auto* text = at ? std::get_if<std::string>(&row[*at]) : nullptr;
+  return text == nullptr ? "" : *text;
+}
+
+double NumberOf(const Table& table, const Row& row, absl::string_view column) {
+  const std::optional<size_t> at = FindColumn(table, column);
+  if (!at) return 0;
+  if (const auto* whole = std::get_if<int64_t>(&row[*at])) return static_cast<double>(*whole);
+  const auto* real = std::get_if<double>(&row[*at]);
+  return real == nullptr ? 0 : *real;
+}
+
 size_t ColumnOf(const Table& table, Role role) {
   for (size_t column = 0; column < table.columns.size(); ++column) {
     if (table.columns[column].role == role) return column;

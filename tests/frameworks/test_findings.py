@@ -66,6 +66,11 @@ class Findings(frameworks.Case):
         self.assert_line(finding, "model(x)")
         self.assertIn("3", finding["where"].split(", "))  # the second convolution
 
+    def test_batch_norm_in_inference(self):
+        finding = self.found("batch-norm-in-inference", least_percent=3)
+        self.assertIn("fuse", finding["advice"])
+        self.assertIn("1", finding["where"].split(", "))
+
     def test_the_gradient_of_the_input(self):
         finding = self.found("input-gradient", least_percent=3)
         self.assertEqual(finding["where"], "0")

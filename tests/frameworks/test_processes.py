@@ -99,6 +99,9 @@ class Processes(frameworks.Case):
         self.assertGreaterEqual(rows["1"]["came_last"], STEPS - 1)
         self.assertGreater(rows["1"]["lateness"], rows["0"]["lateness"])
         self.assertGreater(rows["0"]["waiting"], rows["1"]["waiting"])
+        (late,) = [row for row in run.table("findings") if row["rule"] == "late-rank"]
+        self.assertEqual(late["where"], "rank 1")
+        self.assertGreater(late["gain_percent"], 30)
 
     def torchrun(self):
         return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",

@@ -2,19 +2,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int64_t kStepNs = 1'000'000;
 constexpr int kSteps = 6;
@@ -151,6 +155,86 @@ TEST_F(GpuFindingsTest, OfPoolsTheyAreNone) {
   Call("function: 'cudaMallocAsync' family: 'cuda_memory' allocation { kind: POOL bytes: 4096 }", 510'000, 560'000);
   Steps(5000, 500'000);
   EXPECT_THAT(RowsWhere(Findings(), {{"rule", "gpu-allocations"}}), IsEmpty());
+}
+
+// A search before the steps measured `chosen_ns` for the algorithm that each step then executes ten times, and 900 ns for
+// another one, which needs 1 MiB more.
+TEST_F(GpuFindingsTest, AnAlgorithmThatTheSearchFoundSlower) {
+  for (const int chosen_ns : {5900, 901}) {
+    SCOPED_TRACE(chosen_ns);
+    program_ = GpuProgram();
+    ModelBuilder& builder = program_.builder();
+    builder.Call(builder.AddOp(SearchDefinition(
+                     true, absl::StrCat("candidate { algorithm: 1 time_ns: 900 workspace_bytes: 1048576 } "
+                                        "candidate { algorithm: 0 time_ns: ",
+                                        chosen_ns, " }"))),
+                 100, 100);
+    Steps(5000, 500'000);
+    const OpIndex convolution = builder.AddOp(LegacyDefinition(0));
+    for (int call = 0; call < 10 * kSteps; ++call) {
+      builder.Call(convolution, call / 10 * kStepNs + 510'000 + call % 10 * 10'000, 1000);
+    }
+    const Table table = Findings();
+    const auto rows = RowsWhere(table, {{"rule", "slower-algorithm"}});
+    if (chosen_ns < 1000) {
+      EXPECT_THAT(rows, IsEmpty());
+      continue;
+    }
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(Integer(table, rows[0], "gain"), 50'000);
+    EXPECT_THAT(Text(table, rows[0], "finding"),
+                HasSubstr("implicit_precomp_gemm 900 ns where implicit_gemm takes 5.90 us"));
+    EXPECT_THAT(Text(table, rows[0], "advice"), HasSubstr("1.00 MiB"));
+  }
+}
+
+class LateRankTest : public testing::Test {
+ protected:
+  // Two ranks meet once in each step; `late_ns`: of each rank, in even and odd steps.
+  std::vector<std::string> Found(const std::vector<std::vector<int64_t>>& late_ns) {
+    GpuProgram program;
+    const ThreadIndex other = program.builder().AddThread(program.builder().AddProcess());
+    std::vector<int64_t> starts;
+    for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
+    for (int rank : {0, 1}) program.Steps(starts, static_cast<ProcessIndex>(rank));
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t at_ns = step * kStepNs + 500'000;
+      const int64_t last_ns = at_ns + std::max(late_ns[step % 2][0], late_ns[step % 2][1]);
+      for (int rank : {0, 1}) {
+        program.HostCall(absl::StrCat("function: 'MPI_Allreduce' family: 'mpi' collective { kind: ALL_REDUCE bytes: 64 "
+                                      "communicator: 1 ranks: 2 rank: ",
+                                      rank, " peer: -1 blocking: true }"),
+                         at_ns + late_ns[step % 2][rank], last_ns + 1000, rank == 0 ? 0 : other);
+      }
+    }
+    program.Build(kSteps * kStepNs);
+    const Table table = program.Make(ReportTables().front());
+    std::vector<std::string> found;
+    for (const size_t row : RowsWhere(table, {{"rule", "late-rank"}})) {
+      found.push_back(absl::StrCat(Text(table, row, "where"), " ", Integer(table, row, "gain")));
+    }
+    return found;
+  }
+};
+
+TEST_F(LateRankTest, OneIsAlwaysLast) {
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}), ElementsAre(HasSubstr("process")));
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}), ElementsAre(HasSubstr(" 200000")));
+}
+TEST_F(LateRankTest, EachIsLastInTurn) {
+  EXPECT_THAT(Found({{0, 200'000}, {200'000, 0}}), ElementsAre("ranks 100000"));
+}
+TEST_F(LateRankTest, NobodyWaitsForLong) { EXPECT_THAT(Found({{0, 20'000}, {0, 20'000}}), IsEmpty()); }
+
+TEST_F(GpuFindingsTest, SaysWhichRulesCouldNotJudge) {
+  program_.Steps({0, kStepNs, 2 * kStepNs});
+  for (int step : {0, 1}) program_.HostCall(kItem, step * kStepNs + 100, step * kStepNs + 1000);
+  program_.Build(2 * kStepNs);
+  const Table table = program_.Make(ReportTables().front());
+  EXPECT_THAT(table.notes,
+              Contains(HasSubstr("Could not judge: pageable-copies, small-copies, gpu-allocations, gpu-idle "
+                                 "(the times of the GPU's kernels are not known)")));
+  EXPECT_THAT(table.notes, Not(Contains(HasSubstr("PyTorch"))));
 }
 
 }  // namespace

@@ -99,6 +99,21 @@ def layout_conversions(side):
     return images(model, lambda step: 48, memory_format=memory_format, channels=16)
 
 
+def batch_norm_in_inference(side):
+    """Factors that training would have learnt are constants now."""
+    layers = [nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()] * 3
+    model = nn.Sequential(*layers, *head(16)).eval().to(memory_format=torch.channels_last)
+    if side == "advised":
+        for i in (0, 3, 6):
+            model[i] = nn.utils.fusion.fuse_conv_bn_eval(model[i], model[i + 1])
+            model[i + 1] = nn.Identity()
+    x = torch.randn(16, 16, 48, 48).contiguous(memory_format=torch.channels_last)
+    with torch.inference_mode():
+        while True:
+            model(x)
+            yield
+
+
 def input_gradient(side):
     advised = side == "advised"
     model = nn.Sequential(nn.Conv2d(16, 64, 5, padding=2), nn.ReLU(), *head(64))

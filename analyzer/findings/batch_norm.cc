@@ -1,0 +1,38 @@
+// Rule batch-norm-in-inference: batch normalization runs by itself where its factors are constants, which could be
+// multiplied into the weights of the convolution or product before it.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 3;
+
+bool IsBatchNorm(const WorkItem& item) {
+  if (item.IsCall()) return item.op->kind == "batch_normalization";
+  return item.scope != nullptr && WorkOfOp(item.scope->op) == "batch norm";
+}
+
+}  // namespace
+
+std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
+  if (facts.steps().kind != IterationKind::kInference || !facts.UsesTorch()) return {};
+  const double ns = facts.Sum(IsBatchNorm);
+  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(IsBatchNorm);
+  finding.sentence =
+      absl::StrCat("Batch normalization runs as an operation of its own in inference: ", facts.PartOfStep(ns), ".");
+  finding.gain_ns = ns;
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence =
+      "table layers: batch norm. The gain is its time where it directly follows a convolution or product";
+  finding.advice =
+      "Fold it into the convolution before it, once: torch.nn.utils.fusion.fuse_conv_bn_eval, or "
+      "torch.jit.optimize_for_inference(torch.jit.trace(model, example)).";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

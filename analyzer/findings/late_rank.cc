@@ -1,0 +1,62 @@
+// Rule late-rank: ranks wait in collective operations for the one that comes last.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 5;   // of a step, mean over the ranks that wait
+constexpr double kMostly = 0.6;  // of the operations: one rank is late, rather than each in turn
+
+std::string NameOf(const Table& table, const Row& row) {
+  const std::string rank = TextOf(table, row, "rank");
+  return rank.empty() ? absl::StrFormat("process %.0f", NumberOf(table, row, "process")) : absl::StrCat("rank ", rank);
+}
+
+}  // namespace
+
+std::vector<Finding> FindLateRank(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.model().processes.size() < 2) return {};
+  const absl::StatusOr<Table> table = facts.MakeRunTable("ranks");
+  if (!table.ok() || table->rows.size() < 2) return {};
+  double operations = 0, waiting_ns = 0, most_last = 0;
+  const Row* last = nullptr;
+  for (const Row& row : table->rows) {
+    operations = std::max(operations, NumberOf(*table, row, "collectives"));
+    waiting_ns += NumberOf(*table, row, "waiting");
+    const double came_last = NumberOf(*table, row, "came_last");
+    if (came_last > most_last) last = &row;
+    most_last = std::max(most_last, came_last);
+  }
+  if (last == nullptr) return {};
+  const bool is_one = most_last >= kMostly * operations;
+  // The one that comes last does not wait; if each does in turn, all of them wait at times.
+  const double own_ns = is_one ? NumberOf(*table, *last, "waiting") : 0;
+  const double ranks = static_cast<double>(table->rows.size()) - (is_one ? 1 : 0);
+  const double ns = (waiting_ns - own_ns) / ranks;
+  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  Finding finding;
+  finding.where = is_one ? NameOf(*table, *last) : "ranks";
+  finding.sentence =
+      is_one
+          ? absl::StrFormat("The other ranks wait for %s, which comes last to %.0f of %.0f collective operations: %s.",
+                            finding.where, most_last, operations, facts.PartOfStep(ns))
+          : absl::StrFormat("Ranks wait for each other in collective operations, now for one, now for another: %s.",
+                            facts.PartOfStep(ns));
+  finding.gain_ns = ns;
+  finding.basis = GainBasis::kUpperBound;  // on a GPU, compute may run beside it
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table ranks: waiting, came_last";
+  finding.advice =
+      is_one ? "Find what that rank does longer than the others: report its process trace (RUN/*.dlh) by itself and "
+               "compare its input, its processors and its GPU with another one's."
+             : "Give each rank as much work a step: batches of equal size, sequences of similar length.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings
