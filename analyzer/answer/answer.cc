@@ -16,6 +16,7 @@
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
+#include "analyzer/model/release.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
@@ -116,9 +117,17 @@ void Screen::WhatRan() {
   }
   std::vector<std::string> words(programs.begin(), programs.end());
   if (words.size() > 3) words.resize(3);
+  std::vector<std::string> frameworks;
+  for (const std::string& name : facts_.frameworks()) {
+    std::set<std::string> releases;
+    for (const ProcessInfo& process : model.processes) {
+      if (std::string release = ReleaseOf(process, name); !release.empty()) releases.insert(std::move(release));
+    }
+    frameworks.push_back(releases.empty() ? name : absl::StrCat(name, " ", absl::StrJoin(releases, "/")));
+  }
   Text(absl::StrCat(
-      model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "",
-      facts_.frameworks().empty() ? "" : ", ", absl::StrJoin(facts_.frameworks(), ", "), ", ", Device(), ", ",
+      model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "", frameworks.empty() ? "" : ", ",
+      absl::StrJoin(frameworks, ", "), ", ", Device(), ", ",
       absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
       Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), "."));
 }

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "analyzer/model/release.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
@@ -36,16 +36,7 @@ class Facts {
 
   void AddProcess(const ProcessInfo& process) {
     Add(Kind::kReleases, "dlhook", process.tool_version);
-    // "Python 3.11.7", "PyTorch 2.13.0; light: …".
-    for (const Capability& capability : process.capabilities) {
-      for (const char* library : {"Python", "PyTorch"}) {
-        absl::string_view text = capability.reason;
-        if (capability.state != CapabilityState::kOn || !absl::ConsumePrefix(&text, library) ||
-            !absl::ConsumePrefix(&text, " "))
-          continue;
-        Add(Kind::kReleases, library, std::string(text.substr(0, text.find(';'))));
-      }
-    }
+    for (const char* software : {"Python", "PyTorch"}) Add(Kind::kReleases, software, ReleaseOf(process, software));
     for (const Mapping& mapping : process.mappings) {
       if (!mapping.build_id.empty()) {
         Add(Kind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)), Hex(mapping.build_id));

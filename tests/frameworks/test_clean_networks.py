@@ -20,6 +20,7 @@ class CleanNetworks(frameworks.Case):
                 command = [e2e.DLHOOK, "run", "-o", path, "--", *program("clean_networks", name, STEPS)]
                 result = e2e.run(command, env=self.environment("launcher"), cwd=self.folder)
                 self.assertEqual(result.code, 0, result.err.decode())
+                self.assertRegex(result.err.decode(), r"PyTorch\s2\.\d")
                 result = e2e.run([e2e.DLHOOK, "report", path, "--table", "findings", "--format", "json"])
                 self.assertEqual(result.code, 0, result.err.decode())
                 rows = json.loads(result.out)["tables"][0]["rows"]

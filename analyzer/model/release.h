@@ -1,0 +1,17 @@
+// Releases of the software in a process.
+#ifndef DLHOOK_ANALYZER_MODEL_RELEASE_H_
+#define DLHOOK_ANALYZER_MODEL_RELEASE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/process_info.h"
+
+namespace dlhook::analyzer::inline model {
+
+// "2.13.0" for "PyTorch" or "Python"; empty if the trace does not state it.
+std::string ReleaseOf(const ProcessInfo& process, absl::string_view software);
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_RELEASE_H_
