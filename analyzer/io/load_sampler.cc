@@ -16,7 +16,7 @@
 namespace dlhook::analyzer::inline io {
 namespace {
 
-constexpr uint64_t kOftenForSeconds = 10;
+constexpr uint64_t kOftenForSeconds = 60;  // on a busy machine imports alone take ten
 constexpr uint64_t kOftenPerSecond = 20;
 constexpr uint64_t kLaterPerSecond = 2;
 
