@@ -30,7 +30,7 @@ std::string ProcessorText(const Calibration& calibration) {
   return absl::StrFormat(
       "%s (family %d, model %d, stepping %d, %s), %d processor%s",
       processor.name.empty() ? processor.vendor : processor.name, processor.family, processor.model, processor.stepping,
-      calibration.microcode.empty() ? "microcode not told" : absl::StrCat("microcode ", calibration.microcode),
+      calibration.microcode.empty() ? "microcode not known" : absl::StrCat("microcode ", calibration.microcode),
       calibration.processors, calibration.processors == 1 ? "" : "s");
 }
 

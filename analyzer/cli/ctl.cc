@@ -38,7 +38,7 @@ absl::StatusOr<Rings> LiveRings(const std::string& path) {
 std::string WhyNoRings(const std::string& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    return ": no such folder; expected that of a run which goes on (dlhook run -o RUN, or DLHOOK_OUT)";
+    return ": no such folder; expected the folder of a run that is going on (dlhook run -o RUN, or DLHOOK_OUT)";
   }
   return ": no process recorded into this folder is alive; recording can be started and stopped only while the program "
          "runs";

@@ -88,7 +88,7 @@ absl::Status Unknown(const std::vector<Table>& tables, const std::string& name) 
   const std::string nearest = NearestName(column, {known.begin(), known.end()});
   return absl::InvalidArgumentError(absl::StrCat(
       "--explain: no table has a column '", name, "'", nearest.empty() ? "" : "; did you mean ", nearest,
-      nearest.empty() ? "; " : "? ", "--explain all tells of every column, --explain TABLE of those of one"));
+      nearest.empty() ? "; " : "? ", "--explain all explains every column, --explain TABLE those of one table"));
 }
 
 }  // namespace

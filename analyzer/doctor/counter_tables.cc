@@ -237,8 +237,7 @@ Table PapiTable(const PapiTrials& papi) {
        [](const PapiEvent& event) { return event.works ? "yes" : "no"; }},
       {TextColumn("why_not", "PAPI's reason."), [](const PapiEvent& event) { return KnownText(event.reason); }},
   };
-  return NewTable("papi", "PAPI's presets that it claims to have here, and its events that were asked for", columns,
-                  papi.events);
+  return NewTable("papi", "PAPI's presets that it claims to have here, and the requested events", columns, papi.events);
 }
 
 Table MetricsTable(const std::vector<CounterTrial>& counters) {

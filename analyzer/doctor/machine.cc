@@ -123,7 +123,7 @@ void CheckPreloaders(Findings* findings) {
                        others.empty() ? "nothing else is preloaded."
                                       : absl::StrCat("other libraries are preloaded too: ", absl::StrJoin(others, "; "),
                                                      ". dlhook comes first and calls go on to them."),
-                       others.empty() ? "" : "dlhook doctor -- PROGRAM tells whether they take calls away."});
+                       others.empty() ? "" : "dlhook doctor -- PROGRAM shows whether they take calls away."});
 }
 
 void CheckCounters(Findings* findings) {

@@ -108,8 +108,8 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
     if (lines.empty()) lines = std::string(none);
     if (!lines.empty()) absl::StrAppend(out, "\n", Styled(title, Style::kTitle, color), "\n", lines);
   };
-  append("seen beside the calls", true, "");
-  append("what can't be seen, or only partly", false, "  nothing that is known\n");
+  append("seen besides the calls", true, "");
+  append("what can't be seen, or only partly", false, "  nothing known\n");
 }
 
 Json FindingsJson(const std::vector<Finding>& findings) {

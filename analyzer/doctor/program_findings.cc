@@ -93,7 +93,7 @@ Finding DescribePast(const LoadedObject& object, const LoadedObject& target, con
     finding.id = "deepbind";
     finding.text =
         absl::StrCat(calls, ", past dlhook: it was opened with RTLD_DEEPBIND, so its own libraries come first.");
-    finding.advice = "While profiling, have it opened without RTLD_DEEPBIND.";
+    finding.advice = "While profiling, open it without RTLD_DEEPBIND.";
   }
   return finding;
 }
@@ -191,8 +191,8 @@ Finding DescribeInside(const LibraryReport& library, const Trial& trial) {
   }
   if (IsDeaf(library.path, trial)) {
     return {"deaf-onednn", Level::kWarning, library.path,
-            "has oneDNN and asks for its settings past dlhook: its log can't be turned on.",
-            "While profiling, have it opened without RTLD_DEEPBIND."};
+            "has oneDNN and reads its settings without passing dlhook: its log can't be turned on.",
+            "While profiling, open it without RTLD_DEEPBIND."};
   }
   return {"onednn-silent", Level::kNote, library.path,
           "has oneDNN, which logged nothing: it did not run in this trial, or was built without logging.",
@@ -305,8 +305,8 @@ void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
   }
   if (look.environment.contains("CUDA_MPS_PIPE_DIRECTORY")) {
     AddOnce({"gpu-shared", Level::kNote, look.program,
-             "uses its GPUs through MPS (CUDA_MPS_PIPE_DIRECTORY): other processes' kernels may run beside its own and "
-             "make them longer.",
+             "uses its GPUs through MPS (CUDA_MPS_PIPE_DIRECTORY): other processes' kernels may run at the same time "
+             "and make its own longer.",
              ""},
             findings);
   }
@@ -335,7 +335,7 @@ void AddEnd(const Trial& trial, const ProgramReport& report, Findings* findings)
                                                 : absl::StrCat("ended with exit code ", WEXITSTATUS(status));
     findings->push_back({"program-failed", Level::kWarning, trial.words.front(),
                          absl::StrCat(how, ": what it would have loaded later is not known."),
-                         "See that it ends well without dlhook, then try again."});
+                         "Make sure that it succeeds without dlhook, then try again."});
   }
   if (!trial.why_not_followed.empty()) {
     findings->push_back({"not-followed", Level::kWarning, trial.words.front(),

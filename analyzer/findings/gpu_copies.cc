@@ -43,7 +43,7 @@ std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
   finding.evidence = "table copies: rows of pageable memory; table gpu_idle";
   finding.advice =
       "Pin what is copied: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
-      "non_blocking=True) returns at once, and the next batch can be copied beside compute.";
+      "non_blocking=True) returns at once, and copying the next batch overlaps with compute.";
   return {finding};
 }
 

@@ -41,8 +41,8 @@ const std::map<std::string, Advice>& Advices() {
         "Launch less: torch.compile(model, mode=\"reduce-overhead\"), CUDA graphs, fused operations, a larger batch."}},
       {"copies",
        {"The GPU computes nothing while it copies",
-        "Copy beside compute: pinned memory and x.to(device, non_blocking=True), the next batch on a stream of its "
-        "own."}},
+        "Overlap copies with compute: pinned memory and x.to(device, non_blocking=True), the next batch on a "
+        "stream of its own."}},
       {"communication",
        {"The GPU computes nothing while ranks communicate",
         "Overlap or shrink it: larger buckets (bucket_cap_mb), no_sync() while gradients accumulate, prefetch in "

@@ -25,8 +25,8 @@ Finding InProgram(const StepFacts& facts, double ns) {
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
   finding.advice = absl::StrFormat(
-      "DataLoader(..., num_workers=%.0f, persistent_workers=True) prepares batches beside the step, if processors are "
-      "free for it%s.",
+      "DataLoader(..., num_workers=%.0f, persistent_workers=True) prepares batches during the step, if processors are "
+      "free%s.",
       workers, facts.HasGpuTimes() ? "; pin_memory=True for copies to the GPU" : "");
   return finding;
 }

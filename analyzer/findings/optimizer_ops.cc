@@ -59,7 +59,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   finding.gain_ns = (1 - kFusedPart) * ns;
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;
-  finding.evidence = "table layers: optimizer; a fused update took a third of the time or less where it was tried";
+  finding.evidence = "table layers: optimizer; a fused update took a third of the time or less in trials";
   finding.advice = absl::StrCat("torch.optim.", optimizer, "(..., fused=True)");
   return {finding};
 }

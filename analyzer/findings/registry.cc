@@ -90,7 +90,7 @@ const std::vector<Rule>& Rules() {
       {"float64", "the libraries compute in double precision", FindFloat64, Nothing},
       {"slow-products", "products of few rows are computed one by one", FindSlowProducts, Nothing},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
-      {"python-bound", "Python takes longer than what it asks for", FindPythonBound, Scopes},
+      {"python-bound", "Python takes longer than the operations it calls", FindPythonBound, Scopes},
   };
   return kRules;
 }

@@ -19,9 +19,10 @@ void GpuJoin::Join(absl::Span<StagedGpu> work) {
   } else {
     for (StagedGpu& one : work) JoinAt(facts_.realtime->ToNs(one.start_ns), &one);
   }
-  oddities_->Count("GPU work that no call asked for, as far as the trace tells", unasked_);
-  oddities_->Count("GPU work that began before the call that asked for it, by their clocks", late_);
-  oddities_->Count("work of a CUDA graph that was made unseen (it counts for the launch of the graph)", unmade_);
+  oddities_->Count("GPU work without a call in the trace that launched it", unasked_);
+  oddities_->Count("GPU work that, by the clocks, began before the call that launched it", late_);
+  oddities_->Count("work of a CUDA graph whose construction was not seen (it counts for the launch of the graph)",
+                   unmade_);
 }
 
 // A stream runs its work one by one, in the order of the requests.
@@ -43,7 +44,7 @@ void GpuJoin::JoinAcrossSteps(absl::Span<StagedGpu> work) {
     JoinAt(moments.size() > 1 ? ChooseMoment(work[i], moments, stream_free_ns) : moments[0], &work[i]);
     stream_free_ns = std::max(stream_free_ns, work[i].end_ns());
   }
-  oddities_->Count("GPU work from about when the clock was set (placed by the call that asked for it)", ambiguous);
+  oddities_->Count("GPU work from about when the clock was set (placed by the call that launched it)", ambiguous);
 }
 
 // The first time that is neither before the requesting call nor before the end of the stream's previous work.

@@ -145,7 +145,7 @@ absl::StatusOr<Calibration> ParseCalibration(absl::string_view text) {
   if (json["format"] != kFormat) return absl::DataLossError("is of another version of dlhook");
   try {
     Calibration calibration = CalibrationOf(json);
-    if (calibration.processors == 0) return absl::DataLossError("is damaged: it is of no processor");
+    if (calibration.processors == 0) return absl::DataLossError("is damaged: it names no processors");
     for (const Measurement& measurement : calibration.measured) {
       if (!IsPlausible(measurement)) {
         return absl::DataLossError(absl::StrCat("is damaged: its \"", measurement.what, "\" can't be"));

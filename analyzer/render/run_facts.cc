@@ -154,11 +154,11 @@ std::string LossSentence(LossReason reason) {
     case LossReason::kTraceLimit:
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
     case LossReason::kReadingsDropped:
-      return "the thread's next one tells the sum";
+      return "the thread's next reading holds the sum";
     case LossReason::kGpuBuffersFull:
       return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
     case LossReason::kGpuRecordsDropped:
-      return "no room for what GPUs did, or for who asked for it";
+      return "no room for what GPUs did, or for which call launched it";
     default:
       return absl::StrCat("reason ", static_cast<int>(reason));
   }

@@ -103,7 +103,7 @@ def sum_of(framework, column):
 
 def whole(framework, name):
     region = framework.region()
-    if name == "iteration":
+    if name == "step":
         return framework.step_ms
     if name == "conv1 to fc3":
         return sum_of(framework, "time")
@@ -114,7 +114,7 @@ def print_comparison(frameworks):
     print_block("forward, ms", LAYERS, frameworks, lambda framework, layer: framework.milliseconds(layer, "forward"))
     print_block("backward, ms", LAYERS, frameworks, lambda framework, layer: framework.milliseconds(layer, "backward"))
     print_block("GFLOP/s, both", LAYERS, frameworks, Framework.rate)
-    print_block("whole step, ms", ("conv1 to fc3", "compiled region", "iteration"), frameworks, whole)
+    print_block("whole step, ms", ("conv1 to fc3", "compiled region", "step"), frameworks, whole)
     for framework in frameworks:
         region = framework.region()
         if region:

@@ -126,7 +126,7 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
                    "ctl: unknown action 'stpo'; did you mean stop? Expected one of: start, stop, status");
   ExpectUsageError(
       "ctl stop /none",
-      "ctl: /none: no such folder; expected that of a run which goes on (dlhook run -o RUN, or DLHOOK_OUT)");
+      "ctl: /none: no such folder; expected the folder of a run that is going on (dlhook run -o RUN, or DLHOOK_OUT)");
   ExpectUsageError("ctl stop " + folder_.path(), "ctl: " + folder_.path() +
                                                      ": no process recorded into this folder is alive; recording can "
                                                      "be started and stopped only while the program runs");
@@ -260,8 +260,8 @@ TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
   EXPECT_TRUE(absl::StrContains(all, "\nround_trip_calls"));
   EXPECT_TRUE(absl::StrContains(all, "\nmicro_steps"));
   ExpectUsageError("report --explain wal_share",
-                   "report: --explain: no table has a column 'wal_share'; did you mean wall_share? --explain all tells "
-                   "of every column, --explain TABLE of those of one");
+                   "report: --explain: no table has a column 'wal_share'; did you mean wall_share? --explain all "
+                   "explains every column, --explain TABLE those of one table");
   EXPECT_TRUE(absl::StrContains(Dlhook("report --explain ops.m").err, "no table has a column 'ops.m'"));
 }
 

@@ -256,8 +256,8 @@ TEST(Render, TextSaysWhatOfReadingsIsMissing) {
   loss.calls = 1;
   loss.detail = "ring full";
   run.processes[0].losses.push_back(loss);
-  EXPECT_EQ(RunRemarks(run),
-            std::vector<std::string>{"lost: 1 reading of counters: the thread's next one tells the sum (ring full)"});
+  EXPECT_EQ(RunRemarks(run), std::vector<std::string>{
+                                 "lost: 1 reading of counters: the thread's next reading holds the sum (ring full)"});
 }
 
 TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
@@ -280,7 +280,7 @@ TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
   EXPECT_EQ(RunRemarks(run),
             (std::vector<std::string>{
                 "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
-                "lost: 9 records of GPU work: no room for what GPUs did, or for who asked for it (ring full)",
+                "lost: 9 records of GPU work: no room for what GPUs did, or for which call launched it (ring full)",
                 "gap: no times of GPUs for 3.00 ms of 1.dlh: the program uses CUPTI itself"}));
 }
 

@@ -315,7 +315,7 @@ void Attributor::CountOddities() {
   };
   count(kUnpairedBackward, unpaired_);
   count(kOutsideOfNetworks, outside_);
-  count("a layout conversion that no layer beside it explains", left_reorders_);
+  count("a layout conversion that no neighbouring layer explains", left_reorders_);
 }
 
 }  // namespace

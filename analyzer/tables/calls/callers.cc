@@ -20,7 +20,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr char kTitle[] = "Who asked for what: by framework function, line of the program and layer";
+constexpr char kTitle[] = "Who called for what: by framework function, line of the program and layer";
 
 struct Key {
   std::string kind, problem;

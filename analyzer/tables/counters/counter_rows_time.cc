@@ -102,7 +102,8 @@ class PhaseRows : public CounterRows {
                return keys_[row].kind ? IterationKindName(*keys_[row].kind) : kOutside;
              }},
             {As(Role::kKey,
-                TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+                TextColumn("phase",
+                           "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
              [this](size_t row) {
                if (row == kRest || !keys_[row].kind) return Cell();
                return Cell(keys_[row].is_warm_up ? "warm-up" : PhaseKindName(keys_[row].phase));

@@ -140,7 +140,7 @@ class IdleSums {
       case What::kPython:
         return "not seen: native code or Python";
       case What::kAsked:
-        return "asked for, not begun";
+        return "launched, not started";
       case What::kNothing:
         break;
     }
@@ -286,10 +286,10 @@ TypedColumns<IdleRow> Columns(bool has_processes, int64_t start_ns) {
        [start_ns](const IdleRow& row) {
          return row.sums().longest_ns > 0 ? Cell(row.sums().longest_start_ns - start_ns) : Cell();
        }},
-      {TextColumn("then", "What the device did after that: the call that asked for it, else the kernel."),
+      {TextColumn("then", "What the device did next: the call that launched it, else the kernel."),
        Known(&IdleRow::then)},
       {TextColumn("layer", "For which layer and direction."), Known(&IdleRow::layer)},
-      {Detail(TextColumn("line", "The program's line that asked for it.")), Known(&IdleRow::next_line)},
+      {Detail(TextColumn("line", "The line of the program that launched it.")), Known(&IdleRow::next_line)},
       {As(Role::kWeight,
           Detail(time("steady_time",
                       "In all steady steps: the rows of a device add up to the time in which it does not "

@@ -86,8 +86,8 @@ std::string GpuRun::LagNote(ProcessIndex process) const {
   }
   if (outside_ns <= kLagPart * static_cast<double>(asked_ns)) return "";
   return absl::StrFormat(
-      "%s: %.0f %% of the work that steady steps asked for ran outside of their time: the host was ahead of the GPU. "
-      "GPU work is counted here by when it ran, not by who asked for it.",
+      "%s: %.0f %% of the work that steady steps launched ran outside of their time: the host was ahead of the GPU. "
+      "GPU work is counted here by when it ran, not by which step launched it.",
       ProcessLabel(model_, process), 100.0 * static_cast<double>(outside_ns) / static_cast<double>(asked_ns));
 }
 

@@ -146,7 +146,7 @@ class Guided {
     Line line = {.metric = "compute/memcpy efficiency",
                  .verdict = "none",
                  .threshold = "below 1: more copies than compute (dlhook's)",
-                 .advice = "copy less: keep data on the GPU, send smaller types, or let copies run beside kernels"};
+                 .advice = "copy less: keep data on the GPU, send smaller types, or overlap copies with kernels"};
     line.time_ns = In(timeline_.compute);
     line.of_ns = In(timeline_.copies);
     if (line.of_ns == 0) return line;

@@ -127,7 +127,7 @@ int64_t StepsOfAll(const GpuRun& run) {
 }  // namespace
 
 absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& options) {
-  const std::string title = "What runs beside what on GPUs";
+  const std::string title = "Copies, compute and communication on GPUs, and how they overlap";
   if (model.gpu.empty()) return NewTable("overlap", title, Columns(false));
   const GpuRun run(model, options.analysis->steps());
   const TypedColumns<PairRow> columns = Columns(run.HasSeveralProcesses());

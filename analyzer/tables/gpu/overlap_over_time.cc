@@ -129,7 +129,8 @@ absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableO
   const std::unique_ptr<CounterRows> rows =
       by_iteration ? RowsByIteration(model, options) : RowsByInterval(model, interval_ns);
   const TypedColumns<DeviceTimes> columns = Columns(*rows);
-  Table table = NewTable("overlap_over_time", "What runs beside what on GPUs, over time", columns);
+  Table table = NewTable("overlap_over_time",
+                         "Copies, compute and communication on GPUs over time, and how they overlap", columns);
   if (!has_times) return table;
   const GpuRun run(model, options.analysis->steps());
   AddRows(model, run, *rows, columns, table);

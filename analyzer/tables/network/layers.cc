@@ -139,7 +139,7 @@ TypedColumns<LayerRow> GpuColumns() {
 TypedColumns<LayerRow> GpuDetailColumns() {
   return {
       Detail(GpuTimeColumn("gpu_time",
-                           "Sum of all durations on GPUs in a mean step, of what was asked for in the steps.",
+                           "Sum of all durations on GPUs in a mean step, of the work that the steps launched.",
                            &LayerSums::Group::gpu_ns)),
       As(Role::kPart,
          Detail(GpuTimeColumn("gpu_recompute", "Of gpu_time: forward pass done again.", LayerDirection::kRecompute))),
@@ -180,8 +180,8 @@ TypedColumn<LayerRow> LayerColumn(std::string name, std::string explanation, std
 TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
   TypedColumns<LayerRow> columns = {
       {Detail(TextColumn("step",
-                         "Which steps the mean is of: kind, and in brackets what tells them from "
-                         "others; of the whole run where no steps are known.")),
+                         "The steps of the mean: their kind; in brackets, if there are several of a kind, "
+                         "range, network or batch. Without known steps: the whole run.")),
        [](const LayerRow& row) { return KnownText(row.step); }},
       {As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
        [](const LayerRow& row) { return row.group.label; }},

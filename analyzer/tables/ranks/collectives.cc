@@ -146,8 +146,8 @@ TypedColumns<CollectiveGroup> Columns(int64_t wall_ns) {
       {As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
       {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
-                                      "Bytes that the caller contributes to one call (receives, where it only "
-                                      "receives).")),
+                                      "Bytes that the caller contributes to one call, or receives if it only "
+                                      "receives.")),
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
       {As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
        [](const CollectiveGroup& group) { return TypeLabel(group.type); }},

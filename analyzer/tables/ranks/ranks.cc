@@ -64,9 +64,9 @@ TypedColumns<RankRow> Columns(bool has_ranks) {
       {IntegerColumn("communication", "ns", Better::kLower, "The same of kernels of collectives, waiting included."),
        [](const RankRow& row) { return row.OfGpu(row.sums.communication_ns); }},
       {IntegerColumn("exposed_communication", "ns", Better::kLower,
-                     "Of it, without compute beside it on the same GPU."),
+                     "Part of it that did not overlap with compute on the same GPU."),
        [](const RankRow& row) { return row.OfGpu(row.sums.exposed_ns); }},
-      {RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
+      {RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that overlapped with compute."),
        [](const RankRow& row) {
          return Percent(row.sums.communication_ns - row.sums.exposed_ns, row.sums.communication_ns);
        }},
@@ -121,7 +121,7 @@ class RankTable {
     bool has_ranks = false;
     for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_, i).empty();
     const TypedColumns<RankRow> columns = Columns(has_ranks);
-    Table table = NewTable("ranks", "Ranks beside each other", columns);
+    Table table = NewTable("ranks", "Ranks compared", columns);
     std::vector<ProcessIndex> shown;
     for (const ProcessIndex process : ByRank(model_)) {
       if (sums_[process].devices > 0 || sums_[process].collectives > 0) shown.push_back(process);
@@ -240,7 +240,7 @@ class RankTable {
 }  // namespace
 
 absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& options) {
-  if (model.processes.size() < 2) return NewTable("ranks", "Ranks beside each other", Columns(false));
+  if (model.processes.size() < 2) return NewTable("ranks", "Ranks compared", Columns(false));
   return RankTable(model, options.analysis->steps()).Make();
 }
 

@@ -70,8 +70,8 @@ TypedColumns<StepRow> Columns(int64_t start_ns, bool uses_gpu) {
        [](const StepRow& row) { return KnownText(row.step.model); }},
       {Detail(TextColumn(
            "step",
-           "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
-           "the batch.")),
+           "The kind; in brackets, if there are several of a kind: the program's own range, the network, the "
+           "batch.")),
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
       {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.trials) : Cell(); }},

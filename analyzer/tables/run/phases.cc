@@ -92,11 +92,12 @@ TypedColumns<PhaseRow> Columns(const std::vector<StepGroup>& groups) {
       {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
       {As(Role::kKey,
           TextColumn("step",
-                     "training, validation, inference; unknown where the direction of calls isn't. In brackets what "
-                     "tells it from others: the program's own range, the network, the batch.")),
+                     "training, validation, inference; unknown if the direction of calls is not known. In brackets, "
+                     "if there are several of a kind: the program's own range, the network, the batch.")),
        &PhaseRow::step},
       {As(Role::kKey,
-          TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+          TextColumn("phase",
+                     "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
        &PhaseRow::phase},
       {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), &PhaseRow::steps},
       {IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),

@@ -540,7 +540,7 @@ TEST(StructureTest, ReordersBelongToWhatNeedsThem) {
     calls.Reorder("7x9", "ab", "ba", "");
   }
   const Attribution found = calls.Check();
-  EXPECT_EQ(found.oddities.at("a layout conversion that no layer beside it explains"), 3);
+  EXPECT_EQ(found.oddities.at("a layout conversion that no neighbouring layer explains"), 3);
 }
 
 TEST(StructureTest, BackwardWorkWithoutItsForwardIsCounted) {

@@ -84,10 +84,10 @@ TEST(GpuModelTest, WorkIsJoinedToTheCallThatAskedForIt) {
 TEST(GpuModelTest, WhatNobodyAskedForIsOddWhereCuptiMeasured) {
   const std::string work = GpuActivityText({{.start_ns = 300, .correlation = 9}, {.start_ns = 800, .correlation = 9}});
   const std::string end = Footer(1000);
-  EXPECT_EQ(OddityCount(LoadText(Start() + work + end), "no call asked for"), 2);
+  EXPECT_EQ(OddityCount(LoadText(Start() + work + end), "without a call in the trace that launched it"), 2);
   const TraceModel model = LoadText(Start() + work + GpuWindowText(500, trace::GPU_TIME_CUPTI) +
                                     GpuWindowText(700, trace::GPU_TIME_NONE, "torch.profiler") + end);
-  EXPECT_EQ(OddityCount(model, "no call asked for"), 0);
+  EXPECT_EQ(OddityCount(model, "without a call in the trace that launched it"), 0);
   EXPECT_EQ(model.gpu.launch_call[0], kNone);
   EXPECT_EQ(model.gpu.asked_ns[0], kNotKnown);
   ASSERT_THAT(model.gpu_windows, SizeIs(2));
@@ -179,7 +179,7 @@ TEST(GpuModelTest, ReplayedNodesWereComputedForTheCapturedCall) {
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(2u, 2u, 2u, 2u));
   EXPECT_THAT(model.gpu.call, ElementsAre(0u, kNone, 2u, 2u)) << "made by no call; in a circle; not told";
   EXPECT_THAT(model.gpu.graph, ElementsAre(7u, 7u, 7u, 7u));
-  EXPECT_EQ(OddityCount(model, "made unseen"), 2);
+  EXPECT_EQ(OddityCount(model, "construction was not seen"), 2);
 }
 
 TEST(GpuModelTest, ScopesAreThoseAroundTheCallOrTheMomentOfAsking) {

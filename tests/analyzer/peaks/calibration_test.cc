@@ -92,7 +92,7 @@ TEST(CalibrationFile, SaysWhatIsDamaged) {
   EXPECT_EQ(complaint(""), "is no calibration of dlhook's");
   EXPECT_EQ(complaint("[1]"), "is no calibration of dlhook's");
   EXPECT_EQ(complaint(changed("\"format\": 1", "\"format\": 2")), "is of another version of dlhook");
-  EXPECT_EQ(complaint(changed("\"processors\": 2", "\"processors\": 0")), "is damaged: it is of no processor");
+  EXPECT_EQ(complaint(changed("\"processors\": 2", "\"processors\": 0")), "is damaged: it names no processors");
   EXPECT_EQ(complaint(changed("98.5", "-1")), "is damaged: its \"f32\" can't be");
   EXPECT_EQ(complaint(changed("98.5", "1e999")), "is no calibration of dlhook's");
   EXPECT_THAT(complaint(changed("98.5", "\"fast\"")), HasSubstr("is damaged: "));
