@@ -30,7 +30,8 @@ double FlopsOf(const ConvolutionShape& shape, ConvolutionAlgorithm algorithm) {
   return CostOf(shape, algorithm)->flops;
 }
 
-// Lavin and Gray, arXiv:1509.09308, table 4: VGG network E, GFLOPs of one image. Written from memory, not yet compared with the paper.
+// Lavin and Gray, arXiv:1509.09308, table 4: VGG network E, GFLOPs of one image.
+// Written from memory, not yet compared with the paper.
 TEST(ConvolutionCost, DirectIsAsPublishedForVgg) {
   const struct {
     double inputs, size, outputs, gflops;
