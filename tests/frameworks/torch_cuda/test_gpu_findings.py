@@ -10,10 +10,10 @@ EXAMPLE = os.path.join(fake_gpu.ROOT, "examples", "06_is_my_gpu_waiting", "train
 
 
 class GpuFindings(fake_gpu.Case):
-    def findings(self, argv):
+    def findings(self, argv, slow=4):
         """{rule: row} of a run whose program really waits for its GPU."""
         self.fresh_run()
-        result = self.under("launcher", argv, **self.scenario(), DLHOOK_FAKE_WAITS="1", DLHOOK_FAKE_SLOW="4")
+        result = self.under("launcher", argv, **self.scenario(), DLHOOK_FAKE_WAITS="1", DLHOOK_FAKE_SLOW=str(slow))
         self.assertEqual(result.code, 0, result.err.decode()[-3000:])
         result = e2e.run([e2e.DLHOOK, "report", self.run_path, "--table", "findings", "--format", "json"])
         self.assertEqual(result.code, 0, result.err.decode())
@@ -46,6 +46,27 @@ class GpuFindings(fake_gpu.Case):
         argv = program("findings", "item", 30)
         finding = self.findings(argv)[("gpu-idle", "table gpu_idle, cause synchronization")]
         self.assert_line(finding, argv[2], "loss.item()")
+
+    def one(self, rule, cause, slow=4):
+        """The rule's finding in the program with this cause; its line is the cause's."""
+        argv = program("findings", cause, 30)
+        (finding,) = (row for (name, _), row in self.findings(argv, slow).items() if name == rule)
+        return finding, argv[2]
+
+    def test_many_small_copies(self):
+        finding, path = self.one("small-copies", "small-copies", slow=400)
+        self.assert_line(finding, path, "value.cuda(")
+        self.assertIn("40 copies", finding["finding"])
+        self.assertIn("torch.stack", finding["advice"])
+        few = self.findings(program("findings", "large-copies", 30), slow=400)
+        self.assertNotIn("small-copies", self.rules(few))
+
+    def test_memory_that_is_given_back_in_each_step(self):
+        finding, path = self.one("gpu-allocations", "empty-cache")
+        self.assert_line(finding, path, "empty_cache()")
+        self.assertIn("empty_cache()", finding["advice"])
+        once = self.findings(program("findings", "empty-once", 30))
+        self.assertNotIn("gpu-allocations", self.rules(once))
 
     def test_none_of_these(self):
         findings = self.findings(program("findings", "quiet", 30))
