@@ -67,14 +67,14 @@ void GpuProgram::Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns,
       {.start_ns = start_ns, .end_ns = end_ns, .kind = GpuActivityKind::kCopy, .direction = direction, .bytes = bytes});
 }
 
-void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process) {
+void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process, IterationKind kind) {
   StepTrack track;
   track.process = process;
   for (size_t i = 0; i + 1 < starts_and_end_ns.size(); ++i) {
     Step step;
     step.start_ns = starts_and_end_ns[i];
     step.end_ns = starts_and_end_ns[i + 1];
-    step.kind = IterationKind::kTraining;
+    step.kind = kind;
     track.steps.push_back(step);
   }
   tracks_.push_back(std::move(track));
@@ -107,15 +107,16 @@ const TraceModel& GpuProgram::Build(int64_t wall_ns) {
   return model_;
 }
 
-Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns) {
+Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns, const Peaks* peaks) {
   const Choices choices = ResolveChoices(&model_);
   const RunTotals totals = ComputeTotals(model_);
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
   attribution.of_scope.resize(model_.scopes.size());
   const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
-  absl::StatusOr<Table> table =
-      kind.run(model_, {.choices = &choices, .totals = &totals, .analysis = &analysis, .interval_ns = interval_ns});
+  absl::StatusOr<Table> table = kind.run(
+      model_,
+      {.choices = &choices, .totals = &totals, .analysis = &analysis, .peaks = peaks, .interval_ns = interval_ns});
   EXPECT_TRUE(table.ok()) << table.status();
   CheckShape(*table);
   return *std::move(table);

@@ -34,8 +34,9 @@ class GpuProgram {
   GpuDeviceIndex AddDevice(ProcessIndex process = 0, const std::string& uuid = "");
   void Work(const GpuWorkSpec& work) { works_.push_back(work); }
   void Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
-  // Consecutive steady training steps of a process.
-  void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0);
+  // Consecutive steady steps of a process.
+  void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0,
+             IterationKind kind = IterationKind::kTraining);
   void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
   void Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
 
@@ -43,7 +44,7 @@ class GpuProgram {
   const TraceModel& Build(int64_t wall_ns);
   // For the model that was built last.
   Table Run(const std::string& pass, int64_t interval_ns = 0);
-  Table Make(const TableKind& kind, int64_t interval_ns = 0);
+  Table Make(const TableKind& kind, int64_t interval_ns = 0, const Peaks* peaks = nullptr);
 
  private:
   ModelBuilder builder_;

@@ -1,0 +1,70 @@
+// Programs of equal steps on the CPU, for tests of rules: calls at a place in each step, and what the machine did.
+#ifndef DLHOOK_TESTS_ANALYZER_FINDINGS_CPU_PROGRAM_H_
+#define DLHOOK_TESTS_ANALYZER_FINDINGS_CPU_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/findings_table.h"
+#include "analyzer/peaks/peaks.h"
+#include "tests/analyzer/builders/gpu_program.h"
+
+namespace dlhook::analyzer {
+
+class CpuProgram {
+ public:
+  explicit CpuProgram(IterationKind kind = IterationKind::kTraining) : kind_(kind) {}
+
+  static constexpr int kSteps = 10;
+  static constexpr int64_t kStepNs = 1'000'000;
+
+  // In each step, `count` calls from `start_ns` on, `ns` each.
+  void Calls(const trace::OpDefinition& definition, int count, int64_t start_ns, int64_t ns) {
+    const OpIndex op = builder().AddOp(definition);
+    for (int64_t step_ns = 0; step_ns < kSteps * kStepNs; step_ns += kStepNs) {
+      for (int call = 0; call < count; ++call) builder().Call(op, step_ns + start_ns + call * ns, ns);
+    }
+  }
+
+  // Its threads that ran, and all that wanted one of two processors.
+  void Load(double threads, uint32_t runnable) {
+    for (int64_t time_ns = 0; time_ns <= kSteps * kStepNs; time_ns += kStepNs / 2) {
+      builder().model().loads.push_back({.time_ns = time_ns,
+                                         .cpu_ns = static_cast<int64_t>(threads * static_cast<double>(time_ns)),
+                                         .threads = 2,
+                                         .runnable = runnable,
+                                         .processors = 2});
+    }
+  }
+
+  struct Found {
+    Table table;
+    std::vector<size_t> rows;  // of the rule
+    std::string Of(size_t i, const std::string& column) const { return Text(table, rows[i], column); }
+    int64_t Gain(size_t i) const { return Integer(table, rows[i], "gain"); }
+  };
+  // `calibration` null: the machine was not measured.
+  Found Find(const std::string& rule, const Calibration* calibration = nullptr) {
+    std::vector<int64_t> starts;
+    for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
+    program_.Steps(starts, 0, kind_);
+    const Peaks peaks(program_.Build(kSteps * kStepNs), calibration);
+    Found found;
+    found.table = program_.Make(ReportTables().front(), 0, &peaks);
+    found.rows = RowsWhere(found.table, {{"rule", rule}});
+    return found;
+  }
+
+  void UseTorch() { process().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""}); }
+  ModelBuilder& builder() { return program_.builder(); }
+  ProcessInfo& process() { return builder().model().processes.front(); }
+
+ private:
+  IterationKind kind_;
+  GpuProgram program_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_FINDINGS_CPU_PROGRAM_H_
