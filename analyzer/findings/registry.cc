@@ -55,6 +55,14 @@ std::string Scopes(const StepFacts& facts) {
   return Steps(facts);
 }
 
+std::string InstructionSets(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const bool computes = std::any_of(model.ops.begin(), model.ops.end(),
+                                    [](const Op& op) { return !op.on_gpu && op.flops.value_or(0) > 0; });
+  const bool knows = !model.processes.empty() && !model.processes.front().processor.vendor.empty();
+  return computes && !knows ? "the trace does not tell its processor" : "";
+}
+
 // oneDNN reports what it creates at a higher level only; cuDNN's searches are calls.
 std::string Creations(const StepFacts& facts) {
   if (!facts.HasSteps()) return Steps(facts);
@@ -88,6 +96,8 @@ const std::vector<Rule>& Rules() {
       {"batch-norm-in-inference", "batch normalization runs where its factors are constants", FindBatchNormInInference,
        Scopes},
       {"float64", "the libraries compute in double precision", FindFloat64, Nothing},
+      {"instruction-set", "a library computes with narrower vectors than the processor has", FindNarrowVectors,
+       InstructionSets},
       {"slow-products", "products of few rows are computed one by one", FindSlowProducts, Nothing},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
       {"python-bound", "Python takes longer than the operations it calls", FindPythonBound, Scopes},

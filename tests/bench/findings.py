@@ -20,13 +20,20 @@ PROGRAM = os.path.join(ROOT, "tests/frameworks/programs/findings_victims.py")
 STEPS = 60
 TURNS = 5
 WALL = ("input-wait", "input-wait-workers", "one-thread", "too-many-threads")
-RULES = {"input-wait-workers": "input-wait"}  # for modes with other names
+RULES = {"input-wait-workers": "input-wait", "instruction-set-blas": "instruction-set"}  # for modes with other names
+VARIABLES = {"instruction-set": {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "instruction-set-blas": {"OPENBLAS_CORETYPE": "Nehalem"}}  # victim's
 MODES = (*WALL, "preparing-in-steps", "layout-conversions", "input-gradient", "float64", "slow-products", "optimizer-per-tensor",
-         "python-bound")
+         "python-bound", *VARIABLES)
+
+
+def environment(mode, side):
+    variables = VARIABLES.get(mode, {})
+    return {**os.environ, **(variables if side == "victim" else dict.fromkeys(variables, ""))}
 
 
 def step_ms(mode, side):
-    words = subprocess.run([PYTHON, PROGRAM, mode, side, str(STEPS)], check=True, capture_output=True, timeout=300).stdout.split()
+    words = subprocess.run([PYTHON, PROGRAM, mode, side, str(STEPS)], check=True, capture_output=True, timeout=300,
+                           env=environment(mode, side)).stdout.split()
     return float(words[0 if mode in WALL else 1])
 
 
@@ -35,7 +42,7 @@ def promised_percent(mode):
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         subprocess.run([DLHOOK, "run", "-o", run, "--", PYTHON, PROGRAM, mode, "victim", str(STEPS)], check=True, capture_output=True,
-                       timeout=300, env={**os.environ, "DLHOOK_ONEDNN_LEVEL": "2"})
+                       timeout=300, env={**environment(mode, "victim"), "DLHOOK_ONEDNN_LEVEL": "2"})
         report = subprocess.run([DLHOOK, "report", run, "--table", "findings", "--format", "json"], check=True, capture_output=True)
     table = json.loads(report.stdout)["tables"][0]
     names = [column["name"] for column in table["columns"]]

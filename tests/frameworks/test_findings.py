@@ -81,6 +81,14 @@ class Findings(frameworks.Case):
         self.assertEqual(finding["numerics"], "changes")
         self.assertIn("np.float32", finding["advice"])
 
+    def test_narrow_vectors(self):
+        for mode, variable, value in (("instruction-set", "ONEDNN_MAX_CPU_ISA", "SSE41"),
+                                      ("instruction-set-blas", "OPENBLAS_CORETYPE", "Nehalem")):
+            self.assertEqual(self.findings("instruction-set", mode, "advised", **{variable: ""}), [])
+            finding, = self.findings("instruction-set", mode, "victim", **{variable: value})
+            self.assertGreaterEqual(finding["gain_percent"], 20)
+            self.assertIn(f"{variable}={value} is set", finding["advice"])
+
     def test_products_one_by_one(self):
         finding = self.found("slow-products", least_percent=5)
         self.assertIn("160 equal products of 2 rows", finding["finding"])

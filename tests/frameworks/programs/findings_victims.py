@@ -131,6 +131,17 @@ def float64(side):
         yield
 
 
+def instruction_set(side):
+    """The victim is limited by ONEDNN_MAX_CPU_ISA, which the caller sets."""
+    model = nn.Sequential(nn.Conv2d(16, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), *head(64))
+    return images(model.to(memory_format=torch.channels_last), lambda step: 32, memory_format=torch.channels_last, channels=16)
+
+
+def instruction_set_blas(side):
+    """The victim is limited by OPENBLAS_CORETYPE, which the caller sets."""
+    return float64("advised")
+
+
 def slow_products(side):
     """The second layer sees each example by itself: a product of few rows each time."""
     advised = side == "advised"

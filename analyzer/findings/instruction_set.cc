@@ -1,0 +1,149 @@
+// Rule instruction-set: oneDNN or OpenBLAS computes with narrower vectors than the processor has.
+//
+// oneDNN's implementations name their instruction set; what it computes without such a name counts only where a variable
+// limits it. OpenBLAS names its kernels nowhere: only its variable tells. A limit that the implementations that ran don't
+// show is no loss, nor one to vectors as wide as the processor's units (Zen 4 has AVX-512 in units of 256 bits).
+//
+// The gain: at most as many operations in a cycle more as the vectors are wider (tests/bench/findings.py measures it).
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/model/gemm_shape.h"
+#include "analyzer/peaks/stated_peaks.h"
+#include "preload/format/processor_id.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 3;
+
+// Of the vectors in "jit:avx512_core", AVX2; 0: not named.
+int VectorBits(absl::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (absl::StrContains(lower, "avx512") || absl::StrContains(lower, "avx10_1_512")) return 512;
+  if (absl::StrContains(lower, "avx")) return 256;
+  return absl::StrContains(lower, "sse4") ? 128 : 0;
+}
+
+// OpenBLAS's names of processors (its cpuid_x86.c and dynamic.c); 0: another one.
+int VectorBitsOfCore(absl::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  for (const char* core : {"skylakex", "cooperlake", "sapphirerapids"}) {
+    if (lower == core) return 512;
+  }
+  for (const char* core : {"haswell", "zen", "excavator", "sandybridge", "bulldozer", "piledriver", "steamroller"}) {
+    if (lower == core) return 256;
+  }
+  for (const char* core : {"prescott", "core2", "penryn", "dunnington", "atom", "nehalem", "opteron", "opteron_sse3",
+                           "barcelona", "bobcat", "nano"}) {
+    if (lower == core) return 128;
+  }
+  return 0;
+}
+
+// Of the processor's units; 0: not known.
+int UnitBits(const ProcessorInfo& processor) {
+  if (const auto flops = CoreFlopsPerCycle(processor, "f32")) return *flops >= 64 ? 512 : *flops >= 32 ? 256 : 128;
+  if ((processor.instruction_sets & kAvx512) != 0) return 512;
+  return (processor.instruction_sets & kFma) != 0 ? 256 : 0;
+}
+
+// A variable that limits vectors.
+struct Limit {
+  std::string name, value;
+  int bits = 0;  // 0: none is set
+};
+
+Limit LimitBy(const ProcessInfo& process, absl::Span<const char* const> names, int (*bits_of)(absl::string_view)) {
+  for (const auto& [name, value] : process.settings) {
+    if (std::find(names.begin(), names.end(), name) != names.end() && bits_of(value) > 0) {
+      return {name, value, bits_of(value)};
+    }
+  }
+  return {};
+}
+
+constexpr const char* kOneDnnVariables[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
+constexpr const char* kOpenBlasVariables[] = {"OPENBLAS_CORETYPE"};
+
+bool IsOneDnn(const WorkItem& item) {
+  return item.IsHostCompute() && item.op->onednn() != nullptr && item.op->flops.value_or(0) > 0;
+}
+
+// NumPy's and SciPy's wheels prefix the names of their OpenBLAS.
+bool IsOpenBlas(const ProcessInfo& process, const WorkItem& item) {
+  if (!item.IsHostCompute() || item.op->onednn() != nullptr || !IsMatrixProduct(*item.op)) return false;
+  if (absl::StartsWith(item.op->function, "scipy_")) return true;
+  const auto is_loaded = [&](const char* part) {
+    return std::any_of(process.mappings.begin(), process.mappings.end(), [&](const Mapping& mapping) {
+      return mapping.role == MappingRole::kLibrary && absl::StrContains(mapping.path, part);
+    });
+  };
+  return is_loaded("openblas") && !is_loaded("mkl") && !is_loaded("torch_cpu");
+}
+
+// What oneDNN's implementations have at most; 0: none names it.
+int WidestNamed(const StepFacts& facts) {
+  int widest = 0;
+  for (const Op& op : facts.model().ops) {
+    if (op.onednn() != nullptr && !op.on_gpu) widest = std::max(widest, VectorBits(op.implementation));
+  }
+  return widest;
+}
+
+Finding Narrow(const StepFacts& facts, const std::function<bool(const WorkItem&)>& is_in, const char* library, int bits,
+               int unit_bits) {
+  const double ns = facts.Sum(is_in);
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.sentence = absl::StrFormat("%s computes with vectors of %d bits, the processor has %d: %s.", library, bits,
+                                     unit_bits, facts.PartOfStep(ns));
+  finding.gain_ns = ns * (1 - static_cast<double>(bits) / unit_bits);
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
+  if (facts.model().processes.empty()) return {};
+  const ProcessInfo& process = facts.model().processes.front();
+  const int unit_bits = UnitBits(process.processor);
+  std::vector<Finding> findings;
+  const Limit onednn = LimitBy(process, kOneDnnVariables, VectorBits);
+  const int widest = WidestNamed(facts);
+  if (widest > 0 && widest < unit_bits) {
+    const auto is_narrow = [&](const WorkItem& item) {
+      return IsOneDnn(item) && (onednn.bits > 0 || VectorBits(item.op->implementation) > 0);
+    };
+    if (facts.IsAtLeast(facts.Sum(is_narrow), kPercent)) {
+      Finding finding = Narrow(facts, is_narrow, "oneDNN", widest, unit_bits);
+      finding.evidence = "table algorithms, column implementation: none is of wider vectors";
+      finding.advice = onednn.bits > 0 ? absl::StrCat(onednn.name, "=", onednn.value, " is set: run without it.")
+                                       : "No variable limits it: look for dnnl_set_max_cpu_isa, or take a newer build.";
+      if (onednn.bits == 0) finding.confidence = Confidence::kLow;
+      findings.push_back(finding);
+    }
+  }
+  const Limit openblas = LimitBy(process, kOpenBlasVariables, VectorBitsOfCore);
+  if (openblas.bits > 0 && openblas.bits < unit_bits) {
+    const auto is_narrow = [&](const WorkItem& item) { return IsOpenBlas(process, item); };
+    if (facts.IsAtLeast(facts.Sum(is_narrow), kPercent)) {
+      Finding finding = Narrow(facts, is_narrow, "OpenBLAS", openblas.bits, unit_bits);
+      finding.evidence = "table gemm; the width is that of the processor that the variable names";
+      finding.advice = absl::StrCat(openblas.name, "=", openblas.value, " is set: run without it.");
+      findings.push_back(finding);
+    }
+  }
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings
