@@ -98,7 +98,7 @@ const std::vector<Rule>& Rules() {
       {"float64", "the libraries compute in double precision", FindFloat64, Nothing},
       {"instruction-set", "a library computes with narrower vectors than the processor has", FindNarrowVectors,
        InstructionSets},
-      {"slow-products", "products of few rows are computed one by one", FindSlowProducts, Nothing},
+      {"slow-products", "products are far from what the machine computes", FindSlowProducts, Nothing},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
       {"python-bound", "Python takes longer than the operations it calls", FindPythonBound, Scopes},
   };

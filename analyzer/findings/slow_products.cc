@@ -1,11 +1,20 @@
-// Rule slow-products: a layer computes the same product of few rows over and over, where one product of all rows would
-// read the other operand once.
+// Rule slow-products: products that take much longer than they have to.
 //
-// The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types (tests/bench/findings.py measures it).
-// dlhook can't see whether the products depend on each other, as in a recurrent network; layers of a recurrent type are
-// left out.
+// One by one: a layer computes the same product of few rows over and over, where one product of all rows would read the
+// other operand once. The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types
+// (tests/bench/findings.py measures it). dlhook can't see whether the products depend on each other, as in a recurrent
+// network; layers of a recurrent type are left out.
+//
+// Far from their bound: only with peaks that dlhook calibrate measured, and while no other program disturbed. A product
+// at less than a quarter of its bound (peaks.h), for the threads that ran, is slow; the gain is that of half of the
+// bound. With MKL and OpenBLAS on a Zen 5 core, products of 64x64x64 to 1536x1536x1536 reach half of it or more.
+// Reasons that were seen there: a side of at most 8 (up to 18 times slower for each operation than one of 32) and an
+// inner dimension of 2 to 8 (8 times slower than one of 32). None were transposed operands and leading dimensions (less
+// than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
 #include <algorithm>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -13,6 +22,8 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/peaks/peaks.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -22,6 +33,9 @@ constexpr int64_t kFewRows = 16;
 constexpr double kLeastCalls = 8;       // of the same product, per step
 constexpr double kSlowPart = 0.5;       // of the best rate
 constexpr double kBestCallNs = 20'000;  // shorter calls measure mostly the clock and the call's overhead
+constexpr double kFar = 0.25;           // of the bound
+constexpr double kReached = 0.5;        // of the bound, by ordinary products
+constexpr double kQuietPercent = 3;     // of a step: waiting for a processor
 
 bool IsJudged(const WorkItem& item) {
   if (!item.IsHostCompute() || item.op->is_asynchronous || !IsMatrixProduct(*item.op)) return false;
@@ -44,35 +58,137 @@ int64_t FewRows(const Op& op) {
   return rows <= kFewRows ? rows : 0;
 }
 
+using Best = std::map<std::string, double>;  // by types, FLOPs per ns
+
+bool IsOneByOne(const StepFacts& facts, const WorkItem& item, const Best& best) {
+  if (!IsJudged(item) || item.calls < kLeastCalls || !facts.IsAtLeast(item.ns, kPercent)) return false;
+  const auto rate = best.find(item.op->types);
+  if (FewRows(*item.op) == 0 || rate == best.end()) return false;
+  return RateOf(item) < kSlowPart * rate->second && !IsRecurrent(facts, item);
+}
+
+Finding OneByOne(const StepFacts& facts, const WorkItem& item, double best_rate) {
+  const int64_t rows = FewRows(*item.op);
+  const double rate = RateOf(item);
+  Finding finding;
+  finding.where = item.group->label;
+  finding.line = facts.LineOf(item);
+  finding.sentence = absl::StrFormat(
+      "%.0f equal products of %d %s each (%s) run at %.3g GFLOP/s, others of the run at up to %.3g: %s.", item.calls,
+      rows, rows == 1 ? "row" : "rows", item.op->problem, rate, best_rate, facts.PartOfStep(item.ns));
+  finding.gain_ns = item.ns * (1 - rate / best_rate);
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kLow;
+  finding.evidence = "table gemm, column rate: all of its FLOPs at the best rate of the run";
+  finding.advice =
+      "Where they don't depend on each other, compute them as one: all rows in one call, or torch.bmm where each has "
+      "a matrix of its own.";
+  return finding;
+}
+
+// Threads of the process that computed, on average; 0: other programs disturbed, or it is not known.
+double ThreadsUndisturbed(const StepFacts& facts) {
+  const MachineLoad& load = facts.load();
+  if (!load.is_known || !facts.HasSteps() || facts.IsAtLeast(load.waiting_ns, kQuietPercent)) return 0;
+  return load.runnable > load.processors + 0.5 ? 0 : std::max(load.cpu_ns / facts.step_ns(), 1.0);
+}
+
+enum class Reason { kFewRows, kShortInner, kMany, kNone };
+
+Reason ReasonOf(const WorkItem& item) {
+  const std::optional<GemmShape> shape = GemmShapeOf(*item.op);
+  if (shape && std::min(shape->m, shape->n) <= kFewRows) return Reason::kFewRows;
+  if (shape && shape->k <= kFewRows) return Reason::kShortInner;
+  return item.calls >= kLeastCalls ? Reason::kMany : Reason::kNone;
+}
+
+const char* AdviceFor(Reason reason) {
+  switch (reason) {
+    case Reason::kFewRows:
+      return "One side is of 16 or less: give the product more rows at once (a larger batch, several in one), swap the "
+             "operands ((B.T @ A.T).T), or pad that side to 16, which was faster than 2 to 8 in trials.";
+    case Reason::kShortInner:
+      return "The inner dimension is of 16 or less: join products with the same output into one, or pad it with zeros "
+             "to 16, which was faster than 2 to 8 in trials.";
+    case Reason::kMany:
+      return "Many small ones: compute them as one, by torch.bmm where each has a matrix of its own.";
+    case Reason::kNone:
+      return "Its shape gives no reason: try the library that dlhook calibrate found fastest (dlhook calibrate "
+             "--show).";
+  }
+  return "";
+}
+
+struct Slow {
+  const WorkItem* largest = nullptr;
+  double ns = 0;
+  double bound_ns = 0;
+  double gain_ns = 0;
+};
+
+std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<const WorkItem*>& claimed) {
+  const Peaks* peaks = facts.options().peaks;
+  const double threads = ThreadsUndisturbed(facts);
+  if (peaks == nullptr || threads == 0 || !FindNarrowVectors(facts).empty()) return {};
+  std::map<Reason, Slow> by_reason;
+  const auto gain_of = [&](const WorkItem& item, double* bound_ns) {
+    if (!IsJudged(item) || std::find(claimed.begin(), claimed.end(), &item) != claimed.end()) return 0.0;
+    if (IsRecurrent(facts, item)) return 0.0;
+    const auto flops = static_cast<double>(*item.op->flops), bytes = static_cast<double>(item.op->bytes.value_or(0));
+    const std::optional<Bound> bound = peaks->MeasuredBound(PeakTypeOf(*item.op), flops, bytes, threads);
+    if (!bound) return 0.0;
+    *bound_ns = bound->ns * item.calls;
+    return *bound_ns < kFar * item.ns ? item.ns - *bound_ns / kReached : 0.0;
+  };
+  double bound_ns = 0;
+  for (const WorkItem& item : facts.items()) {
+    const double gain_ns = gain_of(item, &bound_ns);
+    if (gain_ns <= 0) continue;
+    Slow& slow = by_reason[ReasonOf(item)];
+    if (slow.largest == nullptr) slow.largest = &item;  // the longest comes first
+    slow.ns += item.ns;
+    slow.bound_ns += bound_ns;
+    slow.gain_ns += gain_ns;
+  }
+  std::vector<Finding> findings;
+  for (const auto& [reason, slow] : by_reason) {
+    if (!facts.IsAtLeast(slow.ns, kPercent)) continue;
+    Finding finding;
+    finding.where = facts.LayersOf([&, reason = reason](const WorkItem& item) {
+      return gain_of(item, &bound_ns) > 0 && ReasonOf(item) == reason;
+    });
+    finding.line = facts.LineOf(*slow.largest);
+    finding.sentence = absl::StrFormat("Products (%s%s) take %s; this machine's peaks allow them in %s.",
+                                       slow.largest->op->problem, slow.ns > slow.largest->ns ? " and others" : "",
+                                       facts.PartOfStep(slow.ns), HumanTime(slow.bound_ns));
+    finding.gain_ns = slow.gain_ns;
+    finding.basis = GainBasis::kComputed;
+    finding.confidence = Confidence::kLow;
+    finding.evidence =
+        "table gemm, columns bound and bound_percent; the gain: as if at half of the bound, which ordinary products "
+        "reach";
+    finding.advice = AdviceFor(reason);
+    findings.push_back(finding);
+  }
+  return findings;
+}
+
 }  // namespace
 
 std::vector<Finding> FindSlowProducts(const StepFacts& facts) {
-  std::map<std::string, double> best;  // by types, FLOPs per ns
+  Best best;
   for (const WorkItem& item : facts.items()) {
     if (!IsJudged(item) || item.ns / item.calls < kBestCallNs) continue;
     best[item.op->types] = std::max(best[item.op->types], RateOf(item));
   }
   std::vector<Finding> findings;
+  std::vector<const WorkItem*> claimed;
   for (const WorkItem& item : facts.items()) {
-    if (!IsJudged(item) || item.calls < kLeastCalls || !facts.IsAtLeast(item.ns, kPercent)) continue;
-    const int64_t rows = FewRows(*item.op);
-    const double rate = RateOf(item), best_rate = best[item.op->types];
-    if (rows == 0 || rate >= kSlowPart * best_rate || IsRecurrent(facts, item)) continue;
-    Finding finding;
-    finding.where = item.group->label;
-    finding.line = facts.LineOf(item);
-    finding.sentence = absl::StrFormat(
-        "%.0f equal products of %d %s each (%s) run at %.3g GFLOP/s, others of the run at up to %.3g: %s.", item.calls,
-        rows, rows == 1 ? "row" : "rows", item.op->problem, rate, best_rate, facts.PartOfStep(item.ns));
-    finding.gain_ns = item.ns * (1 - rate / best_rate);
-    finding.basis = GainBasis::kComputed;
-    finding.confidence = Confidence::kLow;
-    finding.evidence = "table gemm, column rate: all of its FLOPs at the best rate of the run";
-    finding.advice =
-        "Where they don't depend on each other, compute them as one: all rows in one call, or torch.bmm where each has "
-        "a matrix of its own.";
-    findings.push_back(finding);
+    if (!IsOneByOne(facts, item, best)) continue;
+    findings.push_back(OneByOne(facts, item, best[item.op->types]));
+    claimed.push_back(&item);
   }
+  for (Finding& finding : FarFromBound(facts, claimed)) findings.push_back(std::move(finding));
   return findings;
 }
 

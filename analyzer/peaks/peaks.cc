@@ -38,7 +38,7 @@ bool AreOfOneKind(const std::vector<ProcessInfo>& processes) {
 }
 
 // With `threads` of the machine's processors: no more than all together, or than each alone.
-double RateWith(double one, double all, uint32_t threads, uint32_t processors) {
+double RateWith(double one, double all, double threads, double processors) {
   if (threads >= processors || one == 0) return all;
   const double sum = one * threads;
   return all == 0 ? sum : std::min(sum, all);
@@ -89,6 +89,7 @@ Peaks::Peaks(const TraceModel& model, const Calibration* calibration) {
 }
 
 void Peaks::TakeMeasured(const Calibration& calibration, uint32_t threads) {
+  is_measured_ = true;
   const uint32_t processors = calibration.processors;
   const auto best = [&](absl::string_view what, uint32_t by) {
     const Measurement* measurement = calibration.Find(what, by);
@@ -158,7 +159,12 @@ std::optional<Bound> Peaks::BoundOf(const Op& op) const {
 std::optional<Bound> Peaks::BoundOf(const Op& op, double flops, double bytes) const {
   if (op.is_creation || op.is_trial || op.captured) return std::nullopt;
   const std::string type = PeakTypeOf(op);
-  return op.on_gpu ? GpuBound(type, flops, bytes) : CpuBound(type, flops, bytes);
+  return op.on_gpu ? GpuBound(type, flops, bytes) : CpuBound(type, flops, bytes, threads_);
+}
+
+std::optional<Bound> Peaks::MeasuredBound(const std::string& type, double flops, double bytes, double threads) const {
+  if (!is_measured_) return std::nullopt;
+  return CpuBound(type, flops, bytes, std::clamp<double>(threads, 1, threads_));
 }
 
 std::optional<double> Peaks::RateOf(const Op& op) const {
@@ -171,13 +177,14 @@ std::optional<double> Peaks::RateOf(const Op& op) const {
   return rate == on_cpu_.end() ? std::nullopt : std::optional(rate->second.all);
 }
 
-std::optional<Bound> Peaks::CpuBound(const std::string& type, double flops, double bytes) const {
+std::optional<Bound> Peaks::CpuBound(const std::string& type, double flops, double bytes, double threads) const {
   const auto peak = on_cpu_.find(type);
   if (flops > 0 && peak == on_cpu_.end()) return std::nullopt;
-  const Rate compute = peak == on_cpu_.end() ? Rate() : peak->second;
+  const auto with = [&](Rate rate) -> Rate { return {rate.one, RateWith(rate.one, rate.all, threads, threads_)}; };
+  const Rate compute = peak == on_cpu_.end() ? Rate() : with(peak->second);
   Rate memory;
   for (const Level& level : levels_) {
-    memory = level.rate;
+    memory = with(level.rate);
     if (bytes <= level.bytes) break;
   }
   if (flops == 0 && (bytes == 0 || memory.all == 0)) return std::nullopt;

@@ -42,6 +42,8 @@ class Peaks {
   std::optional<Bound> BoundOf(const Op& op) const;
   // The same for other counts of operations: what another algorithm would cost.
   std::optional<Bound> BoundOf(const Op& op, double flops, double bytes) const;
+  // On the CPU in a type of PeakTypeOf, for so many running threads (a mean). nullopt: it was not measured.
+  std::optional<Bound> MeasuredBound(const std::string& type, double flops, double bytes, double threads) const;
   // GFLOP/s that products of the op's types reach at most; nullopt: not known.
   std::optional<double> RateOf(const Op& op) const;
   // Where the peaks are from, and what is not known: sentences for the notes of a table.
@@ -59,9 +61,10 @@ class Peaks {
   void TakeMeasured(const Calibration& calibration, uint32_t threads);
   void TakeStated(const ProcessInfo& process, uint32_t threads);
   void TakeGpus(const TraceModel& model, const Calibration* calibration);
-  std::optional<Bound> CpuBound(const std::string& type, double flops, double bytes) const;
+  std::optional<Bound> CpuBound(const std::string& type, double flops, double bytes, double threads) const;
   std::optional<Bound> GpuBound(const std::string& type, double flops, double bytes) const;
 
+  bool is_measured_ = false;
   uint32_t threads_ = 1;
   std::map<std::string, Rate, std::less<>> on_cpu_;  // GFLOP/s by type
   std::vector<Level> levels_;                        // the smallest first

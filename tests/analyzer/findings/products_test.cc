@@ -1,0 +1,115 @@
+// Rule slow-products: products that take longer than the measured peaks of the machine allow.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/findings/cpu_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// One thread: 100 GFLOP/s, two: 200; memory 20 and 40 GB/s.
+Calibration Machine() {
+  Calibration calibration;
+  calibration.processors = 2;
+  calibration.date = "2026-11-23T05:40:00Z";
+  for (const uint32_t threads : {1u, 2u}) {
+    for (const auto& [what, best] : {std::pair(std::string("f32"), 100.0), {kMemoryRead, 20.0}}) {
+      const double all = best * threads;
+      calibration.measured.push_back({what, threads, "", {all, all, all, all, 9}, ""});
+    }
+  }
+  return calibration;
+}
+
+// 2 * 128^3 FLOPs: at least 42 us by one thread.
+CpuProgram Cubes(int64_t ns, double threads = 1, uint32_t runnable = 1) {
+  CpuProgram program;
+  program.process().processors = 2;
+  program.Calls(GemmDefinition(128, 128, 128, "NN"), 1, 1000, ns);
+  program.Load(threads, runnable);
+  return program;
+}
+
+TEST(SlowProducts, AreFarFromTheirBound) {
+  const Calibration machine = Machine();
+  const auto found = Cubes(200'000).Find("slow-products", &machine);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_NEAR(found.Gain(0), 200'000 - 2 * 41'943, 2);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("m128 n128 k128"));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("allow them in 41.9 us"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("dlhook calibrate --show"));
+  EXPECT_EQ(found.Of(0, "confidence"), "low");
+}
+
+TEST(SlowProducts, AreNoneAtAThirdOfTheBound) {
+  const Calibration machine = Machine();
+  EXPECT_THAT(Cubes(126'000).Find("slow-products", &machine).rows, IsEmpty());
+}
+
+TEST(SlowProducts, AreNotJudgedByStatedPeaks) {
+  CpuProgram program = Cubes(200'000);
+  program.process().processor = {"AuthenticAMD", "AMD EPYC 7763", 25, 1, 1, 2, 1};
+  program.process().clock = ClockKind::kTsc;
+  program.process().ticks_per_second = 2'000'000'000;
+  EXPECT_THAT(program.Find("slow-products").rows, IsEmpty());
+}
+
+TEST(SlowProducts, AreNotJudgedWhileOthersCompute) {
+  const Calibration machine = Machine();
+  EXPECT_THAT(Cubes(200'000, 1, 3).Find("slow-products", &machine).rows, IsEmpty());
+  CpuProgram waiting = Cubes(200'000);
+  for (LoadSample& sample : waiting.builder().model().loads) sample.waiting_ns = sample.time_ns / 20;
+  EXPECT_THAT(waiting.Find("slow-products", &machine).rows, IsEmpty());
+}
+
+TEST(SlowProducts, AreJudgedByTheThreadsThatRan) {
+  const Calibration machine = Machine();
+  EXPECT_THAT(Cubes(126'000, 1.9, 2).Find("slow-products", &machine).rows, testing::SizeIs(1));
+}
+
+TEST(SlowProducts, SayWhatIsWrongWithTheShape) {
+  struct Case {
+    int64_t m, n, k;
+    int count;
+    const char* advice;
+  };
+  for (const Case& one : {Case{2, 256, 256, 1, "more rows at once"},
+                          {256, 4, 256, 1, "more rows at once"},
+                          {256, 256, 4, 1, "inner dimension"},
+                          {64, 64, 64, 8, "torch.bmm"}}) {
+    const Calibration machine = Machine();
+    CpuProgram program = Cubes(60'000);  // as fast as it can be
+    program.Calls(GemmDefinition(one.m, one.n, one.k, "NN"), one.count, 100'000, 800'000 / one.count);
+    const auto found = program.Find("slow-products", &machine);
+    ASSERT_EQ(found.rows.size(), 1u) << one.advice;
+    EXPECT_THAT(found.Of(0, "advice"), HasSubstr(one.advice));
+    EXPECT_THAT(found.Of(0, "finding"), Not(HasSubstr("and others")));
+  }
+}
+
+TEST(SlowProducts, OneByOneAreClaimedOnce) {
+  const Calibration machine = Machine();
+  CpuProgram program = Cubes(60'000);
+  program.Calls(GemmDefinition(2, 256, 256, "NN"), 8, 100'000, 100'000);
+  const auto found = program.Find("slow-products", &machine);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("8 equal products of 2 rows"));
+}
+
+TEST(SlowProducts, WithNarrowVectorsHaveAnotherCause) {
+  const Calibration machine = Machine();
+  CpuProgram program;
+  program.process().processors = 2;
+  program.process().processor = {"AuthenticAMD", "AMD EPYC 7763", 25, 1, 1, 2, 1};
+  program.process().settings = {{"OPENBLAS_CORETYPE", "Nehalem"}};
+  program.Calls(GemmDefinition(128, 128, 128, "NN", "scipy_cblas_sgemm64_"), 1, 1000, 200'000);
+  program.Load(1, 1);
+  EXPECT_THAT(program.Find("slow-products", &machine).rows, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
