@@ -59,6 +59,7 @@ class Findings(frameworks.Case):
         finding = self.found("preparing-in-steps", DLHOOK_ONEDNN_LEVEL="2")
         self.assertEqual(finding["basis"], "at most")
         self.assertIn("pad or bucket", finding["advice"])
+        self.assertRegex(finding["finding"], r"In a layer change: height \d\d to \d\d \(\d\d sizes\), width")
 
     def test_layout_conversions(self):
         finding = self.found("layout-conversions", least_percent=3)
