@@ -82,6 +82,8 @@ class Screen {
  private:
   std::string Device() const;
   void FindingLines(const RuleFinding& found);
+  void Information();
+  std::string LeadOf(const Finding& finding) const;
   std::vector<std::string> NotSeenLines() const;
 
   const StepFacts& facts_;
@@ -239,42 +241,60 @@ absl::Status Screen::Layers() {
 void Screen::Findings() {
   findings_ = FindAll(facts_);
   const size_t ignored = LeaveOut(options_.ignored_findings, &findings_);
-  if (findings_.empty()) {
+  const auto losses = static_cast<size_t>(std::count_if(
+      findings_.begin(), findings_.end(), [](const RuleFinding& found) { return !found.finding.is_information; }));
+  if (losses == 0) {
     Title("Findings: none");
     const double seen_ns =
         facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
     if (seen_ns < facts_.step_ns() / 2) Text("Most of the time is not seen, so most rules could not judge it.", "  ");
     for (const std::string& sentence : NotJudged(facts_)) Text(sentence, "  ");
     if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
+    Information();
     return;
   }
   Title(absl::StrCat("Findings, by what a ", facts_.StepNoun(), " could gain"));
   const size_t most = options_.is_brief ? kBriefFindings : kFindings;
   const size_t below = kLinesBelow + (ignored > 0 ? 1 : 0);
   size_t shown = 0;
-  for (; shown < findings_.size() && shown < most; ++shown) {
+  for (; shown < losses && shown < most; ++shown) {
     const size_t before = lines_.size();
     FindingLines(findings_[shown]);
     if (options_.is_brief || lines_.size() + below + NotSeenLines().size() <= kMostLines) continue;
     lines_.resize(before);
     break;
   }
-  if (findings_.size() > shown) Text(absl::StrCat(findings_.size() - shown, " more: table findings."), "  ");
+  if (losses > shown) Text(absl::StrCat(losses - shown, " more: table findings."), "  ");
   if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
+  Information();
+}
+
+// A line of each that is no loss, as long as there is room.
+void Screen::Information() {
+  if (options_.is_brief) return;
+  for (const auto& [rule, finding] : findings_) {
+    if (!finding.is_information || lines_.size() + kLinesBelow + NotSeenLines().size() + 2 > kMostLines) continue;
+    Text(absl::StrCat("For information: ", rule, ", ", LeadOf(finding),
+                      finding.changes_numerics ? ", changes results" : "", ": table findings."),
+         "  ");
+  }
+}
+
+// "up to 0.48 ms (9 %)".
+std::string Screen::LeadOf(const Finding& finding) const {
+  const char* const word = finding.basis == GainBasis::kMeasured   ? ""
+                           : finding.basis == GainBasis::kComputed ? "about "
+                                                                   : "up to ";
+  return absl::StrFormat("%s%s (%.0f %%)", word, HumanTime(finding.gain_ns), finding.GainPercent(facts_.step_ns()));
 }
 
 void Screen::FindingLines(const RuleFinding& found) {
   const auto& [rule, finding] = found;
-  const char* const word = finding.basis == GainBasis::kMeasured   ? ""
-                           : finding.basis == GainBasis::kComputed ? "about "
-                                                                   : "up to ";
-  const std::string lead =
-      absl::StrFormat("%s%s (%.0f %%)", word, HumanTime(finding.gain_ns), 100 * finding.gain_ns / facts_.step_ns());
   std::string place = finding.where;
   if (!finding.line.empty() && !absl::StrContains(place, finding.line)) {
     absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
   }
-  Text(absl::StrCat(lead, "  ", rule, place.empty() ? "" : ": ", place), "  ");
+  Text(absl::StrCat(LeadOf(finding), "  ", rule, place.empty() ? "" : ": ", place), "  ");
   if (!options_.is_brief) Text(finding.sentence, "    ");
   Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
 }

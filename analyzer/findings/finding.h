@@ -27,6 +27,9 @@ struct Finding {
   std::string evidence;  // the table that shows it, and what to look for there
   std::string advice;    // what to change: a line of code or an environment variable
   bool changes_numerics = false;
+  bool is_information = false;  // a choice, not a loss: comes after all losses
+  double whole_ns = 0;          // of which the gain is a part; 0: a mean step
+  double GainPercent(double step_ns) const { return 100 * gain_ns / (whole_ns > 0 ? whole_ns : step_ns); }
 };
 
 const char* GainBasisName(GainBasis basis);         // "measured", "computed", "at most"

@@ -31,7 +31,7 @@ TypedColumns<FindingRow> Columns() {
       {IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most; see basis."),
        [](const FindingRow& row) { return static_cast<int64_t>(row.finding.gain_ns); }},
       {RealColumn("gain_percent", "%", Better::kLower, "The same as a part of the step."),
-       [](const FindingRow& row) { return Cell(100 * row.finding.gain_ns / row.step_ns); }},
+       [](const FindingRow& row) { return Cell(row.finding.GainPercent(row.step_ns)); }},
       As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
       Text("line", "Of the program.", &Finding::line),
       Text("finding", "What is slow.", &Finding::sentence),
@@ -45,6 +45,8 @@ TypedColumns<FindingRow> Columns() {
        [](const FindingRow& row) { return KnownText(ConfidenceName(row.finding.confidence)); }},
       {TextColumn("numerics", "changes: the advice changes results beyond rounding, or their precision."),
        [](const FindingRow& row) { return KnownText(row.finding.changes_numerics ? "changes" : ""); }},
+      {TextColumn("kind", "loss; information: a choice that only the program's author can make."),
+       [](const FindingRow& row) { return KnownText(row.finding.is_information ? "information" : "loss"); }},
       Text("evidence", "The table that proves it.", &Finding::evidence),
   };
 }
@@ -58,8 +60,10 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
       if (facts.IsAtLeast(finding.gain_ns, kLeastPercent)) all.push_back({std::string(rule.id), std::move(finding)});
     }
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const RuleFinding& a, const RuleFinding& b) { return a.finding.gain_ns > b.finding.gain_ns; });
+  std::stable_sort(all.begin(), all.end(), [](const RuleFinding& a, const RuleFinding& b) {
+    return std::pair(a.finding.is_information, -a.finding.gain_ns) <
+           std::pair(b.finding.is_information, -b.finding.gain_ns);
+  });
   return all;
 }
 

@@ -18,7 +18,7 @@ struct RuleFinding {
   Finding finding;
 };
 
-// Sorted by gain. No time is claimed twice: see Rules().
+// Losses, then information; sorted by gain. No time is claimed twice: see Rules().
 std::vector<RuleFinding> FindAll(const StepFacts& facts);
 
 // Rules that could not judge the run, by reason: a sentence each, "Could not judge: gpu-idle, small-copies (…)."

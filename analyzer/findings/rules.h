@@ -44,6 +44,7 @@ std::vector<Finding> FindInputGradient(const StepFacts& facts);
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);
 std::vector<Finding> FindFloat64(const StepFacts& facts);
 std::vector<Finding> FindNarrowVectors(const StepFacts& facts);
+std::vector<Finding> FindLowerPrecision(const StepFacts& facts);
 std::vector<Finding> FindSlowProducts(const StepFacts& facts);
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
 std::vector<Finding> FindPythonBound(const StepFacts& facts);

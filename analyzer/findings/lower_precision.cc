@@ -1,0 +1,136 @@
+// Rule lower-precision: products and convolutions in float32, where the hardware computes a shorter type faster. Only
+// information: results change, so it is never said where the program decided otherwise or uses such a type already.
+//
+// On the CPU bfloat16, where the processor has instructions for it and dlhook calibrate measured its peak; on a GPU TF32
+// for cuBLAS's products, from compute capability 8.0 on. The gain: at most t (1 - bound in that type / bound in float32),
+// so a call keeps its distance from its bound.
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/model/gemm_shape.h"
+#include "analyzer/peaks/peaks.h"
+#include "analyzer/peaks/stated_peaks.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+#include "preload/format/processor_id.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 10;
+constexpr uint32_t kFirstWithTf32 = 80;
+
+std::string Setting(const StepFacts& facts, absl::string_view variable) {
+  for (const ProcessInfo& process : facts.model().processes) {
+    for (const auto& [name, value] : process.settings) {
+      if (name == variable) return value;
+    }
+  }
+  return "";
+}
+
+bool IsOfType(const Op& op, absl::string_view type) { return absl::StartsWith(op.types, type); }
+
+Finding Information(const StepFacts& facts, double ns, double gain_ns) {
+  Finding finding;
+  finding.gain_ns = gain_ns;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kLow;
+  finding.changes_numerics = true;
+  finding.is_information = true;
+  finding.sentence = absl::StrCat("Products and convolutions in float32: ", facts.PartOfStep(ns), "; ");
+  return finding;
+}
+
+std::vector<Finding> Bfloat16(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const Peaks* peaks = facts.options().peaks;
+  if (peaks == nullptr || model.processes.empty() || !Setting(facts, "ONEDNN_DEFAULT_FPMATH_MODE").empty()) return {};
+  if ((model.processes.front().processor.instruction_sets & (kAvx512Bf16 | kAmxBf16)) == 0) return {};
+  const auto is_used = [](const Op& op) { return IsOfType(op, "bf16") || IsOfType(op, "f16"); };
+  if (std::any_of(model.ops.begin(), model.ops.end(), is_used)) return {};
+  const auto gain_of = [&](const WorkItem& item) {
+    const bool is_judged = item.IsHostCompute() && item.op->types == "f32" && item.op->flops.value_or(0) > 0 &&
+                           (item.op->kind == "convolution" || IsMatrixProduct(*item.op));
+    if (!is_judged) return 0.0;
+    const double flops = static_cast<double>(*item.op->flops), bytes = static_cast<double>(item.op->bytes.value_or(0));
+    const auto now = peaks->MeasuredBound("f32", flops, bytes, facts.processors()),
+               then = peaks->MeasuredBound("bf16", flops, bytes / 2, facts.processors());
+    return now && then ? item.ns * std::max(1 - then->ns / now->ns, 0.0) : 0.0;
+  };
+  double ns = 0, gain_ns = 0;
+  for (const WorkItem& item : facts.items()) {
+    if (gain_of(item) <= 0) continue;
+    ns += item.ns;
+    gain_ns += gain_of(item);
+  }
+  if (!facts.IsAtLeast(gain_ns, kPercent)) return {};
+  Finding finding = Information(facts, ns, gain_ns);
+  finding.where = facts.LayersOf([&](const WorkItem& item) { return gain_of(item) > 0; });
+  absl::StrAppend(&finding.sentence, "the processor has instructions for bfloat16, which the program does not use.");
+  finding.evidence = "table gemm, columns types and bound; dlhook calibrate --show: bf16";
+  finding.advice = facts.UsesTorch()
+                       ? "If its precision suffices: with torch.autocast(\"cpu\", dtype=torch.bfloat16). Measure both."
+                       : "If its precision suffices: bfloat16 for products and convolutions. Measure both.";
+  return {finding};
+}
+
+std::vector<Finding> Tf32(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (GpuTimesOf(model) != GpuTimes::kOfKernels || !facts.HasSteps() || Setting(facts, "NVIDIA_TF32_OVERRIDE") == "0") {
+    return {};
+  }
+  // Chosen by nobody: a pedantic mode is a decision.
+  const auto keeps_f32 = [](const Op& op) {
+    return op.on_gpu && op.types == "f32" && op.flops.value_or(0) > 0 && op.tensor_core &&
+           absl::EndsWith(op.tensor_core->reason, "keeps f32");
+  };
+  // A kernel's call may be a launch inside the library's.
+  const auto product_of = [&](CallIndex call) -> const Op* {
+    for (; call != kNone; call = model.calls.parent[call]) {
+      if (keeps_f32(model.ops[model.calls.op[call]])) return &model.ops[model.calls.op[call]];
+    }
+    return nullptr;
+  };
+  const GpuRun run(model, facts.options().analysis->steps());
+  double ns = 0, gain_ns = 0;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
+    const GpuDeviceIndex device = model.gpu.device[i];
+    const GpuDevice& gpu = model.gpu_devices[device];
+    if (model.gpu.kind[i] != GpuActivityKind::kKernel || gpu.compute_capability < kFirstWithTf32) continue;
+    const Op* const op = product_of(model.gpu.call[i]);
+    const auto f32 = StatedGpuRate(gpu, "f32"), tf32 = StatedGpuRate(gpu, "tf32");
+    const int64_t start_ns = model.gpu.start_ns[i];
+    if (op == nullptr || !f32 || !tf32 || run.SteadyTime(device).CoveredNs(start_ns, start_ns + 1) == 0) continue;
+    const auto flops = static_cast<double>(*op->flops), bandwidth = static_cast<double>(gpu.memory_bytes_per_second);
+    const double memory_ns = bandwidth > 0 ? 1e9 * static_cast<double>(op->bytes.value_or(0)) / bandwidth : 0;
+    const double now_ns = std::max(flops / *f32, memory_ns), then_ns = std::max(flops / *tf32, memory_ns);
+    const double steps =
+        static_cast<double>(std::max<int64_t>(run.Steps(device), 1)) * static_cast<double>(run.devices().size());
+    const double kernel_ns = static_cast<double>(model.gpu.end_ns[i] - start_ns) / steps;
+    ns += kernel_ns;
+    gain_ns += kernel_ns * (1 - then_ns / now_ns);
+  }
+  if (!facts.IsAtLeast(gain_ns, kPercent)) return {};
+  Finding finding = Information(facts, std::min(ns, facts.step_ns()), std::min(gain_ns, facts.step_ns()));
+  absl::StrAppend(&finding.sentence, "the GPU computes them in TF32 on tensor cores, where that is allowed.");
+  finding.evidence = "table gemm, column tensor_core: \"keeps f32\"; rates as stated by the vendor";
+  finding.advice =
+      facts.UsesTorch()
+          ? "If its precision suffices (10 bits of mantissa): torch.set_float32_matmul_precision(\"high\")."
+          : "If its precision suffices (10 bits of mantissa): CUBLAS_TF32_TENSOR_OP_MATH.";
+  return {finding};
+}
+
+}  // namespace
+
+std::vector<Finding> FindLowerPrecision(const StepFacts& facts) {
+  std::vector<Finding> findings = Bfloat16(facts);
+  for (Finding& finding : Tf32(facts)) findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings
