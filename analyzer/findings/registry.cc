@@ -90,6 +90,8 @@ const std::vector<Rule>& Rules() {
        Nothing},
       {"preparing-in-steps", "algorithms are searched and primitives prepared in steady steps", FindPreparing,
        Creations},
+      {"recompilations", "torch.compile compiles again in steady steps", FindRecompilations, Scopes},
+      {"warm-up", "a short run is mostly warm-up", FindLongWarmUp, Steps},
       {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions,
        Nothing},
       {"input-gradient", "the gradient of the network's input is computed", FindInputGradient, Scopes},

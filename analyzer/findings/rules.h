@@ -39,6 +39,8 @@ std::vector<Finding> FindOneThread(const StepFacts& facts);
 std::vector<Finding> FindLateRank(const StepFacts& facts);
 std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
+std::vector<Finding> FindRecompilations(const StepFacts& facts);
+std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
 std::vector<Finding> FindInputGradient(const StepFacts& facts);
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);

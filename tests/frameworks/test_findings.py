@@ -61,6 +61,12 @@ class Findings(frameworks.Case):
         self.assertIn("pad or bucket", finding["advice"])
         self.assertRegex(finding["finding"], r"In a layer change: height \d\d to \d\d \(\d\d sizes\), width")
 
+    def test_shapes_that_are_compiled_again(self):
+        self.assertEqual(self.findings("recompilations", "recompilations", "two-sizes"), [])
+        finding = self.found("recompilations", least_percent=10)
+        self.assertRegex(finding["finding"], r"compiles again in \d of .* Their batches are of 1\d to 2\d\.")
+        self.assertIn("dynamic=True", finding["advice"])
+
     def test_layout_conversions(self):
         finding = self.found("layout-conversions", least_percent=3)
         self.assertIn("channels_last", finding["advice"])

@@ -80,6 +80,10 @@ void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessInd
   tracks_.push_back(std::move(track));
 }
 
+void GpuProgram::WarmUp(size_t steps) {
+  for (size_t i = 0; i < steps; ++i) tracks_.back().steps[i].is_warm_up = true;
+}
+
 void GpuProgram::HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread) {
   builder_.Call(builder_.AddOp(Definition(definition + " time_source: CLOCK_TICKS")), start_ns, end_ns - start_ns,
                 thread);

@@ -1,6 +1,7 @@
 """Programs with one loss each, and the same with the advice applied. findings_victims.py RULE SIDE [STEPS]
 
-SIDE: victim, advised, or (for input-wait) hidden: batches take as long as for the victim but are never waited for.
+SIDE: victim, advised, or (for input-wait) hidden: batches take as long as for the victim but are never waited for; (for
+recompilations) two-sizes: both are soon compiled.
 
 Prints the median time of a step in ms (of the second half of the steps), and the median of its processor time in the
 first thread, which tests/bench/findings.py compares.
@@ -140,6 +141,19 @@ def instruction_set(side):
 def instruction_set_blas(side):
     """The victim is limited by OPENBLAS_CORETYPE, which the caller sets."""
     return float64("advised")
+
+
+def recompilations(side):
+    """Each batch size lasts for four steps; the compiler that only traces is quick."""
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    compiled = torch.compile(model, backend="eager", dynamic=side == "advised")
+
+    def batches():
+        for step in range(1 << 20):
+            count = 16 + (step % 2 if side == "two-sizes" else step // 4)
+            yield torch.randn(count, 64), torch.zeros(count, dtype=torch.long)
+
+    return training(compiled, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy, batches())
 
 
 def slow_products(side):
