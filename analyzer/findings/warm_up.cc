@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kPercent = 20;  // of all steps
 constexpr double kLeastNs = 2e9;
+constexpr double kIdleThreads = 0.5;
 
 bool Compiles(const TraceModel& model) {
   return std::any_of(model.names.begin(), model.names.end(),
@@ -26,6 +27,8 @@ bool Compiles(const TraceModel& model) {
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts) {
   // A part of a run has all of its warm-up, but not all of its steps.
   if (!facts.HasSteps() || !facts.model().read_spans.empty()) return {};
+  // First steps may have been slow for another reason. The steady ones tell: the program's own compilers are done there.
+  if (facts.load().is_known && facts.load().runnable > facts.load().processors + kIdleThreads) return {};
   double warm_up = 0, warm_up_ns = 0, all = 0, all_ns = 0;
   for (const StepTrack& track : facts.options().analysis->steps()) {
     for (const Step& step : track.steps) {

@@ -78,6 +78,12 @@ class Findings(frameworks.Case):
         self.assertIn("fuse", finding["advice"])
         self.assertIn("1", finding["where"].split(", "))
 
+    def test_elementwise_chains(self):
+        self.assertEqual(self.findings("unfused-ops", "unfused-ops", "advised", TORCHINDUCTOR_COMPILE_THREADS="1"), [])
+        finding = self.found("unfused-ops", least_percent=10, near_miss=("unfused-ops", "one"))
+        self.assertIn("4 elementwise operations", finding["finding"])
+        self.assertIn("torch.compile(model)", finding["advice"])
+
     def test_the_gradient_of_the_input(self):
         finding = self.found("input-gradient", least_percent=3)
         self.assertEqual(finding["where"], "0")

@@ -156,6 +156,33 @@ def recompilations(side):
     return training(compiled, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy, batches())
 
 
+class Scaled(nn.Module):
+    """A product and four elementwise operations on its result, which is larger than the caches."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(8, 64, 1)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = x * 0.5
+        x = x + 1
+        return x * torch.sigmoid(x)
+
+
+def unfused_ops(side):
+    model = Scaled().eval().to(memory_format=torch.channels_last)
+    if side == "one":
+        model = nn.Sequential(model.conv, nn.ReLU())
+    if side == "advised":
+        model = torch.compile(model)
+    x = torch.randn(16, 8, 112, 112).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        while True:
+            model(x)
+            yield
+
+
 def slow_products(side):
     """The second layer sees each example by itself: a product of few rows each time."""
     advised = side == "advised"

@@ -1,0 +1,143 @@
+// Rule unfused-ops: elementwise operations that follow a convolution or product directly, each reading and writing the
+// whole tensor, where a compiler makes one loop of them.
+//
+// Of a chain of n operations all passes over the tensor but one can go. A pass takes what those of the chain take that
+// compute next to nothing (additions, products, ReLU); what exp, tanh or a division compute besides remains. Bytes over
+// the machine's bandwidth would say much less than a compiler gained: a large tensor's pages are new each time, and the
+// kernel clears them (tests/bench/findings.py measures it). A single operation behind a product is left alone:
+// torch.compile fuses that only where weights are constants. Tiny operations belong to python-bound.
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 5;
+constexpr double kLeastOpNs = 20'000;  // mean
+constexpr absl::string_view kMovesOnly[] = {
+    "relu", "relu_", "relu6", "leaky_relu", "leaky_relu_", "hardtanh", "hardtanh_", "clamp", "clamp_", "clamp_min",
+    "add",  "add_",  "sub",   "sub_",       "mul",         "mul_",     "neg",       "abs",   "square"};
+constexpr absl::string_view kComputes[] = {"elu",      "gelu", "silu",  "silu_",     "mish",        "sigmoid",
+                                           "sigmoid_", "tanh", "tanh_", "hardswish", "hardsigmoid", "softplus",
+                                           "div",      "div_", "exp",   "sqrt",      "rsqrt",       "pow"};
+
+template <size_t kCount>
+bool IsOneOf(const ScopeName& name, const absl::string_view (&names)[kCount]) {
+  return std::find(std::begin(names), std::end(names), name.op) != std::end(names);
+}
+
+// Chains in the steady steps, by the framework's outermost ops.
+class Chains {
+ public:
+  explicit Chains(const StepFacts& facts) : facts_(facts), names_(ReadScopeNames(facts.model())) {
+    for (const StepTrack& track : facts.steps().tracks) AddTrack(track);
+  }
+
+  // Per mean step.
+  double gain_ns() const { return gain_ns_ / facts_.count(); }
+  double ns() const { return ns_ / facts_.count(); }
+  double ops() const { return ops_ / facts_.count(); }
+  const std::set<LayerIndex>& layers() const { return layers_; }
+
+ private:
+  struct Chain {
+    bool has_begun = false;  // behind a convolution or product
+    int ops = 0;
+    double ns = 0;
+    int moving_ops = 0;
+    double moving_ns = 0;
+    LayerIndex layer = kNone;  // of the last one
+  };
+
+  void AddTrack(const StepTrack& track) {
+    const ScopeColumns& scopes = facts_.model().scopes;
+    size_t step = 0;
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+      if (facts_.model().threads[scopes.thread[scope]].process != track.process) continue;
+      if (scope == 0 || scopes.thread[scope] != scopes.thread[scope - 1]) {
+        End();
+        step = 0;
+      }
+      const int64_t start_ns = scopes.start_ns[scope];
+      while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
+      if (step < track.steps.size() && start_ns >= track.steps[step].start_ns && IsOutermostOp(scope)) Add(scope);
+    }
+    End();
+  }
+
+  bool IsOutermostOp(ScopeIndex scope) const {
+    const ScopeColumns& scopes = facts_.model().scopes;
+    const auto is_op = [&](ScopeIndex index) { return scopes.kind[index] == ScopeKind::kFrameworkOp; };
+    return is_op(scope) && (scopes.parent[scope] == kNone || !is_op(scopes.parent[scope]));
+  }
+
+  void Add(ScopeIndex scope) {
+    const ScopeColumns& scopes = facts_.model().scopes;
+    const ScopeName& name = names_[scopes.name[scope]];
+    const Place& place = facts_.attribution().of_scope[scope];
+    const bool is_forward = place.direction == LayerDirection::kForward;
+    const bool moves_only = IsOneOf(name, kMovesOnly);
+    if (is_forward && chain_.has_begun && (moves_only || IsOneOf(name, kComputes))) {
+      const auto ns = static_cast<double>(scopes.duration_ns[scope]);
+      ++chain_.ops;
+      chain_.ns += ns;
+      chain_.moving_ops += moves_only ? 1 : 0;
+      chain_.moving_ns += moves_only ? ns : 0;
+      chain_.layer = place.layer;
+    } else if (!name.is_view && !name.is_bookkeeping) {
+      End();
+      chain_.has_begun = is_forward && name.is_weighted;
+    }
+  }
+
+  void End() {
+    if (chain_.ops > 1 && chain_.ns >= kLeastOpNs * chain_.ops) {
+      const double pass_ns = chain_.moving_ns / std::max(chain_.moving_ops, 1);
+      gain_ns_ += (chain_.ops - 1) * std::min(pass_ns, chain_.ns / chain_.ops);
+      ns_ += chain_.ns;
+      ops_ += chain_.ops;
+      layers_.insert(chain_.layer);
+    }
+    chain_ = Chain();
+  }
+
+  const StepFacts& facts_;
+  const std::vector<ScopeName> names_;
+  Chain chain_;
+  double gain_ns_ = 0, ns_ = 0, ops_ = 0;
+  std::set<LayerIndex> layers_;
+};
+
+}  // namespace
+
+std::vector<Finding> FindUnfusedOps(const StepFacts& facts) {
+  if (!facts.HasSteps() || !facts.UsesTorch() || facts.HasGpuTimes()) return {};
+  const Chains chains(facts);
+  if (!facts.IsAtLeast(chains.gain_ns(), kPercent)) return {};
+  const auto is_in = [&](const WorkItem& item) {
+    return std::any_of(item.group->layers.begin(), item.group->layers.end(),
+                       [&](LayerIndex layer) { return chains.layers().contains(layer); });
+  };
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  for (const WorkItem& item : facts.items()) {
+    if (finding.line.empty() && is_in(item)) finding.line = facts.LineOf(item);
+  }
+  finding.sentence = absl::StrFormat(
+      "%.0f elementwise operations in chains behind convolutions or products pass over the whole tensor each: %s.",
+      chains.ops(), facts.PartOfStep(chains.ns()));
+  finding.gain_ns = chains.gain_ns();
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence =
+      "table work; of a chain of n, (n - 1) passes that take as long as those that only move data (add, mul, relu)";
+  finding.advice = "torch.compile(model) makes one loop of each chain.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings
