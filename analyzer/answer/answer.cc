@@ -21,7 +21,7 @@
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 
@@ -37,6 +37,8 @@ constexpr size_t kRemarks = 3;
 constexpr size_t kRemarkLines = 3;  // per remark
 constexpr size_t kLinesBelow = 6;   // titles, empty lines and the next commands, below the findings
 constexpr size_t kBar = 24;
+constexpr size_t kRange = 24;           // columns for the least and the most time of repeated layers …
+constexpr size_t kWidthForRange = 100;  // … on terminals this wide
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
 
@@ -141,11 +143,15 @@ void Screen::HowLong() {
   }
   const Quartiles quartiles = QuartilesOf(facts_.steps().Durations());
   const int64_t batch = facts_.steps().batch;
-  int64_t warm_up = 0, warm_up_ns = 0;
+  int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;
   bool is_cut = false;
   for (const StepTrack& track : facts_.options().analysis->steps()) {
     is_cut |= IsWarmUpCut(facts_.model(), track);
     for (const Step& step : track.steps) {
+      if (step.kind == StepKind::kValidation) {
+        ++validation;
+        validation_ns += step.end_ns - step.start_ns;
+      }
       if (!step.is_warm_up || step.kind != facts_.steps().kind) continue;
       ++warm_up;
       warm_up_ns += step.end_ns - step.start_ns;
@@ -163,12 +169,21 @@ void Screen::HowLong() {
     absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
                           static_cast<double>(batch) * 1e9 / facts_.step_ns());
   }
+  if (const ComparedSteps& steps = facts_.steps(); steps.interrupted > 0) {
+    absl::StrAppend(&text, " Left out: ", Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
+                    HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
+                    steps.interrupted > 1 ? " on average." : ".");
+  }
   if (!facts_.model().read_spans.empty()) {
     absl::StrAppend(&text, " From evenly spread parts of the run (tables: all of it).");
   }
   if (warm_up > 0)
     absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
                     HumanTime(static_cast<double>(warm_up_ns)), ".");
+  if (validation > 0 && facts_.model().read_spans.empty()) {
+    absl::StrAppend(&text, " ", Many(static_cast<size_t>(validation), "validation step"), " took ",
+                    HumanTime(static_cast<double>(validation_ns)), ".");
+  }
   Text(text);
 }
 
@@ -214,7 +229,9 @@ absl::Status Screen::Layers() {
     if (rows.empty()) return absl::OkStatus();
     const size_t all = rows.size();
     if (rows.size() > kLayers) rows.resize(kLayers);
-    const size_t name_width = width_ - 38;
+    const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
+    const bool has_range = has_blocks && width_ >= kWidthForRange;
+    const size_t name_width = width_ - 38 - (has_range ? kRange : 0);
     std::vector<std::string> names;
     for (const LayerRow& row : rows) {
       const std::string name = VisibleText(row.name);
@@ -225,13 +242,18 @@ absl::Status Screen::Layers() {
     const std::string title =
         all > rows.size() ? absl::StrFormat("Heaviest layers (%d of %d)", rows.size(), all) : "Layers";
     Line(absl::StrFormat(
-        "%s %10s %10s %10s",
+        "%s %10s %10s %10s%*s",
         Styled(absl::StrFormat("%-*s", static_cast<int>(name_width + 2), title), Style::kTitle, options_.color),
-        "forward", "backward", facts_.HasGpuTimes() ? "GPU time" : "time"));
+        "forward", "backward", facts_.HasGpuTimes() ? "GPU time" : "time", has_range ? static_cast<int>(kRange) : 0,
+        has_range ? "of one layer" : ""));
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto time = [](double ns) { return ns > 0 ? HumanTime(ns) : std::string("-"); };
-      Line(absl::StrFormat("  %-*s %10s %10s %10s", static_cast<int>(name_width), names[i], time(rows[i].forward_ns),
-                           time(rows[i].backward_ns), time(rows[i].total_ns)));
+      const std::string range = has_range && rows[i].layers > 1
+                                    ? absl::StrCat(HumanTime(rows[i].least_ns), " to ", HumanTime(rows[i].most_ns))
+                                    : "";
+      Line(absl::StrFormat("  %-*s %10s %10s %10s%*s", static_cast<int>(name_width), names[i], time(rows[i].forward_ns),
+                           time(rows[i].backward_ns), time(rows[i].total_ns), has_range ? static_cast<int>(kRange) : 0,
+                           range));
     }
     return absl::OkStatus();
   }

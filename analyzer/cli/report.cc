@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -31,6 +32,9 @@ namespace {
 
 constexpr absl::string_view kProgramOrder = "program";  // value of --sort: rows in their original order
 constexpr size_t kTextLimit = 20;                       // rows of a table that are still readable
+
+constexpr std::pair<absl::string_view, StepKind> kSteps[] = {
+    {"training", StepKind::kTraining}, {"validation", StepKind::kValidation}, {"inference", StepKind::kInference}};
 
 // Sorts those tables that have the column.
 absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
@@ -76,17 +80,21 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
 
 // The tables that only flags imply; empty: none.
 std::vector<std::string> TablesMeant(const Args& args) {
-  if (args.Last("by") || args.Last("depth")) return {"layers"};
+  if (args.Last("by") || args.Last("depth") || args.Last("step")) return {"layers"};
   if (args.Last("function")) return {"callers"};
   if (args.Last("sort") || args.Last("limit") || args.Last("interval")) return {std::string(kAllTables)};
   return {};
 }
 
-// --by chooses the rows of these tables; it does not apply to others.
-absl::Status CheckBy(const Args& args, const std::vector<std::string>& tables) {
-  if (!args.Last("by")) return absl::OkStatus();
+// --by and --step choose the rows of these tables; they do not apply to others.
+absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tables) {
   for (const std::string& table : tables) {
-    if (table == "layers" || table == "counters" || table == kAllTables) continue;
+    if (table == "layers" || table == kAllTables) continue;
+    if (args.Last("step")) {
+      return absl::InvalidArgumentError(absl::StrCat("--step has no meaning for the table ", table,
+                                                     ", only for layers; phases has all kinds of steps"));
+    }
+    if (!args.Last("by") || table == "counters") continue;
     return absl::InvalidArgumentError(absl::StrCat("--by has no meaning for the table ", table,
                                                    ", only for layers and counters; work has every op by layer"));
   }
@@ -115,10 +123,19 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
   if (!layers.ok()) return layers.status();
   options.layers = *layers;
+  if (const std::optional<std::string> step = args.Last("step")) {
+    const auto* const kind =
+        std::find_if(std::begin(kSteps), std::end(kSteps), [&](const auto& known) { return known.first == *step; });
+    if (kind == std::end(kSteps)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--step expects training, validation or inference, found '", *step, "'"));
+    }
+    options.layers.steps = kind->second;
+  }
   absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
   if (!ignored.ok()) return ignored.status();
   options.ignored_findings = *std::move(ignored);
-  if (absl::Status status = CheckBy(args, options.tables); !status.ok()) return status;
+  if (absl::Status status = CheckRowFlags(args, options.tables); !status.ok()) return status;
   if (options.tables.empty()) options.tables = TablesMeant(args);
   // Checked before a large run is read in vain.
   const auto kinds = FindTables(options.tables);
@@ -279,6 +296,8 @@ Command ReportCommand() {
       .run = RunReport};
   const std::vector<Flag> layer_flags = LayerFlags();
   command.flags.insert(command.flags.begin() + 4, layer_flags.begin(), layer_flags.end());
+  command.flags.insert(command.flags.begin() + 5,
+                       {"step", "KIND", "layers in steps of training (default), validation or inference"});
   const std::vector<Flag> ignore_flags = IgnoreFlags();
   command.flags.insert(command.flags.end() - 2, ignore_flags.begin(), ignore_flags.end());
   return command;

@@ -25,11 +25,11 @@ constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {
     {"layer", LayersBy::kLayer}, {"module", LayersBy::kModule},     {"type", LayersBy::kType},  {"op", LayersBy::kOp},
     {"line", LayersBy::kLine},   {"function", LayersBy::kFunction}, {"stack", LayersBy::kStack}};
 constexpr std::pair<absl::string_view, CountersBy> kCountersBy[] = {{"phase", CountersBy::kPhase},
-                                                                    {"iteration", CountersBy::kIteration},
+                                                                    {"step", CountersBy::kStep},
                                                                     {"scope", CountersBy::kScope},
                                                                     {"thread", CountersBy::kThread}};
 constexpr char kExpectedBy[] =
-    "layer, module, type, op, line, function or stack (of the table counters also phase, iteration, scope or thread)";
+    "layer, module, type, op, line, function or stack (of the table counters also phase, step, scope or thread)";
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
 // False: not one of the counters' values.
@@ -156,6 +156,7 @@ TableOptions RunAnalysis::options() const {
           .peaks = &peaks_,
           .layers_by = options_.by,
           .layers_depth = options_.depth,
+          .layers_of = options_.steps,
           .counters_by = options_.counters_by,
           .interval_ns = options_.interval_ns,
           .functions = options_.functions};

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 struct LayerOptions {
   LayersBy by = LayersBy::kLayer;  // for the table `layers`: see tables/table_kind.h
   int depth = 0;
+  std::optional<StepKind> steps;  // for the table `layers`: only steps of this kind; `dlhook report` alone
   CountersBy counters_by = CountersBy::kLayers;  // for the table `counters`
   int64_t interval_ns = 0;                       // for the table `counters_over_time`
   bool use_framework_evidence = true;            // false: layers from operands, shapes and order alone

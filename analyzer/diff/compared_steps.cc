@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
@@ -14,8 +14,8 @@ constexpr double kHalfAsLongAgain = 1.5;
 
 int64_t DurationOf(const Step& step) { return step.end_ns - step.start_ns; }
 
-bool IsCounted(const Step& step, IterationKind kind) {
-  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
+bool IsCounted(const Step& step, StepKind kind) {
+  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == StepKind::kInference);
 }
 
 // The first track of each process; tracks are ordered by time, most first.
@@ -78,9 +78,9 @@ std::vector<int64_t> ComparedSteps::Durations() const {
   return durations;
 }
 
-std::vector<IterationKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
-  std::vector<IterationKind> kinds;
-  for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
+std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
+  std::vector<StepKind> kinds;
+  for (StepKind kind : {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown}) {
     for (const StepTrack* track : FirstTracks(tracks)) {
       const bool has_kind = std::any_of(track->steps.begin(), track->steps.end(),
                                         [&](const Step& step) { return IsCounted(step, kind); });
@@ -92,7 +92,7 @@ std::vector<IterationKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
   return kinds;
 }
 
-ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind kind) {
+ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
   ComparedSteps chosen;
   chosen.kind = kind;
   bool need_scopes = false;
@@ -108,7 +108,7 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind ki
       if (IsCounted(step, kind) && (step.has_scopes || !need_scopes)) own.steps.push_back(step);
     }
     const bool has_others = own.steps.size() > 1;
-    if (has_others && kind != IterationKind::kInference && own.steps.back().end_ns == track->steps.back().end_ns) {
+    if (has_others && kind != StepKind::kInference && own.steps.back().end_ns == track->steps.back().end_ns) {
       own.steps.pop_back();
     }
     // What a table over these steps alone would mark.
@@ -141,11 +141,11 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
   return cut;
 }
 
-std::string StepWord(IterationKind kind) {
+std::string StepWord(StepKind kind) {
   switch (kind) {
-    case IterationKind::kTraining:
+    case StepKind::kTraining:
       return "training step";
-    case IterationKind::kInference:
+    case StepKind::kInference:
       return "request";
     default:
       return "step";

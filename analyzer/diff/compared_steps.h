@@ -18,7 +18,7 @@ namespace dlhook::analyzer::inline diff {
 // scopes, only those. If threads of a process repeat independently, those of the busiest thread. Without the last step
 // of a run: no other step begins after it, so that it seems shorter (a request ends by itself).
 struct ComparedSteps {
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of most steps; 0: not known
   int64_t micro_steps = 0;        // of most steps: passes of that batch before an update
@@ -34,15 +34,15 @@ struct ComparedSteps {
 };
 
 // Kinds of steps in a run, the most relevant first.
-std::vector<IterationKind> KindsOfSteps(const std::vector<StepTrack>& tracks);
+std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks);
 
-ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind kind);
+ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind);
 
 // Divides the steps into at most `blocks` groups of consecutive ones, as equal in size as possible.
 std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t blocks);
 
 // "training step", "request", "step".
-std::string StepWord(IterationKind kind);
+std::string StepWord(StepKind kind);
 
 }  // namespace dlhook::analyzer::diff
 

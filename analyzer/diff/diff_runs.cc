@@ -34,8 +34,8 @@ class StepChoice {
     for (const Runs* side : {&base, &candidate}) {
       for (const AnalyzedRun& run : *side) kinds_.push_back(KindsOfSteps(run.options.analysis->steps()));
     }
-    for (IterationKind kind : kinds_.front()) {
-      const bool is_common = std::all_of(kinds_.begin(), kinds_.end(), [&](const std::vector<IterationKind>& kinds) {
+    for (StepKind kind : kinds_.front()) {
+      const bool is_common = std::all_of(kinds_.begin(), kinds_.end(), [&](const std::vector<StepKind>& kinds) {
         return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
       });
       if (is_common && !common_) common_ = kind;
@@ -49,8 +49,8 @@ class StepChoice {
   }
 
  private:
-  std::vector<std::vector<IterationKind>> kinds_;  // of each run
-  std::optional<IterationKind> common_;
+  std::vector<std::vector<StepKind>> kinds_;  // of each run
+  std::optional<StepKind> common_;
 };
 
 // A side's runs, measured.

@@ -86,8 +86,8 @@ class Finder {
   void AddSteps() {
     const ComparedSteps &before = base_.run->steps, &after = candidate_.run->steps;
     if (base_.work.steps == 0 || candidate_.work.steps == 0) return;
-    AddIfOther(Kind::kSteps, "kind of step", IterationKindName(before.kind), IterationKindName(after.kind));
-    for (IterationKind kind : {IterationKind::kTraining, IterationKind::kValidation, IterationKind::kInference}) {
+    AddIfOther(Kind::kSteps, "kind of step", StepKindName(before.kind), StepKindName(after.kind));
+    for (StepKind kind : {StepKind::kTraining, StepKind::kValidation, StepKind::kInference}) {
       if (kind != before.kind && kind != after.kind) AddOtherSteps(kind);
     }
     if (before.batch > 0 && after.batch > 0) {
@@ -97,7 +97,7 @@ class Finder {
                NumberText(candidate_.work.micro_steps));
   }
 
-  void AddOtherSteps(IterationKind kind) {
+  void AddOtherSteps(StepKind kind) {
     const auto rate = [&](const DoneWork& work) {
       const auto found = work.other_steps.find(kind);
       return found == work.other_steps.end() ? 0 : found->second;
@@ -105,7 +105,7 @@ class Finder {
     const double before = rate(base_.work), after = rate(candidate_.work);
     if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after))
       return;
-    Add(Kind::kSteps, absl::StrCat(IterationKindName(kind), " passes a step"), absl::StrFormat("%.2g", before),
+    Add(Kind::kSteps, absl::StrCat(StepKindName(kind), " passes a step"), absl::StrFormat("%.2g", before),
         absl::StrFormat("%.2g", after));
   }
 

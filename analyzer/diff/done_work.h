@@ -21,7 +21,7 @@ struct DoneWork {
       calls;  // of libraries, by kind; only those that the program decides on: no queries, no allocations
   std::map<std::string, double> ops;    // framework ops and user ranges, by name
   std::map<std::string, double> types;  // calls by data types
-  std::map<IterationKind, double> other_steps;
+  std::map<StepKind, double> other_steps;
   int64_t micro_steps = 0;  // of most steps
   std::set<std::string> optimizers;
   std::set<std::string> loaders;     // "in the program", "in worker processes"

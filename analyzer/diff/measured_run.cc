@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/diff/step_slice.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -17,7 +17,7 @@ namespace {
 
 // The processes with steps of the most common kind.
 std::vector<ProcessIndex> MainProcesses(const std::vector<MeasuredTime>& times) {
-  std::map<IterationKind, std::vector<ProcessIndex>> kinds;
+  std::map<StepKind, std::vector<ProcessIndex>> kinds;
   for (ProcessIndex i = 0; i < times.size(); ++i) {
     if (times[i].steps > 0) kinds[times[i].kind].push_back(i);
   }

@@ -22,7 +22,7 @@ struct ScalingRun {
   int64_t processes = 0;  // with steady steps
   int64_t devices = 0;    // used by these, each counted once; without GPU times, the number of processes
   bool has_gpu_times = false;
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   int64_t steps = 0;   // of all processes
   double step_ns = 0;  // mean over processes of their mean steady step
   int64_t batch = 0;   // per step of all processes together; 0: not known

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -177,8 +177,8 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   const ComparedSteps& after = input.candidate_run->steps;
   if (before.kind != after.kind) {
     table.notes.push_back(absl::StrCat("The runs have no steps of the same kind: a ", StepWord(before.kind),
-                                       " of BASE (", IterationKindName(before.kind), ") is compared with a ",
-                                       StepWord(after.kind), " of NEW (", IterationKindName(after.kind), ")."));
+                                       " of BASE (", StepKindName(before.kind), ") is compared with a ",
+                                       StepWord(after.kind), " of NEW (", StepKindName(after.kind), ")."));
   }
   const TimeChange& low = input.decision->low;
   if (input.decision->doubt == Doubt::kOnlySomeSteps) {

@@ -154,7 +154,7 @@ absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& opt
 
 absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepTrack>& tracks = options.analysis->steps();
-  const std::vector<IterationKind> kinds = KindsOfSteps(tracks);
+  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
   const ComparedSteps steps = kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
   const LayerAnalysis of_steps(model, options.analysis->attribution(), steps.tracks);
   TableOptions own = options;

@@ -17,7 +17,7 @@ bool IsBatchNorm(const WorkItem& item) {
 }  // namespace
 
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
-  if (facts.steps().kind != IterationKind::kInference || !facts.UsesTorch()) return {};
+  if (facts.steps().kind != StepKind::kInference || !facts.UsesTorch()) return {};
   const double ns = facts.Sum(IsBatchNorm);
   if (!facts.IsAtLeast(ns, kPercent)) return {};
   Finding finding;

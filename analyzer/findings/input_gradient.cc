@@ -24,7 +24,7 @@ LayerIndex FirstLayer(const StepFacts& facts) {
 }  // namespace
 
 std::vector<Finding> FindInputGradient(const StepFacts& facts) {
-  if (facts.steps().kind != IterationKind::kTraining) return {};
+  if (facts.steps().kind != StepKind::kTraining) return {};
   const LayerIndex layer = FirstLayer(facts);
   if (layer == kNone) return {};
   const auto is_wasted = [&](const WorkItem& item) {

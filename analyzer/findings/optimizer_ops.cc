@@ -27,7 +27,7 @@ bool IsUpdate(const WorkItem& item) {
 }  // namespace
 
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
-  if (facts.HasGpuTimes() || facts.steps().kind != IterationKind::kTraining) return {};
+  if (facts.HasGpuTimes() || facts.steps().kind != StepKind::kTraining) return {};
   std::string optimizer;
   for (const std::string& name : facts.counted().optimizers) {
     for (const char* known : kCanBeFused) {
@@ -48,7 +48,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   }
   int64_t updates = 0;
   for (const StepTrack& track : facts.options().analysis->steps()) {
-    for (const Step& step : track.steps) updates += step.kind == IterationKind::kTraining ? 1 : 0;
+    for (const Step& step : track.steps) updates += step.kind == StepKind::kTraining ? 1 : 0;
   }
   ops /= static_cast<double>(std::max<int64_t>(updates, 1));
   if (ops < kLeastOps) return {};

@@ -36,7 +36,7 @@ bool IsLoaded(const TraceModel& model, const Framework& framework) {
 }
 
 ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
-  const std::vector<IterationKind> kinds = KindsOfSteps(tracks);
+  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
   return kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
 }
 

@@ -19,13 +19,13 @@ namespace {
 constexpr size_t kWorks = 3;  // compute, copy, communication
 
 // The most relevant kind: training, else inference; what repeats during set-up may take longer.
-int Telling(IterationKind kind) {
+int Telling(StepKind kind) {
   switch (kind) {
-    case IterationKind::kTraining:
+    case StepKind::kTraining:
       return 3;
-    case IterationKind::kInference:
+    case StepKind::kInference:
       return 2;
-    case IterationKind::kValidation:
+    case StepKind::kValidation:
       return 1;
     default:
       return 0;

@@ -16,7 +16,7 @@ namespace dlhook::analyzer::inline gpu {
 // has none, the whole process. Only steps that were measured throughout, so that means cover whole steps; if there are
 // none, the measured parts of all.
 struct MeasuredTime {
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   std::string sort;         // Step.sort
   int64_t steps = 0;        // 0: none; `time` covers the whole process
   int64_t batch = 0;        // of these steps, if it is the same for all; else 0

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/batch_size.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_assembly.h"
 #include "analyzer/steps/step_items.h"
@@ -95,58 +95,57 @@ std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution
   return tracks;
 }
 
-// An iteration without known meaning: it has neither directions nor scopes.
-Step PlainStep(const Iteration& iteration) {
+// A step without known meaning: it has neither directions nor scopes.
+Step PlainStep(const MeasuredStep& measured) {
   Step step;
-  step.start_ns = iteration.start_ns;
-  step.end_ns = iteration.end_ns;
+  step.start_ns = measured.start_ns;
+  step.end_ns = measured.end_ns;
   return step;
 }
 
-// By iteration: the end of the last call that began in it.
-std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack& track) {
-  std::vector<int64_t> ends(track.iterations.size());
-  for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.iterations[i].start_ns;
+// By step: the end of the last call that began in it.
+std::vector<int64_t> LastCallEnds(const TraceModel& model, const MeasuredTrack& track) {
+  std::vector<int64_t> ends(track.steps.size());
+  for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.steps[i].start_ns;
   const auto [begin, end] = model.calls.RangeOf(track.thread);
   for (CallIndex call = begin; call < end; ++call) {
     if (model.threads[model.calls.thread[call]].process != track.process) continue;
     const int64_t start_ns = model.calls.start_ns[call];
-    const auto after = std::upper_bound(track.iterations.begin(), track.iterations.end(), start_ns,
-                                        [](int64_t ns, const Iteration& iteration) { return ns < iteration.start_ns; });
-    if (after == track.iterations.begin()) continue;
-    int64_t& end_ns = ends[static_cast<size_t>(after - track.iterations.begin()) - 1];
+    const auto after =
+        std::upper_bound(track.steps.begin(), track.steps.end(), start_ns,
+                         [](int64_t ns, const MeasuredStep& measured) { return ns < measured.start_ns; });
+    if (after == track.steps.begin()) continue;
+    int64_t& end_ns = ends[static_cast<size_t>(after - track.steps.begin()) - 1];
     end_ns = std::max(end_ns, start_ns + model.calls.duration_ns[call]);
   }
   return ends;
 }
 
-// Steps with the bounds that the iteration finder found, except that requests end with their own work; what follows the
+// Steps with the bounds that the step finder found, except that requests end with their own work; what follows the
 // gradients of an irregular one is validation.
-StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
-                            const IterationTrack& iterations) {
-  StepTrack track = {
-      .process = iterations.process, .thread = iterations.thread, .by_kind_only = iterations.by_kind_only};
+StepTrack TrackByCalls(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
+                       const MeasuredTrack& measured) {
+  StepTrack track = {.process = measured.process, .thread = measured.thread, .by_kind_only = measured.by_kind_only};
   std::vector<int64_t> cuts;
-  for (const Iteration& iteration : iterations.iterations) cuts.push_back(iteration.start_ns);
+  for (const MeasuredStep& step : measured.steps) cuts.push_back(step.start_ns);
   std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
   std::erase_if(items, [&](const StepItem& item) { return item.start_ns < cuts.front(); });
   SetBatchesOfRuns(model, attribution, track, items);
   const std::vector<Step> told = AssembleSteps(model, attribution, moments.moments, items, /*has_cuts=*/true);
-  const std::vector<int64_t> last_call_ends = LastCallEnds(model, iterations);
+  const std::vector<int64_t> last_call_ends = LastCallEnds(model, measured);
   size_t next = 0;
-  for (const Iteration& iteration : iterations.iterations) {
+  for (const MeasuredStep& step : measured.steps) {
     const size_t first = track.steps.size();
-    for (; next < told.size() && told[next].start_ns < iteration.end_ns; ++next) track.steps.push_back(told[next]);
-    if (track.steps.size() == first) track.steps.push_back(PlainStep(iteration));
-    track.steps[first].start_ns = iteration.start_ns;
+    for (; next < told.size() && told[next].start_ns < step.end_ns; ++next) track.steps.push_back(told[next]);
+    if (track.steps.size() == first) track.steps.push_back(PlainStep(step));
+    track.steps[first].start_ns = step.start_ns;
     for (size_t i = first; i + 1 < track.steps.size(); ++i) track.steps[i].end_ns = track.steps[i + 1].start_ns;
     Step& last = track.steps.back();
-    last.end_ns = iteration.end_ns;
-    if (last.kind == IterationKind::kInference) {
-      last.end_ns =
-          std::min(iteration.end_ns, last_call_ends[static_cast<size_t>(&iteration - iterations.iterations.data())]);
+    last.end_ns = step.end_ns;
+    if (last.kind == StepKind::kInference) {
+      last.end_ns = std::min(step.end_ns, last_call_ends[static_cast<size_t>(&step - measured.steps.data())]);
     }
-    const bool is_regular = iteration.phase != Phase::kOther;
+    const bool is_regular = step.phase != Phase::kOther;
     for (size_t i = first; i < track.steps.size(); ++i) track.steps[i].is_regular = is_regular;
   }
   return track;
@@ -205,7 +204,7 @@ void LeaveOutCut(const TraceModel& model, StepTrack& track) {
 }
 
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
-                                       const std::vector<IterationTrack>& iterations) {
+                                       const std::vector<MeasuredTrack>& found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
   // A light tap records the updates of all steps, but the ops of some only: without updates, calls are better evidence.
   const bool by_scopes =
@@ -214,8 +213,8 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   if (tracks.empty()) {
-    for (const IterationTrack& track : iterations) {
-      if (track.process == process) tracks.push_back(TrackByIterations(model, attribution, moments, track));
+    for (const MeasuredTrack& track : found) {
+      if (track.process == process) tracks.push_back(TrackByCalls(model, attribution, moments, track));
     }
   }
   for (StepTrack& track : tracks) LeaveOutCut(model, track);
@@ -253,29 +252,29 @@ const char* PhaseKindName(PhaseKind kind) {
   return "other";
 }
 
-const char* IterationKindName(IterationKind kind) {
+const char* StepKindName(StepKind kind) {
   switch (kind) {
-    case IterationKind::kTraining:
+    case StepKind::kTraining:
       return "training";
-    case IterationKind::kValidation:
+    case StepKind::kValidation:
       return "validation";
-    case IterationKind::kInference:
+    case StepKind::kInference:
       return "inference";
-    case IterationKind::kUnknown:
+    case StepKind::kUnknown:
       break;
   }
   return "unknown";
 }
 
-std::string StepName(IterationKind kind, const std::string& sort) {
-  return sort.empty() ? IterationKindName(kind) : absl::StrCat(IterationKindName(kind), " (", sort, ")");
+std::string StepName(StepKind kind, const std::string& sort) {
+  return sort.empty() ? StepKindName(kind) : absl::StrCat(StepKindName(kind), " (", sort, ")");
 }
 
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution) {
-  const std::vector<IterationTrack> iterations = FindIterations(model);
+  const std::vector<MeasuredTrack> found = FindStepsByCalls(model);
   std::vector<StepTrack> all;
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    for (StepTrack& track : TracksOfProcess(model, attribution, process, iterations)) all.push_back(std::move(track));
+    for (StepTrack& track : TracksOfProcess(model, attribution, process, found)) all.push_back(std::move(track));
   }
   const auto length_ns = [](const StepTrack& track) {
     return track.steps.back().end_ns - track.steps.front().start_ns;

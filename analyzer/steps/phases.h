@@ -16,11 +16,11 @@ const char* PhaseKindName(PhaseKind kind);  // "input", "forward", …
 
 // The kind of a step, by its contents: training has backward and update, accumulation steps have no update, validation
 // (inside a training run) and inference (serving) have forward only.
-enum class IterationKind : uint8_t { kUnknown, kTraining, kValidation, kInference };
-const char* IterationKindName(IterationKind kind);
+enum class StepKind : uint8_t { kUnknown, kTraining, kValidation, kInference };
+const char* StepKindName(StepKind kind);
 
 // "training", "training (Net #2)".
-std::string StepName(IterationKind kind, const std::string& sort);
+std::string StepName(StepKind kind, const std::string& sort);
 
 struct PhaseInterval {
   int64_t start_ns = 0;
@@ -31,7 +31,7 @@ struct PhaseInterval {
 struct Step {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   ThreadIndex thread = kNone;  // the track's
   bool is_warm_up = false;
   bool is_regular = true;   // like others of its sort: same batch, same micro steps; same calls if only calls are known
@@ -51,8 +51,8 @@ struct StepTrack {
   std::vector<Step> steps;
 };
 
-// Tracks with most time first. From scopes and directions if there are any, else from the iterations that
-// steps/iterations.h finds in the order of ops.
+// Tracks with most time first. From scopes and directions if there are any, else from the steps that
+// steps/measured_steps.h finds in the order of ops.
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution);
 
 }  // namespace dlhook::analyzer::steps

@@ -18,7 +18,7 @@ namespace {
 struct Draft {
   size_t begin = 0;
   size_t end = 0;
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   uint64_t signature = 0;  // which update, or which pass: distinguishes steps that alternate
   int32_t micro_steps = 1;
 };
@@ -112,7 +112,7 @@ class Assembler {
       trainings.push_back({draft.begin, end, trained, SignatureOf(draft.begin, end)});
     }
     const std::vector<size_t> beginnings = FindStepBeginnings(model_, moments_, items_, trainings);
-    const IterationKind untrained_kind = UntrainedKind();
+    const StepKind untrained_kind = UntrainedKind();
     std::vector<Draft> drafts;
     size_t next = 0;
     for (const Draft& draft : raw) {
@@ -122,19 +122,19 @@ class Assembler {
       }
       const size_t begin = beginnings[next], end = trainings[next].end;
       if (begin > draft.begin) AddUntrained(draft.begin, begin, untrained_kind, drafts);
-      drafts.push_back({begin, end, IterationKind::kTraining, trainings[next].update, MicroSteps(begin, end)});
+      drafts.push_back({begin, end, StepKind::kTraining, trainings[next].update, MicroSteps(begin, end)});
       if (end < draft.end) AddUntrained(end, draft.end, untrained_kind, drafts);
       ++next;
     }
     return drafts;
   }
 
-  IterationKind UntrainedKind() const {
-    if (has_backward_ || has_updates_) return IterationKind::kValidation;
+  StepKind UntrainedKind() const {
+    if (has_backward_ || has_updates_) return StepKind::kValidation;
     return std::any_of(items_.begin(), items_.end(),
                        [](const StepItem& item) { return item.kind == MomentKind::kForward; })
-               ? IterationKind::kInference
-               : IterationKind::kUnknown;
+               ? StepKind::kInference
+               : StepKind::kUnknown;
   }
 
   size_t AfterLastBackward(const Draft& draft) const {
@@ -148,11 +148,11 @@ class Assembler {
 
   // One step per pass, with what precedes it; what follows the last pass belongs to it. Items without any pass are a
   // step only if cuts separate steps.
-  void AddUntrained(size_t begin, size_t end, IterationKind kind, std::vector<Draft>& drafts) const {
+  void AddUntrained(size_t begin, size_t end, StepKind kind, std::vector<Draft>& drafts) const {
     size_t first = begin;
     uint64_t signature = 0;
     for (size_t i = begin; i < end; ++i) {
-      if (!IsRun(i) || (has_cuts_ && kind != IterationKind::kValidation)) continue;
+      if (!IsRun(i) || (has_cuts_ && kind != StepKind::kValidation)) continue;
       signature = signature * 1000003 + SignatureOfRun(items_[i]);
       if (i + 1 < end && ContinuesPass(i + 1)) continue;
       drafts.push_back({first, i + 1, kind, signature});
@@ -196,7 +196,7 @@ class Assembler {
   void JoinTurns(std::vector<Draft>& drafts) const {
     std::vector<uint64_t> signatures;
     for (const Draft& draft : drafts) {
-      const bool has_turn = draft.kind == IterationKind::kTraining || draft.kind == IterationKind::kInference;
+      const bool has_turn = draft.kind == StepKind::kTraining || draft.kind == StepKind::kInference;
       signatures.push_back(has_turn ? draft.signature : kNoTurn);
     }
     const std::vector<size_t> turns = FindTurns(signatures);
@@ -230,7 +230,7 @@ class Assembler {
   std::string ModelOf(const Draft& draft) const {
     std::set<std::string> models;
     for (size_t i = draft.begin; i < draft.end; ++i) {
-      if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
+      if (draft.kind == StepKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
       for (LayerIndex layer : items_[i].layers) {
         const Layer& described = attribution_.layers[layer];
         if (described.type != "loss" && !described.model.empty()) models.insert(described.model);
@@ -242,18 +242,18 @@ class Assembler {
   // The first known batch size of its runs; for a training step, of the trained runs.
   int64_t BatchOf(const Draft& draft) const {
     for (size_t i = draft.begin; i < draft.end; ++i) {
-      if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
+      if (draft.kind == StepKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
       if (items_[i].batch > 0) return items_[i].batch;
     }
     return 0;
   }
 
-  PhaseKind PhaseOf(const StepItem& item, IterationKind kind) const {
+  PhaseKind PhaseOf(const StepItem& item, StepKind kind) const {
     switch (item.kind) {
       case MomentKind::kInput:
         return PhaseKind::kInput;
       case MomentKind::kForward:
-        return kind == IterationKind::kTraining ? PhaseKind::kForward : PhaseKind::kInference;
+        return kind == StepKind::kTraining ? PhaseKind::kForward : PhaseKind::kInference;
       case MomentKind::kBackward:
         return PhaseKind::kBackward;
       case MomentKind::kUpdate:
@@ -292,7 +292,7 @@ class Assembler {
 
   void SetEnds(const std::vector<Draft>& drafts, std::vector<Step>& steps) const {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
-      if (steps[i].kind == IterationKind::kInference) {
+      if (steps[i].kind == StepKind::kInference) {
         MeetAtLongestPause(drafts[i], drafts[i + 1], steps[i], steps[i + 1]);
       } else if (steps[i].kind == steps[i + 1].kind) {
         steps[i].end_ns = steps[i + 1].start_ns;

@@ -11,7 +11,7 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-using Key = std::tuple<ProcessIndex, IterationKind, std::string>;
+using Key = std::tuple<ProcessIndex, StepKind, std::string>;
 
 bool Overlap(const std::vector<const Step*>& steps) {
   for (size_t i = 1; i < steps.size(); ++i) {
@@ -63,8 +63,8 @@ std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
   return ordered;
 }
 
-std::string SteadySteps(int64_t count, IterationKind kind, const std::string& sort) {
-  const std::string of_kind = kind == IterationKind::kUnknown ? "" : absl::StrCat(IterationKindName(kind), " ");
+std::string SteadySteps(int64_t count, StepKind kind, const std::string& sort) {
+  const std::string of_kind = kind == StepKind::kUnknown ? "" : absl::StrCat(StepKindName(kind), " ");
   const std::string of_sort = sort.empty() ? "" : absl::StrCat(" (", sort, ")");
   return absl::StrCat(count, " steady ", of_kind, count == 1 ? "step" : "steps", of_sort);
 }

@@ -14,7 +14,7 @@ namespace dlhook::analyzer::inline steps {
 
 struct StepGroup {
   ProcessIndex process = 0;
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   std::string sort;                  // Step.sort
   std::vector<const Step*> steady;   // by start; those included in means
   std::vector<const Step*> warm_up;  // by start
@@ -29,7 +29,7 @@ std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks);
 
 void SortByStart(std::vector<const Step*>& steps);
 // "2 steady training steps (Net, batch 8)".
-std::string SteadySteps(int64_t count, IterationKind kind, const std::string& sort);
+std::string SteadySteps(int64_t count, StepKind kind, const std::string& sort);
 int64_t DurationOf(const std::vector<const Step*>& steps);
 std::string ProcessLabel(const TraceModel& model, ProcessIndex process);  // "process 4711"
 // "all", "worker 3" (name and number), "2 threads".

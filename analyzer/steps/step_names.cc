@@ -38,7 +38,7 @@ struct Sort {
 class SizeSorter {
  public:
   explicit SizeSorter(const std::vector<Step*>& steps)
-      : steps_(steps), are_requests_(steps.front()->kind == IterationKind::kInference) {
+      : steps_(steps), are_requests_(steps.front()->kind == StepKind::kInference) {
     std::map<Size, size_t> followed;
     for (size_t i = 0; i < steps.size(); ++i) {
       const Size size = SizeOf(*steps[i]);
@@ -141,7 +141,7 @@ class RangeFinder {
   std::map<NameIndex, size_t> counts_;
 };
 
-using Network = std::tuple<IterationKind, std::string, std::string>;  // kind, range, model
+using Network = std::tuple<StepKind, std::string, std::string>;  // kind, range, model
 
 // For a step without recorded scopes (a light tap) the value is unknown; if there is only one, it is that one.
 std::string KnownOr(const std::string& own, const Step& step, const std::set<std::string>& all) {
@@ -160,8 +160,8 @@ void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
   for (StepTrack& track : tracks) {
     for (Step& step : track.steps) all.push_back(&step);
   }
-  std::map<IterationKind, std::set<std::string>> names;                           // of ranges
-  std::map<std::pair<IterationKind, std::string>, std::set<std::string>> models;  // by kind and range
+  std::map<StepKind, std::set<std::string>> names;                           // of ranges
+  std::map<std::pair<StepKind, std::string>, std::set<std::string>> models;  // by kind and range
   const auto range_of = [&](const Step& step) { return KnownOr(ranges.Of(step), step, names[step.kind]); };
   for (const Step* step : all) Note(ranges.Of(*step), *step, names[step->kind]);
   for (const Step* step : all) Note(step->model, *step, models[{step->kind, range_of(*step)}]);

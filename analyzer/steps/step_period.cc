@@ -1,4 +1,4 @@
-// First half of the iteration finder: how long a step is. See iteration_finder.h.
+// First half of the step finder: how long a step is. See step_finder.h.
 #include "analyzer/steps/step_period.h"
 
 #include <algorithm>

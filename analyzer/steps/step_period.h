@@ -1,4 +1,4 @@
-// First half of the iteration finder: how long a step is. See iteration_finder.h.
+// First half of the step finder: how long a step is. See step_finder.h.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_PERIOD_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_PERIOD_H_
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "analyzer/steps/iteration_finder.h"
+#include "analyzer/steps/step_finder.h"
 
 namespace dlhook::analyzer::inline steps {
 

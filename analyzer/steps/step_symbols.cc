@@ -1,4 +1,4 @@
-// Ops as the iteration finder's symbols: see step_symbols.h.
+// Ops as the step finder's symbols: see step_symbols.h.
 #include "analyzer/steps/step_symbols.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Ops as the iteration finder's symbols: which calls are the same work, and the same work at another batch size.
+// Ops as the step finder's symbols: which calls are the same work, and the same work at another batch size.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analyzer/model/op.h"
-#include "analyzer/steps/iteration_finder.h"
+#include "analyzer/steps/step_finder.h"
 
 namespace dlhook::analyzer::inline steps {
 

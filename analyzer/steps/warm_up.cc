@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

@@ -26,14 +26,14 @@ const std::vector<TableKind>& TableKinds() {
       {"devices", "what each GPU was busy with, exposed communication, idle time", DevicesTable},
       {"ranks", "how evenly ranks are loaded, and who waits for whom", RanksTable},
       {"overlap", "how copies, compute and communication overlap on GPUs", OverlapTable},
-      {"overlap_over_time", "the same by iteration, or by --interval", OverlapOverTimeTable},
+      {"overlap_over_time", "the same by step, or by --interval", OverlapOverTimeTable},
       {"guided", "how well GPUs are used: the Visual Profiler's guided metrics", GuidedTable},
       {"gpu_idle", "why GPUs do not compute: launches, waiting, copies, input ...", GpuIdleTable},
       {"tuning", "what finding and preparing algorithms cost", TuningTable},
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
-      {"iterations", "the repeating step of the program: warm-up, steady, other", IterationsTable},
+      {"steps", "the repeating step of the program: warm-up, steady, other", StepsTable},
       {"counters", "what the processor counted, by layer and direction, or --by phase ...", CountersTable},
-      {"counters_over_time", "the same by iteration, or by --interval", CountersOverTimeTable},
+      {"counters_over_time", "the same by step, or by --interval", CountersOverTimeTable},
       {"capabilities", "what was seen and how, what could not be, and what to do about it", CapabilitiesTable},
   };
   return *kinds;

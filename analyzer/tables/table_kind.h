@@ -29,7 +29,7 @@ namespace dlhook::analyzer::inline tables {
 enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine, kFunction, kStack };
 
 // Rows of the table `counters`: as in `layers`, or …
-enum class CountersBy : uint8_t { kLayers, kPhase, kIteration, kScope, kThread };
+enum class CountersBy : uint8_t { kLayers, kPhase, kStep, kScope, kThread };
 
 // How much is known of GPU times: nothing, copies and calls as a whole, or each kernel.
 enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
@@ -44,6 +44,8 @@ struct TableOptions {
   // For the table `layers`: its rows; modules' names are cut after `layers_depth` parts (0: not at all).
   LayersBy layers_by = LayersBy::kLayer;
   int layers_depth = 0;
+  // Of the table `layers`: steps of this kind; by default training, else inference, else whatever there is.
+  std::optional<StepKind> layers_of = std::nullopt;
   CountersBy counters_by = CountersBy::kLayers;
   int64_t interval_ns = 0;  // for tables `..._over_time`: the length of a row's interval; 0: one row per step
   // GPU times to show; by default those that the run has. Runs that are compared must show the same.

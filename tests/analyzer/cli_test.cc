@@ -130,18 +130,18 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("ctl stop " + folder_.path(), "ctl: " + folder_.path() +
                                                      ": no process recorded into this folder is alive; recording can "
                                                      "be started and stopped only while the program runs");
-  ExpectUsageError(
-      "report --tabel ops " + trace,
-      "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
-      "--limit, --by, --interval, --depth, --evidence, --function, --calibration, --ignore, --ignore-file, --explain, "
-      "--color, --help (see dlhook help "
-      "report)");
-  ExpectUsageError(
-      "report -x " + trace,
-      "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
-      "--interval, --depth, --evidence, --function, --calibration, --ignore, --ignore-file, --explain, --color, --help "
-      "(see dlhook help "
-      "report)");
+  ExpectUsageError("report --tabel ops " + trace,
+                   "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
+                   "--limit, --by, --step, --interval, --depth, --evidence, --function, --calibration, --ignore, "
+                   "--ignore-file, --explain, "
+                   "--color, --help (see dlhook help "
+                   "report)");
+  ExpectUsageError("report -x " + trace,
+                   "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
+                   "--step, --interval, --depth, --evidence, --function, --calibration, --ignore, --ignore-file, "
+                   "--explain, --color, --help "
+                   "(see dlhook help "
+                   "report)");
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
@@ -152,7 +152,7 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError(
       "report " + trace + " --by colour",
       "report: --by expects layer, module, type, op, line, function or stack (of the table counters also phase, "
-      "iteration, scope or thread), found 'colour'");
+      "step, scope or thread), found 'colour'");
   ExpectUsageError(
       "report " + trace + " --depth -1",
       "report: --depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '-1'");
@@ -271,6 +271,10 @@ TEST_F(CliTest, SaysWhereByMeansNothing) {
                    "report: --by has no meaning for the table ops, only for layers and counters; work has every op by "
                    "layer");
   EXPECT_EQ(Dlhook("report " + trace + " --table layers --by type").exit_code, 0);
+  ExpectUsageError("report " + trace + " --table gemm --step validation",
+                   "report: --step has no meaning for the table gemm, only for layers; phases has all kinds of steps");
+  ExpectUsageError("report " + trace + " --step evaluation",
+                   "report: --step expects training, validation or inference, found 'evaluation'");
 }
 
 TEST_F(CliTest, ColoursOnlyWhenAsked) {

@@ -58,8 +58,8 @@ class Rounds:
         by_group = {}
         for group, kind, wall, cpu, _, _ in result["blocks"]:
             by_group.setdefault(group, {})[kind] = (wall, cpu)
-        iteration_us = _median_us(modes["off"][WALL] for modes in by_group.values())
-        launcher_us = statistics.median(result["launcher_shares"]) * iteration_us
+        step_us = _median_us(modes["off"][WALL] for modes in by_group.values())
+        launcher_us = statistics.median(result["launcher_shares"]) * step_us
         for kind in ("calls", "all"):
             self._note_added(kind, [(modes[kind], modes["off"]) for modes in by_group.values()])
             self._note(f"{kind}, launcher", self.added[kind][-1] + launcher_us)
@@ -71,15 +71,15 @@ class Rounds:
             result = run(command, output=log)
             with open(log, encoding="utf-8", errors="replace") as file:
                 lines = sum(line.startswith("onednn_verbose,") and ",exec," in line for line in file)
-        if lines == 0 or lines % result["logged_iterations"] != 0:
-            self.problem = f"{lines} lines of oneDNN for {result['logged_iterations']} iterations"
+        if lines == 0 or lines % result["logged_steps"] != 0:
+            self.problem = f"{lines} lines of oneDNN for {result['logged_steps']} steps"
         collected = result["groups"]
         self.base.append(_median_us(group["off"][CPU] for group in collected))
         for name in PEERS:
             self._note_added(name, [(group[name], group["off"]) for group in collected if name in group])
 
     def rows(self):
-        title = "small LeNet, an iteration"
+        title = "small LeNet, a step"
         rows = [Row(f"{title}: alone", "us CPU", Estimate(self.base), digits=0)]
         for name in ["calls", "all", *PEERS]:
             rows.append(Row(f"{title}, added: {NAMES.get(name, name)}", "us CPU", Estimate(self.added[name]), digits=0,

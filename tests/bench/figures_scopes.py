@@ -16,7 +16,7 @@ class Training:
     """One process's blocks."""
 
     def __init__(self, model, groups, block, skip, mode, counters=""):
-        say(f"{model}, DLHOOK_SCOPES={mode} DLHOOK_COUNTERS={counters}: {groups} groups of {skip} + {block} iterations per mode")
+        say(f"{model}, DLHOOK_SCOPES={mode} DLHOOK_COUNTERS={counters}: {groups} groups of {skip} + {block} steps per mode")
         command = [TORCH_PYTHON, os.path.join(HERE, "torch_scope_steps.py"), model, groups, block, skip]
         with RunFolder() as folder:
             result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_SCOPES=mode, DLHOOK_COUNTERS=counters)
@@ -26,7 +26,7 @@ class Training:
         for group, kind, wall, cpu, start, end in result["blocks"]:
             self.groups.setdefault(group, {})[kind] = (wall, cpu)
             in_blocks[kind] += trace_check.calls_between(times, start + MARGIN_NS, end - MARGIN_NS)
-        self.scopes_per_iteration = in_blocks["all"] / groups / block
+        self.scopes_per_step = in_blocks["all"] / groups / block
         self.problem = ""
         if lost != 0:
             self.problem = f"{lost} calls or scopes lost"
@@ -40,7 +40,7 @@ class Training:
 
 
 def _rows(name, training, limit):
-    note = f"{training.scopes_per_iteration:.0f} scopes an iteration"
+    note = f"{training.scopes_per_step:.0f} scopes a step"
     return [
         Row(f"{name}: wall time", "ratio", training.ratio("all", 0), limit, digits=4, note=note, problem=training.problem),
         Row(f"{name}: CPU, application", "ratio", training.ratio("all", 1), digits=4),

@@ -15,7 +15,7 @@ class Training:
     """One process's blocks."""
 
     def __init__(self, model, threads, groups, block, level=1, stacks="off"):
-        say(f"{model}, {threads} thread(s), level {level}: {groups} groups of {block} iterations per mode")
+        say(f"{model}, {threads} thread(s), level {level}: {groups} groups of {block} steps per mode")
         command = [TORCH_PYTHON, os.path.join(HERE, "torch_steps.py"), model, threads, groups, block]
         with RunFolder() as folder:
             result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_ONEDNN_LEVEL=level, DLHOOK_SCOPES="off",
@@ -26,7 +26,7 @@ class Training:
         self.groups = {}
         for group, mode, wall, cpu, _start, _end in result["blocks"]:
             self.groups.setdefault(group, {})[mode] = (wall, cpu)
-        self.calls_per_iteration = _calls_in(times, result, "on") / groups / block
+        self.calls_per_step = _calls_in(times, result, "on") / groups / block
         self.launcher = statistics.median(result["launcher_shares"])
         self.idle_launcher = Estimate([100 * share for share in result["idle_launcher_shares"]])
 
@@ -54,7 +54,7 @@ def _problem(result, times, lost):
 
 
 def _rows(name, training, limit, wall_only=False):
-    note = f"{training.calls_per_iteration:.0f} calls an iteration"
+    note = f"{training.calls_per_step:.0f} calls a step"
     background = f"with {training.launcher:.4f} for the launcher"
     rows = []
     if not wall_only:

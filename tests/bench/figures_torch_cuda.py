@@ -32,18 +32,18 @@ def imports(rounds):
     ]
 
 
-def iterations(groups):
+def steps(groups):
     program = [CUDA_PYTHON, "-B", os.path.join(HERE, "torch_cuda_steps.py")]
-    say(f"iterations on the fakes, {groups} groups of {BLOCK} iterations per mode")
+    say(f"steps on the fakes, {groups} groups of {BLOCK} steps per mode")
     result, (calls, lost) = _run("dlhook", [*program, groups, BLOCK])
     few, (few_calls, _) = _run("dlhook", [*program, 1, BLOCK])  # the part before the first step is in both
-    calls_each = (calls - few_calls) / (result["recorded_iterations"] - few["recorded_iterations"])
-    problem = "" if calls_each == int(calls_each) else "iterations differ in their calls"
+    calls_each = (calls - few_calls) / (result["recorded_steps"] - few["recorded_steps"])
+    problem = "" if calls_each == int(calls_each) else "steps differ in their calls"
     if lost:
         problem = f"{lost} calls lost"
     ratios = [on / off for on, off in zip(result["on"], result["off"])]
     added = [(on - off) / 1000 for on, off in zip(result["on"], result["off"])]
-    name = "LeNet on the fakes, an iteration"
+    name = "LeNet on the fakes, a step"
     return [
         Row(f"{name}: recording stopped", "us CPU", Estimate([time / 1000 for time in result["off"]]), digits=0),
         Row(f"{name}: added by recording", "us CPU", Estimate(added), digits=1,
@@ -62,4 +62,4 @@ def _run(variant, command):
 
 
 def torch_cuda_figures(scale):
-    return imports(max(3, int(31 * scale))) + iterations(max(8, int(300 * scale)))
+    return imports(max(3, int(31 * scale))) + steps(max(8, int(300 * scale)))

@@ -54,7 +54,7 @@ def main():
                 step()
             times[mode].append((time.process_time_ns() - before) / block)
     switch.set("on")
-    print(json.dumps({**times, "recorded_iterations": WARM_UP + groups * (block + 1)}), flush=True)
+    print(json.dumps({**times, "recorded_steps": WARM_UP + groups * (block + 1)}), flush=True)
     # The autograd thread of the wheel sometimes aborts at interpreter exit if it has just been used.
     time.sleep(0.5)
 

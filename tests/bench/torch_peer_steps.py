@@ -115,7 +115,7 @@ def main():
             collected.append(group)
         if i % 10 == 9:
             gc.collect()
-    print(json.dumps({"groups": collected, "logged_iterations": 2 + len(collected) * block}))
+    print(json.dumps({"groups": collected, "logged_steps": 2 + len(collected) * block}))
 
 
 if __name__ == "__main__":

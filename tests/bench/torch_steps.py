@@ -99,10 +99,10 @@ def launcher_share(work):
     return (launcher_cpu_ns() - before) / (time.monotonic_ns() - start)
 
 
-def timed_block(training, iterations):
+def timed_block(training, steps):
     """(wall, CPU of this process, start, end) in ns."""
     cpu, start = time.process_time_ns(), time.monotonic_ns()
-    for _ in range(iterations):
+    for _ in range(steps):
         training.step()
     end = time.monotonic_ns()
     return end - start, time.process_time_ns() - cpu, start, end

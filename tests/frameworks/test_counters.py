@@ -40,7 +40,7 @@ class Counters(frameworks.Case):
         """All tables divide the same sum: that of the processes."""
         layers = self.rows(run, "counters")
         whole = self.sums(layers)
-        for by in ("phase", "iteration", "scope", "thread", "type", "op"):
+        for by in ("phase", "step", "scope", "thread", "type", "op"):
             self.assertEqual(self.sums(self.rows(run, "counters", "--by", by)), whole, by)
         self.assertEqual(self.sums(self.rows(run, "counters_over_time")), whole)
         self.assertEqual(self.sums(self.rows(run, "counters_over_time", "--interval", "100")), whole)

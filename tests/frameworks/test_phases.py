@@ -31,7 +31,7 @@ class Phases(frameworks.Case):
     def check(self, loop, **environment):
         """Checks each step against the program's own description; returns the run and its steps."""
         run, told = self.record(loop, **environment)
-        steps = main_process(run.table("iterations"))
+        steps = main_process(run.table("steps"))
         seen = [[step["kind"], step["batch"], step["micro_steps"]] for step in steps]
         self.assertEqual(seen, told)
         return run, steps
@@ -107,7 +107,7 @@ class Phases(frameworks.Case):
         if not shutil.which("g++"):
             self.skipTest("torch.compile needs a C++ compiler")
         run, told = self.record("compiled")
-        steps = main_process(run.table("iterations"))
+        steps = main_process(run.table("steps"))
         seen = [[step["kind"], step["batch"], step["micro_steps"]] for step in steps]
         # Before or in the first step the compiler runs the network, perhaps its gradients too, on tensors without data,
         # unless its cache has the result: at most one more step, never a steady one.
@@ -138,7 +138,7 @@ class Phases(frameworks.Case):
 
     def test_serving_in_threads(self):
         run, _ = self.record("serving_in_threads")
-        steps = run.table("iterations")
+        steps = run.table("steps")
         by_thread = {}
         for step in steps:
             by_thread.setdefault(step["thread"], []).append((step["kind"], step["batch"]))
@@ -154,7 +154,7 @@ class Phases(frameworks.Case):
     def test_without_scopes(self):
         """The order of calls alone: kinds and batches, no updates."""
         run, told = self.record("plain", DLHOOK_SCOPES="off")
-        steps = main_process(run.table("iterations"))
+        steps = main_process(run.table("steps"))
         self.assertEqual([[step["kind"], step["batch"]] for step in steps], [step[:2] for step in told])
         self.assertEqual({row["phase"] for row in run.table("phases")} - {"warm-up", "other"}, {"forward", "backward"})
 

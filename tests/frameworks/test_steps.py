@@ -42,7 +42,7 @@ class Steps(frameworks.Case):
     def check(self, loop):
         """Checks each step against the program's own description; returns the run and its steps."""
         run, told = self.record(loop)
-        steps = run.table("iterations")
+        steps = run.table("steps")
         self.assertEqual([[step["kind"], step["batch"], step["micro_steps"]] for step in steps], told)
         return run, steps
 
@@ -82,14 +82,14 @@ class Steps(frameworks.Case):
 
     def test_inference_after_another_network(self):
         run, told = self.record("inference_after_one_call")
-        steps = run.table("iterations")
+        steps = run.table("steps")
         self.assertEqual([[step["kind"], step["batch"], None] for step in steps], [["inference", 1, None]] + told)
         self.assertEqual({step["model"] for step in steps[1:]}, {"Wide"})
 
     def test_quantized_inference(self):
         """Its products are made by a library without hooks."""
         run, told = self.record("quantized")
-        steps = run.table("iterations")
+        steps = run.table("steps")
         self.assertEqual([step["kind"] for step in steps], ["inference"] * (1 + len(told)))
 
     def test_trainings_after_one_another(self):
@@ -107,7 +107,7 @@ class Steps(frameworks.Case):
         """Both are in all tables, separately."""
         run, told = self.record("training_in_threads")
         by_thread = {}
-        for step in run.table("iterations"):
+        for step in run.table("steps"):
             by_thread.setdefault(step["thread"], []).append([step["kind"], step["batch"], step["micro_steps"]])
         self.assertEqual(sorted(by_thread.values()), sorted(told))
         self.check_calls(run, {"training (Net)": 8, "training (Wide)": 8})
@@ -116,7 +116,7 @@ class Steps(frameworks.Case):
         self.assertEqual(sorted((row["step"], row["model"], row["calls"]) for row in linear),
                          [(f"training ({network})", network, calls) for network in ("Net", "Wide") for calls in (2, 3, 3)])
         for name in {row["step"] for row in rows}:
-            steady = [step for step in run.table("iterations") if step["step"] == name and step["phase"] == "steady"]
+            steady = [step for step in run.table("steps") if step["step"] == name and step["phase"] == "steady"]
             self.assertEqual(sum(row["wall_share"] for row in rows if row["step"] == name), sum(step["duration"] for step in steady))
         notes = run.report("--table", "layers")["tables"][0]["notes"]
         self.assertEqual(len([note for note in notes if " of thread " in note]), 2, notes)

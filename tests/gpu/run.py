@@ -29,7 +29,7 @@ import witnesses  # pylint: disable=wrong-import-position
 NOT_RUN = 77
 GOLDEN = os.path.join(HERE, "..", "golden", "gpu")
 GOLDEN_TABLES = ("summary", "ops", "algorithms", "layout", "gemm", "copies", "kernels", "tuning", "candidates",
-                 "iterations", "layers", "launches", "overlap", "guided", "gpu_idle", "devices")  # fmt: skip
+                 "steps", "layers", "launches", "overlap", "guided", "gpu_idle", "devices")  # fmt: skip
 KERNEL_TIME_PART, KERNEL_TIME_NS = 0.02, 100  # allowed difference of kernel times: relative, and per kernel
 
 # The trainings, as arguments of train.py.

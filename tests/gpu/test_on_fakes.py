@@ -68,7 +68,7 @@ class OnFakes(Trained):
         self.assert_alike("alexnet_graph", {"gpu copies": training.gpu_copies, "times of kernels":
                                             self.kernel_check(training)})
         self.assertGreater(sum(row["replayed"] for row in training.run.table("kernels") if row["layer"]), 0)
-        steps = [row["phase"] for row in training.run.table("iterations") if row["kind"] == "training"]
+        steps = [row["phase"] for row in training.run.table("steps") if row["kind"] == "training"]
         # A launch of the graph is a step like one of single launches. So is the capture.
         self.assertEqual(len(steps), 8 + 1)
 

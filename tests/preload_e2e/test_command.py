@@ -140,7 +140,7 @@ class OtherCommands(e2e.Case):
         for table in report["tables"]:
             self.assertTrue(all(len(row) == len(table["columns"]) for row in table["rows"]), table["name"])
         names = [table["name"] for table in report["tables"]]
-        for name in ("summary", "ops", "algorithms", "layout", "gemm", "iterations"):
+        for name in ("summary", "ops", "algorithms", "layout", "gemm", "steps"):
             self.assertIn(name, names)
 
     def test_help(self):

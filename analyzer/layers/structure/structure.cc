@@ -21,7 +21,7 @@
 #include "analyzer/layers/structure/products.h"
 #include "analyzer/layers/structure/reorders.h"
 #include "analyzer/layers/structure/weights.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline structure {
 namespace {
@@ -62,7 +62,7 @@ class Attributor {
 
  private:
   void FindTracks();
-  Track TrackOf(std::vector<CallIndex> calls, const IterationTrack* iterations) const;
+  Track TrackOf(std::vector<CallIndex> calls, const MeasuredTrack* steps) const;
   std::vector<const Pass*> AllPasses() const;
   bool CutForwardRuns();
   void AddLayers();
@@ -87,16 +87,16 @@ class Attributor {
 
 // The calls of all threads of a process together, except for threads that repeat independently.
 void Attributor::FindTracks() {
-  const std::vector<IterationTrack> iterations = FindIterations(model_);
+  const std::vector<MeasuredTrack> found = FindStepsByCalls(model_);
   // By thread: its own track, else the process's.
-  std::vector<const IterationTrack*> of_thread(model_.threads.size(), nullptr);
-  for (const IterationTrack& track : iterations) {
+  std::vector<const MeasuredTrack*> of_thread(model_.threads.size(), nullptr);
+  for (const MeasuredTrack& track : found) {
     if (track.thread != kNone) of_thread[track.thread] = &track;
     for (ThreadIndex thread = 0; track.thread == kNone && thread < model_.threads.size(); ++thread) {
       if (model_.threads[thread].process == track.process) of_thread[thread] = &track;
     }
   }
-  std::map<std::pair<ProcessIndex, const IterationTrack*>, std::vector<CallIndex>> calls;
+  std::map<std::pair<ProcessIndex, const MeasuredTrack*>, std::vector<CallIndex>> calls;
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
     if (model_.calls.parent[call] != kNone || facts_[model_.calls.op[call]].work == Work::kNone) continue;
     const ThreadIndex thread = model_.calls.thread[call];
@@ -122,9 +122,9 @@ bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts
   return !calls.empty() && OperandsOfCall(model, facts, calls[0]).a != 0;
 }
 
-// Passes are cut at the start of iterations only if there is no backward work, which otherwise shows better where they
+// Passes are cut at the start of steps only if there is no backward work, which otherwise shows better where they
 // end.
-Track Attributor::TrackOf(std::vector<CallIndex> calls, const IterationTrack* iterations) const {
+Track Attributor::TrackOf(std::vector<CallIndex> calls, const MeasuredTrack* steps) const {
   Track track;
   track.calls = std::move(calls);
   for (CallIndex call : track.calls) {
@@ -132,19 +132,19 @@ Track Attributor::TrackOf(std::vector<CallIndex> calls, const IterationTrack* it
   }
   if (AreProductsWithAddresses(model_, facts_, track.work)) {
     std::vector<int64_t> step_starts_ns;
-    for (size_t i = 0; iterations != nullptr && i < iterations->iterations.size(); ++i) {
-      step_starts_ns.push_back(iterations->iterations[i].start_ns);
+    for (size_t i = 0; steps != nullptr && i < steps->steps.size(); ++i) {
+      step_starts_ns.push_back(steps->steps[i].start_ns);
     }
     track.products = ReadProductLayers(model_, facts_, track.work, step_starts_ns);
     return track;
   }
   track.passes = ReadPasses(model_, facts_, track.work, {});
   const auto has_backward = [](const Pass& pass) { return pass.has_backward; };
-  if (iterations == nullptr || std::any_of(track.passes.begin(), track.passes.end(), has_backward)) return track;
+  if (steps == nullptr || std::any_of(track.passes.begin(), track.passes.end(), has_backward)) return track;
   std::vector<size_t> cuts;
   size_t at = 0;
-  for (const Iteration& iteration : iterations->iterations) {
-    while (at < track.work.size() && model_.calls.start_ns[track.work[at]] < iteration.start_ns) ++at;
+  for (const MeasuredStep& step : steps->steps) {
+    while (at < track.work.size() && model_.calls.start_ns[track.work[at]] < step.start_ns) ++at;
     cuts.push_back(at);
   }
   track.passes = ReadPasses(model_, facts_, track.work, cuts);

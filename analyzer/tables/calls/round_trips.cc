@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "analyzer/steps/iteration_clock.h"
+#include "analyzer/steps/step_clock.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -113,14 +113,14 @@ class Matcher {
 
   void ForgetAtBounds(CallIndex call) {
     const ThreadIndex thread = calls_.thread[call];
-    const size_t iteration = clock_.At(thread, calls_.start_ns[call]);
-    if (thread == thread_ && iteration == iteration_) return;
+    const size_t step = clock_.At(thread, calls_.start_ns[call]);
+    if (thread == thread_ && step == step_) return;
     if (thread != thread_) {
       last_op_ = kNone;
       last_weights_gradient_.clear();
     }
     thread_ = thread;
-    iteration_ = iteration;
+    step_ = step;
     pending_.clear();
   }
 
@@ -161,10 +161,10 @@ class Matcher {
   const TraceModel& model_;
   const CallColumns& calls_;
   const Moves moves_;
-  const IterationClock clock_;
+  const StepClock clock_;
   std::vector<CallIndex> next_op_;
   ThreadIndex thread_ = kNone;
-  size_t iteration_ = 0;
+  size_t step_ = 0;
   CallIndex last_op_ = kNone;
   std::map<std::string, CallIndex> last_weights_gradient_;
   std::map<int, std::vector<Pending>> pending_;

@@ -37,7 +37,7 @@ inline constexpr char kNotSampled[] = "[not sampled]";  // kRest, as shown to th
 std::unique_ptr<CounterRows> RowsByLayer(const TraceModel& model, const TableOptions& options);
 std::unique_ptr<CounterRows> RowsByScope(const TraceModel& model);
 std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const TableOptions& options);
-std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const TableOptions& options);
+std::unique_ptr<CounterRows> RowsByStep(const TraceModel& model, const TableOptions& options);
 std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns);
 
 // Sorts rows by their start; rows without one come last.

@@ -99,7 +99,7 @@ class PhaseRows : public CounterRows {
                 TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
-               return keys_[row].kind ? IterationKindName(*keys_[row].kind) : kOutside;
+               return keys_[row].kind ? StepKindName(*keys_[row].kind) : kOutside;
              }},
             {As(Role::kKey,
                 TextColumn("phase",
@@ -132,21 +132,21 @@ class PhaseRows : public CounterRows {
  private:
   struct Key {
     ProcessIndex process;
-    std::optional<IterationKind> kind = std::nullopt;  // none: in no step
+    std::optional<StepKind> kind = std::nullopt;  // none: in no step
     PhaseKind phase = PhaseKind::kUnknown;
     bool is_warm_up = false;
     auto operator<=>(const Key&) const = default;
   };
   const TraceModel& model_;
   const Steps steps_;
-  std::map<std::tuple<ProcessIndex, IterationKind, bool>, int64_t> counts_;
+  std::map<std::tuple<ProcessIndex, StepKind, bool>, int64_t> counts_;
   std::map<Key, size_t> rows_;
   std::vector<Key> keys_;
 };
 
-class IterationRows : public CounterRows {
+class StepRows : public CounterRows {
  public:
-  IterationRows(const TraceModel& model, const TableOptions& options)
+  StepRows(const TraceModel& model, const TableOptions& options)
       : model_(model), steps_(model, options.analysis->steps()) {}
 
   TypedColumns<size_t> Columns() const override {
@@ -161,7 +161,7 @@ class IterationRows : public CounterRows {
             {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
-               return keys_[row].track == nullptr ? kOutside : IterationKindName(keys_[row].at().kind);
+               return keys_[row].track == nullptr ? kOutside : StepKindName(keys_[row].at().kind);
              }},
             {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
              of_step([](const Key& key) {
@@ -257,8 +257,8 @@ std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const TableOpt
   return std::make_unique<PhaseRows>(model, options);
 }
 
-std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const TableOptions& options) {
-  return std::make_unique<IterationRows>(model, options);
+std::unique_ptr<CounterRows> RowsByStep(const TraceModel& model, const TableOptions& options) {
+  return std::make_unique<StepRows>(model, options);
 }
 
 std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns) {

@@ -101,8 +101,8 @@ absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions&
   switch (options.counters_by) {
     case CountersBy::kPhase:
       return MakeTable(model, "counters", title, RowsByPhase(model, options));
-    case CountersBy::kIteration:
-      return MakeTable(model, "counters", title, RowsByIteration(model, options));
+    case CountersBy::kStep:
+      return MakeTable(model, "counters", title, RowsByStep(model, options));
     case CountersBy::kScope:
       return MakeTable(model, "counters", title, RowsByScope(model));
     case CountersBy::kThread:
@@ -118,7 +118,7 @@ absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const Table
   const std::string title = "What the processor counted over time";
   const bool has_counters = !model.counters.empty();
   if (options.interval_ns == 0 && (!has_counters || !options.analysis->steps().empty())) {
-    return MakeTable(model, name, title, RowsByIteration(model, options));
+    return MakeTable(model, name, title, RowsByStep(model, options));
   }
   const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
   Table table = MakeTable(model, name, title, RowsByInterval(model, interval_ns));

@@ -16,7 +16,7 @@
 #include "analyzer/gpu/occupancy.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "preload/format/taps.h"
@@ -191,7 +191,7 @@ TypedColumns<KernelRow> Columns(bool has_models, int64_t all_ns, int64_t steps) 
        [](const KernelRow& row) { return row.group.launched_by; }},
       {CallsColumn("Times that it ran on a GPU, as parts of CUDA graphs, too."),
        [](const KernelRow& row) { return row.group.calls(); }},
-      {RealColumn("per_iteration", "", Better::kLower,
+      {RealColumn("per_step", "", Better::kLower,
                   "Of these, launched in steady steps, divided by the number of these."),
        [steps](const KernelRow& row) {
          return steps == 0 ? Cell() : Cell(static_cast<double>(row.group.steady) / static_cast<double>(steps));

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/iteration_clock.h"
+#include "analyzer/steps/step_clock.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_kernels.h"
 #include "analyzer/tables/table_kind.h"
@@ -60,7 +60,7 @@ void AddShape(const Op& op, int64_t calls, LaunchGroup& group) {
 }
 
 // The driver's launch inside the runtime's is a second view of the same launch.
-LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
+LaunchMap Collect(const TraceModel& model, const StepClock& clock) {
   const SameWork same_work(model);
   LaunchMap groups;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
@@ -97,7 +97,7 @@ std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
   return absl::StrCat(x, "x", y, "x", z);
 }
 
-TypedColumns<LaunchGroup> Columns(int64_t all_ns, int64_t iterations) {
+TypedColumns<LaunchGroup> Columns(int64_t all_ns, int64_t steps) {
   return {
       {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
        &LaunchGroup::short_name},
@@ -106,10 +106,9 @@ TypedColumns<LaunchGroup> Columns(int64_t all_ns, int64_t iterations) {
                                  "application: no such call around it.")),
        &LaunchGroup::launched_by},
       {CallsColumn("Launches executed, without the driver's inside the runtime's."), &LaunchGroup::calls},
-      {RealColumn("per_iteration", "", Better::kLower, "Of these, launches in steady steps, per step."),
-       [iterations](const LaunchGroup& group) {
-         return iterations == 0 ? Cell()
-                                : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(iterations));
+      {RealColumn("per_step", "", Better::kLower, "Of these, launches in steady steps, per step."),
+       [steps](const LaunchGroup& group) {
+         return steps == 0 ? Cell() : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(steps));
        }},
       {As(Role::kWeight, TotalTimeColumn()), &LaunchGroup::total_ns},
       {Detail(MeanTimeColumn()), [](const LaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
@@ -157,7 +156,7 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   const bool any = std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.launch(); });
   const std::string title = "Kernel launches, by name and by who launched them";
   if (!any) return NewTable("kernels", title, Columns(0, 0));
-  const IterationClock clock(model);
+  const StepClock clock(model);
   const LaunchMap groups = Collect(model, clock);
   int64_t all_ns = 0;
   std::vector<const LaunchGroup*> order;
@@ -168,7 +167,7 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   std::stable_sort(order.begin(), order.end(), [](const LaunchGroup* a, const LaunchGroup* b) {
     return std::make_pair(a->all(), a->total_ns) > std::make_pair(b->all(), b->total_ns);
   });
-  Table table = NewTable("kernels", title, Columns(all_ns, clock.steady_iterations()), order);
+  Table table = NewTable("kernels", title, Columns(all_ns, clock.steady_steps()), order);
   AddNotes(model, *options.totals, groups, table);
   return table;
 }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_kernels.h"
 #include "analyzer/tables/table_kind.h"

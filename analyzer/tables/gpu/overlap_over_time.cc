@@ -124,10 +124,9 @@ void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, cons
 
 absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableOptions& options) {
   const bool has_times = !model.gpu.empty();
-  const bool by_iteration = options.interval_ns == 0 && (!has_times || !options.analysis->steps().empty());
+  const bool by_step = options.interval_ns == 0 && (!has_times || !options.analysis->steps().empty());
   const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
-  const std::unique_ptr<CounterRows> rows =
-      by_iteration ? RowsByIteration(model, options) : RowsByInterval(model, interval_ns);
+  const std::unique_ptr<CounterRows> rows = by_step ? RowsByStep(model, options) : RowsByInterval(model, interval_ns);
   const TypedColumns<DeviceTimes> columns = Columns(*rows);
   Table table = NewTable("overlap_over_time",
                          "Copies, compute and communication on GPUs over time, and how they overlap", columns);
@@ -136,7 +135,7 @@ absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableO
   AddRows(model, run, *rows, columns, table);
   SortByStart(&table);
   table.notes = run.Notes();
-  if (!by_iteration && options.interval_ns == 0) {
+  if (!by_step && options.interval_ns == 0) {
     table.notes.push_back(absl::StrCat("No steps were found: rows are intervals of ", HumanTime(interval_ns), "."));
   }
   return table;

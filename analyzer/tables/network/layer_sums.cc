@@ -27,8 +27,9 @@ constexpr int kMaxDepth = 64;
 
 // A server's requests differ in batch size: all count. Irregular training steps (a smaller last batch) would distort
 // the mean.
-bool IsCounted(const Step& step, IterationKind kind) {
-  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
+bool IsCounted(const Step& step, StepKind kind) {
+  return step.kind == kind && !step.is_warm_up &&
+         (step.is_regular || kind == StepKind::kInference || kind == StepKind::kValidation);
 }
 
 // When the steps of a set ran, by process and thread.
@@ -374,8 +375,10 @@ int64_t LayerSums::Group::gpu_backward_ns() const {
          GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
 }
 
-std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks) {
-  for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted) {
+  std::vector<StepKind> kinds = {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown};
+  if (wanted) kinds = {*wanted};
+  for (StepKind kind : kinds) {
     std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether some of their steps have scopes, and their time
     for (const StepTrack& track : tracks) {
       for (const Step& step : track.steps) {

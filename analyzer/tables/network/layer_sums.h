@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,14 +56,14 @@ struct LayerSums {
 
 // Steps over which a mean is taken: one kind and sort, all processes and threads.
 struct StepSet {
-  IterationKind kind = IterationKind::kUnknown;
+  StepKind kind = StepKind::kUnknown;
   std::string sort;  // Step.sort
   std::vector<std::pair<ProcessIndex, const Step*>> steps;
 };
 
-// The steady training steps if there are any, else those of inference, else whatever repeats: one set per sort, most
-// time first. Empty: no steps.
-std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks);
+// The steady steps of the wanted kind, by default of training if there are any, else of inference, else whatever
+// repeats: one set per sort, most time first. Empty: no such steps.
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted);
 
 // Over the steps of `set`, or over the whole run if it is empty. In a step of one thread, work of other threads belongs
 // to the group other_threads().

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table_ops.h"
@@ -356,6 +358,34 @@ void HideUsualEvidence(Table* table) {
   table->columns[*column].detail |= std::all_of(table->rows.begin(), table->rows.end(), is_usual);
 }
 
+// Validation is a question of its own, so that the rows of a training say only what training costs.
+void NoteValidation(const std::vector<StepTrack>& tracks, Table* table) {
+  int64_t steps = 0, time_ns = 0;
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) {
+      if (step.kind != StepKind::kValidation) continue;
+      ++steps;
+      time_ns += step.end_ns - step.start_ns;
+    }
+  }
+  if (steps == 0) return;
+  table->notes.push_back(absl::StrFormat("%d validation %s of %s in all %s not in these rows: --step validation.",
+                                         steps, steps == 1 ? "step" : "steps", HumanTime(static_cast<double>(time_ns)),
+                                         steps == 1 ? "is" : "are"));
+}
+
+absl::Status NoSuchSteps(const std::vector<StepTrack>& tracks, StepKind wanted) {
+  std::map<StepKind, int64_t> counts;
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) ++counts[step.kind];
+  }
+  std::vector<std::string> found;
+  for (const auto& [kind, count] : counts) found.push_back(absl::StrCat(StepKindName(kind), " (", count, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no steady ", StepKindName(wanted),
+                   " step in this run; it has steps of: ", found.empty() ? "no kind" : absl::StrJoin(found, ", ")));
+}
+
 }  // namespace
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& options) {
@@ -369,7 +399,8 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
     table.notes.push_back("No layers were found.");
     return table;
   }
-  std::vector<StepSet> sets = StepSetsOf(options.analysis->steps());
+  std::vector<StepSet> sets = StepSetsOf(options.analysis->steps(), options.layers_of);
+  if (sets.empty() && options.layers_of) return NoSuchSteps(options.analysis->steps(), *options.layers_of);
   const size_t found = sets.size();
   if (sets.empty()) sets.emplace_back();
   if (sets.size() > kMaxStepSets) sets.resize(kMaxStepSets);
@@ -382,6 +413,9 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
     table.notes.insert(table.notes.begin() + static_cast<std::ptrdiff_t>(i), more.notes.front());
   }
   HideUsualEvidence(&table);
+  if (!options.layers_of && !sets.front().steps.empty() && sets.front().kind == StepKind::kTraining) {
+    NoteValidation(options.analysis->steps(), &table);
+  }
   if (sets.size() > 1) table.columns.front() = As(Role::kKey, TextColumn("step", table.columns.front().explanation));
   if (found > sets.size()) {
     table.notes.push_back(

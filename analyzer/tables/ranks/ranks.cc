@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/gpu/gpu_busy.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
@@ -113,7 +113,7 @@ std::string LoadNote(const std::string& process, const Served& served) {
 
 absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& options) {
   std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  std::erase_if(groups, [](const StepGroup& group) { return group.kind != IterationKind::kInference; });
+  std::erase_if(groups, [](const StepGroup& group) { return group.kind != StepKind::kInference; });
   const TypedColumns<RequestRow> columns = Columns(groups);
   Table table = NewTable("latency", "How long requests take, by batch size", columns);
   std::map<ProcessIndex, Served> by_process;

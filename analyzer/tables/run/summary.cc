@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/losses.h"
-#include "analyzer/steps/iterations.h"
-#include "analyzer/steps/step_iterations.h"
+#include "analyzer/steps/measure_steps.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"
 #include "analyzer/tables/run/metrics.h"
@@ -142,18 +142,18 @@ int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
   return sum_ns;
 }
 
-// The track with most time; the table `iterations` has all.
-void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
+// The track with most time; the table `steps` has all.
+void AddSteps(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
   const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
   if (compilation_ns > 0)
     metrics.TimeOf("compilation", compilation_ns, model.wall_ns(),
                    "torch.compile at work, as far as recorded operators show; of wall");
   const std::vector<StepTrack>& tracks = analysis.steps();
   if (tracks.empty()) {
-    metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
+    metrics.Count("steps", 0, "no sequence of calls repeats often enough");
     return;
   }
-  const IterationTrack track = MeasureSteps(model, tracks[0]);
+  const MeasuredTrack track = MeasureSteps(model, tracks[0]);
   const auto durations = SteadyDurations(tracks[0], track);
   const auto time_of = [](const std::vector<int64_t>& of_name) {
     return std::accumulate(of_name.begin(), of_name.end(), int64_t{0});
@@ -161,19 +161,19 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   const auto longest = std::max_element(durations.begin(), durations.end(), [&](const auto& a, const auto& b) {
     return time_of(a.second) < time_of(b.second);
   });
-  metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
+  metrics.Count("steps", static_cast<int64_t>(track.steps.size()),
                 tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
-  metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
+  metrics.Count("steps_warm_up", track.Count(Phase::kWarmUp),
                 compilation_ns == 0 ? "the first steps, while they make more calls or take longer"
                                     : "the first steps, while they compile, make more calls or take longer");
-  metrics.Count("iterations_steady", track.Count(Phase::kSteady), "like most others");
+  metrics.Count("steps_steady", track.Count(Phase::kSteady), "like most others");
   if (longest == durations.end()) return;
   const Quartiles quartiles = QuartilesOf(longest->second);
-  metrics.Time("iteration_median", quartiles.median,
+  metrics.Time("step_median", quartiles.median,
                durations.size() == 1
                    ? "of steady steps; the last one is cut short and left out"
                    : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
-  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
+  metrics.Time("step_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
 }
 
 // Sums over processes; a reason with several details has several rows.
@@ -282,7 +282,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& 
   AddCounts(model, *options.totals, metrics);
   AddScopes(model, metrics);
   AddGpuMetrics(model, options, metrics);
-  AddIterations(model, *options.analysis, metrics);
+  AddSteps(model, *options.analysis, metrics);
   AddFailures(model, metrics);
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);

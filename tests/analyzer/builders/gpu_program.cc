@@ -67,7 +67,7 @@ void GpuProgram::Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns,
       {.start_ns = start_ns, .end_ns = end_ns, .kind = GpuActivityKind::kCopy, .direction = direction, .bytes = bytes});
 }
 
-void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process, IterationKind kind) {
+void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process, StepKind kind) {
   StepTrack track;
   track.process = process;
   for (size_t i = 0; i + 1 < starts_and_end_ns.size(); ++i) {

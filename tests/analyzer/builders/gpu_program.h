@@ -36,7 +36,7 @@ class GpuProgram {
   void Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
   // Consecutive steady steps of a process.
   void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0,
-             IterationKind kind = IterationKind::kTraining);
+             StepKind kind = StepKind::kTraining);
   // The first steps of the last process that has some.
   void WarmUp(size_t steps);
   void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);

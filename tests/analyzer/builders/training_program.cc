@@ -127,7 +127,7 @@ std::vector<StepTrack> TrainingProgram::Steps() {
 
 std::string Kinds(const StepTrack& track) {
   std::string kinds;
-  for (const Step& step : track.steps) kinds += IterationKindName(step.kind)[0];
+  for (const Step& step : track.steps) kinds += StepKindName(step.kind)[0];
   return kinds;
 }
 

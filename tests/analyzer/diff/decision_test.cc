@@ -39,11 +39,11 @@ MeasuredRun Run(std::mt19937& random, const Disturbance& disturbance, int steps,
         disturbance.stopped_every > 0 && random() % static_cast<unsigned>(disturbance.stopped_every) == 0;
     const double part = 1 + disturbance.spread * std::abs(load) + (is_stopped ? disturbance.stopped_for : 0);
     Step& step = track.steps.emplace_back();
-    step.kind = IterationKind::kTraining;
+    step.kind = StepKind::kTraining;
     step.start_ns = now_ns;
     now_ns = step.end_ns = now_ns + static_cast<int64_t>(1e6 * (1 + slower) * part);
   }
-  return MeasureDurations(ChooseSteps({track}, IterationKind::kTraining));
+  return MeasureDurations(ChooseSteps({track}, StepKind::kTraining));
 }
 
 // The fraction of comparisons in which --fail-above `percent` fails.

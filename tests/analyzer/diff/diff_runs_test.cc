@@ -172,7 +172,7 @@ TEST(DiffRunsTest, WithTooFewStepsNoiseIsNotKnown) {
 
 TEST(DiffRunsTest, WithoutStepsTheRunsAreCompared) {
   RunSpec none = Spec(2, 1);
-  none.kind = IterationKind::kValidation;
+  none.kind = StepKind::kValidation;
   const RunsDiff diff = Diff(none, Spec(2, 2));
   EXPECT_EQ(StepVerdict(diff), "unknown");
   EXPECT_EQ(Text(diff.tables.front(), 0, "what"), "run");
@@ -182,7 +182,7 @@ TEST(DiffRunsTest, WithoutStepsTheRunsAreCompared) {
 
 TEST(DiffRunsTest, StepsOfDifferentKindsAndBatchesAreSaidToBe) {
   RunSpec serving = Spec(2, 2);
-  serving.kind = IterationKind::kInference;
+  serving.kind = StepKind::kInference;
   EXPECT_THAT(Notes(Diff(Spec(2, 1), serving)), HasSubstr("no steps of the same kind"));
   RunSpec twice = Spec(2, 2);
   twice.batch = 16;

@@ -86,7 +86,7 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
     builder.model().gpu_devices.push_back({.process = process, .uuid = process == 0 ? "GPU-a" : "GPU-b"});
     tracks[process].process = process;
     for (int64_t start_ns : {0, 100, 200}) {
-      Step step = {.start_ns = start_ns, .end_ns = start_ns + 100, .kind = IterationKind::kTraining};
+      Step step = {.start_ns = start_ns, .end_ns = start_ns + 100, .kind = StepKind::kTraining};
       step.is_warm_up = start_ns == 0;
       step.batch = 8;
       step.micro_steps = 2;
@@ -108,7 +108,7 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
   tracks.back().steps = {{.start_ns = 300, .end_ns = 900}, {.start_ns = 900, .end_ns = 1500}};
   const auto run = MeasureScaling(builder.Build(1500), tracks);
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->kind, IterationKind::kTraining);
+  EXPECT_EQ(run->kind, StepKind::kTraining);
   EXPECT_EQ(run->processes, 2);
   EXPECT_EQ(run->devices, 2);
   EXPECT_EQ(run->steps, 4);

@@ -31,7 +31,7 @@ TEST(StepSliceTest, BlocksAddUpToTheStepsExactly) {
   spec.steps = 50;
   const TrainingRun run(spec);
   const TraceModel& model = *run.analyzed().model;
-  const ComparedSteps steps = ChooseSteps(run.analysis().steps(), IterationKind::kTraining);
+  const ComparedSteps steps = ChooseSteps(run.analysis().steps(), StepKind::kTraining);
   ASSERT_EQ(steps.count(), 49) << "without the last, which nothing ends";
   const Table whole = Work(StepSlice(model, run.analysis().attribution(), steps));
   EXPECT_EQ(Sum(whole, "wall_share"), steps.total_ns());
@@ -59,7 +59,7 @@ TEST(StepSliceTest, WhatIsBetweenStepsIsNotTheirs) {
   TrainingRun run(spec);
   std::vector<StepTrack> tracks = run.analysis().steps();
   tracks[0].steps.erase(tracks[0].steps.begin() + 3, tracks[0].steps.begin() + 6);
-  const ComparedSteps steps = ChooseSteps(tracks, IterationKind::kTraining);
+  const ComparedSteps steps = ChooseSteps(tracks, StepKind::kTraining);
   const StepSlice slice(run.model(), run.analysis().attribution(), steps);
   EXPECT_EQ(slice.model().calls.size(), 6u * 2);
   int64_t in_library_ns = 0;
@@ -95,7 +95,7 @@ TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
   model.gpu_overhead = {{third.start_ns, third.start_ns + 5}, {fifth.start_ns, fifth.start_ns + 5}};
   std::vector<StepTrack> tracks = {track};
   tracks[0].steps = {third};
-  ComparedSteps steps = ChooseSteps(run.analysis().steps(), IterationKind::kTraining);
+  ComparedSteps steps = ChooseSteps(run.analysis().steps(), StepKind::kTraining);
   steps.tracks = tracks;
   const StepSlice slice(model, run.analysis().attribution(), steps);
   const GpuActivityColumns& gpu = slice.model().gpu;
@@ -139,11 +139,11 @@ TEST(ComparedStepsTest, InterruptedStepsAreLeftOutAndCounted) {
   spec.layers = Layers(2);
   spec.interrupted_every = 30;
   const TrainingRun run(spec);
-  const ComparedSteps steps = ChooseSteps(run.analysis().steps(), IterationKind::kTraining);
+  const ComparedSteps steps = ChooseSteps(run.analysis().steps(), StepKind::kTraining);
   EXPECT_EQ(steps.interrupted, 3);
   EXPECT_EQ(steps.count(), 86);
   EXPECT_EQ(steps.batch, 8);
-  EXPECT_EQ(ChooseSteps(run.analysis().steps(), IterationKind::kInference).count(), 0);
+  EXPECT_EQ(ChooseSteps(run.analysis().steps(), StepKind::kInference).count(), 0);
 }
 
 }  // namespace

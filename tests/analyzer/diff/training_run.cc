@@ -101,7 +101,7 @@ class Writer {
   void Validate() {
     Step made;
     made.start_ns = now_ns_;
-    made.kind = IterationKind::kValidation;
+    made.kind = StepKind::kValidation;
     made.has_scopes = true;
     Passes(LayerDirection::kForward);
     made.end_ns = now_ns_;

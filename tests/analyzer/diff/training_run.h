@@ -37,7 +37,7 @@ struct RunSpec {
   double library_pace = 1;  // … and an additional one for its library calls
   unsigned seed = 1;
   int batch = 8;
-  IterationKind kind = IterationKind::kTraining;
+  StepKind kind = StepKind::kTraining;
   int interrupted_every = 0;  // one step in this many takes ten times as long; 0: none
   std::string dtype = "f32";
   std::string format = "abcd";  // of activations

@@ -7,7 +7,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-std::vector<size_t> Found(int64_t ns, IterationKind kind = IterationKind::kInference) {
+std::vector<size_t> Found(int64_t ns, StepKind kind = StepKind::kInference) {
   CpuProgram program(kind);
   program.UseTorch();
   program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,batch_normalization,bnorm_jit:avx512_core,"
@@ -20,7 +20,7 @@ std::vector<size_t> Found(int64_t ns, IterationKind kind = IterationKind::kInfer
 TEST(BatchNormInInference, TakesThreePercent) {
   EXPECT_THAT(Found(32'000), testing::SizeIs(1));
   EXPECT_THAT(Found(28'000), testing::IsEmpty());
-  EXPECT_THAT(Found(100'000, IterationKind::kTraining), testing::IsEmpty());
+  EXPECT_THAT(Found(100'000, StepKind::kTraining), testing::IsEmpty());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace dlhook::analyzer {
 
 class CpuProgram {
  public:
-  explicit CpuProgram(IterationKind kind = IterationKind::kTraining) : kind_(kind) {}
+  explicit CpuProgram(StepKind kind = StepKind::kTraining) : kind_(kind) {}
 
   static constexpr int kSteps = 10;
   static constexpr int64_t kStepNs = 1'000'000;
@@ -61,7 +61,7 @@ class CpuProgram {
   ProcessInfo& process() { return builder().model().processes.front(); }
 
  private:
-  IterationKind kind_;
+  StepKind kind_;
   GpuProgram program_;
 };
 

@@ -307,7 +307,7 @@ TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   EXPECT_EQ(Integer(devices, 0, "steps"), 2);
   EXPECT_EQ(Integer(devices, 0, "time"), 2000);
   EXPECT_EQ(Integer(devices, 0, "kernels"), 2);
-  EXPECT_DOUBLE_EQ(Real(program.Run("kernels"), 0, "per_iteration"), 1);
+  EXPECT_DOUBLE_EQ(Real(program.Run("kernels"), 0, "per_step"), 1);
 }
 
 TEST(GpuIdleTableTest, RunsWithoutTimesOfGpusSayNothing) {

@@ -73,7 +73,7 @@ TEST(OverlapTableTest, AllDevicesTogether) {
   EXPECT_EQ(Integer(table, RowWhere(table, {{"device", "1"}}), "time"), 50);
 }
 
-TEST(OverlapOverTimeTest, ByIterationAndByInterval) {
+TEST(OverlapOverTimeTest, ByStepAndByInterval) {
   GpuProgram program;
   AddSteps(program);
   program.Build(4000);

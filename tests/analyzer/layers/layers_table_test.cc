@@ -2,48 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/builders/gpu_model.h"
-#include "tests/analyzer/layers/torch_recorder.h"
+#include "tests/analyzer/layers/linear_training.h"
 
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = ScopeKind;
-
-constexpr char kTorch[] = "/v/site-packages/torch/nn/modules/module.py";
-
-// Steps of a network of two linear layers in a block, with an optimizer and some Python in between.
-TraceModel Training(int steps) {
-  TorchRecorder recorder;
-  ModelBuilder& builder = recorder.builder();
-  recorder.set_gemm(builder.AddOp(GemmDefinition(120, 4, 256, "TN")));
-  const ModuleIndex net = builder.AddModule("__main__.Net", {""});
-  std::vector<StackIndex> stacks;
-  for (const char* name : {"block.fc1", "block.fc2"}) {
-    const ModuleIndex layer = builder.AddModule("torch.nn.modules.linear.Linear", {name}, net, net);
-    stacks.push_back(builder.AddStack({{kTorch, "Module._wrapped_call_impl", 1775, layer},
-                                       {"/home/u/net.py", "Net.forward", 10},
-                                       {kTorch, "Module._wrapped_call_impl", 1775, net}}));
-  }
-  const StackIndex update =
-      builder.AddStack({{"/v/site-packages/torch/optim/sgd.py", "SGD.step", 3}, {"/home/u/train.py", "<module>", 9}});
-  for (int step = 0; step < steps; ++step) {
-    const int64_t first = recorder.next_node();
-    for (StackIndex stack : stacks) recorder.Linear(stack);
-    for (int64_t node : {first + 3, first + 1}) {
-      recorder.Node("AddmmBackward0", node, {"aten::mm", "aten::mm"});
-      recorder.Accumulate();
-    }
-    recorder.Begin("Optimizer.step#SGD.step", Kind::kUserRange);
-    recorder.Op("aten::add_", update, false);
-    recorder.End();
-  }
-  return builder.Build();
+TraceModel Training(int steps, int validations = 0) {
+  return LinearTraining({.steps = steps, .validations = validations});
 }
 
 std::vector<std::string> Labels(const Table& table, const std::string& column = "layer") {
@@ -52,7 +25,7 @@ std::vector<std::string> Labels(const Table& table, const std::string& column = 
   return labels;
 }
 
-Table LayersTableBy(const TraceModel& model, LayersBy by, int depth = 0) {
+absl::StatusOr<Table> RunLayers(const TraceModel& model, LayersBy by, int depth, std::optional<StepKind> steps) {
   TraceModel copy = model;
   const Choices choices = ResolveChoices(&copy);
   const RunTotals totals = ComputeTotals(copy);
@@ -60,14 +33,18 @@ Table LayersTableBy(const TraceModel& model, LayersBy by, int depth = 0) {
   TableOptions options{.choices = &choices, .totals = &totals, .analysis = &analysis};
   options.layers_by = by;
   options.layers_depth = depth;
+  options.layers_of = steps;
   for (const TableKind& kind : TableKinds()) {
-    if (kind.name != "layers") continue;
-    const absl::StatusOr<Table> table = kind.run(copy, options);
-    EXPECT_TRUE(table.ok()) << table.status();
-    CheckShape(*table);
-    return *table;
+    if (kind.name == "layers") return kind.run(copy, options);
   }
-  return {};
+  return absl::NotFoundError("layers");
+}
+
+Table LayersTableBy(const TraceModel& model, LayersBy by, int depth = 0, std::optional<StepKind> steps = std::nullopt) {
+  const absl::StatusOr<Table> table = RunLayers(model, by, depth, steps);
+  EXPECT_TRUE(table.ok()) << table.status();
+  CheckShape(*table);
+  return *table;
 }
 
 TEST(LayersTableTest, RowsAddUpToTheStepsExactly) {
@@ -76,7 +53,7 @@ TEST(LayersTableTest, RowsAddUpToTheStepsExactly) {
   int64_t steps_ns = 0;
   for (const StepTrack& track : analysis.steps()) {
     for (const Step& step : track.steps) {
-      if (step.kind == IterationKind::kTraining && !step.is_warm_up && step.is_regular)
+      if (step.kind == StepKind::kTraining && !step.is_warm_up && step.is_regular)
         steps_ns += step.end_ns - step.start_ns;
     }
   }
@@ -110,6 +87,32 @@ TEST(LayersTableTest, DirectionsAddUpToBackwardAndCallsAreOfOneStep) {
   EXPECT_GT(Integer(table, 0, "backward_weights"), 0);
   EXPECT_GE(Integer(table, 0, "backward"), Integer(table, 0, "backward_data") + Integer(table, 0, "backward_weights"));
   EXPECT_LE(Integer(table, 0, "forward") + Integer(table, 0, "backward"), Integer(table, 0, "time"));
+}
+
+TEST(LayersTableTest, ValidationHasRowsOfItsOwnWhenAsked) {
+  const TraceModel model = Training(8, 6);
+  const Table training = LayersTableBy(model, LayersBy::kLayer);
+  EXPECT_EQ(Labels(training), Labels(LayersTableBy(Training(8), LayersBy::kLayer)));
+  const std::string notes = absl::StrJoin(training.notes, "\n");
+  EXPECT_NE(notes.find("6 validation steps of "), std::string::npos) << notes;
+
+  const Table validation = LayersTableBy(model, LayersBy::kLayer, 0, StepKind::kValidation);
+  EXPECT_EQ(Labels(validation)[0], "block.fc1");
+  EXPECT_EQ(Labels(validation)[1], "block.fc2");
+  EXPECT_EQ(Text(validation, 0, "step"), "validation");
+  EXPECT_DOUBLE_EQ(Real(validation, 0, "calls"), 1);
+  EXPECT_EQ(Text(validation, 0, "backward"), "-");
+  int64_t validation_ns = 0;
+  const LayerAnalysis analysis(model);
+  for (const StepTrack& track : analysis.steps()) {
+    for (const Step& step : track.steps) {
+      if (step.kind == StepKind::kValidation) validation_ns += step.end_ns - step.start_ns;
+    }
+  }
+  EXPECT_GT(validation_ns, 0);
+  EXPECT_EQ(Sum(validation, "wall_share"), validation_ns);
+  EXPECT_EQ(RunLayers(model, LayersBy::kLayer, 0, StepKind::kInference).status().message(),
+            "no steady inference step in this run; it has steps of: training (8), validation (6)");
 }
 
 TEST(LayersTableTest, ModulesFoldByDepth) {
@@ -159,7 +162,7 @@ TEST(LayersTableTest, GpuTimesAddUpExactly) {
   int64_t steps_ns = 0, asked_ns = 0;
   for (const StepTrack& track : analysis.steps()) {
     for (const Step& step : track.steps) {
-      if (step.kind != IterationKind::kTraining || step.is_warm_up || !step.is_regular) continue;
+      if (step.kind != StepKind::kTraining || step.is_warm_up || !step.is_regular) continue;
       steps_ns += step.end_ns - step.start_ns;
       for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
         const CallIndex call = model.gpu.call[activity];

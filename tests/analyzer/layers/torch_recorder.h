@@ -34,11 +34,12 @@ class TorchRecorder {
     if (is_node) ++next_node_;
     End();
   }
-  // aten::linear as PyTorch runs it: contains aten::t and aten::addmm, two nodes.
-  void Linear(StackIndex stack) {
+  // aten::linear as PyTorch runs it: contains aten::t and aten::addmm, two nodes, or none without gradients.
+  void Linear(StackIndex stack, bool is_node = true) {
     Begin("aten::linear", ScopeKind::kFrameworkOp, next_node_, stack);
-    Op("aten::t", kNone);
-    Begin("aten::addmm", ScopeKind::kFrameworkOp, next_node_++);
+    Op("aten::t", kNone, is_node);
+    Begin("aten::addmm", ScopeKind::kFrameworkOp, next_node_);
+    if (is_node) ++next_node_;
     Call(gemm_);
     End();
     End();
@@ -65,6 +66,7 @@ class TorchRecorder {
     End();
     End();
   }
+  void Wait(int64_t ns) { now_ns_ += ns; }
   void Accumulate() { Node("torch::autograd::AccumulateGrad", -1); }
   void set_gemm(OpIndex op) { gemm_ = op; }
   int64_t next_node() const { return next_node_; }

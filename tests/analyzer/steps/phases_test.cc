@@ -175,7 +175,7 @@ TEST(PhasesTest, EvaluationInEachRoundIsNoPartOfTheNextStep) {
     }
     const StepTrack track = OnlyTrack(program);
     EXPECT_EQ(Kinds(track), batch == 16 ? "vtvtvtvtvtvt" : "tvtvtvtvtvtv");
-    for (const Step& step : track.steps) EXPECT_EQ(step.batch, step.kind == IterationKind::kTraining ? 8 : batch);
+    for (const Step& step : track.steps) EXPECT_EQ(step.batch, step.kind == StepKind::kTraining ? 8 : batch);
   }
 }
 

@@ -1,4 +1,4 @@
-// Tables `accounting`, `phases`, `latency` and the kinds in `iterations`, with values computed by hand.
+// Tables `accounting`, `phases`, `latency` and the kinds in `steps`, with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -149,10 +149,10 @@ TEST(LatencyTableTest, ATrainingHasNone) {
   EXPECT_TRUE(run.Run("latency").rows.empty());
 }
 
-TEST(IterationsTableTest, TellsKindBatchAndMicroSteps) {
+TEST(StepsTableTest, TellsKindBatchAndMicroSteps) {
   TorchRun run;
   for (int i = 0; i < 6; ++i) run.Train(i == 5 ? 3 : 8);
-  const Table table = run.Run("iterations");
+  const Table table = run.Run("steps");
   ASSERT_EQ(table.rows.size(), 6u);
   EXPECT_EQ(Text(table, 0, "kind"), "training");
   EXPECT_EQ(Integer(table, 0, "batch"), 8);

@@ -69,7 +69,7 @@ TEST(AllTablesTest, AreWellFormed) {
                                           "callers",      "stacks",
                                           "copies",       "kernels",
                                           "collectives",  "tuning",
-                                          "candidates",   "iterations",
+                                          "candidates",   "steps",
                                           "counters",     "counters_over_time",
                                           "capabilities", "devices",
                                           "ranks",        "launches",
@@ -182,9 +182,9 @@ TEST(SummaryTableTest, TellsTimesAndCounts) {
   EXPECT_EQ(value("lost_calls"), 0);
 }
 
-TEST(SummaryTableTest, TellsIterations) {
+TEST(SummaryTableTest, TellsSteps) {
   const Table table = RunPass("summary", RealModel());
-  EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "iterations"}}), "value"), 6);
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "steps"}}), "value"), 6);
   EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "creations"}}), "value"), 120);
 }
 

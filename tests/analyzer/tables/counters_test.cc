@@ -85,7 +85,7 @@ TEST_F(CountersTableTest, RowsAreWhatTheProgramDid) {
 TEST_F(CountersTableTest, EveryDivisionHasTheSameSum) {
   AddRun();
   for (CountersBy by :
-       {CountersBy::kLayers, CountersBy::kPhase, CountersBy::kIteration, CountersBy::kScope, CountersBy::kThread}) {
+       {CountersBy::kLayers, CountersBy::kPhase, CountersBy::kStep, CountersBy::kScope, CountersBy::kThread}) {
     TableOptions options;
     options.counters_by = by;
     const Table table = Run(options);

@@ -68,7 +68,7 @@ TEST(KernelsTableTest, CapturedLaunchesAndGraphs) {
   EXPECT_EQ(table.notes[1], "4 launches of CUDA graphs repeat captured launches; they are not in `calls`.");
 }
 
-TEST(KernelsTableTest, PerSteadyIteration) {
+TEST(KernelsTableTest, PerSteadyStep) {
   ModelBuilder builder;
   const OpIndex set_up = builder.AddOp(LaunchDefinition("set_up"));
   const OpIndex fill = builder.AddOp(LaunchDefinition(kFill));
@@ -80,8 +80,8 @@ TEST(KernelsTableTest, PerSteadyIteration) {
     builder.Call(fill, 1040 + i * 100, 5);
   }
   const Table table = RunPass("kernels", builder.Build());
-  EXPECT_DOUBLE_EQ(Real(table, RowWhere(table, {{"kernel", "fill"}}), "per_iteration"), 2.0);
-  EXPECT_DOUBLE_EQ(Real(table, RowWhere(table, {{"kernel", "set_up"}}), "per_iteration"), 0.0);
+  EXPECT_DOUBLE_EQ(Real(table, RowWhere(table, {{"kernel", "fill"}}), "per_step"), 2.0);
+  EXPECT_DOUBLE_EQ(Real(table, RowWhere(table, {{"kernel", "set_up"}}), "per_step"), 0.0);
 }
 
 TEST(KernelsTableTest, EmptyWithoutLaunches) {

@@ -71,7 +71,7 @@ TEST(RoundTripTest, ALayersOwnWeightsGradientReadsOtherTensors) {
             1u);
 }
 
-TEST(RoundTripTest, NotFromOneIterationToTheNext) {
+TEST(RoundTripTest, NotFromOneStepToTheNext) {
   std::string log;
   for (int i = 0; i < 5; ++i) log += kBack + Convolution("forward_inference") + kAway;
   EXPECT_EQ(RoundTrips(log), 0u);

@@ -115,7 +115,7 @@ class Jax(frameworks.Case):
         self.check_products(run, found)
 
     def test_steps_are_found(self):
-        rows = self.recorded("launcher", program("mlp", STEPS)).table("iterations")
+        rows = self.recorded("launcher", program("mlp", STEPS)).table("steps")
         self.assertEqual(len(rows), STEPS)
 
 

@@ -1,6 +1,6 @@
-// The iteration finder on sequences written as text: a letter is an op, lower case forward, upper case backward,
+// The step finder on sequences written as text: a letter is an op, lower case forward, upper case backward,
 // anything else without a direction; a blank is a pause; a ' after an op is the same op at another batch size.
-#include "analyzer/steps/iteration_finder.h"
+#include "analyzer/steps/step_finder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,29 +79,29 @@ int Regular(const std::string& text) {
   return count;
 }
 
-TEST(IterationFinderTest, NothingRepeats) {
+TEST(StepFinderTest, NothingRepeats) {
   EXPECT_THAT(Steps(""), IsEmpty());
   EXPECT_THAT(Steps("a"), IsEmpty());
   EXPECT_THAT(Steps("abcdefgh"), IsEmpty());
   EXPECT_THAT(Steps("aabbcdebfagch"), IsEmpty());
 }
 
-TEST(IterationFinderTest, PlainTraining) {
+TEST(StepFinderTest, PlainTraining) {
   EXPECT_THAT(Steps(Repeat("abcCBA ", 10)), Each("abcCBA"));
   EXPECT_EQ(Steps(Repeat("abcCBA ", 10)).size(), 10u);
   EXPECT_EQ(Regular(Repeat("abcCBA ", 10)), 10);
 }
 
-TEST(IterationFinderTest, TwoStepsAreEnoughIfThereIsNothingElse) {
+TEST(StepFinderTest, TwoStepsAreEnoughIfThereIsNothingElse) {
   EXPECT_THAT(Steps("abcCBA abcCBA"), ElementsAre("abcCBA", "abcCBA"));
 }
 
-TEST(IterationFinderTest, InferenceWithoutDirections) {
+TEST(StepFinderTest, InferenceWithoutDirections) {
   EXPECT_THAT(Steps(Repeat("123 ", 8)), Each("123"));
   EXPECT_THAT(Steps(Repeat("1", 8)), Each("1"));
 }
 
-TEST(IterationFinderTest, ExtraWorkInTheFirstStep) {
+TEST(StepFinderTest, ExtraWorkInTheFirstStep) {
   // Weights are packed once; otherwise the calls are the same.
   const std::vector<std::string> steps = Steps("9ab8cCBA " + Repeat("abcCBA ", 9));
   ASSERT_EQ(steps.size(), 10u);
@@ -110,13 +110,13 @@ TEST(IterationFinderTest, ExtraWorkInTheFirstStep) {
   EXPECT_EQ(Regular("9ab8cCBA " + Repeat("abcCBA ", 9)), 9);
 }
 
-TEST(IterationFinderTest, WorkBeforeTraining) {
+TEST(StepFinderTest, WorkBeforeTraining) {
   const std::vector<std::string> steps = Steps("777 778 9 " + Repeat("abcCBA ", 9));
   ASSERT_EQ(steps.size(), 9u);
   EXPECT_THAT(steps, Each("abcCBA"));
 }
 
-TEST(IterationFinderTest, EvaluationInBetween) {
+TEST(StepFinderTest, EvaluationInBetween) {
   const std::string epoch = Repeat("abcCBA ", 20) + Repeat("abc ", 5);
   const std::vector<std::string> steps = Steps(Repeat(epoch, 4));
   ASSERT_EQ(steps.size(), 100u);
@@ -127,14 +127,14 @@ TEST(IterationFinderTest, EvaluationInBetween) {
   EXPECT_EQ(Regular(Repeat(epoch, 4)), 80);
 }
 
-TEST(IterationFinderTest, EvaluationFirst) {
+TEST(StepFinderTest, EvaluationFirst) {
   const std::vector<std::string> steps = Steps(Repeat("abc ", 3) + Repeat("abcCBA ", 20));
   ASSERT_EQ(steps.size(), 23u);
   EXPECT_EQ(steps[2], "abc");
   EXPECT_EQ(steps[3], "abcCBA");
 }
 
-TEST(IterationFinderTest, EvaluationAtAnotherBatchSizeAndASmallerLastBatch) {
+TEST(StepFinderTest, EvaluationAtAnotherBatchSizeAndASmallerLastBatch) {
   const std::string epoch = Repeat("abcCBA ", 20) + "a'b'c'C'B'A' " + Repeat("a'b'c' ", 2);
   const std::vector<std::string> steps = Steps(Repeat(epoch, 5));
   ASSERT_EQ(steps.size(), 5u * 23);
@@ -146,31 +146,31 @@ TEST(IterationFinderTest, EvaluationAtAnotherBatchSizeAndASmallerLastBatch) {
   EXPECT_EQ(Regular(Repeat(epoch, 5)), 100);
 }
 
-TEST(IterationFinderTest, GradientAccumulationEndsWithTheUpdate) {
+TEST(StepFinderTest, GradientAccumulationEndsWithTheUpdate) {
   const std::vector<std::string> steps = Steps(Repeat(Repeat("abBA ", 4) + "789 ", 10));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_EQ(steps[0], "abBAabBAabBAabBA789");
 }
 
-TEST(IterationFinderTest, GradientAccumulationWithoutAVisibleUpdateIsAPlainLoop) {
+TEST(StepFinderTest, GradientAccumulationWithoutAVisibleUpdateIsAPlainLoop) {
   EXPECT_EQ(Steps(Repeat("abBA abBA ", 10)).size(), 20u);
 }
 
-TEST(IterationFinderTest, LoggingNowAndThenIsNoPeriod) {
+TEST(StepFinderTest, LoggingNowAndThenIsNoPeriod) {
   const std::vector<std::string> steps = Steps(Repeat(Repeat("abcdDCBA ", 10) + "7 ", 6));
   ASSERT_EQ(steps.size(), 60u);
   EXPECT_EQ(steps[0], "abcdDCBA");
   EXPECT_EQ(steps[9], "abcdDCBA7");
 }
 
-TEST(IterationFinderTest, EqualLayersAreInsideOfAStep) {
+TEST(StepFinderTest, EqualLayersAreInsideOfAStep) {
   // A transformer: twelve equal blocks, then one op of its own.
   const std::vector<std::string> steps = Steps(Repeat(Repeat("1234", 12) + "9 ", 10));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_EQ(steps[0], Repeat("1234", 12) + "9");
 }
 
-TEST(IterationFinderTest, ARecurrentNetworkTrainedWithEvaluation) {
+TEST(StepFinderTest, ARecurrentNetworkTrainedWithEvaluation) {
   const std::string train = Repeat("a", 20) + "bB" + Repeat("A", 20) + " ";
   const std::string evaluation = Repeat("a", 20) + "b ";
   const std::vector<std::string> steps = Steps(Repeat(Repeat(train, 10) + Repeat(evaluation, 3), 4));
@@ -179,19 +179,19 @@ TEST(IterationFinderTest, ARecurrentNetworkTrainedWithEvaluation) {
   EXPECT_EQ(steps[10], Repeat("a", 20) + "b");
 }
 
-TEST(IterationFinderTest, EqualLayersForwardAndBackward) {
+TEST(StepFinderTest, EqualLayersForwardAndBackward) {
   // No op occurs once per step; only pairs of adjacent ops do.
   EXPECT_THAT(Steps(Repeat("aaAA ", 10)), Each("aaAA"));
   EXPECT_THAT(Steps(Repeat("aabbBBAA ", 10)), Each("aabbBBAA"));
 }
 
-TEST(IterationFinderTest, FirstCallsThatComeAgainInTheMiddle) {
+TEST(StepFinderTest, FirstCallsThatComeAgainInTheMiddle) {
   // Both 1s follow a 3; only what follows distinguishes them.
   EXPECT_THAT(Steps("9 " + Repeat("123153 ", 10)), Each("123153"));
   EXPECT_EQ(Steps("9 " + Repeat("123153 ", 10)).size(), 10u);
 }
 
-TEST(IterationFinderTest, ThreadsThatChangePlaces) {
+TEST(StepFinderTest, ThreadsThatChangePlaces) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += i % 3 == 0 ? "adcbCBDA " : i % 3 == 1 ? "abcdBCDA " : "acbdCDBA ";
   const StepPattern pattern = FindSteps(Sequence(text));
@@ -200,34 +200,34 @@ TEST(IterationFinderTest, ThreadsThatChangePlaces) {
   EXPECT_THAT(pattern.regular, Each(true));
 }
 
-TEST(IterationFinderTest, BeginsAfterThePauseWhereNothingElseTells) {
+TEST(StepFinderTest, BeginsAfterThePauseWhereNothingElseTells) {
   // Other work and part of a step come first; no directions are known.
   const std::vector<std::string> steps = Steps("8 56 " + Repeat("123456 ", 10));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_THAT(steps, Each("123456"));
 }
 
-TEST(IterationFinderTest, BeginsWithForward) {
+TEST(StepFinderTest, BeginsWithForward) {
   // The same in training, with reorders of weights around the end of the step.
   const std::vector<std::string> steps = Steps("7BA8 " + Repeat("9abB7BA8 ", 10));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_THAT(steps, Each("9abB7BA8"));
 }
 
-TEST(IterationFinderTest, ARecurrentNetworkAtAnotherBatchSize) {
+TEST(StepFinderTest, ARecurrentNetworkAtAnotherBatchSize) {
   const std::string text = Repeat(Repeat("aaaabBAAAA ", 9) + "a'a'a'a'b'B'A'A'A'A' ", 4);
   const std::vector<std::string> steps = Steps(text);
   ASSERT_EQ(steps.size(), 40u);
   EXPECT_EQ(steps[9], "a'a'a'a'b'B'A'A'A'A'");
 }
 
-TEST(IterationFinderTest, CoverageSaysHowMuchIsRegular) {
+TEST(StepFinderTest, CoverageSaysHowMuchIsRegular) {
   const StepPattern pattern = FindSteps(Sequence(Repeat("abBA ", 9) + "wxyz"));
   EXPECT_EQ(pattern.period, 4u);
   EXPECT_DOUBLE_EQ(pattern.coverage, 32.0 / 40.0);  // the last step includes the four others
 }
 
-TEST(IterationFinderTest, LargeSequencesAreFast) {
+TEST(StepFinderTest, LargeSequencesAreFast) {
   const StepPattern pattern =
       FindSteps(Sequence(Repeat(Repeat("abcdefgh", 5) + "iI" + Repeat("HGFEDCBA", 5) + " ", 20000)));
   EXPECT_EQ(pattern.starts.size(), 20000u);

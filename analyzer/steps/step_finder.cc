@@ -1,6 +1,6 @@
-// Second half of the iteration finder: where in its period a step begins, and the list of all steps. See
-// iteration_finder.h.
-#include "analyzer/steps/iteration_finder.h"
+// Second half of the step finder: where in its period a step begins, and the list of all steps. See
+// step_finder.h.
+#include "analyzer/steps/step_finder.h"
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,4 @@
-// Table `iterations`: the steps of the program, one row per step.
-#include "analyzer/steps/iterations.h"
-
+// Table `steps`: the steps of the program, one row per step.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/steps/measure_steps.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
-#include "analyzer/steps/step_iterations.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
@@ -23,7 +22,7 @@ struct StepRow {
   int64_t pid;
   std::string thread;
   size_t index;
-  const Iteration& iteration;
+  const MeasuredStep& measured;
   const Step& step;
 };
 
@@ -35,36 +34,36 @@ TypedColumns<StepRow> Columns(int64_t start_ns, bool uses_gpu) {
        &StepRow::thread},
       {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."), &StepRow::index},
       {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
-       [](const StepRow& row) { return std::string(PhaseName(row.iteration.phase)); }},
+       [](const StepRow& row) { return std::string(PhaseName(row.measured.phase)); }},
       {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-       [](const StepRow& row) { return std::string(IterationKindName(row.step.kind)); }},
+       [](const StepRow& row) { return std::string(StepKindName(row.step.kind)); }},
       {IntegerColumn("batch", "", Better::kNeither,
                      "Samples in one pass, where shapes show it (of sequences these may be tokens)."),
        [](const StepRow& row) { return row.step.batch > 0 ? Cell(row.step.batch) : Cell(); }},
       {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
-       [start_ns](const StepRow& row) { return row.iteration.start_ns - start_ns; }},
+       [start_ns](const StepRow& row) { return row.measured.start_ns - start_ns; }},
       {IntegerColumn("duration", "ns", Better::kLower,
                      "From its first call to the next step's; of the last one: to the end of "
                      "its last call."),
-       [](const StepRow& row) { return row.iteration.duration_ns(); }},
+       [](const StepRow& row) { return row.measured.duration_ns(); }},
       {IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
-       [](const StepRow& row) { return row.iteration.calls; }},
+       [](const StepRow& row) { return row.measured.calls; }},
       {IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
-       [](const StepRow& row) { return row.iteration.creations; }},
+       [](const StepRow& row) { return row.measured.creations; }},
       {IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
-       [](const StepRow& row) { return row.iteration.in_library_ns; }},
+       [](const StepRow& row) { return row.measured.in_library_ns; }},
       {RealColumn("in_library_percent", "%", Better::kNeither, "The same as a part of the duration."),
-       [](const StepRow& row) { return Percent(row.iteration.in_library_ns, row.iteration.duration_ns()); }},
+       [](const StepRow& row) { return Percent(row.measured.in_library_ns, row.measured.duration_ns()); }},
       {IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
-       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.launches) : Cell(); }},
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.launches) : Cell(); }},
       {IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
-       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.copies) : Cell(); }},
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.copies) : Cell(); }},
       {IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
-       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.copied_bytes) : Cell(); }},
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.copied_bytes) : Cell(); }},
       {Detail(IntegerColumn("micro_steps", "", Better::kNeither,
                             "Backward passes before the weights are updated (gradient accumulation).")),
        [](const StepRow& row) {
-         return row.step.kind == IterationKind::kTraining ? Cell(int64_t{row.step.micro_steps}) : Cell();
+         return row.step.kind == StepKind::kTraining ? Cell(int64_t{row.step.micro_steps}) : Cell();
        }},
       {Detail(TextColumn("model", "The network that was trained or ran, if it was only one.")),
        [](const StepRow& row) { return KnownText(row.step.model); }},
@@ -74,23 +73,23 @@ TypedColumns<StepRow> Columns(int64_t start_ns, bool uses_gpu) {
            "batch.")),
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
       {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
-       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.trials) : Cell(); }},
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},
   };
 }
 
-std::string ThreadLabel(const TraceModel& model, const IterationTrack& track) {
+std::string ThreadLabel(const TraceModel& model, const MeasuredTrack& track) {
   if (track.thread == kNone) return "all";
   const ThreadData& thread = model.threads[track.thread];
   return absl::StrCat(thread.name, " ", thread.thread_id);
 }
 
-int64_t ProcessId(const TraceModel& model, const IterationTrack& track) { return model.processes[track.process].pid; }
+int64_t ProcessId(const TraceModel& model, const MeasuredTrack& track) { return model.processes[track.process].pid; }
 
 bool UsesGpu(const TraceModel& model) {
   return std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.on_gpu; });
 }
 
-std::string Name(const TraceModel& model, const IterationTrack& track) {
+std::string Name(const TraceModel& model, const MeasuredTrack& track) {
   std::string name = absl::StrCat("process ", ProcessId(model, track));
   if (track.thread != kNone) absl::StrAppend(&name, " thread ", ThreadLabel(model, track));
   return name;
@@ -103,11 +102,11 @@ std::string Median(const std::vector<int64_t>& durations) {
 }
 
 // Each sort of steps has its own median.
-void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
+void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTrack& track, Table& table) {
   const auto durations = SteadyDurations(steps, track);
   const std::string counts =
-      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " steps, ", track.Count(Phase::kWarmUp),
-                   " warm-up, ", track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
+      absl::StrCat(Name(model, track), ": ", track.steps.size(), " steps, ", track.Count(Phase::kWarmUp), " warm-up, ",
+                   track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
   if (durations.size() == 1) {
     table.notes.push_back(absl::StrCat(counts, "; steady ", Median(durations.begin()->second), "."));
     return;
@@ -125,7 +124,7 @@ void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const Itera
   }
 }
 
-void AddNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
+void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTrack& track, Table& table) {
   AddSteadyNotes(model, steps, track, table);
   if (track.calls_before > 0) {
     table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first step."));
@@ -138,14 +137,13 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const IterationTr
 
 }  // namespace
 
-absl::StatusOr<Table> IterationsTable(const TraceModel& model, const TableOptions& options) {
+absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options) {
   const TypedColumns<StepRow> columns = Columns(model.start_ns, UsesGpu(model));
-  Table table = NewTable("iterations", "The repeating step of the program", columns);
+  Table table = NewTable("steps", "The repeating step of the program", columns);
   for (const StepTrack& steps : options.analysis->steps()) {
-    const IterationTrack track = MeasureSteps(model, steps);
-    for (size_t i = 0; i < track.iterations.size(); ++i) {
-      AddRow(columns, {ProcessId(model, track), ThreadLabel(model, track), i, track.iterations[i], steps.steps[i]},
-             &table);
+    const MeasuredTrack track = MeasureSteps(model, steps);
+    for (size_t i = 0; i < track.steps.size(); ++i) {
+      AddRow(columns, {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i]}, &table);
     }
     AddNotes(model, steps, track, table);
   }

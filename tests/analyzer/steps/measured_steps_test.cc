@@ -1,5 +1,5 @@
-// Iterations with times and phases, and the table `iterations`.
-#include "analyzer/steps/iterations.h"
+// Steps with times and phases, and the table `steps`.
+#include "analyzer/steps/measured_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -38,105 +38,105 @@ TEST(QuartilesTest, InterpolateLikeNumpy) {
   EXPECT_EQ(QuartilesOf({}).median, 0);
 }
 
-TEST(IterationsTest, GoFromFirstCallToFirstCall) {
+TEST(MeasuredStepsTest, GoFromFirstCallToFirstCall) {
   Program program;
   for (int i = 0; i < 10; ++i) {
     program.Run("abcd", 90);
     program.Pause(600);
   }
-  const std::vector<IterationTrack> tracks = FindIterations(program.builder().Build());
+  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(program.builder().Build());
   ASSERT_EQ(tracks.size(), 1u);
-  const std::vector<Iteration>& iterations = tracks[0].iterations;
-  ASSERT_EQ(iterations.size(), 10u);
-  EXPECT_EQ(iterations[0].start_ns, 10);
-  EXPECT_EQ(iterations[0].duration_ns(), 1000);
-  EXPECT_EQ(iterations[0].in_library_ns, 360);
-  EXPECT_EQ(iterations[0].calls, 4);
-  EXPECT_EQ(iterations[9].duration_ns(), 390);  // ends with its last call
-  for (size_t i = 1; i < 10; ++i) EXPECT_EQ(iterations[i].start_ns, iterations[i - 1].end_ns);
-  for (const Iteration& iteration : iterations) EXPECT_EQ(iteration.phase, Phase::kSteady);
+  const std::vector<MeasuredStep>& steps = tracks[0].steps;
+  ASSERT_EQ(steps.size(), 10u);
+  EXPECT_EQ(steps[0].start_ns, 10);
+  EXPECT_EQ(steps[0].duration_ns(), 1000);
+  EXPECT_EQ(steps[0].in_library_ns, 360);
+  EXPECT_EQ(steps[0].calls, 4);
+  EXPECT_EQ(steps[9].duration_ns(), 390);  // ends with its last call
+  for (size_t i = 1; i < 10; ++i) EXPECT_EQ(steps[i].start_ns, steps[i - 1].end_ns);
+  for (const MeasuredStep& step : steps) EXPECT_EQ(step.phase, Phase::kSteady);
 }
 
-TEST(IterationsTest, TheLastOneIsNotMeasured) {
+TEST(MeasuredStepsTest, TheLastOneIsNotMeasured) {
   Program program;
   for (int i = 0; i < 4; ++i) {
     program.Run("ab", 90);
     program.Pause(800);
   }
-  const IterationTrack track = FindIterations(program.builder().Build()).at(0);
+  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
   EXPECT_EQ(track.Count(Phase::kSteady), 4);
   EXPECT_EQ(track.Durations(Phase::kSteady), (std::vector<int64_t>{1000, 1000, 1000}));
 }
 
-TEST(IterationsTest, SlowFirstIterationsAreWarmUp) {
+TEST(MeasuredStepsTest, SlowFirstStepsAreWarmUp) {
   Program program;
   for (int i = 0; i < 10; ++i) program.Run("abcd", i < 2 ? 200 : 90);
-  const IterationTrack track = FindIterations(program.builder().Build()).at(0);
-  EXPECT_EQ(track.iterations[0].phase, Phase::kWarmUp);
-  EXPECT_EQ(track.iterations[1].phase, Phase::kWarmUp);
-  EXPECT_EQ(track.iterations[2].phase, Phase::kSteady);
+  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  EXPECT_EQ(track.steps[0].phase, Phase::kWarmUp);
+  EXPECT_EQ(track.steps[1].phase, Phase::kWarmUp);
+  EXPECT_EQ(track.steps[2].phase, Phase::kSteady);
   EXPECT_EQ(track.Count(Phase::kSteady), 8);
 }
 
-TEST(IterationsTest, ASlowOneLaterIsSteady) {
+TEST(MeasuredStepsTest, ASlowOneLaterIsSteady) {
   Program program;
   for (int i = 0; i < 10; ++i) program.Run("abcd", i == 6 ? 900 : 90);
-  const IterationTrack track = FindIterations(program.builder().Build()).at(0);
+  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
   EXPECT_EQ(track.Count(Phase::kSteady), 10);
 }
 
-TEST(IterationsTest, OtherWorkIsOther) {
+TEST(MeasuredStepsTest, OtherWorkIsOther) {
   Program program;
   for (int i = 0; i < 20; ++i) program.Run(i % 10 == 9 ? "abcdxyz" : "abcd", 90);
-  const IterationTrack track = FindIterations(program.builder().Build()).at(0);
-  ASSERT_EQ(track.iterations.size(), 20u);
-  EXPECT_EQ(track.iterations[9].phase, Phase::kOther);
-  EXPECT_EQ(track.iterations[9].calls, 7);
+  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  ASSERT_EQ(track.steps.size(), 20u);
+  EXPECT_EQ(track.steps[9].phase, Phase::kOther);
+  EXPECT_EQ(track.steps[9].calls, 7);
   EXPECT_EQ(track.Count(Phase::kOther), 2);
 }
 
-TEST(IterationsTest, CreationsBelongToTheIterationThatNeedsThem) {
+TEST(MeasuredStepsTest, CreationsBelongToTheStepThatNeedsThem) {
   ModelBuilder builder;
   builder.Log(ReadTestData("cnn_plain.log"), 5000);
-  const IterationTrack track = FindIterations(builder.Build()).at(0);
-  ASSERT_EQ(track.iterations.size(), 6u);
-  for (const Iteration& iteration : track.iterations) {
-    EXPECT_EQ(iteration.calls, 20);
-    EXPECT_EQ(iteration.creations, 20);
+  const MeasuredTrack track = FindStepsByCalls(builder.Build()).at(0);
+  ASSERT_EQ(track.steps.size(), 6u);
+  for (const MeasuredStep& step : track.steps) {
+    EXPECT_EQ(step.calls, 20);
+    EXPECT_EQ(step.creations, 20);
   }
-  EXPECT_EQ(track.iterations[0].start_ns, 5000);
-  EXPECT_EQ(track.iterations[0].cache_misses, 13);
-  EXPECT_EQ(track.iterations[0].phase, Phase::kWarmUp);
+  EXPECT_EQ(track.steps[0].start_ns, 5000);
+  EXPECT_EQ(track.steps[0].cache_misses, 13);
+  EXPECT_EQ(track.steps[0].phase, Phase::kWarmUp);
   EXPECT_EQ(track.calls_before, 0);
 }
 
-TEST(IterationsTest, ForwardAndBackwardOnDifferentThreads) {
+TEST(MeasuredStepsTest, ForwardAndBackwardOnDifferentThreads) {
   Program program;
   const ThreadIndex backward = program.builder().AddThread();
   for (int i = 0; i < 10; ++i) {
     program.Run("abc", 90);
     program.Run("CBA", 90, backward);
   }
-  const IterationTrack track = FindIterations(program.builder().Build()).at(0);
+  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
   EXPECT_EQ(track.thread, kNone);
-  ASSERT_EQ(track.iterations.size(), 10u);
-  EXPECT_EQ(track.iterations[3].calls, 6);
-  EXPECT_EQ(track.iterations[3].in_library_ns, 540);
+  ASSERT_EQ(track.steps.size(), 10u);
+  EXPECT_EQ(track.steps[3].calls, 6);
+  EXPECT_EQ(track.steps[3].in_library_ns, 540);
 }
 
-TEST(IterationsTest, OverlappingCallsCountOnceAsInLibrary) {
+TEST(MeasuredStepsTest, OverlappingCallsCountOnceAsInLibrary) {
   ModelBuilder builder;
   const ThreadIndex other = builder.AddThread();
   for (int i = 0; i < 10; ++i) {
     builder.Call(builder.AddOp(GemmDefinition(1, 7, 11, "NN")), i * 1000, 400);
     builder.Call(builder.AddOp(GemmDefinition(2, 7, 11, "NN")), i * 1000 + 200, 400, other);
   }
-  const IterationTrack track = FindIterations(builder.Build()).at(0);
-  ASSERT_EQ(track.iterations.size(), 10u);
-  EXPECT_EQ(track.iterations[4].in_library_ns, 600);
+  const MeasuredTrack track = FindStepsByCalls(builder.Build()).at(0);
+  ASSERT_EQ(track.steps.size(), 10u);
+  EXPECT_EQ(track.steps[4].in_library_ns, 600);
 }
 
-TEST(IterationsTest, IndependentThreadsHaveTheirOwn) {
+TEST(MeasuredStepsTest, IndependentThreadsHaveTheirOwn) {
   Program program;
   ModelBuilder& builder = program.builder();
   const ThreadIndex other = builder.AddThread();
@@ -151,15 +151,15 @@ TEST(IterationsTest, IndependentThreadsHaveTheirOwn) {
       builder.Call(builder.AddOp(GemmDefinition(call + 11, 7, 11, "NN")), 37 + i * 530 + call * 106, 90, other);
     }
   }
-  const std::vector<IterationTrack> tracks = FindIterations(builder.Build());
+  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(builder.Build());
   ASSERT_EQ(tracks.size(), 2u);
-  EXPECT_EQ(tracks[0].iterations.size(), 60u);
+  EXPECT_EQ(tracks[0].steps.size(), 60u);
   EXPECT_EQ(tracks[0].thread, 0u);
-  EXPECT_EQ(tracks[1].iterations.size(), 40u);
+  EXPECT_EQ(tracks[1].steps.size(), 40u);
   EXPECT_EQ(tracks[1].thread, 1u);
 }
 
-TEST(IterationsTest, ProcessesHaveTheirOwn) {
+TEST(MeasuredStepsTest, ProcessesHaveTheirOwn) {
   Program program;
   ModelBuilder& builder = program.builder();
   const ThreadIndex other = builder.AddThread(builder.AddProcess());
@@ -169,13 +169,13 @@ TEST(IterationsTest, ProcessesHaveTheirOwn) {
       builder.Call(builder.AddOp(GemmDefinition(call + 1, 9, 9, "NN")), i * 300 + call * 100, 90, other);
     }
   }
-  const std::vector<IterationTrack> tracks = FindIterations(builder.Build());
+  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(builder.Build());
   ASSERT_EQ(tracks.size(), 2u);
   EXPECT_EQ(tracks[0].process, 0u);
   EXPECT_EQ(tracks[1].process, 1u);
 }
 
-TEST(IterationsTest, ShapesThatChangeEveryTime) {
+TEST(MeasuredStepsTest, ShapesThatChangeEveryTime) {
   ModelBuilder builder;
   int64_t now_ns = 0;
   const auto call = [&](const trace::OpDefinition& definition) {
@@ -190,19 +190,19 @@ TEST(IterationsTest, ShapesThatChangeEveryTime) {
     softmax.mutable_onednn()->set_problem(std::to_string(10 * i) + "x7");
     call(softmax);
   }
-  const IterationTrack track = FindIterations(builder.Build()).at(0);
+  const MeasuredTrack track = FindStepsByCalls(builder.Build()).at(0);
   EXPECT_TRUE(track.by_kind_only);
-  EXPECT_EQ(track.iterations.size(), 12u);
+  EXPECT_EQ(track.steps.size(), 12u);
 }
 
-TEST(IterationsTableTest, DurationsAddUpExactly) {
+TEST(StepsTableTest, DurationsAddUpExactly) {
   Program program;
   program.Run("xyz", 90);
   for (int i = 0; i < 10; ++i) {
     program.Run("abcd", 90 + i);
     program.Pause(17 * i);
   }
-  const Table table = RunPass("iterations", program.builder().Build(20000));
+  const Table table = RunPass("steps", program.builder().Build(20000));
   ASSERT_EQ(table.rows.size(), 10u);
   EXPECT_EQ(Integer(table, 0, "start"), 310);
   EXPECT_EQ(Sum(table, "duration"), program.now_ns() - 17 * 9 - 310);
@@ -214,8 +214,8 @@ TEST(IterationsTableTest, DurationsAddUpExactly) {
   EXPECT_NE(table.notes[1].find("3 calls before"), std::string::npos) << table.notes[1];
 }
 
-TEST(IterationsTableTest, SaysWhyItIsEmpty) {
-  const Table table = RunPass("iterations", ModelBuilder().Build(1000));
+TEST(StepsTableTest, SaysWhyItIsEmpty) {
+  const Table table = RunPass("steps", ModelBuilder().Build(1000));
   EXPECT_TRUE(table.rows.empty());
   EXPECT_EQ(table.notes.size(), 1u);
 }
@@ -243,14 +243,14 @@ class GpuProgram {
   int64_t now_ns_ = 0;
 };
 
-TEST(GpuIterationsTest, CopiesAndLaunchesAreCounted) {
+TEST(GpuStepsTest, CopiesAndLaunchesAreCounted) {
   GpuProgram program;
   for (int i = 0; i < 20; ++i) {
     // The calls of allocators and events differ from step to step.
     program.Step(8, /*records_event=*/i % 3 == 0);
     if (i == 7) program.Call(TimedDefinition("cudaMalloc", "cuda_memory"));
   }
-  const Table table = RunPass("iterations", program.builder().Build());
+  const Table table = RunPass("steps", program.builder().Build());
   ASSERT_EQ(table.rows.size(), 20u);
   for (size_t row = 0; row < table.rows.size(); ++row) {
     EXPECT_EQ(Text(table, row, "phase"), "steady") << row;
@@ -261,20 +261,20 @@ TEST(GpuIterationsTest, CopiesAndLaunchesAreCounted) {
   }
 }
 
-TEST(GpuIterationsTest, TheLastSmallerBatchIsAnotherIteration) {
+TEST(GpuStepsTest, TheLastSmallerBatchIsAnotherStep) {
   GpuProgram program;
   for (int epoch = 0; epoch < 3; ++epoch) {
     for (int i = 0; i < 7; ++i) program.Step(64);
     program.Step(20);
   }
-  const std::vector<IterationTrack> tracks = FindIterations(program.builder().Build());
+  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(program.builder().Build());
   ASSERT_EQ(tracks.size(), 1u);
-  EXPECT_EQ(tracks[0].iterations.size(), 24u);
+  EXPECT_EQ(tracks[0].steps.size(), 24u);
   EXPECT_EQ(tracks[0].Count(Phase::kSteady), 21);
   EXPECT_EQ(tracks[0].Count(Phase::kOther), 3);
 }
 
-TEST(GpuIterationsTest, AutotuningIsWarmUp) {
+TEST(GpuStepsTest, AutotuningIsWarmUp) {
   GpuProgram program;
   for (int i = 0; i < 12; ++i) {
     if (i == 0) {
@@ -287,14 +287,14 @@ TEST(GpuIterationsTest, AutotuningIsWarmUp) {
       program.Call(PlanDefinition({.number = 4, .engine = 4, .pack_seen_before = true, .batch = 9}));
     }
   }
-  const Table table = RunPass("iterations", program.builder().Build());
+  const Table table = RunPass("steps", program.builder().Build());
   ASSERT_EQ(table.rows.size(), 12u);
   EXPECT_EQ(Text(table, 0, "phase"), "warm-up");
   EXPECT_EQ(Integer(table, 0, "trials"), 2);  // the others were before it
   EXPECT_EQ(Text(table, 1, "phase"), "steady");
 }
 
-TEST(GpuIterationsTest, GraphLaunchesAloneAreSteps) {
+TEST(GpuStepsTest, GraphLaunchesAloneAreSteps) {
   GpuProgram program;
   for (int i = 0; i < 10; ++i) {
     program.Call(CopyDefinition("cudaMemcpyAsync",
@@ -303,7 +303,7 @@ TEST(GpuIterationsTest, GraphLaunchesAloneAreSteps) {
     program.Call(TimedDefinition("cudaGraphLaunch", "cuda_graph"));
     program.Call(TimedDefinition("cudaStreamSynchronize", "cuda_sync"));
   }
-  const Table table = RunPass("iterations", program.builder().Build());
+  const Table table = RunPass("steps", program.builder().Build());
   ASSERT_EQ(table.rows.size(), 10u);
   EXPECT_EQ(Integer(table, 3, "launches"), 1);
   EXPECT_EQ(Integer(table, 3, "copies"), 1);

@@ -1,6 +1,6 @@
 // The steps of a run as found from calls alone: times, phases and counts.
-#ifndef DLHOOK_ANALYZER_STEPS_ITERATIONS_H_
-#define DLHOOK_ANALYZER_STEPS_ITERATIONS_H_
+#ifndef DLHOOK_ANALYZER_STEPS_MEASURED_STEPS_H_
+#define DLHOOK_ANALYZER_STEPS_MEASURED_STEPS_H_
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,7 @@ namespace dlhook::analyzer::inline steps {
 enum class Phase { kWarmUp, kSteady, kOther };
 const char* PhaseName(Phase phase);
 
-struct Iteration {
+struct MeasuredStep {
   int64_t start_ns = 0;
   int64_t end_ns = 0;  // start of the next one; for the last one, end of its last call
   Phase phase = Phase::kOther;
@@ -31,10 +31,10 @@ struct Iteration {
 };
 
 // The steps of one process, or of one thread if threads repeat independently.
-struct IterationTrack {
+struct MeasuredTrack {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: all threads of the process together
-  std::vector<Iteration> iterations;
+  std::vector<MeasuredStep> steps;
   int64_t calls_before = 0;   // calls before the first step
   size_t period = 0;          // calls of a regular step, without nested ones
   double regular_calls = 0;   // calls in regular steps
@@ -47,10 +47,10 @@ struct IterationTrack {
 
 // Tracks of processes (and threads) in which something repeats, most time first. Aggregated calls have no place in time
 // and are ignored.
-std::vector<IterationTrack> FindIterations(const TraceModel& model);
+std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model);
 
 // Fills in counts and in_library_ns of steps with known bounds (ascending and disjoint), and the calls before them.
-void MeasureIterations(const TraceModel& model, IterationTrack& track);
+void MeasureTrack(const TraceModel& model, MeasuredTrack& track);
 
 struct Quartiles {
   int64_t lower = 0;
@@ -64,4 +64,4 @@ int64_t QuantileOfSorted(const std::vector<int64_t>& values, double part);
 
 }  // namespace dlhook::analyzer::steps
 
-#endif  // DLHOOK_ANALYZER_STEPS_ITERATIONS_H_
+#endif  // DLHOOK_ANALYZER_STEPS_MEASURED_STEPS_H_

@@ -1,5 +1,5 @@
-// The steps of a run: see iterations.h.
-#include "analyzer/steps/iterations.h"
+// The steps of a run: see measured_steps.h.
+#include "analyzer/steps/measured_steps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/saturated.h"
 #include "analyzer/steps/call_loops.h"
-#include "analyzer/steps/iteration_finder.h"
+#include "analyzer/steps/step_finder.h"
 #include "analyzer/steps/step_symbols.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -85,66 +85,66 @@ int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>
 }
 
 void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, const std::vector<uint32_t>& places,
-               const StepSequence& sequence, const StepPattern& pattern, IterationTrack& track) {
+               const StepSequence& sequence, const StepPattern& pattern, MeasuredTrack& track) {
   for (size_t i = 0; i < pattern.starts.size(); ++i) {
-    Iteration iteration;
-    iteration.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
-    iteration.phase = pattern.regular[i] ? Phase::kSteady : Phase::kOther;
-    if (!track.iterations.empty()) track.iterations.back().end_ns = iteration.start_ns;
-    track.iterations.push_back(iteration);
+    MeasuredStep step;
+    step.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
+    step.phase = pattern.regular[i] ? Phase::kSteady : Phase::kOther;
+    if (!track.steps.empty()) track.steps.back().end_ns = step.start_ns;
+    track.steps.push_back(step);
   }
-  Iteration& last = track.iterations.back();
+  MeasuredStep& last = track.steps.back();
   last.end_ns = last.start_ns;
   for (size_t i = pattern.starts.back(); i < sequence.size(); ++i) {
     last.end_ns = std::max(last.end_ns, sequence.end_ns[i]);
   }
 }
 
-void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call, Iteration& iteration) {
+void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call, MeasuredStep& step) {
   const Op& op = model.ops[model.calls.op[call]];
   const bool is_launch = op.launch() || IsGraphLaunch(op);
   const bool is_copy = op.copy() && op.kind == "copy";
   if ((!is_launch && !is_copy) || op.captured || same_work.IsNested(call)) return;
-  if (is_launch) ++iteration.launches;
-  if (is_copy) ++iteration.copies;
-  if (is_copy) AddSaturated(static_cast<int64_t>(op.copy()->bytes), &iteration.copied_bytes);
+  if (is_launch) ++step.launches;
+  if (is_copy) ++step.copies;
+  if (is_copy) AddSaturated(static_cast<int64_t>(op.copy()->bytes), &step.copied_bytes);
 }
 
-void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
+void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, MeasuredTrack& track) {
   const SameWork same_work(model);
   size_t at = 0;
   for (CallIndex call : calls) {
     const int64_t start_ns = model.calls.start_ns[call];
     const Op& op = model.ops[model.calls.op[call]];
-    if (start_ns < track.iterations[0].start_ns) {
+    if (start_ns < track.steps[0].start_ns) {
       track.calls_before += op.is_creation ? 0 : 1;
       continue;
     }
-    while (at + 1 < track.iterations.size() && track.iterations[at + 1].start_ns <= start_ns) ++at;
-    Iteration& iteration = track.iterations[at];
-    if (start_ns >= iteration.end_ns && iteration.end_ns > iteration.start_ns) continue;  // between requests
-    ++(op.is_creation ? iteration.creations : iteration.calls);
-    if (op.is_creation && !op.cache_hit) ++iteration.cache_misses;
-    if (op.is_trial) ++iteration.trials;
-    CountGpuWork(model, same_work, call, iteration);
+    while (at + 1 < track.steps.size() && track.steps[at + 1].start_ns <= start_ns) ++at;
+    MeasuredStep& step = track.steps[at];
+    if (start_ns >= step.end_ns && step.end_ns > step.start_ns) continue;  // between requests
+    ++(op.is_creation ? step.creations : step.calls);
+    if (op.is_creation && !op.cache_hit) ++step.cache_misses;
+    if (op.is_trial) ++step.trials;
+    CountGpuWork(model, same_work, call, step);
   }
 }
 
 // The union of the calls' intervals, divided among the steps.
-void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
-  int64_t covered_until_ns = track.iterations[0].start_ns;
+void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls, MeasuredTrack& track) {
+  int64_t covered_until_ns = track.steps[0].start_ns;
   size_t at = 0;
   for (CallIndex call : calls) {
     int64_t begin_ns = std::max(model.calls.start_ns[call], covered_until_ns);
     const int64_t end_ns = EndOf(model.calls, call);
     covered_until_ns = std::max(covered_until_ns, end_ns);
-    while (begin_ns < end_ns && at < track.iterations.size()) {
-      Iteration& iteration = track.iterations[at];
-      begin_ns = std::max(begin_ns, iteration.start_ns);
-      const int64_t piece_end_ns = std::min(end_ns, iteration.end_ns);
-      if (piece_end_ns > begin_ns) iteration.in_library_ns += piece_end_ns - begin_ns;
+    while (begin_ns < end_ns && at < track.steps.size()) {
+      MeasuredStep& step = track.steps[at];
+      begin_ns = std::max(begin_ns, step.start_ns);
+      const int64_t piece_end_ns = std::min(end_ns, step.end_ns);
+      if (piece_end_ns > begin_ns) step.in_library_ns += piece_end_ns - begin_ns;
       begin_ns = std::max(begin_ns, piece_end_ns);
-      if (begin_ns < iteration.end_ns) break;
+      if (begin_ns < step.end_ns) break;
       ++at;
     }
   }
@@ -157,26 +157,26 @@ int64_t MedianOfLaterHalf(std::vector<int64_t> durations) {
 
 // Marks the first steps while they differ from the later half of the steady ones. Other work (an evaluation before
 // training) is not warm-up and does not end it.
-void MarkWarmUp(size_t period_calls, IterationTrack& track) {
+void MarkWarmUp(size_t period_calls, MeasuredTrack& track) {
   const std::vector<int64_t> durations = track.Durations(Phase::kSteady);
   if (durations.size() < 2) return;
   const double limit_ns = kWarmUpFactor * static_cast<double>(MedianOfLaterHalf(durations));
-  for (size_t i = 0; i < track.iterations.size() / 2; ++i) {
-    Iteration& iteration = track.iterations[i];
-    const bool regular = iteration.phase == Phase::kSteady;
-    const bool slow = static_cast<double>(iteration.duration_ns()) > limit_ns;
-    if (regular && !slow && iteration.cache_misses == 0 && iteration.trials == 0) return;
-    if (regular || iteration.calls >= static_cast<int64_t>(period_calls)) iteration.phase = Phase::kWarmUp;
+  for (size_t i = 0; i < track.steps.size() / 2; ++i) {
+    MeasuredStep& step = track.steps[i];
+    const bool regular = step.phase == Phase::kSteady;
+    const bool slow = static_cast<double>(step.duration_ns()) > limit_ns;
+    if (regular && !slow && step.cache_misses == 0 && step.trials == 0) return;
+    if (regular || step.calls >= static_cast<int64_t>(period_calls)) step.phase = Phase::kWarmUp;
   }
 }
 
-std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vector<CallIndex>& calls,
-                                        const Reading& reading) {
+std::optional<MeasuredTrack> MakeTrack(const TraceModel& model, const std::vector<CallIndex>& calls,
+                                       const Reading& reading) {
   std::vector<uint32_t> places;
   const StepSequence sequence = MakeSequence(model, calls, reading, places);
   const StepPattern pattern = FindSteps(sequence);
   if (pattern.starts.empty()) return std::nullopt;
-  IterationTrack track;
+  MeasuredTrack track;
   SetBounds(model, calls, places, sequence, pattern, track);
   CountCalls(model, calls, track);
   MeasureInLibrary(model, calls, track);
@@ -186,9 +186,9 @@ std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vect
   return track;
 }
 
-std::vector<IterationTrack> TracksOfThreads(const TraceModel& model, const std::vector<bool>& threads,
-                                            const Reading& reading) {
-  std::vector<IterationTrack> tracks;
+std::vector<MeasuredTrack> TracksOfThreads(const TraceModel& model, const std::vector<bool>& threads,
+                                           const Reading& reading) {
+  std::vector<MeasuredTrack> tracks;
   const std::vector<std::vector<CallIndex>> calls = CallsByThread(model, threads);
   for (ThreadIndex thread = 0; thread < calls.size(); ++thread) {
     if (calls[thread].empty()) continue;
@@ -202,13 +202,13 @@ std::vector<IterationTrack> TracksOfThreads(const TraceModel& model, const std::
 
 // All threads together, or each for itself if that explains clearly more: the order of threads that serve requests
 // independently is accidental.
-std::vector<IterationTrack> TracksOfProcess(const TraceModel& model, const std::vector<bool>& threads,
-                                            const Reading& reading) {
-  std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
-  std::vector<IterationTrack> apart;
+std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::vector<bool>& threads,
+                                           const Reading& reading) {
+  std::optional<MeasuredTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
+  std::vector<MeasuredTrack> apart;
   if (std::count(threads.begin(), threads.end(), true) > 1) apart = TracksOfThreads(model, threads, reading);
   double regular_calls = 0;
-  for (const IterationTrack& track : apart) regular_calls += track.regular_calls;
+  for (const MeasuredTrack& track : apart) regular_calls += track.regular_calls;
   if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
   return {*std::move(together)};
 }
@@ -221,8 +221,8 @@ std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {
 
 }  // namespace
 
-void MeasureIterations(const TraceModel& model, IterationTrack& track) {
-  if (track.iterations.empty()) return;
+void MeasureTrack(const TraceModel& model, MeasuredTrack& track) {
+  if (track.steps.empty()) return;
   std::vector<bool> threads = ThreadsOf(model, track.process);
   if (track.thread != kNone) {
     threads.assign(threads.size(), false);
@@ -245,45 +245,44 @@ const char* PhaseName(Phase phase) {
   return "other";
 }
 
-int64_t IterationTrack::Count(Phase phase) const {
-  return std::count_if(iterations.begin(), iterations.end(),
-                       [&](const Iteration& iteration) { return iteration.phase == phase; });
+int64_t MeasuredTrack::Count(Phase phase) const {
+  return std::count_if(steps.begin(), steps.end(), [&](const MeasuredStep& step) { return step.phase == phase; });
 }
 
-std::vector<int64_t> IterationTrack::Durations(Phase phase) const {
+std::vector<int64_t> MeasuredTrack::Durations(Phase phase) const {
   std::vector<int64_t> durations;
-  for (const Iteration& iteration : iterations) {
-    if (iteration.phase == phase) durations.push_back(iteration.duration_ns());
+  for (const MeasuredStep& step : steps) {
+    if (step.phase == phase) durations.push_back(step.duration_ns());
   }
-  const bool last_too = !iterations.empty() && iterations.back().phase == phase;
+  const bool last_too = !steps.empty() && steps.back().phase == phase;
   if (last_too && durations.size() > 1) durations.pop_back();
   return durations;
 }
 
-std::vector<IterationTrack> FindIterations(const TraceModel& model) {
-  std::vector<IterationTrack> all;
+std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model) {
+  std::vector<MeasuredTrack> all;
   const std::vector<bool> repeats = LoopRepeats(model);
   const Reading exact = {repeats, MakeSymbols(model.ops)};
   const Reading coarse = {repeats, MakeCoarseSymbols(model.ops)};
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     const std::vector<bool> threads = ThreadsOf(model, process);
-    std::vector<IterationTrack> tracks = TracksOfProcess(model, threads, exact);
+    std::vector<MeasuredTrack> tracks = TracksOfProcess(model, threads, exact);
     const bool by_kind_only = tracks.empty();
     if (by_kind_only) {
       tracks = TracksOfProcess(model, threads, coarse);
-      std::erase_if(tracks, [](const IterationTrack& track) { return track.period < kMinPeriodByKind; });
+      std::erase_if(tracks, [](const MeasuredTrack& track) { return track.period < kMinPeriodByKind; });
     }
-    for (IterationTrack& track : tracks) {
+    for (MeasuredTrack& track : tracks) {
       track.process = process;
       track.by_kind_only = by_kind_only;
       all.push_back(std::move(track));
     }
   }
-  const auto length_ns = [](const IterationTrack& track) {
-    return track.iterations.back().end_ns - track.iterations.front().start_ns;
+  const auto length_ns = [](const MeasuredTrack& track) {
+    return track.steps.back().end_ns - track.steps.front().start_ns;
   };
   std::stable_sort(all.begin(), all.end(),
-                   [&](const IterationTrack& a, const IterationTrack& b) { return length_ns(a) > length_ns(b); });
+                   [&](const MeasuredTrack& a, const MeasuredTrack& b) { return length_ns(a) > length_ns(b); });
   return all;
 }
 

@@ -1,0 +1,26 @@
+// Times and counts of the calls of found steps.
+#ifndef DLHOOK_ANALYZER_STEPS_MEASURE_STEPS_H_
+#define DLHOOK_ANALYZER_STEPS_MEASURE_STEPS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/measured_steps.h"
+#include "analyzer/steps/phases.h"
+
+namespace dlhook::analyzer::inline steps {
+
+// One for each step, in the same order. kSteady: regular steps of the track's main kind (training if there is any,
+// else inference); all others except warm-up are kOther.
+MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps);
+
+// Durations of the steady ones, by StepName. Without the track's last step if there are others of its name: it seems
+// shorter.
+std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps, const MeasuredTrack& measured);
+
+}  // namespace dlhook::analyzer::steps
+
+#endif  // DLHOOK_ANALYZER_STEPS_MEASURE_STEPS_H_
