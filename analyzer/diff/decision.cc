@@ -6,6 +6,8 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
+constexpr double kBusy = 0.1;  // of a step spent waiting for a processor
+
 Samples Scaled(Samples samples, double factor) {
   for (BlockMeans& blocks : samples) {
     for (double& block : blocks) block *= factor;
@@ -63,13 +65,22 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   decision.time.base_ns = before.time_ns * base_factor;  // blocks may differ by a step
   decision.time.candidate_ns = after.time_ns * factor;
   Judge(decision.pace, kPaceOfStep, 1, decision.time);
-  if (before.load.is_known && after.load.is_known && decision.per != Per::kRun) {
+  const bool knows_both = before.load.is_known && after.load.is_known;
+  if (knows_both && decision.per != Per::kRun) {
     decision.cpu = ChangeOf(before.load.cpu_samples, after.load.cpu_samples, base_factor, factor);
     Judge(decision.pace, kPaceOfStep, 1, decision.cpu);
+  }
+  if ((before.load.is_known || after.load.is_known) && decision.per != Per::kRun) {
+    // A side whose waiting is not known counts as if it had not waited.
     TimeChange running = ChangeOf(Minus(before.samples, before.load.waiting_samples),
                                   Minus(after.samples, after.load.waiting_samples), base_factor, factor);
     Judge(decision.pace, kPaceOfStep, 1, running);
     if (running.finding != decision.time.finding) decision.doubt = Doubt::kWaiting;
+    // The machine was busy when the faster side ran, and how busy it was for the slower one is not known.
+    const MeasuredRun& faster = decision.time.change_ns() > 0 ? before : after;
+    if (!knows_both && faster.load.is_known && faster.load.waiting_ns > kBusy * faster.time_ns) {
+      decision.doubt = Doubt::kWaiting;
+    }
   }
   if (is_same_work && decision.low.finding != decision.time.finding) decision.doubt = Doubt::kOnlySomeSteps;
   if (!IsBeyondNoise(decision.time)) decision.doubt = Doubt::kNone;

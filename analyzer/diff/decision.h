@@ -17,7 +17,7 @@ enum class Per : uint8_t { kRun, kStep, kSample };  // kSample: if batch sizes d
 enum class Doubt : uint8_t {
   kNone,
   kOnlySomeSteps,  // the fastest quarter of the steps, which other programs disturb least, does not show it
-  kWaiting         // it disappears without the time the step waited for a processor
+  kWaiting  // it disappears without the time the step waited for a processor, or may do: not known on a busy machine
 };
 
 enum class Gate : uint8_t { kPasses, kFails, kCannotTell };

@@ -188,9 +188,11 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
                      " in NEW, so it shows no such difference. Only some steps take longer, as on a busy machine."));
   }
   if (input.decision->doubt == Doubt::kWaiting) {
-    table.notes.push_back(
-        "Without the time in which threads waited for a processor there is no such difference: the machine was busier "
-        "on one side.");
+    const bool knows_both = input.base_run->load.is_known && input.candidate_run->load.is_known;
+    table.notes.push_back(knows_both ? "Without the time in which threads waited for a processor there is no such "
+                                       "difference: the machine was busier on one side."
+                                     : "The machine was busy, and how long one side waited for a processor is not "
+                                       "known: longer runs have enough samples.");
   }
 }
 

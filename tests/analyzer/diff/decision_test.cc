@@ -82,7 +82,6 @@ TEST(DecisionTest, ProgramsThatAreSlowerByMoreFail) {
   EXPECT_GE(FailureRate(kSomeSteps, 300, 0.20, 3), 0.9);
 }
 
-// A disturbance as long as the run is not covered: shows that the test above can fail.
 // The same of several runs a side, which differ from each other by `between` (relative standard deviation).
 double FailureRateOfSides(int runs, double between, double slower, double percent) {
   constexpr int kTrials = 1000, kSteps = 60;
@@ -112,6 +111,31 @@ TEST(DecisionTest, SeveralRunsASideFailNotMoreOftenAlthoughRunsDiffer) {
   EXPECT_GT(FailureRateOfSides(1, 0.05, 0, 0), 0.2) << "what one run a side can't tell: the test has teeth";
 }
 
+void WaitFor(double ns, MeasuredRun& run) {
+  run.load.is_known = true;
+  run.load.waiting_ns = ns;
+  run.load.waiting_samples = {BlockMeans(run.samples[0].size(), ns)};
+}
+
+// Steps of 1 ms and of 1.5 ms; how long one side waited for a processor is not known.
+Decision DecideWithOneLoad(double base_waits_ns, double candidate_waits_ns) {
+  std::mt19937 random(17);
+  MeasuredRun base = Run(random, kIndependent, 60), candidate = Run(random, kIndependent, 60, 0.5);
+  if (base_waits_ns >= 0) WaitFor(base_waits_ns, base);
+  if (candidate_waits_ns >= 0) WaitFor(candidate_waits_ns, candidate);
+  return Decide(Baseline(&std::as_const(base)), Contender(&std::as_const(candidate)), Pace(), true);
+}
+
+TEST(DecisionTest, WaitingThatIsKnownOfOneSideOnlyRaisesDoubtsOnABusyMachine) {
+  constexpr double kNotKnown = -1;
+  EXPECT_EQ(DecideWithOneLoad(kNotKnown, kNotKnown).time.finding, Speed::kSlower);
+  EXPECT_EQ(DecideWithOneLoad(kNotKnown, 0.6e6).doubt, Doubt::kWaiting);  // more than the difference
+  EXPECT_EQ(DecideWithOneLoad(kNotKnown, 0.05e6).time.finding, Speed::kSlower);
+  EXPECT_EQ(DecideWithOneLoad(0.3e6, kNotKnown).doubt, Doubt::kWaiting);  // the other may have waited for longer
+  EXPECT_EQ(DecideWithOneLoad(0.05e6, kNotKnown).time.finding, Speed::kSlower);
+}
+
+// Not covered by what is promised: shows that the tests above can fail.
 TEST(DecisionTest, ADisturbanceAsLongAsTheRunIsNotTold) { EXPECT_GT(FailureRate(kManySteps, 20, 0, 0), 0.03); }
 
 }  // namespace
