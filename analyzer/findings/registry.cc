@@ -101,6 +101,8 @@ const std::vector<Rule>& Rules() {
       {"instruction-set", "a library computes with narrower vectors than the processor has", FindNarrowVectors,
        InstructionSets},
       {"slow-products", "products are far from what the machine computes", FindSlowProducts, Nothing},
+      {"denormals", "an operation gets slower during the run, with equal shapes, and others do not", FindDenormals,
+       Steps},
       {"unfused-ops", "elementwise operations behind a product each pass over its whole result", FindUnfusedOps,
        Scopes},
       {"lower-precision", "float32 is computed where the hardware has a faster type", FindLowerPrecision, Nothing},

@@ -48,6 +48,7 @@ std::vector<Finding> FindFloat64(const StepFacts& facts);
 std::vector<Finding> FindNarrowVectors(const StepFacts& facts);
 std::vector<Finding> FindLowerPrecision(const StepFacts& facts);
 std::vector<Finding> FindSlowProducts(const StepFacts& facts);
+std::vector<Finding> FindDenormals(const StepFacts& facts);
 std::vector<Finding> FindUnfusedOps(const StepFacts& facts);
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
 std::vector<Finding> FindPythonBound(const StepFacts& facts);

@@ -84,6 +84,12 @@ class Findings(frameworks.Case):
         self.assertIn("4 elementwise operations", finding["finding"])
         self.assertIn("torch.compile(model)", finding["advice"])
 
+    def test_denormals(self):
+        finding = self.found("denormals", least_percent=20)
+        self.assertRegex(finding["finding"], r"^aten::sqrt takes \d+\.\d times as long")
+        self.assertEqual(finding["numerics"], "changes")
+        self.assertIn("torch.set_flush_denormal(True)", finding["advice"])
+
     def test_the_gradient_of_the_input(self):
         finding = self.found("input-gradient", least_percent=3)
         self.assertEqual(finding["where"], "0")

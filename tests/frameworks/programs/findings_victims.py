@@ -183,6 +183,18 @@ def unfused_ops(side):
             yield
 
 
+def denormals(side):
+    """A state, like an optimizer's second moments, decays to 1e-40 in the first half of 40 steps; advised: it does not."""
+    least = 1e-3 if side == "advised" else 1e-40
+    layer, x, state = nn.Linear(512, 512), torch.randn(64, 512), torch.ones(1 << 18)
+    with torch.no_grad():
+        while True:
+            layer(x)
+            state = state * 0.005 + least
+            torch.sqrt(state)
+            yield
+
+
 def slow_products(side):
     """The second layer sees each example by itself: a product of few rows each time."""
     advised = side == "advised"

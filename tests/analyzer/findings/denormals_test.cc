@@ -1,0 +1,56 @@
+// Rule denormals: one op gets slower during a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/builders/gpu_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int kSteps = 30;
+constexpr int64_t kStepNs = 1'000'000;
+
+struct Spec {
+  int64_t late_ns = 240'000;        // of a product that takes 100 us in the first half
+  int64_t other_late_ns = 200'000;  // of another one that takes 200 us
+  bool other_shape = false;         // the late ones are of another shape
+};
+
+std::vector<std::string> Found(const Spec& spec) {
+  GpuProgram program;
+  ModelBuilder& builder = program.builder();
+  const OpIndex early = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+  const OpIndex late = spec.other_shape ? builder.AddOp(GemmDefinition(96, 96, 96, "NN")) : early;
+  const OpIndex other = builder.AddOp(GemmDefinition(128, 128, 128, "NN"));
+  std::vector<int64_t> starts = {0};
+  for (int step = 0; step < kSteps; ++step) {
+    const bool is_late = step >= kSteps / 2;
+    builder.Call(is_late ? late : early, step * kStepNs + 1000, is_late ? spec.late_ns : 100'000);
+    builder.Call(other, step * kStepNs + 500'000, is_late ? spec.other_late_ns : 200'000);
+    starts.push_back(starts.back() + kStepNs);
+  }
+  program.Steps(starts);
+  program.Build(kSteps * kStepNs);
+  const Table table = program.Make(ReportTables().front());
+  std::vector<std::string> found;
+  for (const size_t row : RowsWhere(table, {{"rule", "denormals"}, {"numerics", "changes"}})) {
+    EXPECT_NEAR(Integer(table, row, "gain"), (spec.late_ns - 100'000) / 2, 5000);  // of half of the steps
+    found.push_back(Text(table, row, "finding"));
+  }
+  return found;
+}
+
+TEST(Denormals, SlowOneOperationDown) {
+  EXPECT_THAT(Found({}), ElementsAre(HasSubstr("gemm takes 2.4 times as long")));
+}
+TEST(Denormals, AreNotSeenInLittle) { EXPECT_THAT(Found({.late_ns = 190'000}), IsEmpty()); }
+TEST(Denormals, AreNoSlowerMachine) { EXPECT_THAT(Found({.other_late_ns = 340'000}), IsEmpty()); }
+TEST(Denormals, AreNoOtherShape) { EXPECT_THAT(Found({.other_shape = true}), IsEmpty()); }
+
+}  // namespace
+}  // namespace dlhook::analyzer
