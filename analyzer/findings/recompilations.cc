@@ -88,7 +88,7 @@ std::vector<Finding> FindRecompilations(const StepFacts& facts) {
   finding.gain_ns = extra_ns / all;
   finding.whole_ns = all_ns / all;
   finding.confidence = Confidence::kHigh;
-  finding.evidence = "table iterations: steps in which a compiled region with a new number runs first";
+  finding.evidence = "table steps: those in which a compiled region with a new number runs first";
   finding.advice =
       "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes.";
   return {finding};

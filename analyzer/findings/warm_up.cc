@@ -53,7 +53,7 @@ std::vector<Finding> FindLongWarmUp(const StepFacts& facts) {
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kHigh;
   finding.is_information = true;
-  finding.evidence = "table iterations, phase warm-up; the time is spread over all steps of the run";
+  finding.evidence = "table steps, phase warm-up; the time is spread over all steps of the run";
   finding.advice = compiles ? "For runs this short: without torch.compile, or with its cache kept between runs "
                               "(TORCHINDUCTOR_CACHE_DIR)."
                             : "For runs this short: do several in one process; table tuning shows searches and plans.";
