@@ -21,7 +21,6 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPercent = 10;
-constexpr uint32_t kFirstWithTf32 = 80;
 
 std::string Setting(const StepFacts& facts, absl::string_view variable) {
   for (const ProcessInfo& process : facts.model().processes) {
@@ -100,7 +99,7 @@ std::vector<Finding> Tf32(const StepFacts& facts) {
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
     const GpuDeviceIndex device = model.gpu.device[i];
     const GpuDevice& gpu = model.gpu_devices[device];
-    if (model.gpu.kind[i] != GpuActivityKind::kKernel || gpu.compute_capability < kFirstWithTf32) continue;
+    if (model.gpu.kind[i] != GpuActivityKind::kKernel) continue;
     const Op* const op = product_of(model.gpu.call[i]);
     const auto f32 = StatedGpuRate(gpu, "f32"), tf32 = StatedGpuRate(gpu, "tf32");
     const int64_t start_ns = model.gpu.start_ns[i];
