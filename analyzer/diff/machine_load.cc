@@ -19,6 +19,7 @@ using Samples = absl::Span<const LoadSample>;
 struct Taken {
   double cpu_ns = 0;
   double waiting_ns = 0;
+  PageFaults faults;
 };
 
 Samples SamplesOf(const TraceModel& model, ProcessIndex process) {
@@ -28,32 +29,49 @@ Samples SamplesOf(const TraceModel& model, ProcessIndex process) {
   return {model.loads.data() + (begin - model.loads.begin()), static_cast<size_t>(end - begin)};
 }
 
+Taken Between(const LoadSample& from, const LoadSample& to, double part) {
+  const auto between = [&](int64_t LoadSample::*value) {
+    return static_cast<double>(from.*value) + part * static_cast<double>(to.*value - from.*value);
+  };
+  return {.cpu_ns = between(&LoadSample::cpu_ns),
+          .waiting_ns = between(&LoadSample::waiting_ns),
+          .faults = {.count = between(&LoadSample::page_faults),
+                     .system_ns = between(&LoadSample::system_ns),
+                     .resident_bytes = between(&LoadSample::resident_bytes)}};
+}
+
 // Up to a time, interpolated between two samples.
 Taken TakenUntil(Samples samples, int64_t time_ns) {
   const auto after = std::upper_bound(samples.begin(), samples.end(), time_ns,
                                       [](int64_t ns, const LoadSample& sample) { return ns < sample.time_ns; });
   if (after == samples.begin() || after == samples.end()) {
     const LoadSample& edge = after == samples.begin() ? samples.front() : samples.back();
-    return {static_cast<double>(edge.cpu_ns), static_cast<double>(edge.waiting_ns)};
+    return Between(edge, edge, 0);
   }
   const LoadSample& from = *std::prev(after);
   const double part = static_cast<double>(time_ns - from.time_ns) / static_cast<double>(after->time_ns - from.time_ns);
-  const auto between = [&](int64_t a, int64_t b) { return static_cast<double>(a) + part * static_cast<double>(b - a); };
-  return {between(from.cpu_ns, after->cpu_ns), between(from.waiting_ns, after->waiting_ns)};
+  return Between(from, *after, part);
+}
+
+void Add(const Taken& taken, double factor, Taken& sum) {
+  sum.cpu_ns += factor * taken.cpu_ns;
+  sum.waiting_ns += factor * taken.waiting_ns;
+  sum.faults.count += factor * taken.faults.count;
+  sum.faults.system_ns += factor * taken.faults.system_ns;
+  sum.faults.resident_bytes += factor * taken.faults.resident_bytes;
 }
 
 Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
   Taken sum;
+  const double share = 1 / static_cast<double>(std::max<int64_t>(steps.count(), 1));
   for (const StepTrack& track : steps.tracks) {
     const Samples samples = SamplesOf(model, track.process);
     for (const Step& step : track.steps) {
-      const Taken before = TakenUntil(samples, step.start_ns), after = TakenUntil(samples, step.end_ns);
-      sum.cpu_ns += after.cpu_ns - before.cpu_ns;
-      sum.waiting_ns += after.waiting_ns - before.waiting_ns;
+      Add(TakenUntil(samples, step.end_ns), share, sum);
+      Add(TakenUntil(samples, step.start_ns), -share, sum);
     }
   }
-  const auto count = static_cast<double>(std::max<int64_t>(steps.count(), 1));
-  return {sum.cpu_ns / count, sum.waiting_ns / count};
+  return sum;
 }
 
 // Samples between the start of the first step and the end of the last.
@@ -81,6 +99,7 @@ void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load)
   for (const LoadSample* sample : samples) {
     load.runnable += static_cast<double>(sample->runnable) / static_cast<double>(samples.size());
     load.processors = std::max(load.processors, sample->processors);
+    load.faults.cost_ns = std::max(load.faults.cost_ns, sample->page_fault_ns);
     threads.push_back(sample->threads);
   }
   std::nth_element(threads.begin(), threads.begin() + static_cast<std::ptrdiff_t>(threads.size() / 2), threads.end());
@@ -103,9 +122,11 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const 
   Summarize(inside.samples, load);
   load.is_known = inside.are_enough;
   if (!load.is_known) return load;
-  const Taken taken = PerStep(model, steps);
+  Taken taken = PerStep(model, steps);
+  taken.faults.cost_ns = load.faults.cost_ns;
   load.cpu_ns = taken.cpu_ns;
   load.waiting_ns = taken.waiting_ns;
+  load.faults = taken.faults;
   if (blocks.empty()) return load;
   BlockMeans cpu, waiting;
   for (const ComparedSteps& block : blocks) {

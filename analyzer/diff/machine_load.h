@@ -12,6 +12,14 @@
 
 namespace dlhook::analyzer::inline diff {
 
+// Memory that a process asks the kernel for, per step.
+struct PageFaults {
+  double count = 0;           // of the first thread, without those that read from a disk
+  double system_ns = 0;       // CPU time of that thread in the kernel
+  double resident_bytes = 0;  // by which the process grew
+  uint32_t cost_ns = 0;       // of a page that is allocated, touched and freed; 0: none of this is known
+};
+
 // Per step, or for the whole run if there are no steps (then without blocks).
 struct MachineLoad {
   bool is_known = false;  // the launcher took samples, and enough of them during the steps
@@ -21,6 +29,7 @@ struct MachineLoad {
   double runnable = 0;  // runnable threads on the machine, mean over samples
   uint32_t processors = 0;
   uint32_t threads = 0;  // of the process; median
+  PageFaults faults;     // of a single run
 
   // "CPU time 1.80 ms, waiting for a processor 0.21 ms a step; 2.9 threads wanted the machine's 2 processors".
   std::string Text() const;

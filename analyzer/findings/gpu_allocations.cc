@@ -14,7 +14,9 @@ bool IsAllocation(const Op& op) { return op.allocation() && op.allocation()->kin
 }  // namespace
 
 std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
-  const HostCalls calls = HostCallsOf(facts, IsAllocation);
+  const TraceModel& model = facts.model();
+  const HostCalls calls =
+      HostCallsOf(facts, [&](CallIndex call) { return IsAllocation(model.ops[model.calls.op[call]]); });
   if (calls.calls < kLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
   Finding finding;
   finding.line = calls.line;

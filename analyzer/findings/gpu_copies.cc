@@ -3,7 +3,8 @@
 // pageable-copies: the driver stages an asynchronous copy of unpinned memory, which is slow and does not overlap with
 // compute.
 // small-copies: many copies to the GPU, each with the fixed cost of a call.
-// The time that these two rules claim is subtracted from the cause "copies" of gpu-idle.
+// Copies that copied-again names are its own. The time that these rules claim is subtracted from the cause "copies"
+// of gpu-idle.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/gpu_rules.h"
@@ -29,7 +30,10 @@ bool IsSmall(const Op& op) {
 }  // namespace
 
 std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
-  const HostCalls copies = HostCallsOf(facts, IsPageable);
+  const TraceModel& model = facts.model();
+  const absl::flat_hash_set<CallIndex> again = CopiedAgain(facts);
+  const HostCalls copies = HostCallsOf(
+      facts, [&](CallIndex call) { return IsPageable(model.ops[model.calls.op[call]]) && !again.contains(call); });
   if (!facts.IsAtLeast(copies.idle_ns, kPageablePercent)) return {};
   Finding finding;
   finding.line = copies.line;
@@ -48,7 +52,8 @@ std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindSmallCopies(const StepFacts& facts) {
-  const HostCalls copies = HostCallsOf(facts, IsSmall);
+  const TraceModel& model = facts.model();
+  const HostCalls copies = HostCallsOf(facts, [&](CallIndex call) { return IsSmall(model.ops[model.calls.op[call]]); });
   if (copies.calls <= kManyCopies) return {};
   const double gain_ns = copies.idle_ns * (copies.calls - 1) / copies.calls;
   if (!facts.IsAtLeast(gain_ns, kSmallPercent)) return {};

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/gpu_rules.h"
+#include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/table/human.h"
@@ -74,7 +75,7 @@ std::string WaitingLine(const StepFacts& facts) {
 // What the rules about copies claim of the time that the table gpu_idle assigns to copies.
 double SaidOfCopiesNs(const StepFacts& facts) {
   double sum_ns = 0;
-  for (auto* find : {FindPageableCopies, FindSmallCopies}) {
+  for (auto* find : {FindCopiedAgain, FindPageableCopies, FindSmallCopies}) {
     for (const Finding& finding : find(facts)) sum_ns += finding.gain_ns;
   }
   return sum_ns;
@@ -131,6 +132,11 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     finding.gain_ns = ns;
     finding.evidence = absl::StrCat("table gpu_idle, cause ", name);
     finding.advice = waits_for_copy ? kPinned : advice.advice;
+    if (name == IdleCauseName(IdleCause::kLaunch)) {
+      const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
+      SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step
+      if (!facts.IsAtLeast(finding.gain_ns, kPercent)) continue;
+    }
     findings.push_back(finding);
   }
   return findings;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/findings/step_facts.h"
 #include "analyzer/model/op.h"
@@ -21,8 +22,12 @@ struct HostCalls {
 };
 
 // Of nested calls, only the outermost counts. Zero if kernel times are not known.
-HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&)>& counts);
+HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts);
 
+// Copies whose contents, as far as sampled, the same place had in nearly all steps.
+absl::flat_hash_set<CallIndex> CopiedAgain(const StepFacts& facts);
+
+std::vector<Finding> FindCopiedAgain(const StepFacts& facts);
 std::vector<Finding> FindPageableCopies(const StepFacts& facts);
 std::vector<Finding> FindSmallCopies(const StepFacts& facts);
 std::vector<Finding> FindGpuAllocations(const StepFacts& facts);

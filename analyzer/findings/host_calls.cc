@@ -33,11 +33,10 @@ int64_t InEither(const IntervalSet& set, const Interval& a, const Interval& b) {
 
 }  // namespace
 
-HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&)>& counts) {
+HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts) {
   const TraceModel& model = facts.model();
   HostCalls sums;
   if (GpuTimesOf(model) != GpuTimes::kOfKernels || !facts.HasSteps()) return sums;
-  const auto counts_call = [&](CallIndex call) { return counts(model.ops[model.calls.op[call]]); };
   const std::vector<Asked> asked = AskedByCalls(model);
   const GpuRun run(model, facts.options().analysis->steps());
   std::map<ProcessIndex, int> devices_of_process;
@@ -50,9 +49,9 @@ HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&
     const IntervalSet idle = steady.Difference(run.TimelineOf(device).compute);
     const double means = static_cast<double>(std::max<int64_t>(run.Steps(device), 1) * std::ssize(run.devices()));
     for (CallIndex call = 0; call < model.calls.size(); ++call) {
-      if (!counts_call(call) || model.threads[model.calls.thread[call]].process != process) continue;
+      if (!counts(call) || model.threads[model.calls.thread[call]].process != process) continue;
       const CallIndex outer = model.calls.parent[call];
-      if (outer != kNone && counts_call(outer)) continue;
+      if (outer != kNone && counts(outer)) continue;
       const bool is_its = asked[call].device == kNone ? devices_of_process[process] == 1 : asked[call].device == device;
       const int64_t start_ns = model.calls.start_ns[call], end_ns = start_ns + model.calls.duration_ns[call];
       if (!is_its || steady.CoveredNs(start_ns, start_ns + 1) == 0) continue;

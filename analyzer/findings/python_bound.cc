@@ -2,11 +2,11 @@
 // step.
 // Python's time decides. If the operations are tiny, their time is mostly overhead, too, and counts as gain (64
 // examples one by one, then as one batch: a step went from 3.04 ms to 0.08 ms, torch 2.13).
-// one, then as one batch: a step went from 3.04 ms to 0.08 ms, torch 2.13).
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 
@@ -19,6 +19,16 @@ constexpr double kTinyWholePercent = 50;  // … and of Python and the operation
 constexpr double kLeastOps = 20;          // framework ops per step
 constexpr double kShortOpNs = 100'000;    // mean time from one op to the next: longer gaps are not overhead
 constexpr double kTinyOpNs = 5'000;       // mean time in the framework, per op that computes next to nothing
+
+// Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
+double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
+  const ScopeColumns& scopes = facts.model().scopes;
+  return CostOfScopes(facts, [&](ScopeIndex scope) {
+    const ScopeIndex outer = scopes.parent[scope];
+    const bool is_outer = outer == kNone || scopes.kind[outer] == ScopeKind::kUserRange;
+    return (is_outer || with_inner_scopes) && facts.attribution().of_scope[scope].direction != LayerDirection::kUpdate;
+  });
+}
 
 }  // namespace
 
@@ -51,6 +61,8 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
+  SubtractOwnCost(OwnCost(facts, are_tiny), finding);
+  if (!facts.IsAtLeast(finding.gain_ns, kPercent)) return {};
   finding.advice = facts.UsesTorch()
                        ? "A larger batch, or torch.compile(model), makes fewer and larger operations."
                        : "Ask for more at once: a larger batch, whole arrays instead of loops over elements.";

@@ -77,6 +77,7 @@ std::string Creations(const StepFacts& facts) {
 const std::vector<Rule>& Rules() {
   static const auto& kRules = *new std::vector<Rule>{
       {"input-wait", "the step waits for its next batch", FindInputWait, Steps},
+      {"copied-again", "the same contents are copied to the GPU in each step", FindCopiedAgain, GpuTimes},
       {"pageable-copies", "copies to or from the GPU wait, for their memory is not pinned", FindPageableCopies,
        GpuTimes},
       {"small-copies", "many small copies to the GPU", FindSmallCopies, GpuTimes},
@@ -86,6 +87,7 @@ const std::vector<Rule>& Rules() {
       {"machine-busy", "threads wait for a processor that other programs use", FindBusyMachine, Load},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
       {"one-thread", "one thread computes while processors are free", FindOneThread, Load},
+      {"page-faults", "memory is taken from the kernel and given back in each step", FindPageFaults, PageFaultsMissing},
       {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm,
        Nothing},
       {"preparing-in-steps", "algorithms are searched and primitives prepared in steady steps", FindPreparing,

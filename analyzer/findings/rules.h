@@ -36,6 +36,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts);
 std::vector<Finding> FindBusyMachine(const StepFacts& facts);
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
 std::vector<Finding> FindOneThread(const StepFacts& facts);
+std::vector<Finding> FindPageFaults(const StepFacts& facts);
 std::vector<Finding> FindLateRank(const StepFacts& facts);
 std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
@@ -52,6 +53,8 @@ std::vector<Finding> FindDenormals(const StepFacts& facts);
 std::vector<Finding> FindUnfusedOps(const StepFacts& facts);
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
 std::vector<Finding> FindPythonBound(const StepFacts& facts);
+
+std::string PageFaultsMissing(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings
 

@@ -94,6 +94,17 @@ double StepFacts::PhaseNs(PhaseKind phase) const {
   return static_cast<double>(sum_ns) / count_;
 }
 
+size_t StepFacts::StepAt(ProcessIndex process, int64_t time_ns) const {
+  for (const StepTrack& track : steps_.tracks) {
+    if (track.process != process) continue;
+    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), time_ns,
+                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    const bool is_in = after != track.steps.begin() && time_ns < std::prev(after)->end_ns;
+    return is_in ? static_cast<size_t>(after - track.steps.begin()) - 1 : kNone;
+  }
+  return kNone;
+}
+
 uint32_t StepFacts::processors() const {
   uint32_t least = 0;
   for (const ProcessInfo& process : model_.processes) {

@@ -57,6 +57,8 @@ class StepFacts {
   const DoneWork& counted() const { return counted_; }
   const MachineLoad& load() const { return load_; }
   double PhaseNs(PhaseKind phase) const;  // per mean step
+  // The steady step of the process in which this time is: its number; kNone: none.
+  size_t StepAt(ProcessIndex process, int64_t time_ns) const;
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
   // Frameworks whose libraries the program loaded: "PyTorch", "TensorFlow" …; always in the same order.
   const std::vector<std::string>& frameworks() const { return frameworks_; }

@@ -193,7 +193,7 @@ std::vector<OpFacts> FactsOfOps(const TraceModel& model) {
 
 Operands OperandsOfCall(const TraceModel& model, const std::vector<OpFacts>& facts, CallIndex call) {
   const absl::Span<const uint64_t> values = model.OperandsOf(call);
-  if (values.size() < 3) return {};
+  if (values.size() < 3 || model.ops[model.calls.op[call]].copy() != nullptr) return {};
   const bool is_exchanged = facts[model.calls.op[call]].product.is_exchanged;
   return {values[is_exchanged ? 1 : 0], values[is_exchanged ? 0 : 1], values[2]};
 }

@@ -5,16 +5,21 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "preload/format/record.h"
 
 namespace dlhook::analyzer::inline model {
 
 // Keeps operands of GPU library products, convolutions and conversions, which tables join by what they read and write;
-// times between events; and operands of CPU products, from which layers are inferred.
+// times between events; copies whose contents were sampled; and operands of CPU products, from which layers are
+// inferred.
 OperandBuilder::Keep OperandBuilder::KeepOf(const trace::OpDefinition& definition) {
   const bool is_product = definition.has_gemm();
   const bool on_gpu = definition.has_cudnn() || (is_product && definition.gemm().has_cuda()) ||
                       (definition.has_matrix() && absl::StartsWith(definition.family(), "cu"));
-  if (on_gpu || absl::StrContains(definition.function(), "EventElapsedTime")) return Keep::kAll;
+  const bool is_sampled = definition.has_copy() && definition.address_count() == 4 &&
+                          definition.copy().direction() == trace::Copy::HOST_TO_DEVICE &&
+                          definition.copy().bytes() >= kLeastSampledBytes;
+  if (on_gpu || is_sampled || absl::StrContains(definition.function(), "EventElapsedTime")) return Keep::kAll;
   return is_product ? Keep::kFirst : Keep::kNo;
 }
 

@@ -286,10 +286,15 @@ void ProcessBuilder::FinishLoads(const ClockMap& clock) {
                              .waiting_ns = static_cast<int64_t>(std::min(sample.waiting_ns(), kMost)),
                              .threads = sample.threads(),
                              .runnable = sample.runnable(),
-                             .processors = sample.processors()};
+                             .processors = sample.processors(),
+                             .page_faults = static_cast<int64_t>(std::min(sample.page_faults(), kMost)),
+                             .system_ns = static_cast<int64_t>(std::min(sample.system_ns(), kMost)),
+                             .resident_bytes = static_cast<int64_t>(std::min(sample.resident_bytes(), kMost)),
+                             .page_fault_ns = sample.page_fault_ns()};
     const bool is_first = &sample == load_samples_.data();
     if (!is_first && load.time_ns <= last.time_ns) continue;
     if (load.cpu_ns < last.cpu_ns || load.waiting_ns < last.waiting_ns) continue;
+    if (load.page_faults < last.page_faults || load.system_ns < last.system_ns) continue;
     run_->model_.loads.push_back(last = load);
   }
 }

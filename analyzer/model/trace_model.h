@@ -153,6 +153,10 @@ struct LoadSample {
   uint32_t threads = 0;
   uint32_t runnable = 0;
   uint32_t processors = 0;
+  int64_t page_faults = 0;
+  int64_t system_ns = 0;
+  int64_t resident_bytes = 0;
+  uint32_t page_fault_ns = 0;  // 0: page faults were not sampled
 };
 
 // A GPU from the view of one process. 0 and empty: not known.
@@ -290,7 +294,7 @@ struct TraceModel {
   NativeFrameColumns native_frames;
   NativeSymbols native_symbols;         // empty before they are looked up
   std::vector<CounterSeries> counters;  // by process, thread (series without a thread last), kind
-  std::vector<LoadSample> loads;        // by process, ascending; cpu_ns and waiting_ns never decrease
+  std::vector<LoadSample> loads;        // by process, ascending; what counts from the start never decreases
   GpuActivityColumns gpu;               // except OVERHEAD
   std::vector<std::pair<int64_t, int64_t>>
       gpu_overhead;                    // start and end of measurement costs on the host, as reported by the source

@@ -83,8 +83,8 @@ def main():
     parser.add_argument("--batch", type=int, default=256)
     options = parser.parse_args()
     torch.manual_seed(1)
-    batch = (torch.randn(options.batch, 3, SIDE, SIDE), torch.randint(0, CLASSES, (options.batch,)))
-    loader = {"pageable": Pageable, "ahead": Ahead}[options.input]([batch] * options.steps)
+    batches = [(torch.randn(options.batch, 3, SIDE, SIDE), torch.randint(0, CLASSES, (options.batch,))) for _ in range(2)]
+    loader = {"pageable": Pageable, "ahead": Ahead}[options.input]([batches[i % 2] for i in range(options.steps)])
     start = time.perf_counter()
     train(loader)
     print(f"{options.steps} steps of {options.batch} images in {time.perf_counter() - start:.3f} s")

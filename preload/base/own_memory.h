@@ -17,14 +17,19 @@ namespace dlhook::inline base {
 
 constexpr uint64_t kPageBytes = 4096;
 
-// The number of bytes, of `size` at `address`, that could be copied. Preserves errno.
-inline size_t CopyOwnMemory(uint64_t address, void* to, size_t size) {
+// The number of bytes of these pieces, `size` in all, that could be copied one after another. Preserves errno.
+inline size_t CopyOwnPieces(const iovec* pieces, unsigned long count, void* to, size_t size) {
   int saved_errno = errno;
   iovec local = {to, size};
-  iovec remote = {reinterpret_cast<void*>(address), size};
-  ssize_t copied = process_vm_readv(static_cast<pid_t>(ProcessId()), &local, 1, &remote, 1, 0);
+  ssize_t copied = process_vm_readv(static_cast<pid_t>(ProcessId()), &local, 1, pieces, count, 0);
   errno = saved_errno;
   return copied < 0 ? 0 : static_cast<size_t>(copied);
+}
+
+// The number of bytes, of `size` at `address`, that could be copied. Preserves errno.
+inline size_t CopyOwnMemory(uint64_t address, void* to, size_t size) {
+  iovec piece = {reinterpret_cast<void*>(address), size};
+  return CopyOwnPieces(&piece, 1, to, size);
 }
 
 }  // namespace dlhook::inline base

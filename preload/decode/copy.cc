@@ -5,6 +5,7 @@
 #include <new>
 
 #include "preload/abi/arguments.h"
+#include "preload/decode/contents.h"
 #include "preload/link/driver_entry.h"
 #include "preload/track/capture.h"
 #include "preload/track/host_memory.h"
@@ -45,6 +46,13 @@ void Classify(CallRecord* record, const void* dst, const void* src, const void* 
   } else if (shape->direction == CopyDirection::kDeviceToHost) {
     shape->host_memory = HostMemoryOf(SpaceOf(dst, real));
   }
+}
+
+// The GPU reads the source of a captured copy later, whenever the graph is launched.
+uint64_t ContentsOf(const CopyShape& shape, const void* src) {
+  bool is_read = shape.direction == CopyDirection::kHostToDevice && shape.captured == 0 && shape.width_bytes == 0 &&
+                 (shape.host_memory == HostMemory::kPageable || shape.host_memory == HostMemory::kPinned);
+  return is_read && shape.bytes >= kLeastSampledBytes ? SampleContents(src, shape.bytes) : 0;
 }
 
 void StoreAddresses(CallRecord* record, const void* dst, const void* src, const void* stream) {
@@ -110,6 +118,7 @@ void DecodeCopy(const CopyArgs& args, CallRecord* record) {
   shape.destination_device = args.dst_device;
   if (shape.direction < CopyDirection::kPeer) Classify(record, args.dst, args.src, args.real, &shape);
   StoreAddresses(record, args.dst, args.src, args.stream);
+  record->addresses()[3] = ContentsOf(shape, args.src);
 }
 
 void DecodeSet3d(const Set3dArgs& args, CallRecord* record) {

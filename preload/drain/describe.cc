@@ -209,6 +209,10 @@ void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out) {
   scope.writer.UInt(f::kThreads, sample.threads);
   scope.writer.UInt(f::kRunnable, sample.runnable);
   scope.writer.UInt(f::kProcessors, sample.processors);
+  scope.writer.UInt(f::kPageFaults, sample.page_faults);
+  scope.writer.UInt(f::kSystemNs, sample.system_ns);
+  scope.writer.UInt(f::kResidentBytes, sample.resident_bytes);
+  scope.writer.UInt(f::kPageFaultNs, sample.page_fault_ns);
 }
 
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out) {

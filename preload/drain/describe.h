@@ -27,6 +27,10 @@ struct LoadSample {
   uint32_t threads;
   uint32_t runnable;
   uint32_t processors;
+  uint64_t page_faults;
+  uint64_t system_ns;
+  uint64_t resident_bytes;
+  uint32_t page_fault_ns;
 };
 void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out);
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);

@@ -27,12 +27,14 @@ const char* const kSettings[] = {
     "BLIS_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
     "ATEN_CPU_CAPABILITY", "TORCHDYNAMO_DISABLE", "PYTORCH_CUDA_ALLOC_CONF", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX", "DLHOOK_CAPTURE", "DLHOOK_SCOPES",
+    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_TOP_PAD_", "MALLOC_CONF", "GLIBC_TUNABLES", "DLHOOK_CAPTURE", "DLHOOK_SCOPES",
     "DLHOOK_PYTHON", "DLHOOK_STACKS", "DLHOOK_STACKS_FAMILIES", "DLHOOK_STACKS_MIN_US", "DLHOOK_COUNTERS", "DLHOOK_COUNTERS_AT",
     "DLHOOK_COUNTERS_MS", "DLHOOK_GPU", "DLHOOK_GPU_QUEUE", "DLHOOK_ONEDNN", "DLHOOK_ONEDNN_LEVEL", "DLHOOK_CLOCK",
     "DLHOOK_ON_FULL", "DLHOOK_DRAIN"};
 // clang-format on
-static_assert(sizeof kSettings / sizeof *kSettings <= kMaxSettings);
+const char kPreloaded[] = "LD_PRELOAD";  // of its objects only the names are kept
+static_assert(sizeof kSettings / sizeof *kSettings < kMaxSettings);
 // Interpreters whose short options contain a `c` (for others an `e`) if code follows instead of a script.
 const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
 const char* const kOtherInterpreters[] = {"perl", "ruby", "node", "julia", "Rscript", "lua"};
@@ -164,14 +166,38 @@ void FindProgram(const char* started_as, char (*program)[64]) {
   snprintf(*program, sizeof *program, "%s", BaseName(started_as));
 }
 
+void FindPreloaded(const char* list, char (*names)[64]) {
+  (*names)[0] = '\0';
+  for (const char* at = list; *at != '\0';) {
+    const char* end = at + strcspn(at, ": ");
+    const char* name = end;
+    while (name > at && name[-1] != '/') --name;
+    at = *end == '\0' ? end : end + 1;
+    if (name == end || strncmp(name, "libdlhook", strlen("libdlhook")) == 0) continue;
+    size_t used = strlen(*names);
+    snprintf(*names + used, sizeof *names - used, "%s%.*s", used > 0 ? ":" : "", static_cast<int>(end - name), name);
+  }
+}
+
+namespace {
+
+void AddSetting(const char* name, const char* value, SessionHeader* session) {
+  Setting& setting = session->settings[session->setting_count++];
+  snprintf(setting.name, sizeof setting.name, "%s", name);
+  snprintf(setting.value, sizeof setting.value, "%.63s", value);
+}
+
+}  // namespace
+
 void DescribeSettings(SessionHeader* session) {
   for (const char* name : kSettings) {
     const char* value = EnvironmentVariable(name);
-    if (value == nullptr) continue;
-    Setting& setting = session->settings[session->setting_count++];
-    snprintf(setting.name, sizeof setting.name, "%s", name);
-    snprintf(setting.value, sizeof setting.value, "%.63s", value);
+    if (value != nullptr) AddSetting(name, value, session);
   }
+  const char* preloaded = EnvironmentVariable(kPreloaded);
+  char names[64] = "";
+  if (preloaded != nullptr) FindPreloaded(preloaded, &names);
+  if (names[0] != '\0') AddSetting(kPreloaded, names, session);
   uint64_t processors[128] = {};
   long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
   for (long i = 0; i < bytes / 8; ++i)

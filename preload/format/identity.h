@@ -36,6 +36,8 @@ void NameCollector(uint32_t pid, char* name, size_t size);
 void FindScript(const char* program, const char* const* words, char (*script)[64]);
 // The executable's base name as it was started (a link's, for example). Not argv[0], which callers may set to anything.
 void FindProgram(const char* started_as, char (*program)[64]);
+// The base names of LD_PRELOAD's objects without dlhook's own: "libjemalloc.so.2:libfoo.so".
+void FindPreloaded(const char* list, char (*names)[64]);
 
 // The contents of the file, at most `size - 1` bytes and a terminating zero; returns their number.
 size_t ReadFileAt(int folder, const char* path, char* text, size_t size);

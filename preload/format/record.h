@@ -187,6 +187,7 @@ struct CopyShape {
   int32_t destination_device;
 };
 static_assert(sizeof(CopyShape) == 48);
+constexpr uint64_t kLeastSampledBytes = 256 * 1024;  // of a copy whose contents are sampled, which takes 4 us
 constexpr uint8_t kCopyShapeWords = sizeof(CopyShape) / 8;
 
 // Layout of trace::KernelLaunch. `kernel` is a definition (format/definitions.h), 0: not known.

@@ -23,7 +23,7 @@ WALL = ("input-wait", "input-wait-workers", "one-thread", "too-many-threads")
 RULES = {"input-wait-workers": "input-wait", "instruction-set-blas": "instruction-set"}  # for modes with other names
 VARIABLES = {"instruction-set": {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "instruction-set-blas": {"OPENBLAS_CORETYPE": "Nehalem"}}  # victim's
 MODES = (*WALL, "preparing-in-steps", "layout-conversions", "input-gradient", "float64", "slow-products", "optimizer-per-tensor",
-         "python-bound", "unfused-ops", *VARIABLES)
+         "python-bound", "page-faults", "unfused-ops", *VARIABLES)
 
 
 def environment(mode, side):

@@ -117,10 +117,20 @@ class Findings(frameworks.Case):
         finding = self.found("optimizer-per-tensor", least_percent=10)
         self.assertEqual(finding["where"], "optimizer (Adam)")
         self.assertEqual(finding["advice"], "torch.optim.Adam(..., fused=True)")
+        self.assertRegex(finding["evidence"], r"[0-9.]+ [um]s for recording was subtracted")
+
+    def test_memory_that_is_mapped_in_each_step(self):
+        finding = self.found("page-faults", least_percent=5)
+        self.assertIn("MALLOC_MMAP_MAX_=0", finding["advice"])
+
+    def test_memory_that_malloc_was_told_to_keep(self):
+        settings = dict(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="17179869184")  # as advised
+        self.assertEqual(self.findings("page-faults", "page-faults", "victim", **settings), [])
 
     def test_examples_one_by_one(self):
         finding = self.found("python-bound", least_percent=50, near_miss=("input-gradient", "advised"))
         self.assertEqual(finding["basis"], "at most")
+        self.assertRegex(finding["evidence"], r"[0-9.]+ [um]s for recording was subtracted")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 // Copies, fills and allocations; which memory they access; whether they are being captured.
 #include "preload/decode/copy.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "preload/link/resolver.h"
@@ -30,7 +32,7 @@ class CopyTest : public ::testing::Test {
 };
 
 CopyShape Decode(const CopyArgs& args, int32_t status = 0, std::vector<uint64_t>* addresses = nullptr) {
-  TestRecord record(kCopyShapeWords, 3, status);
+  TestRecord record(kCopyShapeWords, 4, status);
   DecodeCopy(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
   if (addresses != nullptr) *addresses = record.addresses();
@@ -67,7 +69,7 @@ TEST_F(CopyTest, KindsSayTheDirectionAndWhichSideIsTheHosts) {
     EXPECT_EQ(shape.bytes, 4096u);
     EXPECT_EQ(shape.asynchronous, 0);
     EXPECT_EQ(shape.width_bytes, 0u);
-    EXPECT_EQ(addresses, (std::vector<uint64_t>{0x1000, 0x2000, 0x30}));
+    EXPECT_EQ(addresses, (std::vector<uint64_t>{0x1000, 0x2000, 0x30, 0}));
   }
 }
 
@@ -217,6 +219,53 @@ TEST_F(CopyTest, PeerCopiesNameTheirDevices) {
   EXPECT_EQ(shape.source_device, 1);
   EXPECT_EQ(shape.destination_device, 3);
   EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);
+}
+
+// The sample of a copy from the host; `pointer_type`: what the library says of the address.
+uint64_t SampleOf(const void* buffer, uint64_t bytes, int32_t kind = 1, int pointer_type = 0, int32_t status = 0) {
+  TrackMemoryChange({});
+  FakeRuntimeAnswers()->pointer_type = pointer_type;
+  CopyArgs args = Plain(kind);
+  args.src = buffer;
+  args.bytes = bytes;
+  std::vector<uint64_t> addresses;
+  Decode(args, status, &addresses);
+  return addresses[3];
+}
+
+TEST_F(CopyTest, ContentsAreSampled) {
+  for (const uint64_t bytes : {kLeastSampledBytes, kLeastSampledBytes + 1, uint64_t{1000003}}) {
+    std::vector<char> buffer(bytes, 'x');
+    buffer[3] = 'y';
+    const uint64_t before = SampleOf(buffer.data(), bytes);
+    EXPECT_NE(before, 0u);
+    EXPECT_EQ(SampleOf(std::vector<char>(buffer).data(), bytes), before);
+    EXPECT_EQ(SampleOf(buffer.data(), bytes, 1, 1), before);  // pinned
+    for (const uint64_t at : {uint64_t{0}, uint64_t{127}, (bytes - 128) / 7 * 3 + 1, bytes - 128, bytes - 1}) {
+      std::vector<char> changed = buffer;
+      changed[at] = 'z';
+      EXPECT_NE(SampleOf(changed.data(), bytes), before) << at;
+    }
+  }
+}
+
+TEST_F(CopyTest, ContentsThatSayLittleOrMayNotBeReadAreNotSampled) {
+  std::vector<char> buffer(kLeastSampledBytes, 'x');
+  EXPECT_EQ(SampleOf(buffer.data(), kLeastSampledBytes), 0u);  // one value throughout
+  buffer[0] = 'y';
+  EXPECT_NE(SampleOf(buffer.data(), kLeastSampledBytes), 0u);
+  EXPECT_EQ(SampleOf(buffer.data(), kLeastSampledBytes - 1), 0u);
+  EXPECT_EQ(SampleOf(buffer.data(), kLeastSampledBytes, 1, 3), 0u);     // managed
+  EXPECT_EQ(SampleOf(buffer.data(), kLeastSampledBytes, 1, 4), 0u);     // not known
+  EXPECT_EQ(SampleOf(buffer.data(), kLeastSampledBytes, 2), 0u);        // device to host
+  EXPECT_EQ(SampleOf(buffer.data(), kLeastSampledBytes, 1, 0, 1), 0u);  // failed
+  void* gone = mmap(nullptr, kLeastSampledBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  errno = 17;
+  EXPECT_EQ(SampleOf(gone, kLeastSampledBytes), 0u);
+  munmap(gone, kLeastSampledBytes);
+  EXPECT_EQ(SampleOf(gone, kLeastSampledBytes), 0u);
+  EXPECT_EQ(errno, 17);
 }
 
 TEST_F(CopyTest, Set3d) {

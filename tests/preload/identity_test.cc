@@ -55,6 +55,18 @@ TEST(IdentityTest, ProgramsByTheNameTheyWereStartedBy) {
   }
 }
 
+TEST(IdentityTest, PreloadedObjectsByName) {
+  const auto names_of = [](const char* list) {
+    char names[64];
+    FindPreloaded(list, &names);
+    return std::string(names);
+  };
+  EXPECT_EQ(names_of("/opt/secret/libdlhook.so:/usr/lib/libjemalloc.so.2 libfoo.so"), "libjemalloc.so.2:libfoo.so");
+  EXPECT_EQ(names_of("/x/libdlhook-testing.so::"), "");
+  EXPECT_EQ(names_of(("/" + std::string(1000, 'd') + "/libm.so:" + std::string(100, 'n')).c_str()),
+            "libm.so:" + std::string(55, 'n'));
+}
+
 TEST(IdentityTest, StartTime) {
   EXPECT_GT(StartTimeOf(static_cast<uint32_t>(getpid())), 0u);
   EXPECT_EQ(StartTimeOf(0x7fffffff), 0u);

@@ -28,6 +28,7 @@ class Writer {
   }
 
   void Write() {
+    if (spec_.of_thread) track_.thread = 0;
     for (int step = 0; step < spec_.steps; ++step) {
       Step made;
       made.start_ns = now_ns_;

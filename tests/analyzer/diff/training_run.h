@@ -50,6 +50,7 @@ struct RunSpec {
   int64_t sleep_ns = 0;    // … and not
   int64_t waiting_ns = 0;  // per step, for a processor that another program uses
   int threads = 0;         // of the process; 0: no load was sampled
+  bool of_thread = false;  // the steps are known to be those of the first thread
   std::map<std::string, std::string> settings;
   std::string library_build = "A";
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
@@ -102,6 +103,8 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
     ASSERT_THAT(Rules(table), ElementsAre("gpu-idle")) << one.scope;
     EXPECT_THAT(Text(table, 0, "advice"), HasSubstr(one.advice));
     EXPECT_GE(Integer(table, 0, "gain"), 450'000);
+    const bool is_launch = absl::string_view(one.advice) == "Launch less";
+    EXPECT_EQ(absl::StrContains(Text(table, 0, "evidence"), "for recording was subtracted"), is_launch);
   }
 }
 
@@ -130,6 +133,35 @@ TEST_F(GpuFindingsTest, PinnedOrSmallOrHiddenCopiesAreNotPageable) {
   EXPECT_THAT(RowsWhere(table, {{"rule", "pageable-copies"}}), IsEmpty());
 }
 
+// In each step a copy of 300 us while the GPU computes nothing; its contents are those of `contents`, one step after
+// another.
+TEST_F(GpuFindingsTest, TheSameContentsCopiedAgain) {
+  const auto rules_of = [&](const std::string& memory, const std::vector<uint64_t>& contents) {
+    program_ = GpuProgram();
+    const OpIndex copy = program_.builder().AddOp(Definition(AsyncCopy(memory, 1 << 20) + " address_count: 4"));
+    for (size_t step = 0; step < contents.size(); ++step) {
+      const int64_t at_ns = static_cast<int64_t>(step) * kStepNs + 510'000;
+      program_.builder().Call(copy, at_ns, 300'000, 0, 0, {0x7000, 0x1000, 0x30, contents[step]});
+    }
+    Steps(5000, 500'000);
+    return Findings();
+  };
+  const Table table = rules_of("PAGEABLE", {7, 7, 7, 7, 7, 7});
+  const size_t row = RowWhere(table, {{"rule", "copied-again"}});
+  EXPECT_EQ(Integer(table, row, "gain"), 300'000);
+  EXPECT_EQ(Text(table, row, "basis"), "at most");
+  EXPECT_EQ(Text(table, row, "confidence"), "medium");
+  EXPECT_THAT(Rules(table), Not(Contains("pageable-copies")));  // that time has its rule
+  EXPECT_THAT(Rules(table), Not(Contains("gpu-idle")));
+  EXPECT_THAT(Rules(rules_of("PINNED", {7, 7, 7, 7, 7, 7})), Contains("copied-again"));
+  for (const std::vector<uint64_t>& contents :
+       {std::vector<uint64_t>{1, 2, 3, 4, 5, 6}, {7, 7, 7, 1, 2, 3}, {0, 0, 0, 0, 0, 0}}) {
+    const Table changing = rules_of("PAGEABLE", contents);
+    EXPECT_THAT(Rules(changing), Not(Contains("copied-again")));
+    EXPECT_THAT(Rules(changing), Contains("pageable-copies"));
+  }
+}
+
 TEST_F(GpuFindingsTest, ManySmallCopies) {
   for (int i = 0; i < 20; ++i) Call(AsyncCopy("PAGEABLE", 1000), 510'000 + i * 20'000, 520'000 + i * 20'000);
   Steps(5000, 500'000);
@@ -143,6 +175,12 @@ TEST_F(GpuFindingsTest, FewSmallCopiesAreNotMany) {
   EXPECT_THAT(RowsWhere(Findings(), {{"rule", "small-copies"}}), IsEmpty());
 }
 
+TEST_F(GpuFindingsTest, SmallCopiesThatTakeLittle) {
+  for (int i = 0; i < 20; ++i) Call(AsyncCopy("PAGEABLE", 1000), 510'000 + i * 20'000, 512'500 + i * 20'000);
+  Steps(5000, 500'000);
+  EXPECT_THAT(RowsWhere(Findings(), {{"rule", "small-copies"}}), IsEmpty());
+}
+
 TEST_F(GpuFindingsTest, AllocationsInSteadySteps) {
   Call("function: 'cudaMalloc' family: 'cuda_memory' allocation { kind: DEVICE bytes: 4096 }", 510'000, 530'000);
   Call("function: 'cudaFree' family: 'cuda_memory' allocation { kind: DEVICE is_free: true }", 540'000, 570'000);
@@ -151,14 +189,22 @@ TEST_F(GpuFindingsTest, AllocationsInSteadySteps) {
   EXPECT_EQ(Integer(table, RowWhere(table, {{"rule", "gpu-allocations"}}), "gain"), 50'000);
 }
 
+// One step in six allocates, which takes 2 % of a mean step.
+TEST_F(GpuFindingsTest, AnAllocatorThatStillGrowsNowAndThen) {
+  program_.HostCall("function: 'cudaMalloc' family: 'cuda_memory' allocation { kind: DEVICE bytes: 4096 }",
+                    3 * kStepNs + 510'000, 3 * kStepNs + 630'000);
+  Steps(5000, 500'000);
+  EXPECT_THAT(RowsWhere(Findings(), {{"rule", "gpu-allocations"}}), IsEmpty());
+}
+
 TEST_F(GpuFindingsTest, OfPoolsTheyAreNone) {
   Call("function: 'cudaMallocAsync' family: 'cuda_memory' allocation { kind: POOL bytes: 4096 }", 510'000, 560'000);
   Steps(5000, 500'000);
   EXPECT_THAT(RowsWhere(Findings(), {{"rule", "gpu-allocations"}}), IsEmpty());
 }
 
-// A search before the steps measured `chosen_ns` for the algorithm that each step then executes ten times, and 900 ns for
-// another one, which needs 1 MiB more. 1850 ns: less than 1 % of a step could be gained.
+// A search before the steps measured `chosen_ns` for the algorithm that each step then executes ten times, and 900 ns
+// for another one, which needs 1 MiB more. 1850 ns: less than 1 % of a step could be gained.
 TEST_F(GpuFindingsTest, AnAlgorithmThatTheSearchFoundSlower) {
   for (const int chosen_ns : {5900, 1950, 1850}) {
     SCOPED_TRACE(chosen_ns);
@@ -239,9 +285,10 @@ TEST_F(GpuFindingsTest, SaysWhichRulesCouldNotJudge) {
   for (int step : {0, 1}) program_.HostCall(kItem, step * kStepNs + 100, step * kStepNs + 1000);
   program_.Build(2 * kStepNs);
   const Table table = program_.Make(ReportTables().front());
-  EXPECT_THAT(table.notes,
-              Contains(HasSubstr("Could not judge: pageable-copies, small-copies, gpu-allocations, gpu-idle "
-                                 "(the times of the GPU's kernels are not known)")));
+  EXPECT_THAT(
+      table.notes,
+      Contains(HasSubstr("Could not judge: copied-again, pageable-copies, small-copies, gpu-allocations, gpu-idle "
+                         "(the times of the GPU's kernels are not known)")));
   EXPECT_THAT(table.notes, Not(Contains(HasSubstr("PyTorch"))));
 }
 

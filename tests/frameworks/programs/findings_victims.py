@@ -7,6 +7,7 @@ Prints the median time of a step in ms (of the second half of the steps), and th
 first thread, which tests/bench/findings.py compares.
 """
 
+import ctypes
 import os
 import statistics
 import sys
@@ -231,6 +232,21 @@ def python_bound(side):
     loss_of = cross_entropy if advised else one_by_one
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     return training(model, optimizer, loss_of, repeated(torch.randn(64, 32), targets))
+
+
+def page_faults(side):
+    """Temporaries of 64 MB: above the size from which glibc maps each by itself."""
+    if side == "advised":
+        m_mmap_max, m_trim_threshold = -4, -1
+        libc = ctypes.CDLL(None)
+        libc.mallopt(m_mmap_max, 0)
+        libc.mallopt(m_trim_threshold, 2**31 - 1)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).eval()
+    x = torch.randn(250_000, 64)
+    with torch.inference_mode():
+        while True:
+            model(x)
+            yield
 
 
 def one_thread(side):

@@ -61,6 +61,14 @@ class GpuFindings(fake_gpu.Case):
         few = self.findings(program("findings", "large-copies", 30), slow=400)
         self.assertNotIn("small-copies", self.rules(few))
 
+    def test_the_same_contents_again(self):
+        finding, path = self.one("copied-again", "copied-again")
+        self.assert_line(finding, path, "value.cuda(")
+        self.assertIn("x.to(device)", finding["advice"])
+        self.assertEqual(finding["confidence"], "medium")
+        changing = self.findings(program("findings", "copied-new", 30))
+        self.assertNotIn("copied-again", self.rules(changing))
+
     def test_memory_that_is_given_back_in_each_step(self):
         finding, path = self.one("gpu-allocations", "empty-cache")
         self.assert_line(finding, path, "empty_cache()")

@@ -1,7 +1,8 @@
 """A network on a GPU whose steps lose time for one reason, or do not. findings.py CAUSE STEPS
 
 CAUSE: quiet: none; item: a value is read; small-copies: 40 values are copied one by one; large-copies: 10 tensors of
-64 KiB and a little more; empty-cache: freed GPU memory is given back; empty-once: in the first step only.
+64 KiB and a little more; copied-again: a table of 4 MiB that does not change; copied-new: one that does; empty-cache:
+freed GPU memory is given back; empty-once: in the first step only.
 """
 
 import sys
@@ -14,11 +15,15 @@ CAUSE, STEPS = sys.argv[1], int(sys.argv[2])
 model = nn.Sequential(nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1)).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images = torch.randn(64, 8, 32, 32).cuda()
-SIZES = {"small-copies": [1] * 40, "large-copies": [16400] * 10}
-values = [torch.randn(size).pin_memory() for size in SIZES.get(CAUSE, [])]  # copied in each step, without waiting
+SIZES = {"small-copies": [1] * 40, "large-copies": [16400] * 10, "copied-again": [1 << 20], "copied-new": [1 << 20]}
+values = [torch.randn(size) for size in SIZES.get(CAUSE, [])]  # copied in each step
+if len(values) > 1:
+    values = [value.pin_memory() for value in values]  # no copy is waited for: then a busy machine matters less
 GIVES_BACK = {"empty-cache": range(STEPS), "empty-once": range(1)}.get(CAUSE, [])  # in these steps
 for step in range(STEPS):
-    copied = [value.cuda(non_blocking=True) for value in values]
+    if CAUSE == "copied-new":
+        values[0].add_(1)
+    copied = [value.cuda(non_blocking=value.is_pinned()) for value in values]
     optimizer.zero_grad(set_to_none=True)
     loss = model(images).square().mean()
     loss.backward()

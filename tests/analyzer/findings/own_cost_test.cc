@@ -1,0 +1,42 @@
+// What recording takes, which is no gain: on steps of known scopes (in PyTorch: tests/frameworks/test_findings.py).
+#include "analyzer/findings/own_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/diff/training_run.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+TEST(OwnCostTest, IsTakenOffTheGain) {
+  Finding finding = {.gain_ns = 1'000'000, .confidence = Confidence::kMedium, .evidence = "table layers"};
+  SubtractOwnCost(40'000, finding);
+  EXPECT_EQ(finding.gain_ns, 960'000);
+  EXPECT_EQ(finding.confidence, Confidence::kMedium);
+  EXPECT_EQ(finding.evidence, "table layers; about 40.0 us for recording was subtracted");
+  SubtractOwnCost(100'000, finding);
+  EXPECT_EQ(finding.gain_ns, 860'000);
+  EXPECT_EQ(finding.confidence, Confidence::kLow);
+  SubtractOwnCost(0, finding);
+  EXPECT_EQ(finding.evidence.rfind("subtracted"), finding.evidence.size() - 10);
+  SubtractOwnCost(2'000'000, finding);
+  EXPECT_EQ(finding.gain_ns, 0);
+}
+
+TEST(OwnCostTest, EachScopeOfPyTorchTakesTime) {
+  RunSpec spec;
+  spec.layers = Layers(20);
+  for (const bool is_torch : {false, true}) {
+    TrainingRun run(spec);
+    if (is_torch) run.model().processes.front().capabilities.push_back({.object = "/lib/libtorch_cpu.so"});
+    const StepFacts facts(run.model(), run.analyzed().options);
+    EXPECT_NEAR(CostOfScopes(facts, [](ScopeIndex) { return true; }), is_torch ? 40 * 400 : 0, 1);
+    const auto is_forward = [&](ScopeIndex scope) {
+      return facts.attribution().of_scope[scope].direction == LayerDirection::kForward;
+    };
+    EXPECT_NEAR(CostOfScopes(facts, is_forward), is_torch ? 20 * 400 : 0, 1);
+  }
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
