@@ -54,6 +54,19 @@ bool IsWarmUpCut(const TraceModel& model, const StepTrack& track) {
   return is_cut;
 }
 
+// Of a run that was read in parts: how many, and what part of its processes' time. Empty: it was read whole.
+std::string ReadPartsSentence(const TraceModel& model) {
+  if (model.read_spans.empty()) return "";
+  int64_t read_ns = 0, whole_ns = 0;
+  for (const ProcessInfo& process : model.processes) whole_ns += process.end_ns - process.start_ns;
+  for (const ReadSpan& span : model.read_spans) {
+    const ProcessInfo& process = model.processes[span.process];
+    read_ns += std::max<int64_t>(std::min(span.end_ns, process.end_ns) - std::max(span.start_ns, process.start_ns), 0);
+  }
+  return absl::StrFormat(" From %d evenly spread parts, %.0f %% of the run (tables: all of it).",
+                         model.read_spans.size(), 100 * static_cast<double>(read_ns) / static_cast<double>(whole_ns));
+}
+
 class Screen {
  public:
   Screen(const StepFacts& facts, const AnswerOptions& options)
@@ -174,9 +187,7 @@ void Screen::HowLong() {
                     HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
                     steps.interrupted > 1 ? " on average." : ".");
   }
-  if (!facts_.model().read_spans.empty()) {
-    absl::StrAppend(&text, " From evenly spread parts of the run (tables: all of it).");
-  }
+  absl::StrAppend(&text, ReadPartsSentence(facts_.model()));
   if (warm_up > 0)
     absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
                     HumanTime(static_cast<double>(warm_up_ns)), ".");
