@@ -133,7 +133,10 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
     for (const StepTrack& track : steps.tracks) {
       const size_t begin = block * track.steps.size() / cut.size();
       const size_t end = (block + 1) * track.steps.size() / cut.size();
-      StepTrack& part = cut[block].tracks.emplace_back(track);
+      StepTrack& part = cut[block].tracks.emplace_back();
+      part.process = track.process;
+      part.thread = track.thread;
+      part.by_kind_only = track.by_kind_only;
       part.steps.assign(track.steps.begin() + static_cast<std::ptrdiff_t>(begin),
                         track.steps.begin() + static_cast<std::ptrdiff_t>(end));
     }

@@ -8,6 +8,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/time/intervals.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -29,11 +30,13 @@ std::string LoaderOf(absl::string_view name) {
 
 class Counter {
  public:
-  Counter(const TraceModel& model, const ComparedSteps& steps) : model_(model), intervals_(model.processes.size()) {
+  Counter(const TraceModel& model, const ComparedSteps& steps) : model_(model) {
     work_.steps = steps.count();
+    std::vector<std::vector<Interval>> intervals(model.processes.size());
     for (const StepTrack& track : steps.tracks) {
-      for (const Step& step : track.steps) intervals_[track.process].emplace_back(step.start_ns, step.end_ns);
+      for (const Step& step : track.steps) intervals[track.process].emplace_back(step.start_ns, step.end_ns);
     }
+    for (std::vector<Interval>& of_process : intervals) steps_.emplace_back(std::move(of_process));
   }
 
   void CountCalls() {
@@ -90,17 +93,13 @@ class Counter {
   double Share() const { return 1.0 / static_cast<double>(std::max<int64_t>(work_.steps, 1)); }
 
   template <typename Columns>
-  bool IsIn(const Columns& columns, uint32_t index) const {
+  bool IsIn(const Columns& columns, uint32_t index) {
     if (work_.steps == 0) return true;
-    const auto& intervals = intervals_[model_.threads[columns.thread[index]].process];
-    const int64_t ns = columns.start_ns[index];
-    const auto after = std::upper_bound(intervals.begin(), intervals.end(), ns,
-                                        [](int64_t time, const auto& interval) { return time < interval.first; });
-    return after != intervals.begin() && ns < std::prev(after)->second;
+    return steps_[model_.threads[columns.thread[index]].process].Has(columns.start_ns[index]);
   }
 
   const TraceModel& model_;
-  std::vector<std::vector<std::pair<int64_t, int64_t>>> intervals_;  // of the steps, by process
+  std::vector<IntervalFinder> steps_;  // by process
   DoneWork work_;
 };
 

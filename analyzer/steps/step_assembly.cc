@@ -39,6 +39,7 @@ class Assembler {
     std::vector<Draft> drafts = SplitOffUntrained(CutAtUpdates());
     JoinTurns(drafts);
     std::vector<Step> steps;
+    steps.reserve(drafts.size());
     for (size_t i = 0; i < drafts.size(); ++i) steps.push_back(MakeStep(drafts[i]));
     SetEnds(drafts, steps);
     return steps;

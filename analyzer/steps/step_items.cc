@@ -12,6 +12,8 @@ namespace {
 constexpr double kMostRuns =
     0.75;  // from this share of single runs among its run sequences on, a network may begin passes
 
+constexpr size_t kSampleMoments = 1 << 16;
+
 class ItemMaker {
  public:
   ItemMaker(const std::vector<Moment>& moments, const Attribution& attribution,
@@ -30,6 +32,8 @@ class ItemMaker {
       bool at_cut = false;
       for (; cut < cuts.size() && cuts[cut] <= moments_[i].start_ns; ++cut) at_cut = true;
       is_cut_ |= at_cut;
+      // For as many items per moment as so far: growing by doubling would take up to three times the memory.
+      if (i == kSampleMoments) items_.reserve(items_.size() * (moments_.size() / kSampleMoments + 1) / 8 * 9);
       if (moments_[i].kind != MomentKind::kOther) Take(i);
     }
     JoinPasses();

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/module_names.h"
@@ -103,8 +104,8 @@ class GapPlacer {
     for (ThreadActivity activity(model_, rules_, thread); activity.next_time_ns() != INT64_MAX;) {
       const int64_t now_ns = activity.next_time_ns();
       activity.Step();
-      if (activity.now().kind == ActivityKind::kNotSeen)
-        gaps_.insert({activity.now().gap.before, activity.now().gap.after});
+      const Stacks gap = {activity.now().gap.before, activity.now().gap.after};
+      if (activity.now().kind == ActivityKind::kNotSeen && known_gaps_.insert(gap).second) gaps_.insert(gap);
       const StackIndex after = activity.last_stack();
       if (after == kNone) continue;
       if (before != kNone && !rules_.AreScopesWhole(model_.threads[thread].process, before_ns, now_ns)) before = kNone;
@@ -208,7 +209,8 @@ class GapPlacer {
   const std::vector<bool> in_compiler_;  // by stack
   std::vector<ModuleName> modules_;
   std::set<Stacks> gaps_;
-  std::set<Stacks> seen_;                          // successive on a thread
+  absl::flat_hash_set<Stacks> known_gaps_;         // the same, without an order
+  absl::flat_hash_set<Stacks> seen_;               // successive on a thread
   std::set<std::pair<Node, StackIndex>> entries_;  // what a call of a function did first when called from outside
   std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and module name
   Attribution& attribution_;

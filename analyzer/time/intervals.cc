@@ -94,6 +94,12 @@ int64_t IntervalSet::CoveredNs(int64_t start_ns, int64_t end_ns) const {
   return before(end_ns) - before(start_ns);
 }
 
+size_t IntervalFinder::Find(int64_t ns) const {
+  const auto after = std::upper_bound(intervals_.begin(), intervals_.end(), ns,
+                                      [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
+  return after == intervals_.begin() ? intervals_.size() : static_cast<size_t>(after - intervals_.begin()) - 1;
+}
+
 IntervalSet CoveredTwice(std::vector<Interval> intervals) {
   SortByStart(intervals);
   std::vector<Interval> twice;

@@ -2,7 +2,9 @@
 #ifndef DLHOOK_ANALYZER_TIME_INTERVALS_H_
 #define DLHOOK_ANALYZER_TIME_INTERVALS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace dlhook::analyzer::inline time {
@@ -33,6 +35,28 @@ class IntervalSet {
  private:
   std::vector<Interval> intervals_;
   std::vector<int64_t> total_before_ns_;  // of each interval, the sum of those before it
+};
+
+// Whether a time lies in one of disjoint, ascending intervals. Cheap if times are asked for nearly in order.
+class IntervalFinder {
+ public:
+  IntervalFinder() = default;
+  explicit IntervalFinder(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {}
+  bool Has(int64_t ns) {
+    if (!IsLastBefore(ns, at_)) at_ = IsLastBefore(ns, at_ + 1) ? at_ + 1 : Find(ns);
+    return at_ < intervals_.size() && ns < intervals_[at_].end_ns;
+  }
+
+ private:
+  // Whether no interval after the one at this place begins at or before the time.
+  bool IsLastBefore(int64_t ns, size_t at) const {
+    return at < intervals_.size() && intervals_[at].start_ns <= ns &&
+           (at + 1 == intervals_.size() || ns < intervals_[at + 1].start_ns);
+  }
+  size_t Find(int64_t ns) const;  // the number of intervals if the time is before all of them
+
+  std::vector<Interval> intervals_;
+  size_t at_ = 0;
 };
 
 // Time covered by at least two of these intervals, counted once: time in which something overlaps with another of its

@@ -1,5 +1,4 @@
-// See thread_activity.h. A thread's edges are processed in order of time; at the same time, ends come first, then
-// starts of scopes, then starts of calls.
+// See thread_activity.h.
 #include "analyzer/time/thread_activity.h"
 
 #include <algorithm>
@@ -55,6 +54,8 @@ ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rul
   };
   calls_ = range_of(model.calls.thread);
   scopes_ = range_of(model.scopes.thread);
+  FindNextStart(EdgeKind::kCallStart);
+  FindNextStart(EdgeKind::kScopeStart);
   FindNext(edges_[turn_]);
 }
 
@@ -68,25 +69,33 @@ void ThreadActivity::Step() {
 int64_t ThreadActivity::Clamped(int64_t time_ns) const { return std::clamp(time_ns, model_.start_ns, model_.end_ns); }
 
 void ThreadActivity::FindNext(Edge& next) const {
-  EdgeKind next_kind = EdgeKind::kNone;
-  uint32_t next_index = kNone;
-  int64_t next_ns = INT64_MAX;
-  const auto consider = [&](EdgeKind kind, uint32_t index, int64_t time_ns) {
-    const int64_t clamped_ns = Clamped(time_ns);
-    if (clamped_ns >= next_ns) return;
-    next_kind = kind;
-    next_index = index;
-    next_ns = clamped_ns;
-  };
-  if (!open_calls_.empty()) consider(EdgeKind::kCallEnd, open_calls_.back().index, open_calls_.back().end_ns);
-  if (!open_scopes_.empty()) consider(EdgeKind::kScopeEnd, open_scopes_.back().index, open_scopes_.back().end_ns);
-  if (scopes_.begin < scopes_.end) {
-    consider(EdgeKind::kScopeStart, scopes_.begin, model_.scopes.start_ns[scopes_.begin]);
+  size_t first = 0;
+  for (size_t kind = 1; kind < candidates_.size(); ++kind) {
+    if (candidates_[kind].time_ns < candidates_[first].time_ns) first = kind;
   }
-  if (calls_.begin < calls_.end) consider(EdgeKind::kCallStart, calls_.begin, model_.calls.start_ns[calls_.begin]);
-  next.kind = next_kind;
-  next.index = next_index;
-  next.time_ns = next_ns;
+  next.kind = candidates_[first].kind;
+  next.index = candidates_[first].index;
+  next.time_ns = candidates_[first].time_ns;
+}
+
+void ThreadActivity::SetCandidate(EdgeKind kind, uint32_t index, int64_t time_ns) {
+  Edge& candidate = candidates_[static_cast<size_t>(kind)];
+  candidate.kind = time_ns == INT64_MAX ? EdgeKind::kNone : kind;
+  candidate.index = index;
+  candidate.time_ns = time_ns;
+}
+
+void ThreadActivity::FindNextStart(EdgeKind kind) {
+  const bool is_call = kind == EdgeKind::kCallStart;
+  const Range& range = is_call ? calls_ : scopes_;
+  if (range.begin == range.end) return SetCandidate(kind, kNone, INT64_MAX);
+  SetCandidate(kind, range.begin, Clamped((is_call ? model_.calls.start_ns : model_.scopes.start_ns)[range.begin]));
+}
+
+void ThreadActivity::FindNextEnd(EdgeKind kind) {
+  const std::vector<Open>& open = kind == EdgeKind::kCallEnd ? open_calls_ : open_scopes_;
+  if (open.empty()) return SetCandidate(kind, kNone, INT64_MAX);
+  SetCandidate(kind, open.back().index, Clamped(open.back().end_ns));
 }
 
 void ThreadActivity::Take(const Edge& edge) {
@@ -96,7 +105,8 @@ void ThreadActivity::Take(const Edge& edge) {
       open.index = edge.index;
       open.end_ns = model_.calls.start_ns[edge.index] + model_.calls.duration_ns[edge.index];
       ++calls_.begin;
-      break;
+      FindNextStart(EdgeKind::kCallStart);
+      return FindNextEnd(EdgeKind::kCallEnd);
     }
     case EdgeKind::kScopeStart: {
       const ScopeIndex around = open_scopes_.empty() ? kNone : open_scopes_.back().input;
@@ -105,16 +115,17 @@ void ThreadActivity::Take(const Edge& edge) {
       open.end_ns = model_.scopes.start_ns[edge.index] + model_.scopes.duration_ns[edge.index];
       open.input = rules_.IsInput(edge.index) ? edge.index : around;
       ++scopes_.begin;
-      break;
+      FindNextStart(EdgeKind::kScopeStart);
+      return FindNextEnd(EdgeKind::kScopeEnd);
     }
     case EdgeKind::kCallEnd:
       open_calls_.pop_back();
-      break;
+      return FindNextEnd(EdgeKind::kCallEnd);
     case EdgeKind::kScopeEnd:
       open_scopes_.pop_back();
-      break;
+      return FindNextEnd(EdgeKind::kScopeEnd);
     case EdgeKind::kNone:
-      break;
+      return;
   }
 }
 

@@ -62,7 +62,8 @@ class ThreadActivity {
     uint32_t begin = 0;
     uint32_t end = 0;
   };
-  enum class EdgeKind : uint8_t { kNone, kCallStart, kCallEnd, kScopeStart, kScopeEnd };
+  // At the same time, the earlier kind comes first.
+  enum class EdgeKind : uint8_t { kCallEnd, kScopeEnd, kScopeStart, kCallStart, kNone };
   // The start or end of a call or scope.
   struct Edge {
     EdgeKind kind = EdgeKind::kNone;
@@ -79,6 +80,9 @@ class ThreadActivity {
   const Edge& next() const { return edges_[turn_]; }
   void FindNext(Edge& next) const;
   void Take(const Edge& edge);
+  void SetCandidate(EdgeKind kind, uint32_t index, int64_t time_ns);
+  void FindNextStart(EdgeKind kind);
+  void FindNextEnd(EdgeKind kind);
   void FindCurrent(Activity& now) const;
   void FindGap(Activity& now) const;
   StackIndex StackOf(const Edge& edge) const;
@@ -92,6 +96,7 @@ class ThreadActivity {
   Range scopes_;
   std::vector<Open> open_calls_;
   std::vector<Open> open_scopes_;
+  std::array<Edge, 4> candidates_;  // the next edge of each kind; a step changes two at most
   // Of this step and the one before, in turn. They are filled field by field where they stay: a copy right after that
   // would wait for all its fields.
   std::array<Edge, 2> edges_;

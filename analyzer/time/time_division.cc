@@ -106,18 +106,26 @@ class Division {
       return take_(piece);
     }
     const auto count = static_cast<int64_t>(set.size());
+    if (count == 1) {  // most pieces; without divisions
+      turn_ = 0;
+      return TakePart(set.front(), end_ns - now_ns_, piece);
+    }
     const int64_t even_ns = (end_ns - now_ns_) / count;
     const int64_t rest_ns = (end_ns - now_ns_) % count;
     for (int64_t i = 0; i < count; ++i) {
-      const size_t index = set[static_cast<size_t>(i)];
-      piece.share_ns = even_ns + ((i + count - turn_ % count) % count < rest_ns ? 1 : 0);
-      piece.kind = current_[index]->kind;
-      piece.index = current_[index]->index;
-      piece.thread = threads_[index].thread();
-      piece.gap = current_[index]->gap;
-      take_(piece);
+      const int64_t one_more = (i + count - turn_ % count) % count < rest_ns ? 1 : 0;
+      TakePart(set[static_cast<size_t>(i)], even_ns + one_more, piece);
     }
     turn_ = (turn_ + rest_ns) % count;
+  }
+
+  void TakePart(size_t index, int64_t share_ns, TimePiece& piece) {
+    piece.share_ns = share_ns;
+    piece.kind = current_[index]->kind;
+    piece.index = current_[index]->index;
+    piece.thread = threads_[index].thread();
+    piece.gap = current_[index]->gap;
+    take_(piece);
   }
 
   const TraceModel& model_;

@@ -47,6 +47,11 @@ class OccurrenceCounter {
     uint32_t stack = kNone;  // PythonPlace::all_lines
     uint32_t count = 0;
   };
+  // Backward nodes, ascending.
+  struct Nodes {
+    std::vector<int64_t> starts;
+    size_t begun = 0;  // before the unit that was counted last
+  };
   struct FirstInside {
     LineOp unit;
     int64_t calls = 0;
@@ -70,19 +75,20 @@ class OccurrenceCounter {
     nodes_of_process_.resize(model_.processes.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       if (scopes_.kind[scope] != ScopeKind::kBackwardNode) continue;
-      nodes_[scopes_.thread[scope]].push_back(scopes_.start_ns[scope]);
-      nodes_of_process_[model_.threads[scopes_.thread[scope]].process].push_back(scopes_.start_ns[scope]);
+      nodes_[scopes_.thread[scope]].starts.push_back(scopes_.start_ns[scope]);
+      nodes_of_process_[model_.threads[scopes_.thread[scope]].process].starts.push_back(scopes_.start_ns[scope]);
     }
-    for (std::vector<int64_t>& starts : nodes_of_process_) std::sort(starts.begin(), starts.end());
+    for (Nodes& nodes : nodes_of_process_) std::sort(nodes.starts.begin(), nodes.starts.end());
   }
 
-  // A number that is equal for two forward ops of a thread if and only if no backward node began between them.
-  int64_t PassOf(UnitIndex unit) const {
+  // A number that is equal for two forward ops of a thread if and only if no backward node began between them. Units must
+  // come in order of time.
+  int64_t PassOf(UnitIndex unit) {
     const ThreadIndex thread = ThreadOf(unit);
-    const std::vector<int64_t>& starts =
-        nodes_[thread].empty() ? nodes_of_process_[model_.threads[thread].process] : nodes_[thread];
+    Nodes& nodes = nodes_[thread].starts.empty() ? nodes_of_process_[model_.threads[thread].process] : nodes_[thread];
     const int64_t start_ns = scopes_.start_ns[units_.units[unit].scope];
-    return std::upper_bound(starts.begin(), starts.end(), start_ns) - starts.begin();
+    while (nodes.begun < nodes.starts.size() && nodes.starts[nodes.begun] <= start_ns) ++nodes.begun;
+    return static_cast<int64_t>(nodes.begun);
   }
 
   // How often the module has been called, judging by calls of the first submodule that it calls itself.
@@ -117,7 +123,7 @@ class OccurrenceCounter {
   const std::vector<PythonPlace>& places_;
   const TorchUnits& units_;
   std::vector<uint32_t> occurrence_;
-  std::vector<std::vector<int64_t>> nodes_, nodes_of_process_;
+  std::vector<Nodes> nodes_, nodes_of_process_;
   absl::flat_hash_map<std::pair<ThreadIndex, ModuleIndex>, FirstInside> first_inside_;
   absl::flat_hash_map<std::tuple<ThreadIndex, UnitKind, LineOp>, Turn> turn_;
   absl::flat_hash_map<std::tuple<ThreadIndex, UnitKind, LineOp>, uint32_t> turns_;
@@ -130,9 +136,10 @@ std::vector<UnitIndex> UnitsByTime(const TraceModel& model, const TorchUnits& un
   std::vector<UnitIndex> order(units.units.size());
   for (UnitIndex unit = 0; unit < order.size(); ++unit) order[unit] = unit;
   const std::vector<int64_t>& start_ns = model.scopes.start_ns;
-  std::stable_sort(order.begin(), order.end(), [&](UnitIndex a, UnitIndex b) {
+  const auto earlier = [&](UnitIndex a, UnitIndex b) {
     return start_ns[units.units[a].scope] < start_ns[units.units[b].scope];
-  });
+  };
+  if (!std::is_sorted(order.begin(), order.end(), earlier)) std::stable_sort(order.begin(), order.end(), earlier);
   return order;
 }
 

@@ -2,7 +2,11 @@
 #include "analyzer/layers/framework/torch_units.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -10,6 +14,8 @@ namespace {
 using Kind = ScopeKind;
 
 constexpr char kUnpaired[] = "backward nodes whose forward op was not recorded";
+
+constexpr size_t kNearby = 64;
 
 // Forward ops of one thread by the sequence number of the node that they created, ascending.
 using Numbered = std::vector<std::pair<int64_t, ScopeIndex>>;
@@ -127,18 +133,30 @@ class UnitFinder {
   }
 
   // The forward op with this number on the thread, if it began before `before_ns`.
-  ScopeIndex ForwardOn(ThreadIndex thread, int64_t number, int64_t before_ns) const {
+  ScopeIndex ForwardOn(ThreadIndex thread, int64_t number, int64_t before_ns) {
     const Numbered& numbered = numbered_[thread];
-    const auto at = std::lower_bound(numbered.begin(), numbered.end(), std::make_pair(number, ScopeIndex{0}));
-    if (at == numbered.end() || at->first != number || scopes_.start_ns[at->second] > before_ns) return kNone;
-    return at->second;
+    // Most nodes are close to the one before.
+    const size_t last = std::min(last_found_, numbered.size());
+    auto begin = numbered.begin() + static_cast<std::ptrdiff_t>(last - std::min(last, kNearby));
+    auto end = numbered.begin() + static_cast<std::ptrdiff_t>(std::min(last + kNearby, numbered.size()));
+    if (begin == end || begin->first > number || std::prev(end)->first < number) {
+      begin = numbered.begin();
+      end = numbered.end();
+    }
+    const auto at = std::lower_bound(begin, end, std::make_pair(number, ScopeIndex{0}));
+    if (at == end || at->first != number) return kNone;
+    last_found_ = static_cast<size_t>(at - numbered.begin());
+    return scopes_.start_ns[at->second] > before_ns ? kNone : at->second;
   }
 
-  bool Fits(ScopeIndex node, ScopeIndex forward) const {
-    return NodeFitsOp(model_.names[scopes_.name[node]], model_.names[scopes_.name[forward]]);
+  bool Fits(ScopeIndex node, ScopeIndex forward) {
+    const std::pair<NameIndex, NameIndex> names = {scopes_.name[node], scopes_.name[forward]};
+    const auto [fits, is_new] = fits_.try_emplace(names, false);
+    if (is_new) fits->second = NodeFitsOp(model_.names[names.first], model_.names[names.second]);
+    return fits->second;
   }
 
-  bool IsBetter(ScopeIndex node, ScopeIndex candidate, ScopeIndex best) const {
+  bool IsBetter(ScopeIndex node, ScopeIndex candidate, ScopeIndex best) {
     if (best == kNone) return true;
     const bool fits = Fits(node, candidate), best_fits = Fits(node, best);
     return fits != best_fits ? fits : scopes_.start_ns[candidate] > scopes_.start_ns[best];
@@ -171,6 +189,8 @@ class UnitFinder {
   const std::vector<ScopeName>& names_;
   const std::vector<PythonPlace>& places_;
   std::vector<Numbered> numbered_;  // by thread
+  size_t last_found_ = 0;           // in one of them
+  absl::flat_hash_map<std::pair<NameIndex, NameIndex>, bool> fits_;
   TorchUnits found_;
 };
 

@@ -37,16 +37,20 @@ class StepTimes {
  public:
   StepTimes(const TraceModel& model, const StepSet& set)
       : all_(model.processes.size()), threads_(model.processes.size()) {
+    std::vector<std::map<ThreadIndex, std::vector<Interval>>> of_thread(model.processes.size());
     for (const auto& [process, step] : set.steps) {
       all_[process].push_back({step->start_ns, step->end_ns});
-      threads_[process][step->thread].push_back(all_[process].back());
+      of_thread[process][step->thread].push_back(all_[process].back());
       total_ns_ += step->end_ns - step->start_ns;
       of_threads_.insert(step->thread);
     }
     const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
     for (std::vector<Interval>& intervals : all_) std::stable_sort(intervals.begin(), intervals.end(), by_start);
-    for (auto& threads : threads_) {
-      for (auto& [thread, intervals] : threads) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+    for (ProcessIndex process = 0; process < threads_.size(); ++process) {
+      for (auto& [thread, intervals] : of_thread[process]) {
+        std::stable_sort(intervals.begin(), intervals.end(), by_start);
+        threads_[process].emplace(thread, std::move(intervals));
+      }
     }
     count_ = static_cast<int64_t>(set.steps.size());
     if (count_ > 0) {
@@ -61,7 +65,7 @@ class StepTimes {
     for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
       const ProcessInfo& info = model.processes[process];
       all_[process].push_back({info.start_ns, info.end_ns});
-      threads_[process][kNone] = all_[process];
+      threads_[process].emplace(kNone, all_[process]);
       total_ns_ += info.end_ns - info.start_ns;
     }
     sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
@@ -70,31 +74,23 @@ class StepTimes {
   // By start; steps of different threads may overlap.
   const std::vector<Interval>& Of(ProcessIndex process) const { return all_[process]; }
   // kNone: steps of the whole process.
-  const std::map<ThreadIndex, std::vector<Interval>>& ByThread(ProcessIndex process) const { return threads_[process]; }
+  std::map<ThreadIndex, IntervalFinder>& ByThread(ProcessIndex process) { return threads_[process]; }
   int64_t count() const { return count_; }
   int64_t total_ns() const { return total_ns_; }
   const std::string& sentence() const { return sentence_; }
 
   // Whether the time is inside a step of this thread.
-  bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
+  bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
     for (ThreadIndex of : {thread, ThreadIndex{kNone}}) {
       const auto intervals = threads_[process].find(of);
-      if (intervals != threads_[process].end() && IsIn(intervals->second, time_ns)) return true;
+      if (intervals != threads_[process].end() && intervals->second.Has(time_ns)) return true;
     }
     return false;
   }
 
-  // `intervals`: disjoint, ascending.
-  static bool IsIn(const std::vector<Interval>& intervals, int64_t time_ns) {
-    const auto after =
-        std::upper_bound(intervals.begin(), intervals.end(), time_ns,
-                         [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
-    return after != intervals.begin() && time_ns < std::prev(after)->end_ns;
-  }
-
  private:
   std::vector<std::vector<Interval>> all_;
-  std::vector<std::map<ThreadIndex, std::vector<Interval>>> threads_;
+  std::vector<std::map<ThreadIndex, IntervalFinder>> threads_;
   std::set<ThreadIndex> of_threads_;
   int64_t count_ = 0;
   int64_t total_ns_ = 0;
@@ -148,8 +144,8 @@ class Summer {
     std::sort(boundaries.begin(), boundaries.end());
     boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
     DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-      for (const auto& [thread, intervals] : steps_.ByThread(process)) {
-        if (!StepTimes::IsIn(intervals, piece.start_ns)) continue;
+      for (auto& [thread, intervals] : steps_.ByThread(process)) {
+        if (!intervals.Has(piece.start_ns)) continue;
         if (thread == kNone || piece.thread == kNone || piece.thread == thread) {
           AddPiece(piece);
         } else {
@@ -195,7 +191,7 @@ class Summer {
     return groups_.unattributed();
   }
 
-  bool Counts(ThreadIndex thread, int64_t start_ns) const {
+  bool Counts(ThreadIndex thread, int64_t start_ns) {
     return steps_.Contains(model_.threads[thread].process, thread, start_ns);
   }
 
@@ -205,12 +201,12 @@ class Summer {
     int64_t start_ns = 0;
     int64_t end_ns = 0;
   };
-  Counted CountedScope(ScopeIndex scope) const {
+  Counted CountedScope(ScopeIndex scope) {
     const ScopeColumns& scopes = model_.scopes;
     if (scope == kNone || !Counts(scopes.thread[scope], scopes.start_ns[scope])) return {};
     return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope]};
   }
-  Counted CountedCall(CallIndex call) const {
+  Counted CountedCall(CallIndex call) {
     const CallColumns& calls = model_.calls;
     if (!Counts(calls.thread[call], calls.start_ns[call])) return {};
     return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call]};
@@ -353,7 +349,7 @@ class Summer {
   const TraceModel& model_;
   const Attribution& attribution_;
   const LayerGroups& groups_;
-  const StepTimes steps_;
+  StepTimes steps_;
   std::vector<std::vector<Interval>> measured_;                      // of these steps, by process
   std::vector<IntervalSet> measured_time_;                           // the same
   std::vector<std::optional<Bound>> bounds_;                         // by op

@@ -157,15 +157,20 @@ class Accounting {
   }
 
   Sums& SumsOf(size_t group, const TimePiece& piece) {
-    Sums*& sums = known_[KeyOf(group, piece)];
-    if (sums == nullptr) sums = &sums_[group][ActivityOf(model_, attribution_, piece)];
-    return *sums;
+    const Key key = KeyOf(group, piece);
+    auto& [recent, sums] = recent_[(key.what + 16 * (key.before ^ key.after)) % recent_.size()];
+    if (sums != nullptr && recent == key) return *sums;
+    Sums*& known = known_[key];
+    if (known == nullptr) known = &sums_[group][ActivityOf(model_, attribution_, piece)];
+    recent = key;
+    return *(sums = known);
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
   const std::vector<StepGroup>& groups_;
   absl::flat_hash_map<Key, Sums*> known_;
+  std::array<std::pair<Key, Sums*>, 256> recent_ = {};  // of known_: a step has some hundred that recur in each
   std::vector<std::vector<Interval>> intervals_;
   std::vector<size_t> next_;  // interval of each group
   std::vector<std::map<Activity, Sums>> sums_;

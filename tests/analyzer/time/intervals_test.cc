@@ -66,6 +66,17 @@ TEST_P(IntervalsTest, AreWhatABitmapSays) {
   EXPECT_EQ(a.CoveredNs(from, to), IntervalSet(clipped).total_ns());
 }
 
+TEST_P(IntervalsTest, FinderHasWhatTheBitmapHas) {
+  const IntervalSet set(RandomIntervals());
+  const Bitmap bitmap = BitmapOf(set.intervals());
+  IntervalFinder finder(set.intervals());
+  for (int64_t ns = 0; ns < kMoments; ++ns) ASSERT_EQ(finder.Has(ns), bitmap[static_cast<size_t>(ns)] > 0) << ns;
+  for (int i = 0; i < 200; ++i) {
+    const int64_t ns = Random(kMoments);
+    ASSERT_EQ(finder.Has(ns), bitmap[static_cast<size_t>(ns)] > 0) << ns;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Random, IntervalsTest, testing::Range(0u, 400u));
 
 TEST(IntervalsTest, NothingIsNothing) {
