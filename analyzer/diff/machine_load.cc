@@ -19,6 +19,7 @@ using Samples = absl::Span<const LoadSample>;
 struct Taken {
   double cpu_ns = 0;
   double waiting_ns = 0;
+  double throttled_ns = 0;
   PageFaults faults;
 };
 
@@ -35,6 +36,7 @@ Taken Between(const LoadSample& from, const LoadSample& to, double part) {
   };
   return {.cpu_ns = between(&LoadSample::cpu_ns),
           .waiting_ns = between(&LoadSample::waiting_ns),
+          .throttled_ns = between(&LoadSample::throttled_ns),
           .faults = {.count = between(&LoadSample::page_faults),
                      .system_ns = between(&LoadSample::system_ns),
                      .resident_bytes = between(&LoadSample::resident_bytes)}};
@@ -56,6 +58,7 @@ Taken TakenUntil(Samples samples, int64_t time_ns) {
 void Add(const Taken& taken, double factor, Taken& sum) {
   sum.cpu_ns += factor * taken.cpu_ns;
   sum.waiting_ns += factor * taken.waiting_ns;
+  sum.throttled_ns += factor * taken.throttled_ns;
   sum.faults.count += factor * taken.faults.count;
   sum.faults.system_ns += factor * taken.faults.system_ns;
   sum.faults.resident_bytes += factor * taken.faults.resident_bytes;
@@ -96,12 +99,15 @@ SamplesInside SamplesIn(const TraceModel& model, const ComparedSteps& steps) {
 
 void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load) {
   std::vector<uint32_t> threads;
+  uint64_t sum_mhz = 0;
   for (const LoadSample* sample : samples) {
+    sum_mhz += sample->frequency_mhz;
     load.runnable += static_cast<double>(sample->runnable) / static_cast<double>(samples.size());
     load.processors = std::max(load.processors, sample->processors);
     load.faults.cost_ns = std::max(load.faults.cost_ns, sample->page_fault_ns);
     threads.push_back(sample->threads);
   }
+  load.frequency_mhz = static_cast<uint32_t>(sum_mhz / samples.size());
   std::nth_element(threads.begin(), threads.begin() + static_cast<std::ptrdiff_t>(threads.size() / 2), threads.end());
   load.threads = threads[threads.size() / 2];
 }
@@ -112,7 +118,9 @@ std::string MachineLoad::Text() const {
   if (!is_known) return "how busy the machine was is not known";
   return absl::StrCat("CPU time ", HumanTime(cpu_ns), ", waiting for a processor ", HumanTime(waiting_ns),
                       cpu_samples.empty() ? "" : " a step", "; ", absl::StrFormat("%.1f", runnable),
-                      " threads wanted the machine's ", processors, processors == 1 ? " processor" : " processors");
+                      " threads wanted the machine's ", processors, processors == 1 ? " processor" : " processors",
+                      throttled_ns > 0 ? absl::StrCat("; stopped by its quota ", HumanTime(throttled_ns)) : "",
+                      frequency_mhz > 0 ? absl::StrCat("; ", frequency_mhz, " MHz") : "");
 }
 
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks) {
@@ -126,6 +134,7 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const 
   taken.faults.cost_ns = load.faults.cost_ns;
   load.cpu_ns = taken.cpu_ns;
   load.waiting_ns = taken.waiting_ns;
+  load.throttled_ns = taken.throttled_ns;
   load.faults = taken.faults;
   if (blocks.empty()) return load;
   BlockMeans cpu, waiting;

@@ -22,14 +22,16 @@ struct PageFaults {
 
 // Per step, or for the whole run if there are no steps (then without blocks).
 struct MachineLoad {
-  bool is_known = false;  // the launcher took samples, and enough of them during the steps
-  double cpu_ns = 0;      // of all threads of the process
-  double waiting_ns = 0;  // in which its first thread was runnable, but had no processor
+  bool is_known = false;    // the launcher took samples, and enough of them during the steps
+  double cpu_ns = 0;        // of all threads of the process
+  double waiting_ns = 0;    // in which its first thread was runnable, but had no processor
+  double throttled_ns = 0;  // in which its quota of processor time was used up, over all processors; part of waiting_ns
   Samples cpu_samples, waiting_samples;
   double runnable = 0;  // runnable threads on the machine, mean over samples
   uint32_t processors = 0;
-  uint32_t threads = 0;  // of the process; median
-  PageFaults faults;     // of a single run
+  uint32_t threads = 0;        // of the process; median
+  uint32_t frequency_mhz = 0;  // of the processors, mean over samples; 0: not known
+  PageFaults faults;           // of a single run
 
   // "CPU time 1.80 ms, waiting for a processor 0.21 ms a step; 2.9 threads wanted the machine's 2 processors".
   std::string Text() const;

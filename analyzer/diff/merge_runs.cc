@@ -86,6 +86,7 @@ void MergeLoad(const MachineLoad& run, double share, MachineLoad& load) {
   load.is_known = load.is_known && run.is_known;
   load.cpu_ns += share * run.cpu_ns;
   load.waiting_ns += share * run.waiting_ns;
+  load.throttled_ns += share * run.throttled_ns;
   load.runnable += share * run.runnable;
   load.processors = std::max(load.processors, run.processors);
   load.threads = std::max(load.threads, run.threads);

@@ -1,4 +1,4 @@
-// Rules about processors: machine-busy, too-many-threads, one-thread.
+// Rules about processors: processor-quota, machine-busy, too-many-threads, one-thread.
 //
 // The kernel counts how long the program's first thread was runnable without running (schedstat); the launcher samples
 // the number of runnable threads on the machine.
@@ -51,8 +51,13 @@ bool OthersAreBusy(const StepFacts& facts) {
   return std::min<double>(facts.load().runnable, facts.load().processors) - own >= kOthersThreads;
 }
 
+// The run-queue wait includes the time in which a quota stops the thread. How much of that was this thread's is not
+// known where several ran: at most all of it.
+double StoppedNs(const StepFacts& facts) { return std::min(facts.load().throttled_ns, facts.load().waiting_ns); }
+double WaitNs(const StepFacts& facts) { return facts.load().waiting_ns - StoppedNs(facts); }
+
 bool WaitsForProcessors(const StepFacts& facts) {
-  return facts.load().is_known && facts.HasSteps() && facts.IsAtLeast(facts.load().waiting_ns, kWaitPercent);
+  return facts.load().is_known && facts.HasSteps() && facts.IsAtLeast(WaitNs(facts), kWaitPercent);
 }
 
 std::string Wanted(const StepFacts& facts) {
@@ -62,7 +67,7 @@ std::string Wanted(const StepFacts& facts) {
 
 Finding Waiting(const StepFacts& facts) {
   Finding finding;
-  finding.gain_ns = std::min(facts.load().waiting_ns, facts.step_ns());
+  finding.gain_ns = std::min(WaitNs(facts), facts.step_ns());
   finding.sentence = absl::StrCat("The main thread waits for a processor: ", facts.PartOfStep(finding.gain_ns), "; ",
                                   Wanted(facts), ".");
   finding.evidence = "the kernel's run-queue wait of the thread (schedstat)";
@@ -70,6 +75,22 @@ Finding Waiting(const StepFacts& facts) {
 }
 
 }  // namespace
+
+std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
+  if (!facts.load().is_known || !facts.HasSteps() || !facts.IsAtLeast(StoppedNs(facts), kWaitPercent)) return {};
+  Finding finding;
+  finding.gain_ns = std::min(StoppedNs(facts), facts.step_ns());
+  finding.basis = GainBasis::kUpperBound;
+  finding.sentence = absl::StrFormat(
+      "The quota of processor time of the program's control group (container) is used up, and its threads are stopped: "
+      "%s; they ran on %.1f processors.",
+      facts.PartOfStep(finding.gain_ns), OwnThreads(facts));
+  finding.evidence = "throttled time of the control group (cpu.stat), at most the thread's run-queue wait";
+  finding.advice =
+      "Raise the quota (docker --cpus, Kubernetes limits.cpu, cpu.max), or start no more threads than it pays for "
+      "(OMP_NUM_THREADS, loader workers).";
+  return {finding};
+}
 
 std::vector<Finding> FindBusyMachine(const StepFacts& facts) {
   if (!WaitsForProcessors(facts) || !OthersAreBusy(facts)) return {};

@@ -84,6 +84,7 @@ const std::vector<Rule>& Rules() {
       {"gpu-allocations", "GPU memory is allocated and freed in steady steps", FindGpuAllocations, GpuTimes},
       {"gpu-idle", "the GPU waits for launches, input, synchronization, copies or other ranks", FindGpuIdle, GpuTimes},
       {"late-rank", "ranks wait for one that comes last to their collective operations", FindLateRank, Nothing},
+      {"processor-quota", "the quota of a container is used up, and stops the program", FindProcessorQuota, Load},
       {"machine-busy", "threads wait for a processor that other programs use", FindBusyMachine, Load},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
       {"one-thread", "one thread computes while processors are free", FindOneThread, Load},

@@ -33,6 +33,7 @@ inline constexpr double kLeastPercent = 1;
 
 std::vector<Finding> FindInputWait(const StepFacts& facts);
 std::vector<Finding> FindGpuIdle(const StepFacts& facts);
+std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
 std::vector<Finding> FindBusyMachine(const StepFacts& facts);
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
 std::vector<Finding> FindOneThread(const StepFacts& facts);

@@ -69,6 +69,7 @@ LoadSampler::LoadSampler(const SessionHeader& session)
   pid_ = session.pid;
   first_ticks_ = ReadTicks(clock_);
   processors_ = static_cast<uint32_t>(std::max<long>(sysconf(_SC_NPROCESSORS_ONLN), 0));
+  throttled_.emplace("", pid_);
 }
 
 void LoadSampler::Step(Drain& drain) {
@@ -82,6 +83,10 @@ void LoadSampler::Step(Drain& drain) {
   timespec cpu;
   if (name_end == std::string::npos || clock_gettime(ClockOf(pid_), &cpu) != 0) return;
   const auto field = [&](int number) { return Field(stat.c_str() + name_end, number - 2); };  // as proc(5) counts
+  if (now >= next_frequency_ticks_) {  // asking a processor for its frequency interrupts it
+    frequency_mhz_ = FrequencyMhz("");
+    next_frequency_ticks_ = now + second_ticks_;
+  }
   const uint64_t runnable = Field(Read("/proc/loadavg").c_str(), 3);
   drain.AddLoad({.ticks = now,
                  .cpu_ns = static_cast<uint64_t>(cpu.tv_sec) * 1000000000 + static_cast<uint64_t>(cpu.tv_nsec),
@@ -92,7 +97,9 @@ void LoadSampler::Step(Drain& drain) {
                  .page_faults = field(10),
                  .system_ns = field(15) * (1000000000 / static_cast<uint64_t>(sysconf(_SC_CLK_TCK))),
                  .resident_bytes = field(24) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
-                 .page_fault_ns = PageFaultNs()});
+                 .page_fault_ns = PageFaultNs(),
+                 .throttled_ns = throttled_->ReadNs(),
+                 .frequency_mhz = frequency_mhz_});
 }
 
 }  // namespace dlhook::analyzer::io

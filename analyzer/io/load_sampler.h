@@ -4,7 +4,9 @@
 #define DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
 
 #include <cstdint>
+#include <optional>
 
+#include "analyzer/io/machine_files.h"
 #include "preload/drain/drain.h"
 #include "preload/format/session.h"
 
@@ -25,6 +27,9 @@ class LoadSampler {
   uint64_t first_ticks_ = 0;
   uint64_t next_ticks_ = 0;
   uint32_t processors_ = 0;
+  uint32_t frequency_mhz_ = 0;
+  uint64_t next_frequency_ticks_ = 0;
+  std::optional<ThrottledTime> throttled_;
 };
 
 }  // namespace dlhook::analyzer::io

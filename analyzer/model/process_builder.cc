@@ -290,11 +290,14 @@ void ProcessBuilder::FinishLoads(const ClockMap& clock) {
                              .page_faults = static_cast<int64_t>(std::min(sample.page_faults(), kMost)),
                              .system_ns = static_cast<int64_t>(std::min(sample.system_ns(), kMost)),
                              .resident_bytes = static_cast<int64_t>(std::min(sample.resident_bytes(), kMost)),
-                             .page_fault_ns = sample.page_fault_ns()};
+                             .page_fault_ns = sample.page_fault_ns(),
+                             .throttled_ns = static_cast<int64_t>(std::min(sample.throttled_ns(), kMost)),
+                             .frequency_mhz = sample.frequency_mhz()};
     const bool is_first = &sample == load_samples_.data();
     if (!is_first && load.time_ns <= last.time_ns) continue;
     if (load.cpu_ns < last.cpu_ns || load.waiting_ns < last.waiting_ns) continue;
     if (load.page_faults < last.page_faults || load.system_ns < last.system_ns) continue;
+    if (load.throttled_ns < last.throttled_ns) continue;
     run_->model_.loads.push_back(last = load);
   }
 }

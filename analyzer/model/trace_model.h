@@ -157,6 +157,8 @@ struct LoadSample {
   int64_t system_ns = 0;
   int64_t resident_bytes = 0;
   uint32_t page_fault_ns = 0;  // 0: page faults were not sampled
+  int64_t throttled_ns = 0;
+  uint32_t frequency_mhz = 0;  // 0: not known
 };
 
 // A GPU from the view of one process. 0 and empty: not known.

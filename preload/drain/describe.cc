@@ -213,6 +213,8 @@ void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out) {
   scope.writer.UInt(f::kSystemNs, sample.system_ns);
   scope.writer.UInt(f::kResidentBytes, sample.resident_bytes);
   scope.writer.UInt(f::kPageFaultNs, sample.page_fault_ns);
+  scope.writer.UInt(f::kThrottledNs, sample.throttled_ns);
+  scope.writer.UInt(f::kFrequencyMhz, sample.frequency_mhz);
 }
 
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out) {

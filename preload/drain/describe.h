@@ -31,6 +31,8 @@ struct LoadSample {
   uint64_t system_ns;
   uint64_t resident_bytes;
   uint32_t page_fault_ns;
+  uint64_t throttled_ns;
+  uint32_t frequency_mhz;
 };
 void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out);
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);

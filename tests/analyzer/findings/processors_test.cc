@@ -15,13 +15,14 @@ using testing::Contains;
 using testing::HasSubstr;
 
 constexpr int64_t kLongNs = 4'000'000;
-const std::vector<std::string> kOfProcessors = {"machine-busy", "too-many-threads", "one-thread"};
+const std::vector<std::string> kOfProcessors = {"processor-quota", "machine-busy", "too-many-threads", "one-thread"};
 
 struct Machine {
   double cpu = 1;  // threads of the program that run
   uint32_t runnable = 1;
   double worker_cpu = 0;  // of another process of the run; 0: none
   uint32_t processors = 2;
+  double throttled = 0;  // part of the time
 };
 
 RunSpec Spec(int64_t waiting_ns) {
@@ -41,6 +42,7 @@ std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
     sample.cpu_ns = static_cast<int64_t>(machine.cpu * static_cast<double>(sample.time_ns));
     sample.runnable = machine.runnable;
     sample.processors = machine.processors;
+    sample.throttled_ns = static_cast<int64_t>(machine.throttled * static_cast<double>(sample.time_ns));
   }
   if (machine.worker_cpu > 0) {
     const std::vector<LoadSample> of_program = loads;
@@ -70,6 +72,15 @@ TEST(ProcessorsTest, AnotherProgramHasTheProcessors) {
   EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
   EXPECT_THAT(found.front().finding.sentence,
               HasSubstr("5.0 threads wanted 2 processors, and this program's ran on 0.7"));
+}
+
+// All of the wait is the quota's, so that no other program is blamed for it.
+TEST(ProcessorsTest, AQuotaStopsIt) {
+  const std::vector<RuleFinding> found = Find(Spec(kLongNs), {.cpu = 0.7, .runnable = 5, .throttled = 1});
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("processor-quota"));
+  EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
+  EXPECT_THAT(RulesOf(Find(Spec(kLongNs), {.cpu = 0.7, .runnable = 5, .throttled = 0.001})),
+              testing::ElementsAre("machine-busy"));
 }
 
 TEST(ProcessorsTest, ItsOwnThreadsAreTooMany) {

@@ -1,0 +1,68 @@
+// Frequency and quotas, from folders like Linux's.
+#include "analyzer/io/machine_files.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace dlhook::analyzer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MachineFilesTest : public ::testing::Test {
+ protected:
+  MachineFilesTest() {
+    std::string folder = (fs::temp_directory_path() / "dlhook_machine_XXXXXX").string();
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    root_ = folder;
+  }
+  ~MachineFilesTest() override { fs::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+
+  std::string root_;
+};
+
+TEST_F(MachineFilesTest, FrequencyIsKnownOnlyWhereLinuxTells) {
+  EXPECT_EQ(FrequencyMhz(root_), 0u);
+  Write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2400123\n");
+  EXPECT_EQ(FrequencyMhz(root_), 2400u);
+}
+
+TEST_F(MachineFilesTest, QuotaOfVersionTwo) {
+  Write("/proc/7/cgroup", "0::/user.slice/job\n");
+  Write("/sys/fs/cgroup/user.slice/job/cpu.stat", "usage_usec 5\nnr_throttled 2\nthrottled_usec 1500\n");
+  EXPECT_EQ(ThrottledTime(root_, 7).ReadNs(), 1'500'000u);
+}
+
+TEST_F(MachineFilesTest, QuotaOfVersionOne) {
+  Write("/proc/7/cgroup", "4:memory:/a\n3:cpu,cpuacct:/job\n0::/\n");
+  Write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.stat", "nr_periods 3\nnr_throttled 2\nthrottled_time 2500\n");
+  Write("/sys/fs/cgroup/memory/a/cpu.stat", "throttled_time 9999999\n");
+  EXPECT_EQ(ThrottledTime(root_, 7).ReadNs(), 2500u);
+}
+
+TEST_F(MachineFilesTest, AnOuterGroupsQuotaCountsToo) {
+  Write("/proc/7/cgroup", "0::/pod/container/main\n");
+  Write("/sys/fs/cgroup/pod/cpu.stat", "throttled_usec 8\n");
+  Write("/sys/fs/cgroup/pod/container/main/cpu.stat", "throttled_usec 3\n");
+  Write("/sys/fs/cgroup/cpu.stat", "throttled_usec 1\n");
+  EXPECT_EQ(ThrottledTime(root_, 7).ReadNs(), 8000u);
+}
+
+TEST_F(MachineFilesTest, NothingIsKnownWithoutGroups) {
+  EXPECT_EQ(ThrottledTime(root_, 7).ReadNs(), 0u);
+  Write("/proc/7/cgroup", "nonsense\n0::\n3:cpu\n");
+  Write("/sys/fs/cgroup/cpu.stat", "throttled_usec many\n");
+  EXPECT_EQ(ThrottledTime(root_, 7).ReadNs(), 0u);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
