@@ -76,8 +76,8 @@ class Training:
                  e2e.clean_environment(**environment))
         return run
 
-    def witness(self, *arguments, profile=None):
-        _checked([*self.command, "--profile", profile or self.profile, *arguments], e2e.clean_environment())
+    def witness(self, *arguments, profile=None, **environment):
+        _checked([*self.command, "--profile", profile or self.profile, *arguments], e2e.clean_environment(**environment))
         return profile or self.profile
 
     def plans(self):
