@@ -128,7 +128,7 @@ class Findings(frameworks.Case):
         self.assertEqual(self.findings("page-faults", "page-faults", "victim", **settings), [])
 
     def test_examples_one_by_one(self):
-        finding = self.found("python-bound", least_percent=50, near_miss=("input-gradient", "advised"))
+        finding = self.found("python-bound", least_percent=30, near_miss=("input-gradient", "advised"))
         self.assertEqual(finding["basis"], "at most")
         self.assertRegex(finding["evidence"], r"[0-9.]+ [um]s for recording was subtracted")
 
