@@ -81,9 +81,10 @@ std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
   Finding finding;
   finding.gain_ns = std::min(StoppedNs(facts), facts.step_ns());
   finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
   finding.sentence = absl::StrFormat(
       "The quota of processor time of the program's control group (container) is used up, and its threads are stopped: "
-      "%s; they ran on %.1f processors.",
+      "up to %s; they ran on %.1f processors.",
       facts.PartOfStep(finding.gain_ns), OwnThreads(facts));
   finding.evidence = "throttled time of the control group (cpu.stat), at most the thread's run-queue wait";
   finding.advice =

@@ -3,8 +3,8 @@
 //
 // Of a chain of n operations all passes over the tensor but one can go. A pass takes what those of the chain take that
 // compute next to nothing (additions, products, ReLU); what exp, tanh or a division compute besides remains. Bytes over
-// the machine's bandwidth would say much less than a compiler gained: a large tensor's pages are new each time, and the
-// kernel clears them (tests/bench/findings.py measures it). A single operation behind a product is left alone:
+// the machine's bandwidth would say much less than a compiler gained (tests/bench/findings.py), probably because a large
+// tensor's pages are new each time and the kernel clears them. A single operation behind a product is left alone:
 // torch.compile fuses that only where weights are constants. Tiny operations belong to python-bound.
 #include <algorithm>
 #include <cstddef>
