@@ -50,7 +50,7 @@ Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions&
     }
   } else {
     attribution = AttributeByStructure(model);
-    attribution.of_scope.resize(model.scopes.size());
+    attribution.of_scope.Fill(model.scopes.size(), Place());
   }
   AttributeCompiledRegions(model, &attribution);
   PlaceGaps(model, options.use_framework_evidence, &attribution);

@@ -6,6 +6,7 @@
 namespace dlhook::analyzer::inline analysis {
 
 const Attribution& LayerAnalysis::attribution() const {
+  if (whole_ != nullptr) return whole_->attribution();
   if (!attribution_) attribution_ = AttributeToLayers(model_, options_);
   return *attribution_;
 }

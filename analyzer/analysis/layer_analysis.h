@@ -2,7 +2,11 @@
 #ifndef DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
 #define DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
 
+#include <map>
+#include <memory>
 #include <optional>
+#include <typeindex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -21,15 +25,28 @@ class LayerAnalysis {
   // For a slice of a run, for which both are known.
   LayerAnalysis(const TraceModel& model, Attribution attribution, std::vector<StepTrack> steps)
       : model_(model), attribution_(std::move(attribution)), steps_(std::move(steps)) {}
+  // For some of a run's steps; `whole` must outlive it.
+  LayerAnalysis(const LayerAnalysis& whole, std::vector<StepTrack> steps)
+      : model_(whole.model_), whole_(&whole), steps_(std::move(steps)) {}
 
   const Attribution& attribution() const;
   const std::vector<StepTrack>& steps() const;
 
+  // What rooms above derive from it for several tables: the one T, made at its first use from `arguments`.
+  template <typename T, typename... Arguments>
+  const T& Derived(const Arguments&... arguments) const {
+    std::shared_ptr<const void>& derived = derived_[typeid(T)];
+    if (derived == nullptr) derived = std::make_shared<const T>(arguments...);
+    return *static_cast<const T*>(derived.get());
+  }
+
  private:
   const TraceModel& model_;
   const AttributionOptions options_ = {};
+  const LayerAnalysis* const whole_ = nullptr;  // has the attribution
   mutable std::optional<Attribution> attribution_;
   mutable std::optional<std::vector<StepTrack>> steps_;
+  mutable std::map<std::type_index, std::shared_ptr<const void>> derived_;
 };
 
 }  // namespace dlhook::analyzer::analysis

@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<Table>> RunTablesOn(const StepSlice& slice, const Tab
 // Steps that are not compared (only warm-up, validation) must not be taken for the whole run.
 absl::StatusOr<std::vector<Table>> RunTablesOnAll(const TraceModel& model, const TableOptions& options,
                                                   const std::vector<const TableKind*>& kinds) {
-  const LayerAnalysis analysis(model, options.analysis->attribution(), {});
+  const LayerAnalysis analysis(*options.analysis, {});
   TableOptions own = options;
   own.analysis = &analysis;
   return RunTables(model, own, kinds);

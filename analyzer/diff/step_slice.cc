@@ -20,8 +20,8 @@ bool Overlaps(const Intervals& intervals, int64_t start_ns, int64_t end_ns) {
   return first != intervals.end() && first->first < std::max(end_ns, start_ns + 1);
 }
 
-template <typename T>
-void Keep(const std::vector<T>& from, const std::vector<uint32_t>& kept, std::vector<T>& to) {
+template <typename Column>
+void Keep(const Column& from, const std::vector<uint32_t>& kept, Column& to) {
   if (from.empty()) return;
   to.reserve(kept.size());
   for (uint32_t index : kept) to.push_back(from[index]);
@@ -165,14 +165,15 @@ class Slicer {
   void CutScopes(TraceModel& slice) const {
     Keep(model_.scopes.start_ns, kept_scopes_, slice.scopes.start_ns);
     Keep(model_.scopes.duration_ns, kept_scopes_, slice.scopes.duration_ns);
-    Keep(model_.scopes.self_ns, kept_scopes_, slice.scopes.self_ns);
     Keep(model_.scopes.name, kept_scopes_, slice.scopes.name);
     Keep(model_.scopes.kind, kept_scopes_, slice.scopes.kind);
     Keep(model_.scopes.link, kept_scopes_, slice.scopes.link);
-    Keep(model_.scopes.thread, kept_scopes_, slice.scopes.thread);
-    Keep(model_.scopes.parent, kept_scopes_, slice.scopes.parent);
     Keep(model_.scopes.python_stack, kept_scopes_, slice.scopes.python_stack);
-    Renumber(scope_number_, slice.scopes.parent);
+    for (ScopeIndex scope : kept_scopes_) {
+      const ScopeIndex parent = model_.scopes.parent[scope];
+      slice.scopes.thread.push_back(model_.scopes.thread[scope]);
+      slice.scopes.parent.push_back(parent == kNone ? kNone : scope_number_[parent]);
+    }
   }
 
   void CutGpuWork(TraceModel& slice) const {

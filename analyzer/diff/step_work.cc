@@ -21,23 +21,24 @@ std::vector<StepWork::Intervals> StepWork::IntervalsOf(const TraceModel& model, 
   return intervals;
 }
 
-StepWork::StepWork(const TraceModel& model, const TableOptions& options)
-    : model_(model),
-      attribution_(options.analysis->attribution()),
-      groups_(model, attribution_, LayersBy::kLayer, 0),
-      intervals_(IntervalsOf(model, options.analysis->steps())) {
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) DivideProcess(process);
+StepWork::StepWork(const TraceModel& model, const LayerAnalysis& analysis)
+    : model_(model), attribution_(analysis.attribution()), groups_(model, attribution_, LayersBy::kLayer, 0) {
+  std::vector<Intervals> intervals = IntervalsOf(model, analysis.steps());
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    DivideProcess(process, std::move(intervals[process]));
+  }
   CountCalls();
   CountScopes();
 }
 
-void StepWork::DivideProcess(ProcessIndex process) {
+void StepWork::DivideProcess(ProcessIndex process, Intervals intervals) {
   std::vector<int64_t> boundaries;
-  for (const auto& [start_ns, end_ns] : intervals_[process]) boundaries.insert(boundaries.end(), {start_ns, end_ns});
+  for (const auto& [start_ns, end_ns] : intervals) boundaries.insert(boundaries.end(), {start_ns, end_ns});
+  IntervalFinder& steps = steps_.emplace_back(std::move(intervals));
   if (boundaries.empty()) return;
   boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
   DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-    if (Counts(process, piece.start_ns)) SumsOf(DoingOf(piece)).share_ns += piece.share_ns;
+    if (steps.Has(piece.start_ns)) SumsOf(DoingOf(piece)).share_ns += piece.share_ns;
   });
 }
 
@@ -45,22 +46,21 @@ size_t StepWork::DoingHash::operator()(const Doing& doing) const {
   return absl::HashOf(doing.group, doing.direction, doing.activity, doing.what);
 }
 
-DoneSums& StepWork::SumsOf(const Doing& doing) {
-  DoneSums*& sums = known_[doing];
-  if (sums == nullptr) sums = &sums_[doing];
-  return *sums;
+DoneSums* StepWork::Known(const Doing& doing) {
+  const uint32_t place = doing.what * 8 + doing.group + 64 * static_cast<uint32_t>(doing.direction);
+  auto& [recent, sums] = recent_[place % recent_.size()];
+  if (sums != nullptr && recent == doing) return sums;
+  const auto known = known_.find(doing);
+  if (known == known_.end()) return nullptr;
+  recent = doing;
+  return sums = known->second;
 }
 
-bool StepWork::Counts(ProcessIndex process, int64_t ns) {
-  const Intervals& intervals = intervals_[process];
-  const auto holds = [&](size_t at) {
-    return at < intervals.size() && intervals[at].first <= ns && ns < intervals[at].second;
-  };
-  if (holds(last_) || holds(++last_)) return true;
-  const auto after = std::upper_bound(intervals.begin(), intervals.end(), ns,
-                                      [](int64_t time, const auto& interval) { return time < interval.first; });
-  last_ = static_cast<size_t>(after - intervals.begin());
-  return last_ > 0 && holds(--last_);
+DoneSums& StepWork::SumsOf(const Doing& doing) {
+  if (DoneSums* const known = Known(doing)) return *known;
+  DoneSums& sums = sums_[doing];
+  known_[doing] = &sums;
+  return sums;
 }
 
 Doing StepWork::DoingOf(const TimePiece& piece) const {
@@ -72,7 +72,7 @@ Doing StepWork::DoingOf(const TimePiece& piece) const {
     case ActivityKind::kWaiting:
       return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
     case ActivityKind::kNotSeen:
-      return {groups_.OfGap(piece.gap), attribution_.OfGap(piece.gap).place.direction, piece.kind, kNone};
+      return {groups_.OfGap(piece.gap), attribution_.PlaceOfGap(piece.gap).direction, piece.kind, kNone};
     case ActivityKind::kDataLoading:
       return {groups_.data_loading(), LayerDirection::kUnknown, piece.kind, kNone};
     case ActivityKind::kUnattributed:
@@ -95,9 +95,8 @@ Doing StepWork::OfScope(ScopeIndex scope) const {
 void StepWork::CountScopes() {
   for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
     const ProcessIndex process = model_.threads[model_.scopes.thread[scope]].process;
-    if (!Counts(process, model_.scopes.start_ns[scope])) continue;
-    const auto found = known_.find(OfScope(scope));
-    if (found != known_.end()) ++found->second->begun;
+    if (!steps_[process].Has(model_.scopes.start_ns[scope])) continue;
+    if (DoneSums* const known = Known(OfScope(scope))) ++known->begun;
   }
 }
 
@@ -105,8 +104,20 @@ void StepWork::CountCalls() {
   const SameWork same_work(model_);
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
     const ProcessIndex process = model_.threads[model_.calls.thread[call]].process;
-    if (Counts(process, model_.calls.start_ns[call]) && !same_work.IsNested(call)) ++SumsOf(OfCall(call)).calls;
+    if (steps_[process].Has(model_.calls.start_ns[call]) && !same_work.IsNested(call)) ++SumsOf(OfCall(call)).calls;
   }
 }
+
+namespace {
+
+ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
+  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
+  return kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
+}
+
+}  // namespace
+
+MainWork::MainWork(const TraceModel& model, const TableOptions& options)
+    : steps(MainSteps(options.analysis->steps())), analysis(*options.analysis, steps.tracks), work(model, analysis) {}
 
 }  // namespace dlhook::analyzer::diff

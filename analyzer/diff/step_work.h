@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
 #define DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -11,9 +12,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/diff/compared_steps.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -36,21 +39,21 @@ struct DoneSums {
 // Over all steps of the analysis, or the whole run if it has none.
 class StepWork {
  public:
-  StepWork(const TraceModel& model, const TableOptions& options);
+  StepWork(const TraceModel& model, const LayerAnalysis& analysis);
 
   const std::map<Doing, DoneSums>& sums() const { return sums_; }
   const LayerGroup& Group(const Doing& doing) const { return groups_.groups()[doing.group]; }
   bool IsOfLayer(const Doing& doing) const { return groups_.IsLayerGroup(doing.group); }
 
  private:
-  using Intervals = std::vector<std::pair<int64_t, int64_t>>;
+  using Intervals = std::vector<Interval>;
   struct DoingHash {
     size_t operator()(const Doing& doing) const;
   };
 
   static std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks);
-  void DivideProcess(ProcessIndex process);
-  bool Counts(ProcessIndex process, int64_t ns);
+  void DivideProcess(ProcessIndex process, Intervals intervals);
+  DoneSums* Known(const Doing& doing);  // null: not done so far
   DoneSums& SumsOf(const Doing& doing);
   Doing DoingOf(const TimePiece& piece) const;
   Doing OfCall(CallIndex call) const;
@@ -61,10 +64,24 @@ class StepWork {
   const TraceModel& model_;
   const Attribution& attribution_;
   const LayerGroups groups_;
-  const std::vector<Intervals> intervals_;
-  size_t last_ = 0;  // interval that Counts looked at last: most times are a little later than the one before
+  std::vector<IntervalFinder> steps_;  // by process
   std::map<Doing, DoneSums> sums_;
   absl::flat_hash_map<Doing, DoneSums*, DoingHash> known_;  // in sums_
+  // The most recent ones: a step consists of some hundred activities that recur in each.
+  std::array<std::pair<Doing, DoneSums*>, 256> recent_ = {};
+};
+
+// The steady steps of the kind that takes most time, and what they consist of; without steps, the whole run.
+struct MainWork {
+  MainWork(const TraceModel& model, const TableOptions& options);
+  // The one of this analysis.
+  static const MainWork& Of(const TraceModel& model, const TableOptions& options) {
+    return options.analysis->Derived<MainWork>(model, options);
+  }
+
+  const ComparedSteps steps;
+  const LayerAnalysis analysis;  // of these steps
+  const StepWork work;
 };
 
 }  // namespace dlhook::analyzer::diff

@@ -127,10 +127,7 @@ int64_t StepCount(const TableOptions& options) {
   return static_cast<int64_t>(std::max<size_t>(steps, 1));
 }
 
-}  // namespace
-
-absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
-  const StepWork division(model, options);
+absl::StatusOr<Table> TableOf(const StepWork& division, const TraceModel& model, const TableOptions& options) {
   const Wording wording(model, *options.totals);
   std::map<Words, Sums> sums_of;
   int64_t whole_ns = 0;
@@ -152,14 +149,18 @@ absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& opt
   return NewTable("work", "What each layer's time consists of", Columns(), rows);
 }
 
+}  // namespace
+
+absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
+  return TableOf(StepWork(model, *options.analysis), model, options);
+}
+
 absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options) {
-  const std::vector<StepTrack>& tracks = options.analysis->steps();
-  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
-  const ComparedSteps steps = kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
-  const LayerAnalysis of_steps(model, options.analysis->attribution(), steps.tracks);
+  const MainWork& main = MainWork::Of(model, options);
+  const ComparedSteps& steps = main.steps;
   TableOptions own = options;
-  own.analysis = &of_steps;
-  absl::StatusOr<Table> table = WorkTable(model, own);
+  own.analysis = &main.analysis;
+  absl::StatusOr<Table> table = TableOf(main.work, model, own);
   if (table.ok() && steps.count() > 0) {
     table->notes.push_back(
         absl::StrCat("Mean of ", steps.count(), " steady ", StepWord(steps.kind), "s of ",

@@ -51,6 +51,11 @@ struct Durations {
 // A call's op; or a framework op by name and place.
 using What = std::tuple<bool, uint32_t, LayerIndex, LayerDirection>;
 
+struct OpenScope {
+  ScopeIndex scope = kNone;
+  int64_t self_ns = 0;  // without the scopes inside
+};
+
 class OverTime {
  public:
   explicit OverTime(const StepFacts& facts) : facts_(facts) {
@@ -83,22 +88,41 @@ class OverTime {
     for (CallIndex call = 0; call < model.calls.size(); ++call) {
       if (const ScopeIndex scope = model.calls.ScopeOf(call); scope != kNone) has_call[scope] = true;
     }
-    size_t step = 0;
-    ThreadIndex thread = kNone;
-    const ScopeColumns& scopes = model.scopes;
-    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      if (model.threads[scopes.thread[scope]].process != track.process) continue;
-      if (scopes.thread[scope] != thread) step = 0;
-      thread = scopes.thread[scope];
-      if (has_call[scope] || scopes.kind[scope] != ScopeKind::kFrameworkOp) continue;
-      const Place& place = facts_.attribution().of_scope[scope];
-      Add(track, third, scopes.start_ns[scope], scopes.self_ns[scope],
-          {false, scopes.name[scope], place.layer, place.direction}, step);
+    for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+      if (model.threads[thread].process == track.process) AddScopes(track, third, thread, has_call);
     }
   }
 
-  // `step`: of the one before; in a thread they come in order.
+  void AddScopes(const StepTrack& track, size_t third, ThreadIndex thread, const std::vector<bool>& has_call) {
+    const ScopeColumns& scopes = facts_.model().scopes;
+    size_t step = 0;
+    const auto close = [&](const OpenScope& open) {
+      if (has_call[open.scope] || scopes.kind[open.scope] != ScopeKind::kFrameworkOp) return;
+      const Place& place = facts_.attribution().of_scope[open.scope];
+      Add(track, third, scopes.start_ns[open.scope], open.self_ns,
+          {false, scopes.name[open.scope], place.layer, place.direction}, step);
+    };
+    // Inner scopes follow the one around them.
+    std::vector<OpenScope> open;
+    const auto [first, last] = scopes.thread.RangeOf(thread);
+    for (ScopeIndex scope = first; scope < last; ++scope) {
+      const ScopeIndex parent = scopes.parent[scope];
+      while (!open.empty() && open.back().scope != parent) {
+        close(open.back());
+        open.pop_back();
+      }
+      if (!open.empty()) open.back().self_ns -= scopes.duration_ns[scope];
+      open.push_back({scope, scopes.duration_ns[scope]});
+    }
+    while (!open.empty()) {
+      close(open.back());
+      open.pop_back();
+    }
+  }
+
+  // `step`: of the one before; in a thread they come nearly in order.
   void Add(const StepTrack& track, size_t third, int64_t start_ns, int64_t ns, const What& what, size_t& step) {
+    while (step > 0 && (step == track.steps.size() || start_ns < track.steps[step].start_ns)) --step;
     while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
     if (step == track.steps.size() || start_ns < track.steps[step].start_ns) return;
     Durations& durations = durations_[what];

@@ -35,11 +35,6 @@ bool IsLoaded(const TraceModel& model, const Framework& framework) {
   return false;
 }
 
-ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
-  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
-  return kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
-}
-
 TableOptions WithAnalysis(TableOptions options, const LayerAnalysis& analysis) {
   options.analysis = &analysis;
   return options;
@@ -50,12 +45,12 @@ TableOptions WithAnalysis(TableOptions options, const LayerAnalysis& analysis) {
 StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
     : model_(model),
       options_(options),
-      steps_(MainSteps(options.analysis->steps())),
+      main_(MainWork::Of(model, options)),
+      steps_(main_.steps),
+      work_(main_.work),
       count_(static_cast<double>(std::max<int64_t>(steps_.count(), 1))),
       step_ns_(static_cast<double>(steps_.count() > 0 ? steps_.total_ns() : model.wall_ns()) / count_),
-      step_analysis_(model, options.analysis->attribution(), steps_.tracks),
-      step_options_(WithAnalysis(options, step_analysis_)),
-      work_(model, step_options_),
+      step_options_(WithAnalysis(options, main_.analysis)),
       scope_names_(ReadScopeNames(model)),
       counted_(CountWork(model, options.analysis->steps(), steps_)),
       load_(FindLoad(model, steps_, CutIntoBlocks(steps_, kBlocks))) {

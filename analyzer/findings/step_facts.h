@@ -82,12 +82,12 @@ class StepFacts {
  private:
   const TraceModel& model_;
   const TableOptions options_;
-  const ComparedSteps steps_;
+  const MainWork& main_;
+  const ComparedSteps& steps_;
+  const StepWork& work_;
   const double count_;
   const double step_ns_;
-  const LayerAnalysis step_analysis_;
   const TableOptions step_options_;
-  const StepWork work_;
   const std::vector<ScopeName> scope_names_;
   const DoneWork counted_;
   const MachineLoad load_;

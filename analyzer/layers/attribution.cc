@@ -48,11 +48,16 @@ const char* EvidenceName(Evidence evidence) {
 }
 
 // A range that belongs to a layer, such as an optimizer's step, also contains its gaps.
-GapPlace Attribution::OfGap(const UnseenGap& gap) const {
+Place Attribution::PlaceOfGap(const UnseenGap& gap) const {
   const auto at = of_gap.find({gap.before, gap.after});
-  GapPlace found = at == of_gap.end() ? GapPlace() : at->second;
-  if (found.place.layer == kNone && gap.around < of_scope.size()) found.place = of_scope[gap.around];
-  return found;
+  const Place place = at == of_gap.end() ? Place() : at->second.place;
+  return place.layer == kNone && gap.around < of_scope.size() ? of_scope[gap.around] : place;
+}
+
+const std::string& Attribution::LineOfGap(const UnseenGap& gap) const {
+  static const std::string* const none = new std::string;
+  const auto at = of_gap.find({gap.before, gap.after});
+  return at == of_gap.end() ? *none : at->second.line;
 }
 
 void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) {
@@ -66,7 +71,11 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) 
   const auto renumber = [&](Place& place) {
     if (place.layer != kNone) place.layer = new_index[place.layer];
   };
-  for (Place& place : attribution->of_scope) renumber(place);
+  for (ScopeIndex scope = 0; scope < attribution->of_scope.size(); ++scope) {
+    Place place = attribution->of_scope[scope];
+    renumber(place);
+    attribution->of_scope.Set(scope, place);
+  }
   for (Place& place : attribution->of_call) renumber(place);
   for (auto& [stacks, gap] : attribution->of_gap) renumber(gap.place);
 }

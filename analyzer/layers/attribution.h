@@ -60,6 +60,7 @@ struct Place {
   LayerIndex layer =
       kNone;  // kNone: no layer (the optimizer and the loss's arithmetic may be layers, too, if they are named)
   LayerDirection direction = LayerDirection::kUnknown;
+  friend bool operator==(const Place& a, const Place& b) = default;
 };
 
 // A gap on a thread: the Python stacks before and after it, and the user or NVTX range around it.
@@ -76,15 +77,30 @@ struct GapPlace {
   std::string line;  // "block.py:7 to 10": from one call to the next; "block.py:7": within it. Empty if not known
 };
 
+// As a small number.
+struct PlaceCode {
+  static constexpr int kDirectionBits = 4;
+  static int64_t Encode(size_t /*index*/, const Place& place) {
+    const auto layer = static_cast<int32_t>(place.layer);  // kNone: -1
+    return int64_t{layer} * (1 << kDirectionBits) + static_cast<int64_t>(place.direction);
+  }
+  template <typename>
+  static Place Decode(size_t /*index*/, int64_t code) {
+    return {static_cast<LayerIndex>(code >> kDirectionBits),
+            static_cast<LayerDirection>(code & ((1 << kDirectionBits) - 1))};
+  }
+};
+
 struct Attribution {
-  std::vector<Layer> layers;    // in the order of the first forward pass
-  std::vector<Place> of_call;   // by CallIndex
-  std::vector<Place> of_scope;  // by ScopeIndex; empty if the run has no scopes
+  std::vector<Layer> layers;                          // in the order of the first forward pass
+  std::vector<Place> of_call;                         // by CallIndex
+  CompactColumn<Place, int16_t, PlaceCode> of_scope;  // by ScopeIndex; empty if the run has no scopes
   std::vector<Place>
       of_gpu;  // by GpuIndex; only set for slices of runs, in which the calls that requested the GPU work may be
                // missing
   std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
-  GapPlace OfGap(const UnseenGap& gap) const;
+  Place PlaceOfGap(const UnseenGap& gap) const;
+  const std::string& LineOfGap(const UnseenGap& gap) const;
   // Contradictory pairings, links without a partner …: sentence -> count.
   std::map<std::string, int64_t> oddities;
 };

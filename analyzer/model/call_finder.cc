@@ -17,9 +17,7 @@ const CallFinder::ThreadCalls& CallFinder::CallsOf(ThreadIndex thread) {
       for (CallIndex call = calls.first; call < calls.last; ++call) calls.ordered.emplace_back(sequence[call], call);
       std::sort(calls.ordered.begin(), calls.ordered.end());
     }
-    const auto scopes = std::equal_range(model_.scopes.thread.begin(), model_.scopes.thread.end(), thread);
-    calls.first_scope = static_cast<ScopeIndex>(scopes.first - model_.scopes.thread.begin());
-    calls.last_scope = static_cast<ScopeIndex>(scopes.second - model_.scopes.thread.begin());
+    std::tie(calls.first_scope, calls.last_scope) = model_.scopes.thread.RangeOf(thread);
   }
   last_thread_ = thread;
   last_calls_ = &calls;
@@ -51,7 +49,7 @@ ScopeIndex CallFinder::ScopeAt(ThreadIndex thread, int64_t ns) {
   auto scope = static_cast<ScopeIndex>(after - starts);
   if (scope == calls.first_scope) return kNone;
   --scope;
-  while (scope != kNone && scopes.start_ns[scope] + scopes.duration_ns[scope] <= ns) scope = scopes.parent[scope];
+  while (scope != kNone && scopes.EndOf(scope) <= ns) scope = scopes.parent[scope];
   return scope;
 }
 

@@ -16,11 +16,9 @@ template <typename Function>
 void ForEachColumn(ScopeColumns* scopes, Function function) {
   function(&scopes->start_ns);
   function(&scopes->duration_ns);
-  function(&scopes->self_ns);
   function(&scopes->name);
   function(&scopes->kind);
   function(&scopes->link);
-  function(&scopes->thread);
   function(&scopes->parent);
   function(&scopes->python_stack);
 }
@@ -39,15 +37,11 @@ size_t UsableScopes(const trace::ScopeBatch& batch, Oddities* oddities) {
 
 int64_t Saturated(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
 
-int64_t EndOf(const ScopeColumns& scopes, ScopeIndex scope) {
-  return scopes.start_ns[scope] + scopes.duration_ns[scope];
-}
-
 // The inner one of the scopes around a call that were found by sequence number and by time. Sequence numbers are exact
 // and win if the two contradict each other.
 ScopeIndex Inner(const ScopeColumns& scopes, ScopeIndex by_sequence, ScopeIndex by_time) {
   if (by_sequence == kNone || by_time == kNone) return by_sequence == kNone ? by_time : by_sequence;
-  return by_time > by_sequence && EndOf(scopes, by_time) <= EndOf(scopes, by_sequence) ? by_time : by_sequence;
+  return by_time > by_sequence && scopes.EndOf(by_time) <= scopes.EndOf(by_sequence) ? by_time : by_sequence;
 }
 
 }  // namespace
@@ -124,21 +118,18 @@ void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
   ForEachColumn(&columns, [&](auto* column) { GrowFor(column, scopes.size()); });
   for (size_t begin = 0; begin < scopes.size(); begin += kScopesAtATime) {
     const size_t end = std::min(begin + kScopesAtATime, scopes.size());
-    ForEachColumn(&columns, [&](auto* column) { column->resize(base + end); });
     for (size_t i = begin; i < end; ++i) {
       const StagedScope& scope = scopes[i];
       const size_t to = base + i;
       const int64_t end_ns = scope.time + scope.duration;
-      columns.start_ns[to] = scope.time;
-      columns.duration_ns[to] = scope.duration;
-      columns.self_ns[to] = scope.duration;
-      columns.name[to] = scope.name;
-      columns.kind[to] = static_cast<ScopeKind>(scope.kind);
-      columns.link[to] = scope.link;
-      columns.thread[to] = thread;
-      columns.python_stack[to] = scope.python_stack;
-      columns.parent[to] = scope.parent == kNone ? kNone : static_cast<ScopeIndex>(base + scope.parent);
-      if (scope.parent != kNone) columns.self_ns[base + scope.parent] -= scope.duration;
+      columns.start_ns.push_back(scope.time);
+      columns.duration_ns.push_back(scope.duration);
+      columns.name.push_back(scope.name);
+      columns.kind.push_back(static_cast<ScopeKind>(scope.kind));
+      columns.link.push_back(scope.link);
+      columns.thread.push_back(thread);
+      columns.parent.push_back(scope.parent == kNone ? kNone : static_cast<ScopeIndex>(base + scope.parent));
+      columns.python_stack.push_back(scope.python_stack);
       start_ns_ = std::min(start_ns_, scope.time);
       end_ns_ = std::max(end_ns_, end_ns);
       if (scope.first_sequence == 0) {

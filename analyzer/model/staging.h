@@ -104,8 +104,8 @@ class StagingArray {
 };
 
 // Reserves room for `count` more in a column of the model.
-template <typename T>
-void GrowFor(std::vector<T>* column, size_t count) {
+template <typename Column>
+void GrowFor(Column* column, size_t count) {
   const size_t needed = column->size() + count;
   if (needed > column->capacity()) {
     column->reserve(column->empty() ? needed : std::max(needed, column->capacity() * 2));

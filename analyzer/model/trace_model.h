@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "analyzer/model/compact_column.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/process_info.h"
 #include "analyzer/model/trace_enums.h"
@@ -56,18 +57,18 @@ struct CallColumns {
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
 
-// Scopes as parallel arrays, ordered by (thread, start, outer first).
+// Scopes as parallel arrays, ordered by (thread, start, outer first). 23 bytes of memory per scope.
 struct ScopeColumns {
   std::vector<int64_t> start_ns;
-  std::vector<int64_t> duration_ns;
-  std::vector<int64_t> self_ns;  // duration minus that of direct child scopes (calls are not subtracted)
-  std::vector<NameIndex> name;
+  CompactColumn<int64_t, int32_t> duration_ns;
+  CompactColumn<NameIndex, int16_t> name;
   std::vector<ScopeKind> kind;
-  std::vector<int64_t> link;  // -1: none; see proto/call.proto
-  std::vector<ThreadIndex> thread;
-  std::vector<ScopeIndex> parent;        // kNone: top level
-  std::vector<StackIndex> python_stack;  // when the scope began; kNone: not known
+  CompactColumn<int64_t, int32_t> link;                   // -1: none; see proto/call.proto
+  RunColumn thread;                                       // ThreadIndex
+  CompactColumn<ScopeIndex, int16_t, AsDistance> parent;  // kNone: top level
+  CompactColumn<StackIndex, int16_t> python_stack;        // when the scope began; kNone: not known
   size_t size() const { return name.size(); }
+  int64_t EndOf(ScopeIndex scope) const { return start_ns[scope] + duration_ns[scope]; }
 };
 
 struct PythonFrame {

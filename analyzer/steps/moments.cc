@@ -143,11 +143,11 @@ class Collector {
   // Updates that compute gradients themselves, through a closure (LBFGS).
   void MarkClosures() {
     const ScopeColumns& scopes = model_.scopes;
-    update_around_.assign(scopes.size(), kNone);
+    update_around_.Fill(scopes.size(), kNone);
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeIndex parent = scopes.parent[scope];
       if (parent != kNone)
-        update_around_[scope] = roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent];
+        update_around_.Set(scope, roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent]);
       const ScopeIndex update = update_around_[scope];
       if (update == kNone) continue;
       int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
@@ -312,10 +312,10 @@ class Collector {
   const Attribution& attribution_;
   const ProcessIndex process_;
   const GraphReplays replays_;
-  std::vector<NameRole> roles_;            // by name
-  std::vector<bool> has_work_;             // by scope
-  std::vector<Stand> stands_;              // by scope
-  std::vector<ScopeIndex> update_around_;  // by scope: the innermost update that contains it
+  std::vector<NameRole> roles_;                                   // by name
+  std::vector<bool> has_work_;                                    // by scope
+  std::vector<Stand> stands_;                                     // by scope
+  CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_map<ScopeIndex, int64_t>
       closures_;  // updates with gradients inside, and the end of the last of these
   ProcessMoments result_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "analyzer/calls/call_context.h"
@@ -48,12 +49,8 @@ bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64
 
 ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread)
     : model_(model), rules_(rules), thread_(thread) {
-  const auto range_of = [&](const std::vector<ThreadIndex>& column) {
-    const auto [begin, end] = std::equal_range(column.begin(), column.end(), thread);
-    return Range{static_cast<uint32_t>(begin - column.begin()), static_cast<uint32_t>(end - column.begin())};
-  };
-  calls_ = range_of(model.calls.thread);
-  scopes_ = range_of(model.scopes.thread);
+  std::tie(calls_.begin, calls_.end) = model.calls.RangeOf(thread);
+  std::tie(scopes_.begin, scopes_.end) = model.scopes.thread.RangeOf(thread);
   FindNextStart(EdgeKind::kCallStart);
   FindNextStart(EdgeKind::kScopeStart);
   FindNext(edges_[turn_]);
@@ -112,7 +109,7 @@ void ThreadActivity::Take(const Edge& edge) {
       const ScopeIndex around = open_scopes_.empty() ? kNone : open_scopes_.back().input;
       Open& open = open_scopes_.emplace_back();
       open.index = edge.index;
-      open.end_ns = model_.scopes.start_ns[edge.index] + model_.scopes.duration_ns[edge.index];
+      open.end_ns = model_.scopes.EndOf(edge.index);
       open.input = rules_.IsInput(edge.index) ? edge.index : around;
       ++scopes_.begin;
       FindNextStart(EdgeKind::kScopeStart);

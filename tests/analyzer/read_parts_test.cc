@@ -24,18 +24,10 @@ constexpr int kSteps = 2000;
 constexpr size_t kParts = 8;
 
 struct Read {
-  explicit Read(LoadedRun loaded)
-      : run(std::move(loaded)),
-        choices(ResolveChoices(&run.model)),
-        totals(ComputeTotals(run.model)),
-        analysis(run.model) {}
-  TableOptions options(const LayerAnalysis& of) const {
-    return {.choices = &choices, .totals = &totals, .analysis = &of};
-  }
+  explicit Read(LoadedRun loaded) : run(std::move(loaded)), choices(ResolveChoices(&run.model)), analysis(run.model) {}
 
   LoadedRun run;
   const Choices choices;
-  const RunTotals totals;
   const LayerAnalysis analysis;
 };
 
@@ -69,8 +61,8 @@ using Work = std::map<std::tuple<std::string, LayerDirection, ActivityKind, uint
 Work WorkIn(const Read& read, const std::vector<Step>& steps) {
   StepTrack track = TrackOf(read);
   track.steps = steps;
-  const LayerAnalysis analysis(read.run.model, read.analysis.attribution(), {track});
-  const StepWork work(read.run.model, read.options(analysis));
+  const LayerAnalysis analysis(read.analysis, {track});
+  const StepWork work(read.run.model, analysis);
   Work sums;
   for (const auto& [doing, done] : work.sums()) {
     auto& [ns, calls] = sums[{work.Group(doing).label, doing.direction, doing.activity, doing.what}];

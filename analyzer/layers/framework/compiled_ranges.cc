@@ -42,10 +42,10 @@ class RegionLinker {
   void Link() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
-      if (parent != kNone) region_of_[scope] = region_of_[parent];
-      if (region_of_[scope] == kNone) region_of_[scope] = RegionOf(scope);
-      if (region_of_[scope] == kNone && IsInCompiler(scope)) region_of_[scope] = CompilationLayer(&attribution_);
-      if (region_of_[scope] != kNone) attribution_.of_scope[scope] = {region_of_[scope], DirectionOf(scope)};
+      if (parent != kNone) region_of_.Set(scope, region_of_[parent]);
+      if (region_of_[scope] == kNone) region_of_.Set(scope, RegionOf(scope));
+      if (region_of_[scope] == kNone && IsInCompiler(scope)) region_of_.Set(scope, CompilationLayer(&attribution_));
+      if (region_of_[scope] != kNone) attribution_.of_scope.Set(scope, {region_of_[scope], DirectionOf(scope)});
     }
   }
 
@@ -98,8 +98,8 @@ class RegionLinker {
   const ScopeColumns& scopes_;
   const std::vector<ScopeName>& names_;
   Attribution& attribution_;
-  std::vector<LayerIndex> region_of_;    // by scope
-  const std::vector<bool> in_compiler_;  // by stack
+  CompactColumn<LayerIndex, int16_t> region_of_;  // by scope
+  const std::vector<bool> in_compiler_;           // by stack
   std::map<std::string, LayerIndex> regions_;
 };
 

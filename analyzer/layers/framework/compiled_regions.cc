@@ -42,11 +42,11 @@ bool OneDnnIsXlas(const ProcessInfo& process) {
 // Removes layers without calls and scopes.
 void RemoveEmptyLayers(Attribution* attribution) {
   std::vector<bool> is_used(attribution->layers.size());
-  for (const std::vector<Place>* places : {&attribution->of_call, &attribution->of_scope}) {
-    for (const Place& place : *places) {
-      if (place.layer != kNone) is_used[place.layer] = true;
-    }
-  }
+  const auto use = [&](const Place& place) {
+    if (place.layer != kNone) is_used[place.layer] = true;
+  };
+  std::for_each(attribution->of_call.begin(), attribution->of_call.end(), use);
+  for (const Place place : attribution->of_scope) use(place);
   std::vector<LayerIndex> used;
   for (LayerIndex layer = 0; layer < is_used.size(); ++layer) {
     if (is_used[layer]) used.push_back(layer);

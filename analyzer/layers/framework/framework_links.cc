@@ -68,12 +68,12 @@ class WorkerCalls {
  private:
   ScopeIndex OpOn(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
     const ScopeColumns& scopes = model_.scopes;
-    const auto [first, last] = std::equal_range(scopes.thread.begin(), scopes.thread.end(), thread);
-    const auto begin = scopes.start_ns.begin() + (first - scopes.thread.begin());
-    const auto after = std::upper_bound(begin, scopes.start_ns.begin() + (last - scopes.thread.begin()), start_ns);
+    const auto [first, last] = scopes.thread.RangeOf(thread);
+    const auto begin = scopes.start_ns.begin() + first;
+    const auto after = std::upper_bound(begin, scopes.start_ns.begin() + last, start_ns);
     if (after == begin) return kNone;
     auto scope = static_cast<ScopeIndex>(after - scopes.start_ns.begin() - 1);
-    while (scope != kNone && scopes.start_ns[scope] + scopes.duration_ns[scope] < end_ns) scope = scopes.parent[scope];
+    while (scope != kNone && scopes.EndOf(scope) < end_ns) scope = scopes.parent[scope];
     if (scope == kNone) return kNone;
     const ScopeKind kind = scopes.kind[scope];
     return kind == ScopeKind::kFrameworkOp || kind == ScopeKind::kBackwardNode ? scope : kNone;
@@ -104,7 +104,7 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
   constexpr int64_t kNever = INT64_MAX;
   std::vector<std::pair<int64_t, int64_t>> first(attribution->layers.size(), {kNever, kNever});  // forward, anything
   for (ScopeIndex scope = 0; scope < attribution->of_scope.size(); ++scope) {
-    const Place& place = attribution->of_scope[scope];
+    const Place place = attribution->of_scope[scope];
     if (place.layer == kNone) continue;
     auto& [forward, anything] = first[place.layer];
     anything = std::min(anything, model.scopes.start_ns[scope]);
@@ -133,7 +133,7 @@ Attribution AttributeByFramework(const TraceModel& model) {
   Attribution attribution;
   attribution.of_call.resize(model.calls.size());
   if (model.scopes.size() == 0) return attribution;
-  attribution.of_scope.resize(model.scopes.size());
+  attribution.of_scope.Fill(model.scopes.size(), Place());
   const std::vector<ScopeName> names = ReadScopeNames(model);
   LinkTorch(model, names, &attribution);
   LinkGraphNodes(model, &attribution);

@@ -108,9 +108,9 @@ class GraphLinker {
     for (NameIndex name : names_) place_[name] = PlaceOf(read_[name]);
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       if (IsNode(scope)) {
-        attribution_.of_scope[scope] = place_[scopes_.name[scope]];
+        attribution_.of_scope.Set(scope, place_[scopes_.name[scope]]);
       } else if (const ScopeIndex parent = scopes_.parent[scope]; parent != kNone && IsNode(parent)) {
-        attribution_.of_scope[scope] = attribution_.of_scope[parent];
+        attribution_.of_scope.Set(scope, attribution_.of_scope[parent]);
       }
     }
   }

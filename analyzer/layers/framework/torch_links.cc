@@ -170,9 +170,9 @@ class TorchLinker {
     const UnitIndex unit = units_.unit_of[scope];
     const ScopeIndex node = units_.node_of[scope];
     if (unit != kNone) {
-      of_scope_[scope] = PlaceOfUnit(unit);
+      of_scope_.Set(scope, PlaceOfUnit(unit));
     } else if (node != kNone) {
-      of_scope_[scope] = PlaceInNode(scope, node);
+      of_scope_.Set(scope, PlaceInNode(scope, node));
     }
   }
 
@@ -191,7 +191,7 @@ class TorchLinker {
       layer.evidence = Evidence::kFramework;
       attribution_->layers.push_back(std::move(layer));
     }
-    of_scope_[scope] = {at->second, LayerDirection::kUpdate};
+    of_scope_.Set(scope, {at->second, LayerDirection::kUpdate});
   }
 
   const TraceModel& model_;
@@ -199,7 +199,7 @@ class TorchLinker {
   const std::vector<ScopeName>& names_;
   const std::vector<PythonPlace> places_;
   const TorchUnits units_;
-  std::vector<Place>& of_scope_;
+  decltype(Attribution::of_scope)& of_scope_;
   Attribution* const attribution_;
   LayerIndex first_layer_ = 0;
   std::vector<LayerIndex> layer_of_unit_;

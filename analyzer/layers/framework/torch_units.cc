@@ -25,8 +25,8 @@ class UnitFinder {
   UnitFinder(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places)
       : model_(model), scopes_(model.scopes), names_(names), places_(places) {
     found_.unit_of.assign(scopes_.size(), kNone);
-    found_.node_of.assign(scopes_.size(), kNone);
-    found_.forward_of.assign(scopes_.size(), kNone);
+    found_.node_of.Fill(scopes_.size(), kNone);
+    found_.forward_of.Fill(scopes_.size(), kNone);
   }
 
   TorchUnits Find() {
@@ -48,11 +48,11 @@ class UnitFinder {
   void PlaceInNode(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_node = scopes_.kind[scope] == Kind::kBackwardNode;
-    if (parent != kNone) found_.node_of[scope] = found_.node_of[parent];
-    if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of[scope] = kNone;  // for another node, not known yet
+    if (parent != kNone) found_.node_of.Set(scope, found_.node_of[parent]);
+    if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of.Set(scope, kNone);  // for another node, not known yet
     if (!is_node) return;
-    found_.node_of[scope] = scope;
-    if (parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.node_of[parent] = scope;
+    found_.node_of.Set(scope, scope);
+    if (parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.node_of.Set(parent, scope);
   }
 
   bool IsPlainOp(ScopeIndex scope) const {
@@ -176,7 +176,7 @@ class UnitFinder {
         }
       }
     }
-    found_.forward_of[node] = forward;
+    found_.forward_of.Set(node, forward);
     if (forward == kNone) {
       ++found_.oddities[kUnpaired];
       return;

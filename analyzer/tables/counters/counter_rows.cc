@@ -86,7 +86,7 @@ class LayerRows : public CounterRows {
         break;
       case ActivityKind::kNotSeen:
         group = groups_.OfGap(piece.gap);
-        direction = attribution_.OfGap(piece.gap).place.direction;
+        direction = attribution_.PlaceOfGap(piece.gap).direction;
         break;
       case ActivityKind::kDataLoading:
         group = groups_.data_loading();

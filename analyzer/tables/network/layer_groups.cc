@@ -132,7 +132,7 @@ GroupIndex LayerGroups::OfStack(StackIndex stack, GroupIndex otherwise) const {
 
 GroupIndex LayerGroups::OfGap(const UnseenGap& gap) const {
   if (const auto at = of_gap_.find({gap.before, gap.after}); at != of_gap_.end()) return at->second;
-  const LayerIndex layer = attribution_.OfGap(gap).place.layer;
+  const LayerIndex layer = attribution_.PlaceOfGap(gap).layer;
   return layer == kNone || of_layer_.empty() ? not_seen_ : of_layer_[layer];
 }
 

@@ -167,7 +167,7 @@ class Summer {
       if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
       is_layout = is_layout_[piece.index];
     } else if (piece.kind == ActivityKind::kNotSeen) {
-      direction = attribution_.OfGap(piece.gap).place.direction;
+      direction = attribution_.PlaceOfGap(piece.gap).direction;
     }
     group.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
     if (is_layout) group.layout_ns += piece.share_ns;
@@ -204,7 +204,7 @@ class Summer {
   Counted CountedScope(ScopeIndex scope) {
     const ScopeColumns& scopes = model_.scopes;
     if (scope == kNone || !Counts(scopes.thread[scope], scopes.start_ns[scope])) return {};
-    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope]};
+    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.EndOf(scope)};
   }
   Counted CountedCall(CallIndex call) {
     const CallColumns& calls = model_.calls;

@@ -66,9 +66,10 @@ std::vector<Interval> IntervalsOf(const StepGroup& group) {
 
 // "block.0.attn, gpt.py:42 to 45": the code whose calls come before and after the gap.
 std::string GapLabel(const Attribution& attribution, const UnseenGap& gap) {
-  const GapPlace found = attribution.OfGap(gap);
-  const std::string module = found.place.layer == kNone ? "" : attribution.layers[found.place.layer].module;
-  return absl::StrCat(module, module.empty() || found.line.empty() ? "" : ", ", found.line);
+  const LayerIndex layer = attribution.PlaceOfGap(gap).layer;
+  const std::string module = layer == kNone ? "" : attribution.layers[layer].module;
+  const std::string& line = attribution.LineOfGap(gap);
+  return absl::StrCat(module, module.empty() || line.empty() ? "" : ", ", line);
 }
 
 Activity ActivityOf(const TraceModel& model, const Attribution& attribution, const TimePiece& piece) {

@@ -136,7 +136,7 @@ int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
     LayerIndex layer = kNone;
     if (piece.kind == ActivityKind::kCall) layer = attribution.of_call[piece.index].layer;
     if (piece.kind == ActivityKind::kScope) layer = attribution.of_scope[piece.index].layer;
-    if (piece.kind == ActivityKind::kNotSeen) layer = attribution.OfGap(piece.gap).place.layer;
+    if (piece.kind == ActivityKind::kNotSeen) layer = attribution.PlaceOfGap(piece.gap).layer;
     sum_ns += layer == compilation ? piece.share_ns : 0;
   });
   return sum_ns;

@@ -116,7 +116,7 @@ Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns, const Peaks* 
   const RunTotals totals = ComputeTotals(model_);
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
-  attribution.of_scope.resize(model_.scopes.size());
+  attribution.of_scope.Fill(model_.scopes.size(), Place());
   const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
   absl::StatusOr<Table> table = kind.run(
       model_,

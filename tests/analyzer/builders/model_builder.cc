@@ -201,11 +201,9 @@ void ModelBuilder::BuildScopes() {
       open.pop_back();
     }
     const ScopeIndex parent = open.empty() ? kNone : open.back();
-    if (parent != kNone) scopes.self_ns[parent] -= scope.duration_ns;
     open.push_back(static_cast<ScopeIndex>(scopes.size()));
     scopes.start_ns.push_back(scope.start_ns);
     scopes.duration_ns.push_back(scope.duration_ns);
-    scopes.self_ns.push_back(scope.duration_ns);
     scopes.name.push_back(scope.name);
     scopes.kind.push_back(scope.kind);
     scopes.link.push_back(scope.link);

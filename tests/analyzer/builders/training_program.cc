@@ -109,7 +109,7 @@ TraceModel TrainingProgram::Build(int64_t wall_ns) {
     const auto found = places.find({thread, start_ns});
     return found == places.end() ? Place() : found->second;
   };
-  attribution_.of_scope.clear();
+  attribution_.of_scope = {};
   attribution_.of_call.clear();
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     attribution_.of_scope.push_back(find(scope_places_, model.scopes.thread[scope], model.scopes.start_ns[scope]));

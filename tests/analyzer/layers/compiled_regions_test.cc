@@ -31,7 +31,7 @@ Attribution GuessedLayers(const TraceModel& model) {
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     attribution.of_call.push_back({call % 2, LayerDirection::kForward});
   }
-  attribution.of_scope.resize(model.scopes.size());
+  attribution.of_scope.Fill(model.scopes.size(), Place());
   attribution.oddities["a call outside of every sequence"] = 2;
   return attribution;
 }

@@ -31,9 +31,9 @@ TEST(GpuPlacesTest, OfTheCallOfThoseAroundItElseOfTheScope) {
   Attribution attribution;
   attribution.layers.resize(2);
   attribution.of_call.resize(model.calls.size());
-  attribution.of_scope.resize(model.scopes.size());
+  attribution.of_scope.Fill(model.scopes.size(), Place());
   attribution.of_call[0] = {0, LayerDirection::kForward};
-  attribution.of_scope[0] = {1, LayerDirection::kBackward};
+  attribution.of_scope.Set(0, {1, LayerDirection::kBackward});
   const std::vector<Place> places = GpuPlaces(model, attribution);
   ASSERT_EQ(places.size(), 3u);
   EXPECT_EQ(places[0].layer, 0u);

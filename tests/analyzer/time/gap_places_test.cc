@@ -56,7 +56,7 @@ class GapPlaces : public testing::Test {
     std::map<std::string, int64_t> sums;
     DivideTime(model, 0, {}, [&](const TimePiece& piece) {
       if (piece.kind != ActivityKind::kNotSeen) return;
-      const GapPlace gap = attribution.OfGap(piece.gap);
+      const GapPlace gap = {attribution.PlaceOfGap(piece.gap), attribution.LineOfGap(piece.gap)};
       const bool is_placed = gap.place.layer != kNone;
       const std::string layer = is_placed ? attribution.layers[gap.place.layer].name : "-";
       sums[layer + (is_placed ? std::string(" ") + LayerDirectionName(gap.place.direction) : "") + ", " + gap.line] +=
