@@ -2,8 +2,6 @@
 #include "analyzer/answer/answer.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,15 +11,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/layer_rows.h"
+#include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
-#include "analyzer/model/release.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 
@@ -32,40 +29,12 @@ constexpr size_t kParts = 7;
 constexpr size_t kLayers = 7;
 constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
-constexpr int64_t kLeastForQuartiles = 8;
 constexpr size_t kRemarks = 3;
 constexpr size_t kRemarkLines = 3;  // per remark
 constexpr size_t kLinesBelow = 6;   // titles, empty lines and the next commands, below the findings
 constexpr size_t kBar = 24;
 constexpr size_t kRange = 24;           // columns for the least and the most time of repeated layers …
 constexpr size_t kWidthForRange = 100;  // … on terminals this wide
-
-std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
-
-// Whether more warm-up steps may follow where nothing was read: the first part ends with one.
-bool IsWarmUpCut(const TraceModel& model, const StepTrack& track) {
-  const auto is_its = [&](const ReadSpan& span) { return span.process == track.process; };
-  const auto first = std::find_if(model.read_spans.begin(), model.read_spans.end(), is_its);
-  if (first == model.read_spans.end()) return false;
-  bool is_cut = false;
-  for (const Step& step : track.steps) {
-    if (step.end_ns <= first->end_ns) is_cut = step.is_warm_up;
-  }
-  return is_cut;
-}
-
-// Of a run that was read in parts: how many, and what part of its processes' time. Empty: it was read whole.
-std::string ReadPartsSentence(const TraceModel& model) {
-  if (model.read_spans.empty()) return "";
-  int64_t read_ns = 0, whole_ns = 0;
-  for (const ProcessInfo& process : model.processes) whole_ns += process.end_ns - process.start_ns;
-  for (const ReadSpan& span : model.read_spans) {
-    const ProcessInfo& process = model.processes[span.process];
-    read_ns += std::max<int64_t>(std::min(span.end_ns, process.end_ns) - std::max(span.start_ns, process.start_ns), 0);
-  }
-  return absl::StrFormat(" From %d evenly spread parts, %.0f %% of the run (tables: all of it).",
-                         model.read_spans.size(), 100 * static_cast<double>(read_ns) / static_cast<double>(whole_ns));
-}
 
 class Screen {
  public:
@@ -84,10 +53,7 @@ class Screen {
     for (const std::string& line : Wrapped(VisibleText(text), width_ - indent.size())) Line(absl::StrCat(indent, line));
   }
 
-  void WhatRan();
-  void HowLong();
   void WhereItGoes();
-  void Gpus();
   absl::Status Layers();
   void Findings();
   void NotSeen();
@@ -95,7 +61,6 @@ class Screen {
   std::string Take() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
 
  private:
-  std::string Device() const;
   void FindingLines(const RuleFinding& found);
   void Information();
   std::string LeadOf(const Finding& finding) const;
@@ -107,96 +72,6 @@ class Screen {
   std::vector<std::string> lines_;
   std::vector<RuleFinding> findings_;
 };
-
-std::string Screen::Device() const {
-  std::map<std::string, std::set<std::string>> devices;  // by name
-  for (const GpuDevice& device : facts_.model().gpu_devices) {
-    devices[device.name.empty() ? "GPU" : device.name].insert(
-        device.uuid.empty() ? absl::StrCat(device.process, "/", device.ordinal) : device.uuid);
-  }
-  const auto& ops = facts_.model().ops;
-  const bool uses_gpu = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.on_gpu; });
-  if (devices.empty() && uses_gpu) return "GPU (its times are not known)";
-  if (devices.empty()) {
-    const uint32_t processors = facts_.processors();
-    return processors == 0 ? "CPU" : absl::StrCat("CPU (", Many(processors, "processor"), ")");
-  }
-  std::vector<std::string> texts;
-  for (const auto& [name, of] : devices) texts.push_back(absl::StrCat(of.size(), " ", name));
-  return absl::StrJoin(texts, ", ");
-}
-
-void Screen::WhatRan() {
-  const TraceModel& model = facts_.model();
-  std::set<std::string> programs;
-  for (const ProcessInfo& process : model.processes) {
-    programs.insert(process.script.empty() ? process.program : process.script);
-  }
-  std::vector<std::string> words(programs.begin(), programs.end());
-  if (words.size() > 3) words.resize(3);
-  std::vector<std::string> frameworks;
-  for (const std::string& name : facts_.frameworks()) {
-    std::set<std::string> releases;
-    for (const ProcessInfo& process : model.processes) {
-      if (std::string release = ReleaseOf(process, name); !release.empty()) releases.insert(std::move(release));
-    }
-    frameworks.push_back(releases.empty() ? name : absl::StrCat(name, " ", absl::StrJoin(releases, "/")));
-  }
-  Text(absl::StrCat(
-      model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "", frameworks.empty() ? "" : ", ",
-      absl::StrJoin(frameworks, ", "), ", ", Device(), ", ",
-      absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
-      Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), "."));
-}
-
-void Screen::HowLong() {
-  if (!facts_.HasSteps()) {
-    Text("No repeating step was found: what follows is about the whole run.");
-    return;
-  }
-  const Quartiles quartiles = QuartilesOf(facts_.steps().Durations());
-  const int64_t batch = facts_.steps().batch;
-  int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;
-  bool is_cut = false;
-  for (const StepTrack& track : facts_.options().analysis->steps()) {
-    is_cut |= IsWarmUpCut(facts_.model(), track);
-    for (const Step& step : track.steps) {
-      if (step.kind == StepKind::kValidation) {
-        ++validation;
-        validation_ns += step.end_ns - step.start_ns;
-      }
-      if (!step.is_warm_up || step.kind != facts_.steps().kind) continue;
-      ++warm_up;
-      warm_up_ns += step.end_ns - step.start_ns;
-    }
-  }
-  // With few steps, quartiles say nothing.
-  std::string text = facts_.steps().count() < kLeastForQuartiles
-                         ? absl::StrFormat("A %s takes %s, mean of %s.", facts_.StepNoun(), HumanTime(facts_.step_ns()),
-                                           Many(static_cast<size_t>(facts_.steps().count()), "steady one"))
-                         : absl::StrFormat("%s takes %s on average; half of %d take %s to %s.",
-                                           absl::StrCat("A ", facts_.StepNoun()), HumanTime(facts_.step_ns()),
-                                           facts_.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
-                                           HumanTime(static_cast<double>(quartiles.upper)));
-  if (batch > 0) {
-    absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
-                          static_cast<double>(batch) * 1e9 / facts_.step_ns());
-  }
-  if (const ComparedSteps& steps = facts_.steps(); steps.interrupted > 0) {
-    absl::StrAppend(&text, " Left out: ", Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
-                    HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
-                    steps.interrupted > 1 ? " on average." : ".");
-  }
-  absl::StrAppend(&text, ReadPartsSentence(facts_.model()));
-  if (warm_up > 0)
-    absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
-                    HumanTime(static_cast<double>(warm_up_ns)), ".");
-  if (validation > 0 && facts_.model().read_spans.empty()) {
-    absl::StrAppend(&text, " ", Many(static_cast<size_t>(validation), "validation step"), " took ",
-                    HumanTime(static_cast<double>(validation_ns)), ".");
-  }
-  Text(text);
-}
 
 void Screen::WhereItGoes() {
   const std::vector<StepPart> parts = PartsOfStep(facts_, kParts);
@@ -212,61 +87,41 @@ void Screen::WhereItGoes() {
         HumanTime(part.ns), part.percent,
         Styled(std::string(filled, '#'), part.percent >= 25 ? Style::kHot : Style::kPlain, options_.color)));
   }
-  const MachineLoad& load = facts_.load();
-  if (load.is_known && facts_.HasSteps() && facts_.IsAtLeast(load.waiting_ns, 1)) {
-    Text(absl::StrCat("In ", HumanTime(std::min(load.waiting_ns, facts_.step_ns())),
-                      " of it the main thread waited for a processor (part of the rows above)."),
-         "  ");
-  }
-}
-
-void Screen::Gpus() {
-  if (!facts_.HasGpuTimes() || !facts_.HasSteps()) return;
-  const absl::StatusOr<Table> table = facts_.MakeRunTable("devices");
-  if (!table.ok()) return;
-  if (table->rows.empty()) return;
-  double sum = 0;
-  for (const Row& row : table->rows) sum += NumberOf(*table, row, "busy_percent");
-  Text(absl::StrFormat("  GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
-                       sum / static_cast<double>(table->rows.size())));
+  for (const std::string& sentence : StepRemarks(facts_)) Text(sentence, "  ");
 }
 
 absl::Status Screen::Layers() {
-  for (const TableKind& kind : TableKinds()) {
-    if (kind.name != "layers") continue;
-    const absl::StatusOr<Table> table = MakeTable(kind, facts_.model(), facts_.step_options());
-    if (!table.ok()) return table.status();
-    std::vector<LayerRow> rows = LayerRows(*table);
-    if (rows.empty()) return absl::OkStatus();
-    const size_t all = rows.size();
-    if (rows.size() > kLayers) rows.resize(kLayers);
-    const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
-    const bool has_range = has_blocks && width_ >= kWidthForRange;
-    const size_t name_width = width_ - 38 - (has_range ? kRange : 0);
-    std::vector<std::string> names;
-    for (const LayerRow& row : rows) {
-      const std::string name = VisibleText(row.name);
-      names.push_back(row.layers == 1 ? name : absl::StrCat(name, " x", row.layers));
-    }
-    names = ShortenedApart(names, name_width);
-    Line("");
-    const std::string title =
-        all > rows.size() ? absl::StrFormat("Heaviest layers (%d of %d)", rows.size(), all) : "Layers";
-    Line(absl::StrFormat(
-        "%s %10s %10s %10s%*s",
-        Styled(absl::StrFormat("%-*s", static_cast<int>(name_width + 2), title), Style::kTitle, options_.color),
-        "forward", "backward", facts_.HasGpuTimes() ? "GPU time" : "time", has_range ? static_cast<int>(kRange) : 0,
-        has_range ? "of one layer" : ""));
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto time = [](double ns) { return ns > 0 ? HumanTime(ns) : std::string("-"); };
-      const std::string range = has_range && rows[i].layers > 1
-                                    ? absl::StrCat(HumanTime(rows[i].least_ns), " to ", HumanTime(rows[i].most_ns))
-                                    : "";
-      Line(absl::StrFormat("  %-*s %10s %10s %10s%*s", static_cast<int>(name_width), names[i], time(rows[i].forward_ns),
-                           time(rows[i].backward_ns), time(rows[i].total_ns), has_range ? static_cast<int>(kRange) : 0,
-                           range));
-    }
-    return absl::OkStatus();
+  absl::StatusOr<std::vector<LayerRow>> found = LayerRowsOf(facts_);
+  if (!found.ok()) return found.status();
+  std::vector<LayerRow> rows = *std::move(found);
+  if (rows.empty()) return absl::OkStatus();
+  const size_t all = rows.size();
+  if (rows.size() > kLayers) rows.resize(kLayers);
+  const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
+  const bool has_range = has_blocks && width_ >= kWidthForRange;
+  const size_t name_width = width_ - 38 - (has_range ? kRange : 0);
+  std::vector<std::string> names;
+  for (const LayerRow& row : rows) {
+    const std::string name = VisibleText(row.name);
+    names.push_back(row.layers == 1 ? name : absl::StrCat(name, " x", row.layers));
+  }
+  names = ShortenedApart(names, name_width);
+  Line("");
+  const std::string title =
+      all > rows.size() ? absl::StrFormat("Heaviest layers (%d of %d)", rows.size(), all) : "Layers";
+  Line(absl::StrFormat(
+      "%s %10s %10s %10s%*s",
+      Styled(absl::StrFormat("%-*s", static_cast<int>(name_width + 2), title), Style::kTitle, options_.color),
+      "forward", "backward", facts_.HasGpuTimes() ? "GPU time" : "time", has_range ? static_cast<int>(kRange) : 0,
+      has_range ? "of one layer" : ""));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto time = [](double ns) { return ns > 0 ? HumanTime(ns) : std::string("-"); };
+    const std::string range = has_range && rows[i].layers > 1
+                                  ? absl::StrCat(HumanTime(rows[i].least_ns), " to ", HumanTime(rows[i].most_ns))
+                                  : "";
+    Line(absl::StrFormat("  %-*s %10s %10s %10s%*s", static_cast<int>(name_width), names[i], time(rows[i].forward_ns),
+                         time(rows[i].backward_ns), time(rows[i].total_ns), has_range ? static_cast<int>(kRange) : 0,
+                         range));
   }
   return absl::OkStatus();
 }
@@ -369,11 +224,10 @@ void Screen::Next() {
 
 absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options) {
   Screen screen(facts, options);
-  screen.WhatRan();
-  screen.HowLong();
+  screen.Text(WhatRan(facts));
+  screen.Text(HowLong(facts));
   if (!options.is_brief) {
     screen.WhereItGoes();
-    screen.Gpus();
     if (absl::Status status = screen.Layers(); !status.ok()) return status;
   }
   screen.Findings();

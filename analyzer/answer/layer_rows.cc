@@ -87,4 +87,12 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
   return rows;
 }
 
+absl::StatusOr<std::vector<LayerRow>> LayerRowsOf(const StepFacts& facts) {
+  const auto is_layers = [](const TableKind& kind) { return kind.name == "layers"; };
+  const auto kind = std::find_if(TableKinds().begin(), TableKinds().end(), is_layers);
+  const absl::StatusOr<Table> table = MakeTable(*kind, facts.model(), facts.step_options());
+  if (!table.ok()) return table.status();
+  return LayerRows(*table);
+}
+
 }  // namespace dlhook::analyzer::answer

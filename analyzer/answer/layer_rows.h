@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "analyzer/findings/step_facts.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline answer {
@@ -24,6 +26,8 @@ struct LayerRow {
 // From the table `layers`, heaviest first, without rows that are no layer ("[Python]"). At least three layers of one
 // type whose names differ only in numbers form one row.
 std::vector<LayerRow> LayerRows(const Table& layers);
+// Of the steps that the answer is about.
+absl::StatusOr<std::vector<LayerRow>> LayerRowsOf(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::answer
 

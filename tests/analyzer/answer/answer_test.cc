@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "analyzer/answer/sentences.h"
+#include "tests/analyzer/builders/gpu_program.h"
 #include "tests/analyzer/layers/linear_training.h"
 
 namespace dlhook::analyzer {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -40,6 +44,19 @@ TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
       LinearTraining({.steps = 30, .layers = {"block.0.fc", "block.1.fc", "block.2.fc", "block.3.fc"}});
   EXPECT_THAT(AnswerOf(model), Not(HasSubstr("of one layer")));
   EXPECT_THAT(AnswerOf(model, 120), ContainsRegex("block\\.\\*\\.fc x4 .* [0-9]+ ns to [0-9]+ ns\n"));
+}
+
+TEST(AnswerTest, SaysHowBusyGpusAre) {
+  GpuProgram program;
+  program.Steps({0, 1000, 2000, 3000});
+  for (int64_t start_ns : {0, 1000, 2000}) program.Work({.start_ns = start_ns + 100, .end_ns = start_ns + 700});
+  program.Build(3000);
+  const TableKind remarks = {"remarks", "", [](const TraceModel& model, const TableOptions& options) {
+                               Table table;
+                               table.notes = StepRemarks(StepFacts(model, options));
+                               return absl::StatusOr<Table>(table);
+                             }};
+  EXPECT_THAT(program.Make(remarks).notes, ElementsAre(HasSubstr("GPUs are busy 60 % of the time")));
 }
 
 }  // namespace

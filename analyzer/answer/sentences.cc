@@ -1,0 +1,157 @@
+// The sentences of the answer: see sentences.h.
+#include "analyzer/answer/sentences.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/release.h"
+#include "analyzer/steps/measured_steps.h"
+#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer::inline answer {
+namespace {
+
+constexpr int64_t kLeastForQuartiles = 8;
+
+std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
+
+// Whether more warm-up steps may follow where nothing was read: the first part ends with one.
+bool IsWarmUpCut(const TraceModel& model, const StepTrack& track) {
+  const auto is_its = [&](const ReadSpan& span) { return span.process == track.process; };
+  const auto first = std::find_if(model.read_spans.begin(), model.read_spans.end(), is_its);
+  if (first == model.read_spans.end()) return false;
+  bool is_cut = false;
+  for (const Step& step : track.steps) {
+    if (step.end_ns <= first->end_ns) is_cut = step.is_warm_up;
+  }
+  return is_cut;
+}
+
+// Of a run that was read in parts: how many, and what part of its processes' time. Empty: it was read whole.
+std::string ReadPartsSentence(const TraceModel& model) {
+  if (model.read_spans.empty()) return "";
+  int64_t read_ns = 0, whole_ns = 0;
+  for (const ProcessInfo& process : model.processes) whole_ns += process.end_ns - process.start_ns;
+  for (const ReadSpan& span : model.read_spans) {
+    const ProcessInfo& process = model.processes[span.process];
+    read_ns += std::max<int64_t>(std::min(span.end_ns, process.end_ns) - std::max(span.start_ns, process.start_ns), 0);
+  }
+  return absl::StrFormat(" From %d evenly spread parts, %.0f %% of the run (tables: all of it).",
+                         model.read_spans.size(), 100 * static_cast<double>(read_ns) / static_cast<double>(whole_ns));
+}
+
+std::string DeviceOf(const StepFacts& facts) {
+  std::map<std::string, std::set<std::string>> devices;  // by name
+  for (const GpuDevice& device : facts.model().gpu_devices) {
+    devices[device.name.empty() ? "GPU" : device.name].insert(
+        device.uuid.empty() ? absl::StrCat(device.process, "/", device.ordinal) : device.uuid);
+  }
+  const auto& ops = facts.model().ops;
+  const bool uses_gpu = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.on_gpu; });
+  if (devices.empty() && uses_gpu) return "GPU (its times are not known)";
+  if (devices.empty()) {
+    const uint32_t processors = facts.processors();
+    return processors == 0 ? "CPU" : absl::StrCat("CPU (", Many(processors, "processor"), ")");
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, of] : devices) texts.push_back(absl::StrCat(of.size(), " ", name));
+  return absl::StrJoin(texts, ", ");
+}
+
+}  // namespace
+
+std::string WhatRan(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::set<std::string> programs;
+  for (const ProcessInfo& process : model.processes) {
+    programs.insert(process.script.empty() ? process.program : process.script);
+  }
+  std::vector<std::string> words(programs.begin(), programs.end());
+  if (words.size() > 3) words.resize(3);
+  std::vector<std::string> frameworks;
+  for (const std::string& name : facts.frameworks()) {
+    std::set<std::string> releases;
+    for (const ProcessInfo& process : model.processes) {
+      if (std::string release = ReleaseOf(process, name); !release.empty()) releases.insert(std::move(release));
+    }
+    frameworks.push_back(releases.empty() ? name : absl::StrCat(name, " ", absl::StrJoin(releases, "/")));
+  }
+  return absl::StrCat(
+      model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "", frameworks.empty() ? "" : ", ",
+      absl::StrJoin(frameworks, ", "), ", ", DeviceOf(facts), ", ",
+      absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
+      Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), ".");
+}
+
+std::string HowLong(const StepFacts& facts) {
+  if (!facts.HasSteps()) {
+    return "No repeating step was found: what follows is about the whole run.";
+  }
+  const Quartiles quartiles = QuartilesOf(facts.steps().Durations());
+  const int64_t batch = facts.steps().batch;
+  int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;
+  bool is_cut = false;
+  for (const StepTrack& track : facts.options().analysis->steps()) {
+    is_cut |= IsWarmUpCut(facts.model(), track);
+    for (const Step& step : track.steps) {
+      if (step.kind == StepKind::kValidation) {
+        ++validation;
+        validation_ns += step.end_ns - step.start_ns;
+      }
+      if (!step.is_warm_up || step.kind != facts.steps().kind) continue;
+      ++warm_up;
+      warm_up_ns += step.end_ns - step.start_ns;
+    }
+  }
+  // With few steps, quartiles say nothing.
+  std::string text = facts.steps().count() < kLeastForQuartiles
+                         ? absl::StrFormat("A %s takes %s, mean of %s.", facts.StepNoun(), HumanTime(facts.step_ns()),
+                                           Many(static_cast<size_t>(facts.steps().count()), "steady one"))
+                         : absl::StrFormat("%s takes %s on average; half of %d take %s to %s.",
+                                           absl::StrCat("A ", facts.StepNoun()), HumanTime(facts.step_ns()),
+                                           facts.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
+                                           HumanTime(static_cast<double>(quartiles.upper)));
+  if (batch > 0) {
+    absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
+                          static_cast<double>(batch) * 1e9 / facts.step_ns());
+  }
+  if (const ComparedSteps& steps = facts.steps(); steps.interrupted > 0) {
+    absl::StrAppend(&text, " Left out: ", Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
+                    HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
+                    steps.interrupted > 1 ? " on average." : ".");
+  }
+  absl::StrAppend(&text, ReadPartsSentence(facts.model()));
+  if (warm_up > 0)
+    absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
+                    HumanTime(static_cast<double>(warm_up_ns)), ".");
+  if (validation > 0 && facts.model().read_spans.empty()) {
+    absl::StrAppend(&text, " ", Many(static_cast<size_t>(validation), "validation step"), " took ",
+                    HumanTime(static_cast<double>(validation_ns)), ".");
+  }
+  return text;
+}
+
+std::vector<std::string> StepRemarks(const StepFacts& facts) {
+  std::vector<std::string> remarks;
+  const MachineLoad& load = facts.load();
+  if (load.is_known && facts.HasSteps() && facts.IsAtLeast(load.waiting_ns, 1)) {
+    remarks.push_back(absl::StrCat("In ", HumanTime(std::min(load.waiting_ns, facts.step_ns())),
+                                   " of it the main thread waited for a processor (part of the rows above)."));
+  }
+  if (!facts.HasGpuTimes() || !facts.HasSteps()) return remarks;
+  const absl::StatusOr<Table> table = facts.MakeRunTable("devices");
+  if (!table.ok() || table->rows.empty()) return remarks;
+  double sum = 0;
+  for (const Row& row : table->rows) sum += NumberOf(*table, row, "busy");
+  remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
+                                    sum / static_cast<double>(table->rows.size())));
+  return remarks;
+}
+
+}  // namespace dlhook::analyzer::answer

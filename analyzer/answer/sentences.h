@@ -1,0 +1,21 @@
+// What the answer says of a run before its numbers, as sentences: for the terminal and the page.
+#ifndef DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
+#define DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/step_facts.h"
+
+namespace dlhook::analyzer::inline answer {
+
+// "lenet: train.py, PyTorch 2.13.0, CPU (2 processors), 1 process, 2 threads, 3.21 s."
+std::string WhatRan(const StepFacts& facts);
+// "A training step takes 4.55 ms on average; half of 199 take …"
+std::string HowLong(const StepFacts& facts);
+// What belongs to the parts of a step (PartsOfStep) and is none of them: waiting for a processor, how busy GPUs are.
+std::vector<std::string> StepRemarks(const StepFacts& facts);
+
+}  // namespace dlhook::analyzer::answer
+
+#endif  // DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
