@@ -21,7 +21,7 @@ import sys
 ANALYZER = ["io", "names", "model", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
-            "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "cli"]
+            "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu",
            "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}

@@ -19,8 +19,9 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-# libdw: symbols of native stacks; zlib: compressed exports.
-packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev python3"
+# libdw: symbols of native stacks; zlib: compressed exports; esbuild and d3: the page of web/.
+packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev python3 esbuild
+  node-d3-axis node-d3-hierarchy node-d3-scale node-d3-selection node-d3-shape node-d3-zoom"
 
 # BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
 test_packages="libgtest-dev libgmock-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev
@@ -34,6 +35,7 @@ test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in
 test_packages="$test_packages papi-tools linux-perf"  # reports what can be counted, in
                                                       # tests/preload_e2e/test_counters_command.py
 test_packages="$test_packages clang-format shellcheck"  # for scripts/lint.sh
+test_packages="$test_packages chromium"  # opens the pages in tests/web
 test_packages="$test_packages mandoc"  # checks the man page in tests/preload_e2e/test_manual.py
 
 peer_packages="lttng-tools liblttng-ust-dev babeltrace2 uftrace ltrace"

@@ -24,7 +24,9 @@
 #include "analyzer/cli/run_peaks.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
+#include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
+#include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -105,13 +107,17 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   ReportOptions options;
   options.tables = ListOf(args, "table");
   options.format = args.Last("format").value_or("text");
+  options.is_page = args.Last("html").has_value();
+  if (options.is_page && args.Last("format")) {
+    return absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own");
+  }
   options.sort_column = args.Last("sort");
   options.calibration = args.Last("calibration");
   options.width = OutputWidth(STDOUT_FILENO);
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return color.status();
   options.color = *color;
-  if (options.format == "text") options.limit = kTextLimit;
+  if (options.format == "text" && !options.is_page) options.limit = kTextLimit;
   if (const std::optional<std::string> text = args.Last("limit")) {
     uint32_t limit = 0;
     if (!absl::SimpleAtoi(*text, &limit)) {
@@ -136,7 +142,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   if (!ignored.ok()) return ignored.status();
   options.ignored_findings = *std::move(ignored);
   if (absl::Status status = CheckRowFlags(args, options.tables); !status.ok()) return status;
-  if (options.tables.empty()) options.tables = TablesMeant(args);
+  if (options.tables.empty() && !options.is_page) options.tables = TablesMeant(args);
   // Checked before a large run is read in vain.
   const auto kinds = FindTables(options.tables);
   if (!kinds.ok()) return kinds.status();
@@ -165,7 +171,9 @@ absl::StatusOr<std::string> LatestRun(const std::string& folder) {
       "no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one");
 }
 
-bool IsAnswer(const ReportOptions& options) { return options.tables.empty() && options.format == "text"; }
+bool IsAnswer(const ReportOptions& options) {
+  return options.tables.empty() && options.format == "text" && !options.is_page;
+}
 
 int Fail(const absl::Status& status) {
   PrintError(absl::StrCat("report: ", status.message()));
@@ -177,6 +185,14 @@ int RunExplain(const std::string& name, const ReportOptions& options) {
   if (!tables.ok()) return Fail(tables.status());
   const absl::StatusOr<std::string> text = Explain(*tables, name, options.width, options.color);
   return text.ok() ? PrintOutput(*text) : Fail(text.status());
+}
+
+// To stdout, or the page to its file. Returns the exit code.
+int Write(const std::string& report, const std::optional<std::string>& page) {
+  if (!page) return PrintOutput(report);
+  if (const absl::Status status = WriteOutputFile(*page, report, OutputKind::kBytes); !status.ok()) return Fail(status);
+  const std::string size = HumanCell(static_cast<int64_t>(report.size()), "bytes");
+  return PrintOutput(absl::StrCat(*page, ": ", size, "; a browser opens it.\n"));
 }
 
 int RunReport(const Args& args) {
@@ -199,7 +215,7 @@ int RunReport(const Args& args) {
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
     if (!report.ok()) return Fail(report.status());
-    exit_code = std::max(exit_code, PrintOutput(*report));
+    exit_code = std::max(exit_code, Write(*report, args.Last("html")));
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
@@ -254,13 +270,17 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   for (Table& table : *tables) {
     if (table.name == "findings") LeaveOut(options.ignored_findings, &table);
   }
-  if (!options.sort_column && options.format == "text") {
+  if (!options.sort_column && options.format == "text" && !options.is_page) {
     for (Table& table : *tables) SortLayers(&table);
   } else if (options.sort_column && *options.sort_column != kProgramOrder) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
   }
   if (options.limit) {
     for (Table& table : *tables) LimitRows(*options.limit, &table);
+  }
+  if (options.is_page) {
+    progress.Show("the page of");
+    return ReportPage(StepFacts(model, analysis.options()), *tables);
   }
   const bool asks_for_all = options.tables.empty() || options.tables.front() == kAllTables;
   if (asks_for_all && options.format == "text") LeaveOutEmpty(&*tables);
@@ -274,6 +294,7 @@ Command ReportCommand() {
       .operands = "[RUN]",
       .flags = {{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
                 {"format", "FORMAT", "how to write them (default: text)"},
+                {"html", "FILE", "all of it as one page for a browser, with pictures"},
                 {"sort", "COLUMN", "sort by it, largest first; program: layers in their order"},
                 {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                 {"calibration", "FILE", "peaks by this file of dlhook calibrate; off: stated ones"},
@@ -286,6 +307,7 @@ Command ReportCommand() {
            {"dlhook report RUN --ignore float64:fc1", "without what is so on purpose"},
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
+           {"dlhook report RUN --html report.html", "the same as pictures: one file, which needs no network"},
            {"dlhook report RUN --table ops --format csv >ops.csv", "every row and every column, for a spreadsheet"},
            {"dlhook report RUN --table callers --function sgemm_", "who called this product: function, line, layer"},
            {"dlhook report --explain wall_share", "what the column wall_share holds, and which tables have it"},

@@ -16,6 +16,7 @@ namespace dlhook::analyzer::inline cli {
 struct ReportOptions {
   std::vector<std::string> tables = {};  // empty: the answer screen if format is "text", else all
   std::string format = "text";
+  bool is_page = false;  // HTML instead: page/report_page.h
   std::optional<std::string> sort_column = std::nullopt;
   std::optional<size_t> limit = std::nullopt;  // rows per table; unset: all
   int width = 80;

@@ -63,7 +63,8 @@ Json ColumnsJson(const Table& table) {
                        {"unit", column.unit},
                        {"type", TypeName(column.type)},
                        {"better", BetterName(column.better)},
-                       {"explanation", column.explanation}});
+                       {"explanation", column.explanation},
+                       {"detail", column.detail}});
   }
   return columns;
 }

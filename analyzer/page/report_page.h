@@ -1,0 +1,19 @@
+// The page of a run: `dlhook report RUN --html FILE`.
+#ifndef DLHOOK_ANALYZER_PAGE_REPORT_PAGE_H_
+#define DLHOOK_ANALYZER_PAGE_REPORT_PAGE_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/step_facts.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer::inline page {
+
+// `tables`: the report's. At most 5 MB: of larger runs, tables hold their heaviest rows, timelines the longest calls, and the
+// page says what is left out.
+std::string ReportPage(const StepFacts& facts, const std::vector<Table>& tables);
+
+}  // namespace dlhook::analyzer::page
+
+#endif  // DLHOOK_ANALYZER_PAGE_REPORT_PAGE_H_

@@ -1,0 +1,39 @@
+// Names of slices, each once: what the page shows for a call, a scope, an activity of a GPU.
+#ifndef DLHOOK_ANALYZER_PAGE_SLICE_NAMES_H_
+#define DLHOOK_ANALYZER_PAGE_SLICE_NAMES_H_
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/time/thread_activity.h"
+
+namespace dlhook::analyzer::inline page {
+
+class SliceNames {
+ public:
+  explicit SliceNames(const TraceModel& model) : model_(model), rules_(model) {}
+
+  uint32_t OfCall(CallIndex call);
+  uint32_t OfScope(ScopeIndex scope);
+  uint32_t OfGpu(GpuIndex activity);
+  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication.
+  const nlohmann::ordered_json& json() const { return names_; }
+
+ private:
+  uint32_t Index(std::string name, const char* kind, std::string details);
+
+  const TraceModel& model_;
+  const ActivityRules rules_;
+  std::map<OpIndex, uint32_t> of_op_;
+  std::map<std::pair<NameIndex, ScopeKind>, uint32_t> of_scope_;
+  std::map<std::tuple<std::string, std::string, std::string>, uint32_t> index_;
+  nlohmann::ordered_json names_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace dlhook::analyzer::page
+
+#endif  // DLHOOK_ANALYZER_PAGE_SLICE_NAMES_H_

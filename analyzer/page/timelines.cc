@@ -1,0 +1,275 @@
+// See timelines.h.
+#include "analyzer/page/timelines.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/page/slice_names.h"
+#include "analyzer/steps/phases.h"
+
+namespace dlhook::analyzer::inline page {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostTracks = 64;
+constexpr LayerDirection kDirections[] = {LayerDirection::kUnknown,      LayerDirection::kForward,
+                                          LayerDirection::kBackwardData, LayerDirection::kBackwardWeights,
+                                          LayerDirection::kBackwardBias, LayerDirection::kBackward,
+                                          LayerDirection::kRecompute,    LayerDirection::kUpdate};
+
+struct Window {
+  const char* id;
+  std::string title;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
+struct Slice {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint32_t depth = 0;
+  uint32_t name = 0;
+  Place place;
+  int64_t duration_ns() const { return end_ns - start_ns; }
+};
+
+struct Track {
+  std::string group, name;
+  bool is_gpu = false;
+  std::vector<Slice> slices;
+  int64_t busy_ns = 0;  // of its outermost slices
+};
+
+std::string GroupOf(const TraceModel& model, ProcessIndex process) {
+  const ProcessInfo& info = model.processes[process];
+  const std::string rank = RankOf(model, process);
+  return absl::StrCat(rank.empty() ? "" : absl::StrCat("rank ", rank, ", "),
+                      info.script.empty() ? info.program : info.script, ", process ", info.pid);
+}
+
+// The steady steps that the answer is about, of the process in which they take most time.
+std::vector<Window> ChooseWindows(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const auto& tracks = facts.steps().tracks;
+  if (!facts.HasSteps() || tracks.front().steps.empty()) {
+    return {{"run", "The whole run: no repeating step was found", model.start_ns, model.end_ns}};
+  }
+  std::vector<Step> steps = tracks.front().steps;
+  const auto duration = [](const Step& step) { return step.end_ns - step.start_ns; };
+  const auto window = [](const char* id, const char* title, const Step& step) {
+    return Window{id, title, step.start_ns, step.end_ns};
+  };
+  const Step first = steps.front();
+  std::stable_sort(steps.begin(), steps.end(), [&](const Step& a, const Step& b) { return duration(a) < duration(b); });
+  std::vector<Window> windows = {window("median", "Median step", steps[(steps.size() - 1) / 2])};
+  const auto add = [&](const Window& more) {
+    const auto is_it = [&](const Window& known) { return known.start_ns == more.start_ns; };
+    if (std::none_of(windows.begin(), windows.end(), is_it)) windows.push_back(more);
+  };
+  add(window("slowest", "Slowest steady step", steps.back()));
+  add(window("first", "First steady step", first));
+  return windows;
+}
+
+// The slices of one window.
+class WindowReader {
+ public:
+  WindowReader(const StepFacts& facts, const std::vector<ScopeName>& scope_names, const std::vector<Place>& gpu_places,
+               const Window& window, SliceNames* names)
+      : model_(facts.model()),
+        attribution_(facts.attribution()),
+        scope_names_(scope_names),
+        gpu_places_(gpu_places),
+        window_(window),
+        names_(*names) {}
+
+  std::vector<Track> Read() {
+    for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) ReadThread(thread);
+    ReadGpus();
+    std::stable_sort(tracks_.begin(), tracks_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Track> tracks;
+    for (auto& [process, track] : tracks_) tracks.push_back(std::move(track));
+    return tracks;
+  }
+
+ private:
+  bool IsKept(ScopeIndex scope) const { return scope_names_[model_.scopes.name[scope]].role != ScopeRole::kEvaluate; }
+  // How many kept scopes are around it.
+  uint32_t DepthOf(ScopeIndex scope) const {
+    uint32_t depth = 0;
+    for (scope = model_.scopes.parent[scope]; scope != kNone; scope = model_.scopes.parent[scope]) {
+      depth += IsKept(scope) ? 1 : 0;
+    }
+    return depth;
+  }
+  uint32_t DepthOfCall(CallIndex call) const {
+    uint32_t depth = 0;
+    for (; model_.calls.parent[call] != kNone; call = model_.calls.parent[call]) ++depth;
+    const ScopeIndex scope = model_.calls.ScopeOf(call);
+    return scope == kNone ? depth : depth + DepthOf(scope) + (IsKept(scope) ? 1 : 0);
+  }
+
+  void Add(int64_t start_ns, int64_t end_ns, uint32_t depth, uint32_t name, Place place, Track* track) const {
+    start_ns = std::max(start_ns, window_.start_ns);
+    end_ns = std::min(end_ns, window_.end_ns);
+    if (end_ns <= start_ns) return;
+    track->slices.push_back({start_ns, end_ns, depth, name, place});
+    if (depth == 0) track->busy_ns += end_ns - start_ns;
+  }
+
+  // What of `columns` (calls or scopes), from `begin` to `end` of one thread, reaches into the window: what begins in it,
+  // and of what began before the last one and what is around that.
+  template <typename Columns, typename Take>
+  void Reaching(const Columns& columns, uint32_t begin, uint32_t end, const Take& take) const {
+    const auto at = [&](int64_t ns) {
+      return static_cast<uint32_t>(
+          std::lower_bound(columns.start_ns.begin() + begin, columns.start_ns.begin() + end, ns) -
+          columns.start_ns.begin());
+    };
+    const uint32_t first = at(window_.start_ns), last = at(window_.end_ns);
+    if (first > begin) {
+      for (uint32_t outer = first - 1; outer != kNone; outer = columns.parent[outer]) take(outer);
+    }
+    for (uint32_t index = first; index < last; ++index) take(index);
+  }
+
+  void ReadThread(ThreadIndex thread) {
+    const ThreadData& data = model_.threads[thread];
+    Track track;
+    track.group = GroupOf(model_, data.process);
+    track.name = absl::StrCat(data.name.empty() ? "thread" : data.name, " ", data.tid);
+    const CallColumns& calls = model_.calls;
+    const ScopeColumns& scopes = model_.scopes;
+    const auto [from, to] = scopes.thread.RangeOf(thread);
+    Reaching(scopes, from, to, [&](ScopeIndex scope) {
+      if (!IsKept(scope)) return;
+      Add(scopes.start_ns[scope], scopes.EndOf(scope), DepthOf(scope), names_.OfScope(scope),
+          attribution_.of_scope[scope], &track);
+    });
+    const auto [first, last] = calls.RangeOf(thread);
+    Reaching(calls, first, last, [&](CallIndex call) {
+      Add(calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call], DepthOfCall(call), names_.OfCall(call),
+          attribution_.of_call[call], &track);
+    });
+    if (!track.slices.empty()) tracks_.emplace_back(data.process, std::move(track));
+  }
+
+  void ReadGpus() {
+    const GpuActivityColumns& gpu = model_.gpu;
+    std::map<std::tuple<ProcessIndex, GpuDeviceIndex, uint32_t>, Track> streams;
+    for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+      if (gpu.start_ns[activity] >= window_.end_ns || gpu.end_ns[activity] <= window_.start_ns) continue;
+      const GpuDevice& device = model_.gpu_devices[gpu.device[activity]];
+      const auto [at, is_new] = streams.try_emplace({device.process, gpu.device[activity], gpu.stream[activity]});
+      if (is_new) {
+        at->second.group = GroupOf(model_, device.process);
+        at->second.name = absl::StrCat("GPU ", device.ordinal, " stream ", gpu.stream[activity]);
+        at->second.is_gpu = true;
+      }
+      Add(gpu.start_ns[activity], gpu.end_ns[activity], 0, names_.OfGpu(activity), gpu_places_[activity], &at->second);
+    }
+    for (auto& [key, track] : streams) tracks_.emplace_back(std::get<0>(key), std::move(track));
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const std::vector<ScopeName>& scope_names_;
+  const std::vector<Place>& gpu_places_;
+  const Window& window_;
+  SliceNames& names_;
+  std::vector<std::pair<ProcessIndex, Track>> tracks_;
+};
+
+// Keeps the tracks in which most happens.
+size_t LimitTracks(std::vector<Track>* tracks) {
+  if (tracks->size() <= kMostTracks) return 0;
+  std::vector<int64_t> busy;
+  for (const Track& track : *tracks) busy.push_back(track.busy_ns);
+  std::nth_element(busy.begin(), busy.begin() + kMostTracks, busy.end(), std::greater<>());
+  const size_t before = tracks->size();
+  size_t kept = 0;
+  std::erase_if(*tracks,
+                [&](const Track& track) { return track.busy_ns < busy[kMostTracks] || kept++ >= kMostTracks; });
+  return before - tracks->size();
+}
+
+// Keeps the longest slices; returns how many are left out, and the duration below which some are.
+std::pair<size_t, int64_t> LimitSlices(size_t most, std::vector<Track>* tracks) {
+  std::vector<int64_t> durations;
+  for (const Track& track : *tracks) {
+    for (const Slice& slice : track.slices) durations.push_back(slice.duration_ns());
+  }
+  if (durations.size() <= most) return {0, 0};
+  const auto nth = durations.begin() + static_cast<std::ptrdiff_t>(most);
+  std::nth_element(durations.begin(), nth, durations.end(), std::greater<>());
+  const int64_t threshold = *nth + 1;
+  size_t left_out = 0;
+  for (Track& track : *tracks) {
+    left_out += std::erase_if(track.slices, [&](const Slice& slice) { return slice.duration_ns() < threshold; });
+  }
+  return {left_out, threshold};
+}
+
+Json TrackJson(const Track& track, int64_t start_ns) {
+  Json start = Json::array(), duration = Json::array(), depth = Json::array(), text = Json::array(),
+       layer = Json::array(), direction = Json::array();
+  for (const Slice& slice : track.slices) {
+    start.push_back(slice.start_ns - start_ns);
+    duration.push_back(slice.duration_ns());
+    depth.push_back(slice.depth);
+    text.push_back(slice.name);
+    layer.push_back(slice.place.layer == kNone ? -1 : static_cast<int64_t>(slice.place.layer));
+    direction.push_back(static_cast<int>(slice.place.direction));
+  }
+  return {{"group", track.group},
+          {"name", track.name},
+          {"gpu", track.is_gpu},
+          {"start", std::move(start)},
+          {"duration", std::move(duration)},
+          {"depth", std::move(depth)},
+          {"text", std::move(text)},
+          {"layer", std::move(layer)},
+          {"direction", std::move(direction)}};
+}
+
+}  // namespace
+
+Json Timelines(const StepFacts& facts, size_t most_slices) {
+  const TraceModel& model = facts.model();
+  const std::vector<ScopeName> scope_names = ReadScopeNames(model);
+  const std::vector<Place> gpu_places = GpuPlaces(model, facts.attribution());
+  SliceNames names(model);
+  Json windows = Json::array();
+  for (const Window& window : ChooseWindows(facts)) {
+    std::vector<Track> tracks = WindowReader(facts, scope_names, gpu_places, window, &names).Read();
+    const size_t tracks_left_out = LimitTracks(&tracks);
+    const auto [left_out, shorter_than] = LimitSlices(most_slices, &tracks);
+    Json json = {{"id", window.id},
+                 {"title", window.title},
+                 {"start", window.start_ns - model.start_ns},
+                 {"length", window.end_ns - window.start_ns},
+                 {"left_out", left_out},
+                 {"shorter_than", shorter_than},
+                 {"tracks_left_out", tracks_left_out},
+                 {"tracks", Json::array()}};
+    for (const Track& track : tracks) json["tracks"].push_back(TrackJson(track, window.start_ns));
+    windows.push_back(std::move(json));
+  }
+  Json layers = Json::array(), directions = Json::array();
+  for (const Layer& layer : facts.attribution().layers) layers.push_back(layer.name);
+  for (const LayerDirection direction : kDirections) directions.push_back(LayerDirectionName(direction));
+  return {{"names", names.json()}, {"layers", layers}, {"directions", directions}, {"windows", std::move(windows)}};
+}
+
+}  // namespace dlhook::analyzer::page

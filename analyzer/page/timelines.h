@@ -1,0 +1,24 @@
+// What threads and GPU streams did in a few steps, slice by slice, for web/src/timeline.js.
+#ifndef DLHOOK_ANALYZER_PAGE_TIMELINES_H_
+#define DLHOOK_ANALYZER_PAGE_TIMELINES_H_
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+
+#include "analyzer/findings/step_facts.h"
+
+namespace dlhook::analyzer::inline page {
+
+// A steady step of median length, the slowest and the first one; without steps the whole run. All processes are shown in the
+// time of that step. Of each at most `most_slices`, the longest; how many are left out is told.
+//
+// {"names": [[name, class, details]], "layers": [name], "directions": [name],
+//  "windows": [{"id", "title", "start", "length", "left_out", "shorter_than", "tracks_left_out",
+//               "tracks": [{"group", "name", "gpu", "start": [], "duration": [], "depth": [], "text": [], "layer": [],
+//                           "direction": []}]}]}
+// Times are in nanoseconds since the run (tracks: since the window) began; layer -1: none.
+nlohmann::ordered_json Timelines(const StepFacts& facts, size_t most_slices);
+
+}  // namespace dlhook::analyzer::page
+
+#endif  // DLHOOK_ANALYZER_PAGE_TIMELINES_H_

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""`dlhook report RUN --html FILE` in headless Chromium: every view draws without an error, its numbers are the tables', names of a run
+are shown and never executed, and runs with little, much or damaged contents open."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import traces
+from browser import Browser
+
+DLHOOK = os.environ["DLHOOK_TEST_DLHOOK"]
+MOST_BYTES = 5_000_000
+
+# Of the shown table, with all its columns and rows: names of columns, and each cell's number or text.
+CELLS = """(() => {
+  const view = document.querySelector('.view .table-view');
+  const wide = view.querySelector('.check input');
+  if (wide && !wide.checked) wide.click();
+  for (let more; (more = view.querySelector('.more button'));) more.click();
+  return [...view.querySelectorAll('tbody tr')].map(row => [...row.cells].map(
+    cell => cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value)));
+})()"""
+NAMES = "[...document.querySelectorAll('.view .table-view thead .sort')].map(one => one.firstChild.textContent.replace(/ /g, '_'))"
+VIEWS = "[...document.querySelectorAll('nav a[data-view]')].map(link => link.dataset.view)"
+
+
+def dlhook(*words, expected=(0,)):
+    result = subprocess.run([DLHOOK, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert result.returncode in expected, (words, result.returncode, result.stderr)
+    return result.stdout.decode()
+
+
+@unittest.skipUnless(shutil.which("protoc"), "no protoc")
+class ReportPage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="dlhook_web_")
+        cls.browser = Browser()
+        cls.browser.size(1280, 900)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        shutil.rmtree(cls.folder)
+
+    def open(self, run, expected=(0,)):
+        path = run.rstrip("/") + ".html"
+        dlhook("report", run, "--html", path, expected=expected)
+        self.assertLess(os.path.getsize(path), MOST_BYTES)
+        self.browser.open(path)
+        self.assertEqual(self.browser.errors, [])
+        return path
+
+    def check_views(self):
+        """Every view of the navigation has contents and no errors; returns their ids."""
+        views = self.browser.evaluate(VIEWS)
+        self.assertIn("answer", views)
+        for view in views:
+            with self.subTest(view=view):
+                self.browser.go("#" + view)
+                self.assertEqual(self.browser.errors, [])
+                self.assertEqual(self.browser.evaluate("document.querySelector('.view').id"), "view-" + view)
+                self.assertGreater(len(self.browser.evaluate("document.querySelector('.view').innerText")), 20)
+                # Neither hidden text behind the window's edge, nor a chart that is NaN.
+                self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 1280, view)
+                self.assertEqual(self.browser.evaluate("/NaN|undefined|Infinity/.exec(document.querySelector('.view').outerHTML)"), None)
+        return views
+
+    def check_tables(self, run):
+        """Each table of the page holds what json does."""
+        tables = json.loads(dlhook("report", run, "--table", "all", "--format", "json"))["tables"]
+        for table in tables:
+            if not table["rows"]:
+                continue
+            with self.subTest(table=table["name"]):
+                self.browser.go("#table/" + table["name"])
+                shown = self.browser.evaluate(CELLS)
+                names = [column["name"] for column in table["columns"]]
+                columns = [names.index(name) for name in self.browser.evaluate(NAMES)]
+                self.assertEqual(len(shown), len(table["rows"]))
+                for row, cells in zip(table["rows"], shown):
+                    for i, cell in zip(columns, cells):
+                        if isinstance(row[i], (int, float)):
+                            self.assertEqual(cell, row[i], names[i])
+                        else:
+                            self.assertEqual(cell, row[i] or "–", names[i])
+                # What is not shown has nothing in it.
+                for i in set(range(len(names))) - set(columns):
+                    self.assertEqual([row[i] for row in table["rows"] if row[i] not in (None, "")], [], names[i])
+
+    def test_golden_runs(self):
+        for name in ("torch_cnn_level2", "torch_cuda_benchmark"):
+            with self.subTest(run=name):
+                run = traces.golden(self.folder, name)
+                self.open(run)
+                views = self.check_views()
+                self.assertIn("layers", views)
+                self.check_tables(run)
+                self.assertEqual(self.browser.errors, [])
+
+    def test_answer(self):
+        run = traces.golden(self.folder, "training")
+        self.open(run)
+        self.browser.go("#answer")
+        text = self.browser.evaluate("document.querySelector('.view').innerText")
+        screen = " ".join(dlhook("report", run).split())
+        for sentence in ("A training step takes 1.00 ms, mean of 1 steady one.", "Batch 2: 2000 samples/s.",
+                         "1 warm-up step took 1.40 ms."):
+            self.assertIn(sentence, screen)
+            self.assertIn(sentence, text)
+        parts = self.browser.evaluate("[...document.querySelectorAll('[data-part]')].map(one => Number(one.dataset.value))")
+        self.assertEqual(sum(parts), 1_000_000)
+
+    def test_hostile_names(self):
+        run = traces.hostile(self.folder)
+        path = self.open(run)
+        with open(path, encoding="utf-8") as file:
+            self.assertNotIn("onerror", file.read())
+        views = self.check_views()
+        addresses = ["#" + view for view in views] + ["#table/" + name for name in ("ops", "gemm", "algorithms", "capabilities", "layers")]
+        for address in addresses:
+            self.browser.go(address)
+            self.assertIsNone(self.browser.evaluate("window.pwned ?? null"), address)
+            self.assertEqual(self.browser.evaluate("document.images.length + document.querySelectorAll('script').length"), 3, address)
+        self.browser.go("#table/ops")
+        shown = self.browser.evaluate("document.querySelector('.view').textContent")
+        self.assertIn("</script><img src=x onerror=window.pwned=1>", shown)
+        self.assertIn("\\n\\x1b[31m\\u202eRTL\\u2066", shown)
+        self.assertEqual(self.browser.errors, [])
+
+    def test_address_of_nothing(self):
+        self.open(traces.one_call(self.folder))
+        for address in ("#nothing", "#table/none", "#%E0%A4%A", "#layers/x/y"):
+            self.browser.go(address)
+            self.assertEqual(self.browser.errors, [])
+            self.assertGreater(len(self.browser.evaluate("document.querySelector('.view').innerText")), 20)
+
+    def test_small_runs(self):
+        for run in (traces.network(self.folder, "no steps", 3, 1), traces.no_calls(self.folder)):
+            with self.subTest(run=run):
+                self.open(run)
+                self.check_views()
+
+    def test_cut_off(self):
+        run = traces.golden(self.folder, "torch_cnn_channels_last")
+        trace = os.path.join(run, "1.dlh")
+        os.truncate(trace, os.path.getsize(trace) * 2 // 3)
+        self.open(run, expected=(2,))
+        self.check_views()
+        self.browser.go("#answer")
+        self.assertIn("not-seen", self.browser.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)"))
+
+    def test_many_layers(self):
+        run = traces.network(self.folder, "many layers", 10_000, 3)
+        self.open(run)
+        self.assertIn("layers", self.check_views())
+        self.browser.go("#layers")
+        self.assertIn("row", self.browser.evaluate("document.querySelector('.view .count').textContent"))
+
+    def test_narrow_and_dark(self):
+        self.open(traces.golden(self.folder, "torch_cuda_legacy"))
+        self.browser.size(390, 800)
+        self.browser.dark(True)
+        for view in self.browser.evaluate(VIEWS):
+            self.browser.go("#" + view)
+            self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390, view)
+        self.assertEqual(self.browser.errors, [])
+        self.browser.dark(False)
+        self.browser.size(1280, 900)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,93 @@
+"""Runs for the pages' tests: the recorded ones of tests/golden, and small ones made here."""
+import os
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+
+# Shown as text, never executed, in the order in which it is written.
+HOSTILE = "</script><img src=x onerror=window.pwned=1><script>window.pwned=1</script>'\"&lt;`\n\x1b[31m\u202eRTL\u2066"
+
+HEADER = """
+packet { header { schema_major: 1 tool_version: "test" process {
+  pid: 4711 program: "python3" script: "%s" host: "%s" shim_loaded_ticks: 1000000 }
+  clock { kind: MONOTONIC ticks_per_second: 1000000000 } capture_families: "blas,onednn" } }
+packet { clock_sample { ticks: 1000000 monotonic_ns: 1000000 realtime_ns: 1700000000000000000 } }
+packet { thread { thread_id: 1 tid: 4711 name: "%s" } }
+"""
+
+
+PLAIN = HEADER % ("train.py", "host", "python3")
+
+
+def footer(end):
+    return f"packet {{ footer {{ end: EXITED end_ticks: {end} }} }}"
+
+
+def quoted(text):
+    """As textproto has it."""
+    return "".join(f"\\{byte:03o}" if byte < 32 or byte in b"\"\\" or byte > 126 else chr(byte) for byte in text.encode())
+
+
+def write(folder, name, textproto):
+    """A run folder with one trace; its path."""
+    run = os.path.join(folder, name)
+    os.makedirs(run)
+    with open(os.path.join(run, "1.dlh"), "wb") as trace:
+        subprocess.run(["protoc", "--encode=dlhook.trace.Trace", f"-I{ROOT}/proto", f"{ROOT}/proto/trace.proto"], input=textproto.encode(),
+                       stdout=trace, check=True)
+    return run
+
+
+def golden(folder, name):
+    with open(os.path.join(GOLDEN, name + ".textproto"), encoding="utf-8") as file:
+        return write(folder, name, file.read())
+
+
+def convolution(iid, channels, direction):
+    descriptors = "src:f32::blocked:abcd::f0 wei:f32::blocked:abcd::f0 bia:undef::undef::: dst:f32::blocked:abcd::f0"
+    return (f'op {{ iid: {iid} function: "onednn:exec" family: "onednn" time_source: ONEDNN_LOG onednn {{ operation: "exec" engine: "cpu" '
+            f'primitive: "convolution" implementation: "jit:avx2" prop_kind: "{direction}" memory_descriptors: "{descriptors}" '
+            f'auxiliary: "alg:convolution_direct" problem: "mb2_ic{channels}oc{channels + 1}_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1" }} }}')
+
+
+def calls(ops, duration=10_000):
+    """These ops one after another."""
+    count = len(ops)
+    return ("packet { call_batch { thread_id: 1 base_sequence: 0 base_end_ticks: 1000000 "
+            f"op_iid: {ops} sequence_delta: {[0] * count} end_delta_ticks: {[duration * 2] * count} duration: {[duration] * count} "
+            f"parent_distance: {[0] * count} caller_iid: {[0] * count} }} }}")
+
+
+def network(folder, name, layers, steps):
+    """A chain of that many convolutions, each of another size, forward and backward."""
+    forward = [convolution(layer + 1, layer + 1, "forward_training") for layer in range(layers)]
+    backward = [convolution(layers + layer + 1, layer + 1, "backward_weights") for layer in range(layers)]
+    one = [*range(1, layers + 1), *range(2 * layers, layers, -1)]
+    end = 1_000_000 + 20_000 * len(one) * steps + 1_000_000
+    ops = forward + backward
+    interned = "".join("packet { interned { " + "\n".join(ops[i:i + 1000]) + " } }\n" for i in range(0, len(ops), 1000))
+    return write(folder, name, PLAIN + interned + calls(one * steps) + footer(end))
+
+
+def one_call(folder):
+    op = convolution(1, 3, "forward_training")
+    return write(folder, "one call", f"{PLAIN} packet {{ interned {{ {op} }} }} {calls([1])} {footer(3_000_000)}")
+
+
+def no_calls(folder):
+    return write(folder, "no calls", PLAIN + footer(3_000_000))
+
+
+def hostile(folder):
+    """Every name is HOSTILE: of the program, its machine, a thread, a function, a problem, an implementation."""
+    name = quoted(HOSTILE)
+    op = convolution(1, 3, "forward_training")
+    for known in ("jit:avx2", "mb2_ic3oc4_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1"):
+        op = op.replace(known, known + name)
+    product = (f'op {{ iid: 2 function: "sgemm_{name}" family: "blas" time_source: CLOCK_TICKS gemm {{ a_type: F32 b_type: F32 '
+               'c_type: F32 m: 10 n: 20 k: 30 trans_a: "T" trans_b: "N" lda: 30 ldb: 30 ldc: 10 batch: 1 } }')
+    capability = f'packet {{ capability {{ name: "{name}" state: REFUSED object: "{name}" reason: "{name}" }} }}'
+    return write(folder, "hostile", HEADER % (name, name, name) + capability + f"packet {{ interned {{ {op} {product} }} }}" +
+                 calls([1, 2] * 6) + footer(9_000_000))

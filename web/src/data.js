@@ -1,0 +1,46 @@
+// The run that this page shows: tables as `dlhook report --format json` has them, and what only the page has.
+
+let all = null;
+const known = new Map();
+
+export class Table {
+  constructor(json) {
+    Object.assign(this, json);
+    this.index = new Map(json.columns.map((column, i) => [column.name, i]));
+  }
+  has(name) {
+    return this.index.has(name);
+  }
+  column(name) {
+    return this.columns[this.index.get(name)];
+  }
+  get(row, name) {
+    const i = this.index.get(name);
+    return i === undefined ? null : row[i];
+  }
+  // Whether any row has something in this column.
+  isKnown(name) {
+    return this.has(name) && this.rows.some((row) => this.get(row, name) !== null && this.get(row, name) !== "");
+  }
+  explanation(name) {
+    const column = this.column(name);
+    return column ? column.explanation : "";
+  }
+}
+
+export async function load() {
+  const text = document.getElementById("data").textContent.trim();
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  all = JSON.parse(await new Response(stream).text());
+  for (const json of all.report.tables) known.set(json.name, new Table(json));
+  return all;
+}
+
+// The table of this name; null if the page has none.
+export const table = (name) => known.get(name) || null;
+export const tables = () => [...known.values()];
+export const hasRows = (name) => known.has(name) && known.get(name).rows.length > 0;
+export const run = () => all.report.run;
+export const page = () => all.page;
+export const report = () => all.report;

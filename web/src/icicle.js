@@ -1,0 +1,70 @@
+// A tree as rows of boxes: as wide as their weight, children below their parent. Click or Enter zooms in, Escape out.
+import {hierarchy, partition} from "d3-hierarchy";
+import {h, replace, visible} from "./dom.js";
+import {tip} from "./tip.js";
+
+const ROW = 22, LEAST = 2;  // pixels
+
+// `root`: {name, own: weight without children, color, children}. `content(node data, part of all, part of the parent)`: of the tooltip.
+export function icicle(root, {content, label = "Tree", query = () => "", maxRows = 60}) {
+  const tree = partition().padding(0)(hierarchy(root).sum((data) => Math.max(0, data.own)).sort((a, b) => b.value - a.value));
+  let focus = tree;
+  const box = h("div.icicle", {role: "tree", "aria-label": label}), path = h("nav.path", {"aria-label": "Where you are"});
+  const element = h("div.icicle-box", null, path, box);
+
+  function crumbs() {
+    const all = focus.ancestors().reverse();
+    replace(path, all.map((node, i) => [i > 0 && h("span", {"aria-hidden": "true"}, "›"), h("button.crumb", {type: "button", disabled: node === focus, onclick: () => zoomTo(node)}, node.data.name)]));
+  }
+  function zoomTo(node, isFocused) {
+    focus = node;
+    draw();
+    if (isFocused && box.firstElementChild) box.firstElementChild.focus();
+  }
+  function draw() {
+    crumbs();
+    const width = box.clientWidth || 900, words = query();
+    const scale = width / (focus.x1 - focus.x0 || 1);
+    const boxes = [];
+    let rows = 0;
+    const visit = (node) => {
+      const x = (Math.max(node.x0, focus.x0) - focus.x0) * scale, w = (Math.min(node.x1, focus.x1) - Math.max(node.x0, focus.x0)) * scale;
+      const row = node.depth - focus.depth;
+      if (w < LEAST || row > maxRows) return;
+      rows = Math.max(rows, row + 1);
+      const isFound = !words || node.data.name.toLowerCase().includes(words);
+      const one = h("button.node." + (node.data.color || "other"), {type: "button", role: "treeitem", tabindex: row === 0 ? 0 : -1, "aria-level": node.depth + 1}, w > 22 ? node.data.name : "");
+      one.style.left = x + "px";
+      one.style.width = Math.max(w - 1, 1) + "px";
+      one.style.top = row * ROW + "px";
+      if (!isFound) one.classList.add("dim");
+      one.setAttribute("aria-label", visible(node.data.name));
+      one.dataset.value = node.value;
+      one.addEventListener("click", () => zoomTo(node === focus && node.parent ? node.parent : node, true));
+      one.addEventListener("keydown", (event) => keys(event, node));
+      one.node = node;
+      tip(one, () => content(node.data, node.value, tree.value, node.parent));
+      boxes.push(one);
+      for (const child of node.children || []) visit(child);
+    };
+    visit(focus);
+    box.style.height = rows * ROW + "px";
+    replace(box, boxes);
+  }
+  function keys(event, node) {
+    const near = {ArrowUp: node.parent, ArrowDown: node.children && node.children[0]};
+    if (node.parent) {
+      const siblings = node.parent.children, at = siblings.indexOf(node);
+      near.ArrowLeft = siblings[at - 1];
+      near.ArrowRight = siblings[at + 1];
+    }
+    if (event.key === "Escape" && focus.parent) zoomTo(focus.parent, true);
+    const next = near[event.key];
+    if (!next) return;
+    event.preventDefault();
+    const shown = [...box.children].find((one) => one.node === next);
+    if (shown) shown.focus();
+  }
+  new ResizeObserver(() => draw()).observe(element);
+  return {element, draw};
+}

@@ -1,0 +1,111 @@
+// A table of the report: sortable, searchable, with as many columns as matter.
+import {add, h, replace} from "./dom.js";
+import {exact, groups, hasUnitInside, human} from "./format.js";
+import {card, tip} from "./tip.js";
+
+const STEP = 50;  // rows that are shown at once
+
+const label = (name) => name.replace(/_/g, " ");
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === "") return 1;
+  if (b === null || b === "") return -1;
+  return typeof a === "number" ? a - b : String(a).localeCompare(String(b));
+}
+
+// Where all rows hold the same, or nothing, a column tells nothing.
+function isUseful(table, i) {
+  return table.rows.some((row) => row[i] !== null && row[i] !== "");
+}
+
+function cellText(column, row, table) {
+  const i = table.index.get(column.name);
+  const unit = column.unit || (column.type !== "text" && table.columns[i + 1] && table.columns[i + 1].name === "unit" ? row[i + 1] || "" : "");
+  return [human(row[i], unit, column.type), unit];
+}
+
+export function tableView(table, options = {}) {
+  const state = {sort: null, down: true, query: "", shown: options.limit || STEP, wide: false};
+  const useful = table.columns.map((column, i) => i).filter((i) => isUseful(table, i));
+  const chosen = options.columns ? options.columns.filter((name) => table.has(name)).map((name) => table.index.get(name)).filter((i) => useful.includes(i)) : null;
+  const brief = chosen || useful.filter((i) => !table.columns[i].detail);
+  const view = h("section.table-view", {"data-table": table.name});
+  const head = h("thead"), body = h("tbody"), count = h("span.count"), more = h("div.more");
+  const grid = h("div.scroll", {tabindex: 0, role: "region", "aria-label": table.title || table.name}, h("table", null, head, body));
+
+  const columns = () => (state.wide ? useful : brief);
+  function rows() {
+    let rows = options.rows || table.rows;
+    if (state.query) {
+      const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+      rows = rows.filter((row) => {
+        const text = row.filter((cell) => typeof cell === "string").join(" ").toLowerCase();
+        return words.every((word) => text.includes(word));
+      });
+    }
+    if (state.sort !== null) {
+      const sign = state.down ? -1 : 1, i = state.sort;
+      rows = [...rows].sort((a, b) => {
+        const empty = (a[i] === null || a[i] === "" ? 1 : 0) - (b[i] === null || b[i] === "" ? 1 : 0);
+        return empty || sign * compare(a[i], b[i]);
+      });
+    }
+    return rows;
+  }
+
+  function headCell(i) {
+    const column = table.columns[i];
+    const isSorted = state.sort === i;
+    const button = h("button.sort", {
+      type: "button",
+      onclick: () => {
+        state.down = isSorted ? !state.down : column.type !== "text";
+        state.sort = i;
+        draw();
+        const again = head.querySelectorAll("button.sort")[columns().indexOf(i)];
+        if (again) again.focus();
+      },
+    }, label(column.name), h("span.arrow", {"aria-hidden": "true"}, isSorted ? (state.down ? "▼" : "▲") : ""));
+    tip(button, () => card(column.name, column.unit ? [["unit", column.unit]] : [], column.explanation));
+    const unit = column.unit && !hasUnitInside(column.unit) ? h("span.unit", null, column.unit) : null;
+    return h(column.type === "text" ? "th" : "th.number", {scope: "col", "aria-sort": isSorted ? (state.down ? "descending" : "ascending") : "none"}, button, unit);
+  }
+
+  function cell(row, i) {
+    const column = table.columns[i];
+    const [text, unit] = cellText(column, row, table);
+    const isNumber = typeof row[i] === "number";
+    const td = h(isNumber ? "td.number" : row[i] === null || row[i] === "" ? "td.unknown" : "td", null, row[i] === "" ? "–" : text);
+    if (isNumber) td.dataset.value = row[i];
+    if (isNumber) tip(td, () => card(label(column.name), [["exactly", exact(row[i], unit)]], column.explanation));
+    else if (text.length > 40) tip(td, () => card(label(column.name), [], text));
+    return td;
+  }
+
+  function draw() {
+    const all = rows();
+    replace(head, h("tr", null, columns().map(headCell)));
+    replace(body, all.slice(0, state.shown).map((row) => {
+      const tr = h("tr", options.onrow ? {class: "link", onclick: () => options.onrow(row)} : null, columns().map((i) => cell(row, i)));
+      return tr;
+    }));
+    replace(count, all.length === table.rows.length ? `${groups(all.length)} ${all.length === 1 ? "row" : "rows"}` : `${groups(all.length)} of ${groups(table.rows.length)} rows`);
+    const left = all.length - state.shown;
+    replace(more, left > 0 && h("button", {type: "button", onclick: () => { state.shown += 10 * STEP; draw(); }}, `Show ${groups(Math.min(left, 10 * STEP))} more of ${groups(left)}`));
+  }
+
+  const search = table.rows.length > 8 && h("input", {
+    type: "search", placeholder: "Search", "aria-label": `Search in ${table.name}`,
+    oninput: (event) => { state.query = event.target.value; draw(); },
+  });
+  const wide = brief.length < useful.length && h("label.check", null, h("input", {type: "checkbox", onchange: (event) => { state.wide = event.target.checked; draw(); }}), `All ${useful.length} columns`);
+  add(view, [
+    !options.bare && h("div.table-head", null, h("h3", null, table.title || table.name), h("span.spacer"), count, wide, search),
+    grid, more,
+    table.notes.length > 0 && !options.bare && h("ul.notes", null, table.notes.map((note) => h("li", null, note))),
+  ]);
+  if (options.sort && table.has(options.sort)) state.sort = table.index.get(options.sort);
+  draw();
+  return view;
+}

@@ -1,0 +1,58 @@
+// One tooltip for the page: what an element means, on hover and on focus.
+import {h, replace} from "./dom.js";
+
+let box = null;
+let owner = null;
+
+function place(x, y) {
+  const width = box.offsetWidth, height = box.offsetHeight;
+  const left = Math.min(Math.max(8, x + 14), innerWidth - width - 8);
+  const top = y + 18 + height > innerHeight - 8 ? Math.max(8, y - height - 12) : y + 18;
+  box.style.left = left + "px";
+  box.style.top = top + "px";
+}
+
+export function show(content, x, y) {
+  if (!box) {
+    box = h("div.tip", {role: "tooltip", id: "tip"});
+    document.body.append(box);
+  }
+  replace(box, content);
+  box.classList.add("shown");
+  place(x, y);
+}
+
+export function hide() {
+  if (box) box.classList.remove("shown");
+  owner = null;
+}
+
+// Rows of a tooltip: a title, names with values, a sentence below.
+export function card(title, pairs, sentence) {
+  return [
+    title && h("div.tip-title", null, title),
+    pairs && pairs.length > 0 && h("dl", null, pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== "").map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+    sentence && h("div.tip-sentence", null, sentence),
+  ];
+}
+
+// `make`: returns the content when it is needed.
+export function tip(element, make) {
+  const content = typeof make === "function" ? make : () => make;
+  element.addEventListener("pointermove", (event) => {
+    owner = element;
+    show(content(), event.clientX, event.clientY);
+  });
+  element.addEventListener("pointerleave", hide);
+  element.addEventListener("focus", () => {
+    if (!element.matches(":focus-visible")) return;
+    const at = element.getBoundingClientRect();
+    owner = element;
+    show(content(), at.left, at.bottom - 14);
+  });
+  element.addEventListener("blur", () => owner === element && hide());
+  return element;
+}
+
+addEventListener("keydown", (event) => event.key === "Escape" && hide());
+addEventListener("scroll", hide, true);

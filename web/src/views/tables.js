@@ -1,0 +1,33 @@
+// Every table of the report, as it is.
+import {table, tables} from "../data.js";
+import {add, h} from "../dom.js";
+import {groups} from "../format.js";
+import {tableView} from "../table_view.js";
+
+export const allTablesView = {
+  id: "tables",
+  title: "All tables",
+  lead: "Every table of dlhook report RUN --table all. Names of columns and numbers explain themselves when you point at them.",
+  missing: () => (tables().length > 0 ? "" : "This page has no tables."),
+  render(section) {
+    const filled = tables().filter((one) => one.rows.length > 0), empty = tables().filter((one) => one.rows.length === 0);
+    add(section, [
+      h("div.cards", null, filled.map((one) => h("a.card.table-card", {href: "#table/" + one.name}, h("strong", null, one.name), h("span", null, one.title), h("span.quiet", null, `${groups(one.rows.length)} ${one.rows.length === 1 ? "row" : "rows"}`)))),
+      empty.length > 0 && h("h2", null, "Without rows"),
+      empty.length > 0 && h("ul.plain", null, empty.map((one) => h("li", null, h("strong", null, one.name), ": ", one.title, one.notes.length > 0 && h("span.quiet", null, " – ", one.notes.join(" "))))),
+    ]);
+  },
+};
+
+export const oneTableView = {
+  id: "table",
+  title: "Table",
+  isHidden: true,  // in the navigation
+  heading: (name) => name,
+  missing: () => "",
+  render(section, name) {
+    const one = table(name);
+    add(section, one ? tableView(one) : h("p.empty", null, `There is no table ${name}.`));
+    add(section, h("p", null, h("a", {href: "#tables"}, "All tables")));
+  },
+};
