@@ -28,7 +28,8 @@ ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain"}
 PROTOBUF_ROOMS = {"io", "model"}
 PROTOBUF = {"analyzer/cli/dump.cc",      # prints packets as they are
-            "analyzer/export/pprof.cc"}  # writes pprof's own format
+            "analyzer/export/perfetto.cc",  # these two write other tools' formats
+            "analyzer/export/pprof.cc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 SOURCES = {".h", ".cc", ".c", ".S"}
 

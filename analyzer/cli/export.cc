@@ -2,6 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +17,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/run_peaks.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/profile_builder.h"
@@ -73,6 +77,9 @@ absl::StatusOr<Options> OptionsOf(const Args& args) {
   options.of_profile.layer = args.Last("layer").value_or("");
   options.of_profile.function = args.Last("function").value_or("");
   options.out = args.Last("out");
+  if (options.exporter->of_tables != nullptr && !options.out) {
+    return absl::InvalidArgumentError(absl::StrCat(options.exporter->name, " is a file; expected --out FILE"));
+  }
   if (options.exporter->is_binary && !options.out && isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.exporter->name, " is not for terminals; expected --out FILE, or a pipe"));
@@ -92,16 +99,57 @@ absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& anal
   return check("layer", options.layer, LayerNames(analysis.layers().attribution()));
 }
 
-absl::StatusOr<std::string> MakeExport(const Options& options, TraceModel* model) {
-  if (model->calls.size() == 0 && model->aggregates.empty()) {
-    return absl::NotFoundError(absl::StrCat(model->name,
-                                            ": no calls were recorded, so there is nothing to export; `dlhook "
-                                            "doctor -- PROGRAM` says why"));
+absl::Status CheckCalls(const TraceModel& model) {
+  if (model.calls.size() > 0 || !model.aggregates.empty()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(model.name,
+                                          ": no calls were recorded, so there is nothing to export; `dlhook doctor -- "
+                                          "PROGRAM` says why"));
+}
+
+Timeline TimelineOf(const RunAnalysis& analysis, Progress& progress) {
+  return {analysis.model(), analysis.layers(),
+          [&progress](uint64_t done, uint64_t all) { progress.Show("exporting", done, all); }};
+}
+
+absl::Status MakeExport(const Options& options, const RunAnalysis& analysis, Progress& progress, TakeOutput take) {
+  if (options.exporter->of_profile != nullptr) {
+    const Profile profile = BuildProfile(analysis.model(), analysis.layers(), options.of_profile);
+    return take(options.exporter->of_profile(profile, options.of_format));
   }
-  const RunAnalysis analysis(model);
+  ExportOutput output(take);
+  options.exporter->of_timeline(TimelineOf(analysis, progress), output);
+  return output.Finish();
+}
+
+// Takes the place of the old file only when it is whole.
+absl::Status WriteDatabase(const Options& options, const RunAnalysis& analysis, Progress& progress) {
+  absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({});
+  if (!kinds.ok()) return kinds.status();
+  const absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds, &progress);
+  if (!tables.ok()) return tables.status();
+  const std::string part = absl::StrCat(*options.out, ".part");
+  unlink(part.c_str());
+  absl::Status status = options.exporter->of_tables(TimelineOf(analysis, progress), *tables, part);
+  if (status.ok() && rename(part.c_str(), options.out->c_str()) != 0) {
+    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", *options.out, ": ", std::strerror(errno)));
+  }
+  if (!status.ok()) unlink(part.c_str());
+  return status;
+}
+
+absl::Status WriteExport(const Options& options, TraceModel* model, Progress& progress) {
+  if (absl::Status status = CheckCalls(*model); !status.ok()) return status;
+  absl::StatusOr<Peaks> peaks = FindPeaks(*model, std::nullopt);
+  if (!peaks.ok()) return peaks.status();
+  const RunAnalysis analysis(model, {}, *std::move(peaks));
   if (absl::Status status = CheckFilters(options.of_profile, analysis); !status.ok()) return status;
-  const Profile profile = BuildProfile(*model, analysis.layers(), options.of_profile);
-  return options.exporter->write(profile, options.of_format);
+  progress.Show("finding layers and steps of");
+  if (options.exporter->of_tables != nullptr) return WriteDatabase(options, analysis, progress);
+  const OutputKind kind = options.exporter->is_binary ? OutputKind::kBytes : OutputKind::kText;
+  const auto make = [&](TakeOutput take) { return MakeExport(options, analysis, progress, take); };
+  if (options.out) return WriteOutputFile(*options.out, kind, make);
+  const absl::Status status = make([&](absl::string_view piece) { return WriteOutput(piece, kind); });
+  return absl::IsOutOfRange(status) ? absl::OkStatus() : status;  // the reader has seen enough
 }
 
 // What the export can't show.
@@ -117,23 +165,20 @@ void PrintNotes(const TraceModel& model) {
 int RunExport(const Args& args) {
   const absl::StatusOr<Options> options = OptionsOf(args);
   if (!options.ok()) return Fail(options.status());
-  absl::StatusOr<LoadedRun> run = OpenRun(args.operands().front());
+  const std::string& path = args.operands().front();
+  Progress progress(path);
+  absl::StatusOr<LoadedRun> run = OpenRun(path, kWholeReading, progress);
   if (!run.ok()) return Fail(run.status());
+  progress.Clear();
   PrintNotes(run->model);
-  int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
-    const absl::StatusOr<std::string> bytes = MakeExport(*options, &run->model);
-    if (!bytes.ok()) return Fail(bytes.status());
-    const OutputKind kind = options->exporter->is_binary ? OutputKind::kBytes : OutputKind::kText;
-    if (!options->out) {
-      exit_code = std::max(exit_code, PrintOutput(*bytes, kind));
-    } else if (const absl::Status status = WriteOutputFile(*options->out, *bytes, kind); !status.ok()) {
-      return Fail(status);
-    }
+    const absl::Status status = WriteExport(*options, &run->model, progress);
+    progress.Clear();
+    if (!status.ok()) return Fail(status);
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the export holds what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
-  return exit_code;
+  return run->damage.empty() ? kExitOk : kExitBadInput;
 }
 
 template <typename T>
@@ -145,9 +190,11 @@ void AppendWords(absl::string_view title, const std::vector<T>& words, absl::str
 
 std::string Details() {
   std::string text =
-      "Every call appears in the stack in which it was made: Python's functions, the\n"
-      "framework's operators or native functions, then the call with its problem.\n"
-      "Calls of which only totals were kept appear under \"[no stack kept]\".\n";
+      "By stack (folded, pprof, callgrind, dot): every call in the stack in which it was made:\n"
+      "Python's functions, the framework's operators or native functions, then the call with\n"
+      "its problem. Calls of which only totals were kept appear under \"[no stack kept]\".\n"
+      "What happened when (perfetto, chrome): steps, threads, GPU streams and counters.\n"
+      "Everything as tables: sqlite. The flags below choose stacks.\n";
   AppendWords("formats", Exporters(), &Exporter::summary, &text);
   AppendWords("frames", FrameWords(), &FrameWord::meaning, &text);
   AppendWords("weights", WeightWords(), &WeightWord::meaning, &text);
@@ -159,9 +206,9 @@ std::string Details() {
 
 Command ExportCommand() {
   return {.name = "export",
-          .summary = "calls by stack, for flame graphs, pprof, KCachegrind, Graphviz",
+          .summary = "a run for other tools: flame graphs, pprof, Perfetto, SQLite ...",
           .operands = "RUN",
-          .flags = {{"format", "FORMAT", "folded, pprof, callgrind or dot (default: folded)"},
+          .flags = {{"format", "FORMAT", "how to write it: see below (default: folded)"},
                     {"out", "FILE", "write there instead of to stdout", 'o'},
                     {"weight", "WEIGHT", "of folded and dot: what counts (default: time)"},
                     {"frames", "KIND[,KIND]...", "frames around a call (default: native,python,scopes)"},
@@ -175,6 +222,8 @@ Command ExportCommand() {
                        {"dlhook export RUN --format callgrind -o callgrind.out.run",
                         "for kcachegrind or callgrind_annotate"},
                        {"dlhook export RUN --format dot | dot -Tsvg >run.svg", "a graph of who calls whom"},
+                       {"dlhook export RUN --format perfetto -o run.perfetto-trace", "a timeline, for ui.perfetto.dev"},
+                       {"dlhook export RUN --format sqlite -o run.sqlite", "a database"},
                        {"dlhook export RUN --frames layer,native --layer features.0", "one layer's stacks"}},
           .min_operands = 1,
           .max_operands = 1,

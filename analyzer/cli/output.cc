@@ -61,11 +61,20 @@ int PrintOutput(absl::string_view output, OutputKind kind) {
 }
 
 absl::Status WriteOutputFile(const std::string& path, absl::string_view output, OutputKind kind) {
+  return WriteOutputFile(path, kind, [&](TakeOutput take) { return take(output); });
+}
+
+absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
+                             absl::FunctionRef<absl::Status(TakeOutput)> write) {
+  const auto status_of = [&](int error) {
+    if (error == 0) return absl::OkStatus();
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path, ": ", std::strerror(error)));
+  };
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  int error = fd < 0 ? errno : WriteAll(fd, output, kind);
-  if (fd >= 0 && close(fd) != 0 && error == 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path, ": ", std::strerror(error)));
+  if (fd < 0) return status_of(errno);
+  absl::Status status = write([&](absl::string_view output) { return status_of(WriteAll(fd, output, kind)); });
+  if (close(fd) != 0 && status.ok()) status = status_of(errno);
+  return status;
 }
 
 void PrintError(absl::string_view message, absl::string_view help) {

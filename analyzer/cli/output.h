@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -25,8 +26,11 @@ absl::Status WriteOutput(absl::string_view output, OutputKind kind = OutputKind:
 // WriteOutput as the last action of a command; returns the exit code.
 int PrintOutput(absl::string_view output, OutputKind kind = OutputKind::kText);
 
-// Creates or overwrites a file.
+// Creates or overwrites a file; the second one with what `write` hands to its argument, piece by piece.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view output, OutputKind kind);
+using TakeOutput = absl::FunctionRef<absl::Status(absl::string_view)>;
+absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
+                             absl::FunctionRef<absl::Status(TakeOutput)> write);
 
 // Prints one line "dlhook: MESSAGE" on stderr; `help`: lines below it.
 void PrintError(absl::string_view message, absl::string_view help = "");

@@ -1,17 +1,21 @@
-// An exporter turns a profile into the bytes of a file for other tools. It is a pure function: no I/O, no state.
+// An exporter turns a run into a file for other tools: from its profile (calls by stack), from its timeline (what happened
+// when), or from its tables.
 //
 // To add one:
-//   1. write analyzer/export/NAME.cc with a function `std::string ExportName(const Profile&, const ExportOptions&)`,
-//   declared below;
-//   2. add its line to kExporters in analyzer/export/registry.cc and its file to CMakeLists.txt.
+//   1. write analyzer/export/NAME.cc with a function like those declared below;
+//   2. add its line to kExporters in analyzer/export/registry.cc.
 #ifndef DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
 #define DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
 
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/export/export_output.h"
 #include "analyzer/export/profile.h"
+#include "analyzer/export/timeline.h"
+#include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline exports {
 
@@ -25,7 +29,10 @@ struct Exporter {
   absl::string_view name;
   absl::string_view summary;  // for --help
   bool is_binary;
-  std::string (*write)(const Profile&, const ExportOptions&);
+  // One of these; the others are null.
+  std::string (*of_profile)(const Profile&, const ExportOptions&);
+  void (*of_timeline)(const Timeline&, ExportOutput&) = nullptr;
+  absl::Status (*of_tables)(const Timeline&, const std::vector<Table>&, const std::string& path) = nullptr;
 };
 
 const std::vector<Exporter>& Exporters();
@@ -34,6 +41,10 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options);
 std::string ExportPprof(const Profile& profile, const ExportOptions& options);
 std::string ExportCallgrind(const Profile& profile, const ExportOptions& options);
 std::string ExportDot(const Profile& profile, const ExportOptions& options);
+void ExportPerfetto(const Timeline& timeline, ExportOutput& output);
+void ExportChrome(const Timeline& timeline, ExportOutput& output);
+// `path` does not exist. Of the timeline's run everything; `tables` are the report's.
+absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const std::string& path);
 
 struct WeightWord {
   absl::string_view name;

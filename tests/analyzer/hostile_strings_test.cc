@@ -135,6 +135,11 @@ std::vector<std::vector<std::string>> CommandsOn(const std::string& run) {
   return commands;
 }
 
+bool IsBinary(const std::string& format) {
+  return std::any_of(Exporters().begin(), Exporters().end(),
+                     [&](const Exporter& exporter) { return exporter.name == format && exporter.is_binary; });
+}
+
 nlohmann::json Visible(const nlohmann::json& json) {
   if (json.is_string()) return VisibleText(json.get<std::string>());
   nlohmann::json visible = json;
@@ -216,7 +221,7 @@ class Twins {
     EXPECT_EQ(hostile.exit_code, spelled.exit_code) << what;
     ExpectHarmless(hostile.err, what);
     EXPECT_EQ(hostile.err, spelled.err) << what;
-    if (words.back() != "pprof") ExpectHarmless(hostile.out, what);
+    if (!IsBinary(words.back())) ExpectHarmless(hostile.out, what);
     if (testing::Test::HasFatalFailure()) return;
     if (words.back() == "json") {
       EXPECT_EQ(Visible(nlohmann::json::parse(hostile.out)), nlohmann::json::parse(spelled.out)) << what;

@@ -1,0 +1,320 @@
+// Columns of the raw tables, and what fills them: see raw_tables.h.
+#include "analyzer/export/raw_tables.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_join.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/export/call_label.h"
+#include "analyzer/export/raw_time.h"
+#include "analyzer/export/step_index.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/time/counter_timeline.h"
+
+namespace dlhook::analyzer::inline exports {
+namespace {
+
+Column Id(std::string name, std::string explanation) {
+  return IntegerColumn(std::move(name), "", Better::kNeither, std::move(explanation));
+}
+Column Number(std::string name, std::string unit, std::string explanation) {
+  return IntegerColumn(std::move(name), std::move(unit), Better::kNeither, std::move(explanation));
+}
+Column Start() { return Number("start_ns", "ns", "Since the run began."); }
+Column End() { return Number("end_ns", "ns", "Since the run began."); }
+Column LayerId() { return Id("layer_id", "Of raw_layers; NULL: of no layer."); }
+Column DirectionText() { return TextColumn("direction", "forward, backward-data …; NULL: not known."); }
+
+std::string DirectionWord(Place place) {
+  return place.direction == LayerDirection::kUnknown ? "" : LayerDirectionName(place.direction);
+}
+
+class RowProgress {
+ public:
+  RowProgress(const Timeline& run, uint64_t all) : show_(run.progress), all_(all) {}
+  void Next() {
+    if ((++done_ & 0xffff) == 0 && show_) show_(done_, all_);
+  }
+
+ private:
+  const std::function<void(uint64_t, uint64_t)>& show_;
+  const uint64_t all_;
+  uint64_t done_ = 0;
+};
+
+void FillProcesses(const Timeline& run, SqliteRows& rows) {
+  for (ProcessIndex process = 0; process < run.model.processes.size(); ++process) {
+    const ProcessInfo& info = run.model.processes[process];
+    std::vector<std::string> ranks;
+    for (const auto& [name, value] : info.rank_variables) ranks.push_back(absl::StrCat(name, "=", value));
+    rows.Integer(process)
+        .Integer(info.pid)
+        .Integer(info.parent_pid)
+        .Text(info.host)
+        .Text(info.program)
+        .Text(info.script);
+    rows.Text(absl::StrJoin(ranks, " ")).Text(info.file).Integer(info.start_ns - run.model.start_ns);
+    rows.Integer(info.end_ns - run.model.start_ns).End();
+  }
+}
+
+void FillThreads(const Timeline& run, SqliteRows& rows) {
+  for (ThreadIndex thread = 0; thread < run.model.threads.size(); ++thread) {
+    const ThreadData& data = run.model.threads[thread];
+    rows.Integer(thread).Integer(data.process).Integer(data.tid).Text(data.name).End();
+  }
+}
+
+void FillOps(const Timeline& run, SqliteRows& rows) {
+  for (OpIndex index = 0; index < run.model.ops.size(); ++index) {
+    const Op& op = run.model.ops[index];
+    rows.Integer(index).Text(CallLabel(op)).Text(KindLabel(op)).Text(op.function).Text(op.family);
+    rows.Text(op.direction == Direction::kUnknown ? "" : DirectionName(op.direction)).Text(op.problem).Text(op.types);
+    rows.Text(FormatsLabel(op)).Text(op.algorithm).Text(op.implementation).Text(absl::StrJoin(op.post_ops, ", "));
+    rows.Text(op.compute_type).Text(op.math_mode).Text(ChooserName(op.chooser)).Text(op.kernel_name);
+    op.flops ? rows.Integer(*op.flops) : rows.Null();
+    op.bytes ? rows.Integer(*op.bytes) : rows.Null();
+    rows.Integer(op.on_gpu ? 1 : 0).Integer(op.is_asynchronous ? 1 : 0).End();
+  }
+}
+
+void FillLayers(const Timeline& run, SqliteRows& rows) {
+  const std::vector<Layer>& layers = run.analysis.attribution().layers;
+  for (LayerIndex index = 0; index < layers.size(); ++index) {
+    const Layer& layer = layers[index];
+    rows.Integer(index).Text(layer.model).Text(layer.name).Text(layer.module).Text(layer.type).Text(layer.line);
+    rows.Text(EvidenceName(layer.evidence)).End();
+  }
+}
+
+void FillSteps(const Timeline& run, SqliteRows& rows) {
+  const StepIndex index(run.model, run.analysis.steps());
+  for (uint32_t id = 0; id < index.steps().size(); ++id) {
+    const NumberedStep& step = index.steps()[id];
+    rows.Integer(id).Integer(step.process).Index(step.step->thread).Integer(step.number);
+    rows.Text(StepName(step.step->kind, step.step->sort)).Integer(step.step->start_ns - run.model.start_ns);
+    rows.Integer(step.step->end_ns - run.model.start_ns);
+    step.step->batch > 0 ? rows.Integer(step.step->batch) : rows.Null();
+    rows.Integer(step.step->is_warm_up ? 1 : 0).Integer(step.is_steady ? 1 : 0).End();
+  }
+}
+
+void FillPhases(const Timeline& run, SqliteRows& rows) {
+  const StepIndex index(run.model, run.analysis.steps());
+  for (uint32_t id = 0; id < index.steps().size(); ++id) {
+    for (const PhaseInterval& phase : index.steps()[id].step->phases) {
+      rows.Integer(id).Text(PhaseKindName(phase.kind)).Integer(phase.start_ns - run.model.start_ns);
+      rows.Integer(phase.end_ns - run.model.start_ns).End();
+    }
+  }
+}
+
+void FillCalls(const Timeline& run, SqliteRows& rows) {
+  const CallColumns& calls = run.model.calls;
+  const Attribution& attribution = run.analysis.attribution();
+  StepIndex steps(run.model, run.analysis.steps());
+  RowProgress progress(run, calls.size());
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    progress.Next();
+    const ThreadIndex thread = calls.thread[call];
+    const uint32_t step = steps.At(run.model.threads[thread].process, thread, calls.start_ns[call]);
+    const Place place = attribution.of_call[call];
+    rows.Integer(call).Integer(thread).Integer(calls.op[call]).Integer(calls.start_ns[call] - run.model.start_ns);
+    rows.Integer(calls.duration_ns[call]).Integer(calls.self_ns[call]).Index(calls.parent[call]);
+    rows.Index(calls.ScopeOf(call)).Index(step).Index(place.layer).Text(DirectionWord(place));
+    rows.Integer(run.model.StatusOf(call)).End();
+  }
+}
+
+void FillTotals(const Timeline& run, SqliteRows& rows) {
+  for (const AggregateRow& row : run.model.aggregates) {
+    rows.Integer(row.thread).Integer(row.op).Integer(row.window_start_ns - run.model.start_ns);
+    rows.Integer(row.window_end_ns - run.model.start_ns).Integer(row.count).Integer(row.sum_ns).Integer(row.min_ns);
+    rows.Integer(row.max_ns).Integer(row.nested_count).Integer(row.nested_sum_ns).End();
+  }
+}
+
+void FillScopes(const Timeline& run, SqliteRows& rows) {
+  const ScopeColumns& scopes = run.model.scopes;
+  const Attribution& attribution = run.analysis.attribution();
+  const std::vector<PythonPlace> places = ReadPythonPlaces(run.model);
+  RowProgress progress(run, scopes.size());
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    progress.Next();
+    const Place place = scope < attribution.of_scope.size() ? attribution.of_scope[scope] : Place();
+    const StackIndex stack = scopes.python_stack[scope];
+    rows.Integer(scope).Integer(scopes.thread[scope]).Text(run.model.names[scopes.name[scope]]);
+    rows.Text(EnumName(scopes.kind[scope])).Integer(scopes.start_ns[scope] - run.model.start_ns);
+    rows.Integer(scopes.duration_ns[scope]).Index(scopes.parent[scope]);
+    scopes.link[scope] >= 0 ? rows.Integer(scopes.link[scope]) : rows.Null();
+    rows.Index(place.layer).Text(DirectionWord(place)).Text(stack == kNone ? "" : LineLabel(run.model, places[stack]));
+    rows.End();
+  }
+}
+
+void FillGpu(const Timeline& run, SqliteRows& rows) {
+  const GpuActivityColumns& gpu = run.model.gpu;
+  const std::vector<Place> places = GpuPlaces(run.model, run.analysis.attribution());
+  StepIndex steps(run.model, run.analysis.steps());
+  RowProgress progress(run, gpu.size());
+  for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+    progress.Next();
+    const GpuDevice& device = run.model.gpu_devices[gpu.device[activity]];
+    const uint32_t step = steps.At(device.process, gpu.thread[activity], GpuAskedNs(run.model, activity));
+    const GpuKernelIndex kernel = gpu.kernel[activity];
+    const NameIndex name = kernel == kNone ? kNone : run.model.gpu_kernels[kernel].name;
+    rows.Integer(activity).Integer(device.process).Integer(device.ordinal).Integer(gpu.stream[activity]);
+    rows.Text(EnumName(gpu.kind[activity])).Text(name == kNone ? "" : run.model.names[name]);
+    rows.Integer(gpu.start_ns[activity] - run.model.start_ns).Integer(gpu.end_ns[activity] - run.model.start_ns);
+    rows.Integer(static_cast<int64_t>(gpu.bytes[activity]));
+    rows.Text(gpu.direction[activity] == CopyDirection::kUnknown ? "" : EnumName(gpu.direction[activity]));
+    rows.Index(gpu.launch_call[activity]).Index(gpu.call[activity]).Index(step).Index(places[activity].layer);
+    rows.Text(DirectionWord(places[activity])).End();
+  }
+}
+
+void FillCounters(const Timeline& run, SqliteRows& rows) {
+  const CountedRun counted = ReadCounters(run.model);
+  for (const CounterTimeline& counts : counted.timelines) {
+    for (size_t i = 0; i < counts.size(); ++i) {
+      for (size_t counter = 0; counter < counts.counters.size(); ++counter) {
+        rows.Integer(counts.process).Index(counts.thread).Integer(counts.tid);
+        rows.Text(run.model.names[counted.counters[counts.counters[counter]]]);
+        rows.Integer(counts.start_ns[i] - run.model.start_ns).Integer(counts.end_ns[i] - run.model.start_ns);
+        rows.Integer(counts.AmountsOf(i)[counter]).End();
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<RawTable>& RawTables() {
+  static const auto& kTables = *new std::vector<RawTable>{
+      {"raw_processes",
+       "Processes with recorded calls",
+       true,
+       {Id("process_id", "Number within the run."), Id("pid", "The system's number."),
+        Id("parent_pid", "Its parent's."), TextColumn("host", "The machine."), TextColumn("program", "Base name."),
+        TextColumn("script", "The interpreter's first argument that names a file."),
+        TextColumn("ranks", "Variables that tell its rank."), TextColumn("file", "Its process trace."), Start(), End()},
+       FillProcesses},
+      {"raw_threads",
+       "Threads with recorded calls or scopes",
+       true,
+       {Id("thread_id", "Number within the run."), Id("process_id", "Of raw_processes."),
+        Id("tid", "The system's number."), TextColumn("name", "As the program named it.")},
+       FillThreads},
+      {"raw_ops",
+       "What calls computed, and how: each combination once",
+       true,
+       {Id("op_id", "Number within the run."),
+        TextColumn("label", "Function, implementation and problem."),
+        TextColumn("op", "Kind of work, as in the table ops."),
+        TextColumn("function", "The function called, or tap."),
+        TextColumn("family", "Of libraries."),
+        TextColumn("direction", "As the op itself says."),
+        TextColumn("problem", "Sizes."),
+        TextColumn("types", "Of the operands."),
+        TextColumn("formats", "Of the tensors in memory."),
+        TextColumn("algorithm", "Chosen by the library."),
+        TextColumn("implementation", "Chosen by the library."),
+        TextColumn("post_ops", "Fused after it."),
+        TextColumn("compute_type", "Of cuBLAS and cuDNN."),
+        TextColumn("math_mode", "Of cuBLAS and cuDNN."),
+        TextColumn("chosen_by", "Who chose the algorithm."),
+        TextColumn("kernel", "Of a launch."),
+        Number("flops", "flops", "Of a call, by the books."),
+        Number("bytes", "bytes", "Of a call: operands read and written once."),
+        Number("on_gpu", "", "1: a GPU's work."),
+        Number("asynchronous", "", "1: calls do not wait for the work.")},
+       FillOps},
+      {"raw_layers",
+       "Layers of the network",
+       true,
+       {Id("layer_id", "Number within the run."), TextColumn("model", "The network, if there are several."),
+        TextColumn("name", "As in the table layers."), TextColumn("module", "The innermost module."),
+        TextColumn("type", "Kind of work."), TextColumn("line", "Of the program."),
+        TextColumn("matched_by", "How calls were matched to it.")},
+       FillLayers},
+      {"raw_steps",
+       "Steps of the program",
+       true,
+       {Id("step_id", "Number within the run."), Id("process_id", "Of raw_processes."),
+        Id("thread_id", "Whose steps they are; NULL: the whole process's."),
+        Number("number", "", "Within its process or thread, from 1."),
+        TextColumn("kind", "training, validation, inference, and what tells it from others."), Start(), End(),
+        Number("batch", "", "Batch size; NULL: not known."), Number("warm_up", "", "1: before steps are steady."),
+        Number("steady", "", "1: included in the means of the tables.")},
+       FillSteps},
+      {"raw_phases",
+       "Phases of steps",
+       false,
+       {Id("step_id", "Of raw_steps."), TextColumn("phase", "input, forward, backward, update, inference."), Start(),
+        End()},
+       FillPhases},
+      {"raw_calls",
+       "Library calls",
+       true,
+       {Id("call_id", "Number within the run."), Id("thread_id", "Of raw_threads."), Id("op_id", "Of raw_ops."),
+        Start(), Number("duration_ns", "ns", "Of the call."), Number("self_ns", "ns", "Without calls made inside it."),
+        Id("parent_call_id", "The call that it was made in."), Id("scope_id", "The innermost scope around it."),
+        Id("step_id", "The step in which it began."), LayerId(), DirectionText(),
+        Number("status", "", "What it returned; 0: success, or it returns no status.")},
+       FillCalls},
+      {"raw_call_totals",
+       "Calls of which only totals were kept",
+       false,
+       {Id("thread_id", "Of raw_threads."), Id("op_id", "Of raw_ops."), Start(), End(), Number("calls", "", "Calls."),
+        Number("total_ns", "ns", "Their durations."), Number("min_ns", "ns", "The shortest."),
+        Number("max_ns", "ns", "The longest."), Number("nested_calls", "", "Calls made in other calls."),
+        Number("nested_ns", "ns", "Their durations.")},
+       FillTotals},
+      {"raw_scopes",
+       "Framework ops, backward nodes, ranges of the program",
+       true,
+       {Id("scope_id", "Number within the run."), Id("thread_id", "Of raw_threads."),
+        TextColumn("name", "As reported."), TextColumn("kind", "framework_op, backward_node, user_range …"), Start(),
+        Number("duration_ns", "ns", "Of the scope."), Id("parent_scope_id", "The scope around it."),
+        Id("link", "A forward op and its backward node have the same one, on the same thread."), LayerId(),
+        DirectionText(), TextColumn("line", "Of the program.")},
+       FillScopes},
+      {"raw_gpu_activities",
+       "Work of GPUs: kernels, copies, memsets, and whole calls timed by events",
+       true,
+       {Id("activity_id", "Number within the run."), Id("process_id", "Of raw_processes."),
+        Id("device", "CUDA's number within the process."), Id("stream", "Within the process."),
+        TextColumn("kind", "kernel, copy, set, op, graph."), TextColumn("kernel", "Full name."), Start(), End(),
+        Number("bytes", "bytes", "Of copies and memsets."), TextColumn("copy_direction", "host_to_device …"),
+        Id("launch_call_id", "The call that asked for it."),
+        Id("call_id", "The call that it was done for: of a graph's node the captured one."),
+        Id("step_id", "The step in which it was asked for."), LayerId(), DirectionText()},
+       FillGpu},
+      {"raw_time",
+       "Who did what when: the wall time of each process, divided exactly",
+       false,
+       {Id("process_id", "Of raw_processes."),
+        Id("thread_id", "Of raw_threads; NULL: no thread is known to do anything."),
+        Id("step_id", "Of raw_steps; NULL: in no step."), TextColumn("phase", "Of the step; NULL: in none."),
+        TextColumn("activity", "library, framework, not seen, data loading, waiting, [unattributed]."),
+        Id("call_id", "Of library and waiting."), Id("scope_id", "Of framework and data loading."), LayerId(),
+        DirectionText(), TextColumn("line", "Of what is not seen: the lines of the program it lies between."), Start(),
+        End(),
+        Number("share_ns", "ns",
+               "Wall share: each instant is divided equally among the threads that work. Adds up to the wall time.")},
+       FillTime},
+      {"raw_counters",
+       "What threads counted, by interval",
+       false,
+       {Id("process_id", "Of raw_processes."), Id("thread_id", "Of raw_threads; NULL: a thread without calls."),
+        Id("tid", "The system's number."), TextColumn("counter", "Its name."), Start(), End(),
+        Number("amount", "", "Counted in the interval.")},
+       FillCounters},
+  };
+  return kTables;
+}
+
+}  // namespace dlhook::analyzer::exports

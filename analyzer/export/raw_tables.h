@@ -1,0 +1,28 @@
+// What a run consists of, as tables of a database: calls, scopes, activities, GPU work, and what these refer to. They are
+// streamed: no table is in memory as a whole.
+#ifndef DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_
+#define DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/export/sqlite_file.h"
+#include "analyzer/export/timeline.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer::inline exports {
+
+struct RawTable {
+  std::string name;
+  std::string title;
+  bool has_id;  // the first column identifies a row
+  std::vector<Column> columns;
+  void (*fill)(const Timeline& run, SqliteRows& rows);
+};
+
+const std::vector<RawTable>& RawTables();
+
+}  // namespace dlhook::analyzer::exports
+
+#endif  // DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_

@@ -1,0 +1,88 @@
+// Joins the pieces of DivideTime: see raw_time.h.
+#include "analyzer/export/raw_time.h"
+
+#include <vector>
+
+#include "analyzer/export/step_index.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline exports {
+namespace {
+
+class TimeRows {
+ public:
+  TimeRows(const Timeline& run, SqliteRows& rows)
+      : model_(run.model),
+        attribution_(run.analysis.attribution()),
+        steps_(run.model, run.analysis.steps()),
+        rows_(rows),
+        open_(run.model.threads.size() + 1) {}
+
+  void Fill() {
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      DivideTime(model_, process, steps_.Boundaries(process), [&](const TimePiece& piece) { Take(process, piece); });
+      for (Open& open : open_) Write(process, open);
+    }
+  }
+
+ private:
+  // The last piece of a thread, with those before it that continue into it.
+  struct Open {
+    TimePiece piece;
+    uint32_t step = kNone;
+    PhaseKind phase = PhaseKind::kUnknown;
+  };
+
+  void Take(ProcessIndex process, const TimePiece& piece) {
+    Open& open = open_[piece.thread == kNone ? open_.size() - 1 : piece.thread];
+    const uint32_t step = steps_.At(process, piece.thread, piece.start_ns);
+    const PhaseKind phase = steps_.PhaseAt(step, piece.start_ns);
+    const bool goes_on = open.piece.end_ns == piece.start_ns && open.piece.kind == piece.kind &&
+                         open.piece.index == piece.index && open.piece.gap == piece.gap && open.step == step &&
+                         open.phase == phase && open.piece.share_ns > 0;
+    if (goes_on) {
+      open.piece.end_ns = piece.end_ns;
+      open.piece.share_ns += piece.share_ns;
+      return;
+    }
+    Write(process, open);
+    open = {piece, step, phase};
+  }
+
+  void Write(ProcessIndex process, Open& open) {
+    const TimePiece piece = open.piece;
+    open.piece = {};
+    if (piece.share_ns == 0) return;
+    const bool is_call = piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting;
+    const bool is_scope = piece.kind == ActivityKind::kScope || (piece.kind == ActivityKind::kDataLoading);
+    Place place;
+    std::string line;
+    if (is_call) {
+      place = attribution_.of_call[piece.index];
+    } else if (is_scope) {
+      if (piece.index < attribution_.of_scope.size()) place = attribution_.of_scope[piece.index];
+    } else if (piece.kind == ActivityKind::kNotSeen) {
+      place = attribution_.PlaceOfGap(piece.gap);
+      line = attribution_.LineOfGap(piece.gap);
+    }
+    rows_.Integer(process).Index(piece.thread).Index(open.step);
+    rows_.Text(open.phase == PhaseKind::kUnknown ? "" : PhaseKindName(open.phase)).Text(ActivityName(piece.kind));
+    rows_.Index(is_call ? piece.index : kNone).Index(is_scope ? piece.index : kNone).Index(place.layer);
+    rows_.Text(place.direction == LayerDirection::kUnknown ? "" : LayerDirectionName(place.direction)).Text(line);
+    rows_.Integer(piece.start_ns - model_.start_ns).Integer(piece.end_ns - model_.start_ns).Integer(piece.share_ns);
+    rows_.End();
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  StepIndex steps_;
+  SqliteRows& rows_;
+  std::vector<Open> open_;  // by thread; the last one: no thread
+};
+
+}  // namespace
+
+void FillTime(const Timeline& run, SqliteRows& rows) { TimeRows(run, rows).Fill(); }
+
+}  // namespace dlhook::analyzer::exports

@@ -1,0 +1,70 @@
+// Looks up steps: see step_index.h.
+#include "analyzer/export/step_index.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/steps/step_groups.h"
+
+namespace dlhook::analyzer::inline exports {
+
+StepIndex::StepIndex(const TraceModel& model, const std::vector<StepTrack>& tracks)
+    : model_(model), of_process_(model.processes.size()), of_thread_(model.threads.size()) {
+  absl::flat_hash_set<const Step*> steady;
+  for (const StepGroup& group : GroupSteps(tracks)) steady.insert(group.steady.begin(), group.steady.end());
+  for (const StepTrack& track : tracks) {
+    const auto begin = static_cast<uint32_t>(steps_.size());
+    int64_t number = 0;
+    for (const Step& step : track.steps) steps_.push_back({&step, track.process, ++number, steady.contains(&step)});
+    const Range range = {begin, static_cast<uint32_t>(steps_.size()), begin};
+    if (range.begin == range.end) continue;
+    (track.thread == kNone ? of_process_[track.process] : of_thread_[track.thread]).push_back(range);
+  }
+}
+
+uint32_t StepIndex::At(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
+  if (thread != kNone) {
+    for (Range& range : of_thread_[thread]) {
+      if (const uint32_t step = Find(range, time_ns); step != kNone) return step;
+    }
+  }
+  for (Range& range : of_process_[process]) {
+    if (const uint32_t step = Find(range, time_ns); step != kNone) return step;
+  }
+  return kNone;
+}
+
+uint32_t StepIndex::Find(Range& range, int64_t time_ns) const {
+  const auto is_in = [&](uint32_t step) {
+    return step < range.end && steps_[step].step->start_ns <= time_ns && time_ns < steps_[step].step->end_ns;
+  };
+  if (is_in(range.last)) return range.last;
+  if (is_in(range.last + 1)) return ++range.last;
+  const auto after = std::upper_bound(steps_.begin() + range.begin, steps_.begin() + range.end, time_ns,
+                                      [](int64_t ns, const NumberedStep& step) { return ns < step.step->start_ns; });
+  if (after == steps_.begin() + range.begin) return kNone;
+  range.last = static_cast<uint32_t>(after - steps_.begin()) - 1;
+  return is_in(range.last) ? range.last : kNone;
+}
+
+PhaseKind StepIndex::PhaseAt(uint32_t step, int64_t time_ns) const {
+  if (step == kNone) return PhaseKind::kUnknown;
+  for (const PhaseInterval& phase : steps_[step].step->phases) {
+    if (phase.start_ns <= time_ns && time_ns < phase.end_ns) return phase.kind;
+  }
+  return PhaseKind::kUnknown;
+}
+
+std::vector<int64_t> StepIndex::Boundaries(ProcessIndex process) const {
+  std::vector<int64_t> times;
+  for (const NumberedStep& step : steps_) {
+    if (step.process != process) continue;
+    times.insert(times.end(), {step.step->start_ns, step.step->end_ns});
+    for (const PhaseInterval& phase : step.step->phases) times.insert(times.end(), {phase.start_ns, phase.end_ns});
+  }
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  return times;
+}
+
+}  // namespace dlhook::analyzer::exports

@@ -1,0 +1,333 @@
+// Walks over a run: see timeline.h.
+#include "analyzer/export/timeline.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/export/slice_labels.h"
+#include "analyzer/export/thread_slices.h"
+#include "analyzer/layers/framework/torch_units.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/time/counter_timeline.h"
+
+namespace dlhook::analyzer::inline exports {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+std::string ProcessName(const ProcessInfo& process) {
+  return absl::StrCat(process.program, process.script.empty() ? "" : " ", process.script);
+}
+
+// "RANK=1, host b".
+std::string ProcessLabel(const TraceModel& model, const ProcessInfo& process) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : process.rank_variables) words.push_back(absl::StrCat(name, "=", value));
+  const bool has_hosts = std::any_of(model.processes.begin(), model.processes.end(),
+                                     [&](const ProcessInfo& other) { return other.host != process.host; });
+  if (has_hosts) words.push_back(absl::StrCat("host ", process.host));
+  return absl::StrJoin(words, ", ");
+}
+
+class Walker {
+ public:
+  Walker(const Timeline& timeline, TimelineTexts& texts, TimelineWriter& writer)
+      : model_(timeline.model),
+        analysis_(timeline.analysis),
+        progress_(timeline.progress),
+        texts_(texts),
+        writer_(writer),
+        labels_(model_, analysis_.attribution(), texts),
+        thread_track_(model_.threads.size()),
+        all_(model_.calls.size() + model_.scopes.size() + model_.gpu.size()) {}
+
+  void Walk() {
+    FindFlows();
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      const ProcessInfo& info = model_.processes[process];
+      writer_.Process(process, texts_.Of(ProcessName(info)), texts_.Of(ProcessLabel(model_, info)));
+      for (const StepTrack& track : analysis_.steps()) {
+        if (track.process == process) AddSteps(track);
+      }
+      for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
+        if (model_.threads[thread].process == process) AddThread(thread);
+      }
+    }
+    AddGpu();
+    AddCounters();
+    AddLoads();
+  }
+
+ private:
+  int64_t Time(int64_t ns) const { return std::max<int64_t>(ns - model_.start_ns, 0); }
+
+  TrackIndex NewTrack(TrackKind kind, ProcessIndex process, ThreadIndex thread, absl::string_view name,
+                      absl::string_view unit = "") {
+    const TimelineTrack track = {tracks_++, kind, process, thread, texts_.Of(name), texts_.Of(unit)};
+    writer_.Track(track);
+    return track.index;
+  }
+
+  void ShowProgress() {
+    if ((++done_ & 0xffff) == 0 && progress_) progress_(done_, all_);
+  }
+
+  // ---- flows ----
+
+  // By the slice that they start from, ascending.
+  using Flows = std::vector<std::pair<uint32_t, TimelineFlow>>;
+
+  void FindFlows() {
+    const bool has_nodes = std::find(model_.scopes.kind.begin(), model_.scopes.kind.end(), ScopeKind::kBackwardNode) !=
+                           model_.scopes.kind.end();
+    if (has_nodes) {
+      forward_of_ = FindTorchUnits(model_, ReadScopeNames(model_), ReadPythonPlaces(model_)).forward_of;
+      for (ScopeIndex node = 0; node < forward_of_.size(); ++node) {
+        if (forward_of_[node] != kNone) from_scope_.push_back({forward_of_[node], BackwardFlow(node)});
+      }
+    }
+    for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
+      const CallIndex call = model_.gpu.launch_call[activity];
+      if (call != kNone) from_call_.push_back({call, LaunchFlow(activity)});
+    }
+    const auto by_start = [](const auto& a, const auto& b) { return a.first < b.first; };
+    std::stable_sort(from_scope_.begin(), from_scope_.end(), by_start);
+    std::stable_sort(from_call_.begin(), from_call_.end(), by_start);
+  }
+
+  static TimelineFlow BackwardFlow(ScopeIndex node) { return {uint64_t{2} * node + 1, FlowKind::kBackward}; }
+  static TimelineFlow LaunchFlow(GpuIndex activity) { return {uint64_t{2} * activity + 2, FlowKind::kLaunch}; }
+
+  void FlowsFrom(const Flows& flows, uint32_t index) {
+    starts_.clear();
+    auto at = std::lower_bound(flows.begin(), flows.end(), index,
+                               [](const auto& flow, uint32_t wanted) { return flow.first < wanted; });
+    for (; at != flows.end() && at->first == index; ++at) starts_.push_back(at->second);
+  }
+
+  // ---- steps ----
+
+  void AddSteps(const StepTrack& track) {
+    const std::string name =
+        track.thread == kNone ? "steps" : absl::StrCat("steps of ", model_.threads[track.thread].name);
+    const TrackIndex index = NewTrack(TrackKind::kSteps, track.process, track.thread, name);
+    const TextIndex kind = texts_.Of("step"), phase_kind = texts_.Of("phase");
+    int64_t number = 0;
+    for (const Step& step : track.steps) {
+      const TimelineArgs args = StepArgs(step, ++number);
+      writer_.Begin({index,
+                     Time(step.start_ns),
+                     Time(step.end_ns),
+                     texts_.Of(absl::StrCat(step.is_warm_up ? "warm-up " : "", StepName(step.kind, step.sort))),
+                     kind,
+                     args,
+                     {},
+                     {}});
+      for (const PhaseInterval& phase : step.phases) {
+        writer_.Begin({index,
+                       Time(phase.start_ns),
+                       Time(phase.end_ns),
+                       texts_.Of(PhaseKindName(phase.kind)),
+                       phase_kind,
+                       {},
+                       {},
+                       {}});
+        writer_.End(index, Time(phase.end_ns));
+      }
+      writer_.End(index, Time(step.end_ns));
+    }
+  }
+
+  TimelineArgs StepArgs(const Step& step, int64_t number) {
+    TimelineArgs args = {{texts_.Of("number"), number}};
+    if (step.batch > 0) args.push_back({texts_.Of("batch"), step.batch});
+    if (step.micro_steps > 1) args.push_back({texts_.Of("micro_steps"), int64_t{step.micro_steps}});
+    if (!step.is_regular) args.push_back({texts_.Of("regular"), texts_.Of("no")});
+    return args;
+  }
+
+  // ---- threads ----
+
+  void AddThread(ThreadIndex thread) {
+    const ThreadData& data = model_.threads[thread];
+    const TrackIndex track = NewTrack(TrackKind::kThread, data.process, thread, data.name);
+    thread_track_[thread] = track;
+    ThreadSlices(
+        model_,
+        [&](const ThreadSlice& slice) {
+          ShowProgress();
+          AddSlice(track, slice);
+        },
+        [&](int64_t end_ns) { writer_.End(track, Time(end_ns)); })
+        .Run(thread);
+    AddTotals(thread);
+  }
+
+  void AddSlice(TrackIndex track, const ThreadSlice& slice) {
+    const SliceLabel& label = slice.is_call ? labels_.OfCall(slice.index) : labels_.OfScope(slice.index);
+    if (slice.end_ns - slice.start_ns != slice.duration_ns) labels_.Add("duration_ns", slice.duration_ns);
+    FlowsFrom(slice.is_call ? from_call_ : from_scope_, slice.index);
+    ends_.clear();
+    if (!slice.is_call && slice.index < forward_of_.size() && forward_of_[slice.index] != kNone) {
+      ends_.push_back(BackwardFlow(slice.index));
+    }
+    writer_.Begin(
+        {track, Time(slice.start_ns), Time(slice.end_ns), label.name, label.kind, label.args, starts_, ends_});
+  }
+
+  void AddTotals(ThreadIndex thread) {
+    TrackIndex track = kNone;
+    for (const AggregateRow& row : model_.aggregates) {
+      if (row.thread != thread) continue;
+      const ThreadData& data = model_.threads[thread];
+      if (track == kNone) {
+        track = NewTrack(TrackKind::kTotals, data.process, thread, absl::StrCat("only totals kept: ", data.name));
+      }
+      const SliceLabel& label = labels_.OfAggregate(row);
+      writer_.Instant(
+          {track, Time(row.window_start_ns), Time(row.window_start_ns), label.name, label.kind, label.args, {}, {}});
+    }
+  }
+
+  // ---- GPUs ----
+
+  // Work of one stream may overlap, as graphs do, and so do times from different sources: it then has several tracks.
+  struct Lane {
+    TrackIndex track;
+    int64_t end_ns;
+  };
+
+  void AddGpu() {
+    std::map<std::pair<GpuDeviceIndex, uint32_t>, std::vector<Lane>> lanes;
+    for (GpuIndex activity = 0; activity < model_.gpu.size() && writer_.ok(); ++activity) {
+      ShowProgress();
+      const GpuActivityColumns& gpu = model_.gpu;
+      std::vector<Lane>& of_stream = lanes[{gpu.device[activity], gpu.stream[activity]}];
+      Lane& lane = FreeLane(activity, of_stream);
+      lane.end_ns = gpu.end_ns[activity];
+      const SliceLabel& label = labels_.OfGpu(activity);
+      ends_.clear();
+      if (gpu.launch_call[activity] != kNone) ends_.push_back(LaunchFlow(activity));
+      writer_.Begin(
+          {lane.track, Time(gpu.start_ns[activity]), Time(lane.end_ns), label.name, label.kind, label.args, {}, ends_});
+      writer_.End(lane.track, Time(lane.end_ns));
+    }
+  }
+
+  Lane& FreeLane(GpuIndex activity, std::vector<Lane>& lanes) {
+    for (Lane& lane : lanes) {
+      if (lane.end_ns <= model_.gpu.start_ns[activity]) return lane;
+    }
+    const GpuDevice& device = model_.gpu_devices[model_.gpu.device[activity]];
+    const std::string name = absl::StrCat("GPU ", device.ordinal, ", stream ", model_.gpu.stream[activity],
+                                          lanes.empty() ? "" : absl::StrCat(" (", lanes.size() + 1, ")"));
+    lanes.push_back({NewTrack(TrackKind::kGpuStream, device.process, kNone, name), 0});
+    return lanes.back();
+  }
+
+  // ---- counters ----
+
+  void AddCounters() {
+    const CountedRun counted = ReadCounters(model_);
+    for (const CounterTimeline& counts : counted.timelines) {
+      for (size_t i = 0; i < counts.counters.size() && writer_.ok(); ++i) {
+        AddCounter(counts, i, model_.names[counted.counters[counts.counters[i]]]);
+      }
+    }
+  }
+
+  void AddCounter(const CounterTimeline& counts, size_t counter, absl::string_view name) {
+    const std::string thread =
+        counts.thread != kNone ? model_.threads[counts.thread].name : absl::StrCat("thread ", counts.tid);
+    const TrackIndex track = NewTrack(TrackKind::kCounter, counts.process, counts.thread,
+                                      absl::StrCat(name, " per second, ", thread), "1/s");
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const auto amount = static_cast<double>(counts.AmountsOf(i)[counter]);
+      const auto length_ns = static_cast<double>(counts.end_ns[i] - counts.start_ns[i]);
+      writer_.Count(track, Time(counts.start_ns[i]), amount / length_ns * kNsPerSecond);
+      const bool goes_on = i + 1 < counts.size() && counts.start_ns[i + 1] == counts.end_ns[i];
+      if (!goes_on) writer_.Count(track, Time(counts.end_ns[i]), 0);
+    }
+  }
+
+  struct LoadCounter {
+    const char* name;
+    const char* unit;
+    double (*value)(const LoadSample&);
+  };
+  static constexpr LoadCounter kLoads[] = {
+      {"resident memory", "bytes", [](const LoadSample& load) { return static_cast<double>(load.resident_bytes); }},
+      {"threads of the process", "", [](const LoadSample& load) { return static_cast<double>(load.threads); }},
+      {"runnable threads of the machine", "",
+       [](const LoadSample& load) { return static_cast<double>(load.runnable); }},
+      {"processor frequency", "MHz", [](const LoadSample& load) { return static_cast<double>(load.frequency_mhz); }},
+  };
+
+  // What is 0 throughout was not sampled.
+  void AddLoads() {
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      for (const LoadCounter& counter : kLoads) {
+        TrackIndex track = kNone;
+        for (const LoadSample& load : model_.loads) {
+          if (load.process != process || (track == kNone && counter.value(load) == 0)) continue;
+          if (track == kNone) track = NewTrack(TrackKind::kCounter, process, kNone, counter.name, counter.unit);
+          writer_.Count(track, Time(load.time_ns), counter.value(load));
+        }
+      }
+    }
+  }
+
+  const TraceModel& model_;
+  const LayerAnalysis& analysis_;
+  const std::function<void(uint64_t, uint64_t)>& progress_;
+  TimelineTexts& texts_;
+  TimelineWriter& writer_;
+  SliceLabels labels_;
+  TrackIndex tracks_ = 0;
+  std::vector<TrackIndex> thread_track_;
+  TorchUnits::Scopes forward_of_;
+  Flows from_scope_, from_call_;
+  std::vector<TimelineFlow> starts_, ends_;
+  uint64_t done_ = 0;
+  const uint64_t all_;
+};
+
+}  // namespace
+
+TextIndex TimelineTexts::Of(absl::string_view text) {
+  const auto known = known_.find(text);
+  if (known != known_.end()) return known->second;
+  const auto index = static_cast<TextIndex>(texts_.size());
+  texts_.push_back(VisibleText(text));
+  known_.emplace(text, index);
+  return index;
+}
+
+void WalkTimeline(const Timeline& timeline, TimelineTexts& texts, TimelineWriter& writer) {
+  Walker(timeline, texts, writer).Walk();
+}
+
+namespace {
+
+// `id`, or a number beyond all ids if it is taken.
+int64_t Unique(int64_t id, int64_t beyond, std::set<int64_t>& taken) {
+  while (!taken.insert(id).second) id = beyond + static_cast<int64_t>(taken.size());
+  return id;
+}
+
+}  // namespace
+
+TimelineIds::TimelineIds(const TraceModel& model) {
+  constexpr int64_t kBeyondPids = int64_t{1} << 23;  // Linux has at most 2^22
+  std::set<int64_t> pids;
+  for (const ProcessInfo& process : model.processes) pid_.push_back(Unique(process.pid, kBeyondPids, pids));
+  std::vector<std::set<int64_t>> tids(model.processes.size());
+  for (const ThreadData& thread : model.threads) tid_.push_back(Unique(thread.tid, kBeyondPids, tids[thread.process]));
+}
+
+}  // namespace dlhook::analyzer::exports

@@ -1,0 +1,55 @@
+"""Databases of `dlhook export --format sqlite`, read by Python's sqlite3."""
+
+import contextlib
+import os
+import sqlite3
+
+import exports
+
+
+@contextlib.contextmanager
+def sqlite(case, run, *options):
+    path = os.path.join(case.folder, "run.sqlite")
+    exports.export(run, "--format", "sqlite", "--out", path, *options)
+    case.assertFalse(os.path.exists(path + ".part"))
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        yield database
+
+
+def value(database, query):
+    ((found,),) = database.execute(query).fetchall()
+    return found
+
+
+def check(case, run):
+    """Each table of the report is there cell by cell, everything has a description, and sums are the tables'."""
+    with sqlite(case, run) as database:
+        check_tables(case, run, database)
+        summary = {row["metric"]: row["value"] for row in run.table("summary")}
+        case.assertEqual(value(database, "SELECT coalesce((SELECT sum(self_ns) FROM raw_calls), 0) + "
+                               "coalesce((SELECT sum(total_ns - nested_ns) FROM raw_call_totals), 0)"),
+                         summary["thread_time"])  # fmt: skip
+        case.assertEqual(value(database, "SELECT count(*) FROM raw_steps"), summary.get("steps") or 0)
+        # Time is divided exactly, as in accounting.
+        case.assertEqual(dict(database.execute("SELECT process_id, sum(share_ns) FROM raw_time GROUP BY 1")),
+                         {process: summary["wall"] for process in range(summary["processes"])})
+        by_activity = ("SELECT activity, sum({}) FROM {} {} GROUP BY 1 ORDER BY 1")
+        case.assertEqual(database.execute(by_activity.format("wall_share", "accounting", "")).fetchall(),
+                         database.execute(by_activity.format("share_ns", "activities", "WHERE steady")).fetchall())
+        # Views lose no row.
+        for view, table in (("calls", "raw_calls"), ("scopes", "raw_scopes"), ("activities", "raw_time"),
+                            ("gpu_activities", "raw_gpu_activities")):
+            case.assertEqual(value(database, f"SELECT count(*) FROM {view}"),
+                             value(database, f"SELECT count(*) FROM {table}"))
+
+
+def check_tables(case, run, database):
+    described = set(database.execute("SELECT table_name, name FROM columns"))
+    for name, kind in database.execute("SELECT name, kind FROM tables"):
+        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{name}")')]
+        case.assertTrue(columns, name)
+        if kind != "view":
+            case.assertLessEqual({(name, column) for column in columns}, described)
+    for table in run.report("--table", "all")["tables"]:
+        rows = [list(row) for row in database.execute(f'SELECT * FROM "{table["name"]}"')]
+        case.assertEqual(rows, [[cell or None if cell == "" else cell for cell in row] for row in table["rows"]])
