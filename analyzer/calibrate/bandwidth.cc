@@ -18,8 +18,8 @@
 namespace dlhook::analyzer::inline calibrate {
 namespace {
 
-constexpr double kSeconds = 0.25;
-constexpr int kChildSeconds = 20;
+constexpr double kPassSeconds = 0.25;
+constexpr int kBandwidthChildSeconds = 20;
 constexpr uint64_t kLeastMemoryBytes = 64 << 20;
 constexpr uint64_t kMostMemoryBytes = uint64_t{2} << 30;
 constexpr uint64_t kBytesAPass = 8 << 20;  // a pass over a small array is repeated until it has read this much
@@ -161,7 +161,7 @@ void MeasureLoop(const char* what, Loop loop, uint64_t bytes_each, Crew* crew, M
   };
   pass();
   std::vector<double> rates;
-  for (const double time : TimesOf(kSeconds, pass)) {
+  for (const double time : TimesOf(kPassSeconds, pass)) {
     rates.push_back(static_cast<double>(arrays.bytes() * passes * crew->size()) / time / 1e9);
   }
   results->measured.push_back({what, static_cast<uint32_t>(crew->size()), "GB/s", SpreadOf(rates, true),
@@ -217,7 +217,8 @@ Measurements MeasureBandwidth(const std::vector<int>& processors) {
   Measurements results;
   const Caches caches = ReadCaches(processors);
   for (const std::vector<int>& threads : OneAndAll(processors)) {
-    results.Add(MeasureInChild(processors, kChildSeconds, "bandwidth", [&] { return MeasureWith(threads, caches); }));
+    results.Add(
+        MeasureInChild(processors, kBandwidthChildSeconds, "bandwidth", [&] { return MeasureWith(threads, caches); }));
   }
   return results;
 }

@@ -17,8 +17,8 @@
 namespace dlhook::analyzer::inline calibrate {
 namespace {
 
-constexpr int kChildSeconds = 15;  // the first initialization of a driver takes seconds
-constexpr double kSeconds = 0.2;
+constexpr int kGpuChildSeconds = 15;  // the first initialization of a driver takes seconds
+constexpr double kGpuSeconds = 0.2;
 constexpr size_t kCopyBytes = 64 << 20;
 constexpr int kLaunches = 500;  // fewer than the driver's queue holds
 constexpr char kNoGpu[] = "there is no GPU: libcuda.so.1 is not there";
@@ -74,13 +74,13 @@ void MeasureLaunches(const Driver& driver, Measurements* results) {
     return;
   }
   std::vector<double> each, whole;
-  for (const double time : TimesOf(kSeconds, [&] {
+  for (const double time : TimesOf(kGpuSeconds, [&] {
          for (int i = 0; i < kLaunches; ++i) launch();
          driver.synchronize();
        })) {
     each.push_back(time / kLaunches * 1e9);
   }
-  for (const double time : TimesOf(kSeconds, [&] {
+  for (const double time : TimesOf(kGpuSeconds, [&] {
          launch();
          driver.synchronize();
        })) {
@@ -99,7 +99,7 @@ void MeasureCopy(const char* what, const char* method, const Driver& driver, abs
     return;
   }
   std::vector<double> rates;
-  for (const double time : TimesOf(kSeconds, [&] {
+  for (const double time : TimesOf(kGpuSeconds, [&] {
          copy();
          driver.synchronize();
        })) {
@@ -159,7 +159,7 @@ Measurements MeasureInThisProcess() {
 
 GpuMeasurements MeasureGpu(const std::vector<int>& processors) {
   GpuMeasurements gpu = {.name = "",
-                         .results = MeasureInChild(processors, kChildSeconds, "gpu", &MeasureInThisProcess)};
+                         .results = MeasureInChild(processors, kGpuChildSeconds, "gpu", &MeasureInThisProcess)};
   std::vector<NotMeasured>& missing = gpu.results.missing;
   const auto named = std::find_if(missing.begin(), missing.end(), [](const NotMeasured& one) {
     return one.what == "gpu" && absl::StartsWith(one.reason, kNamePrefix);

@@ -21,10 +21,10 @@ namespace dlhook::analyzer::inline calibrate {
 namespace {
 
 constexpr double kTrialSeconds = 0.06;
-constexpr double kSeconds = 0.35;
+constexpr double kProductSeconds = 0.35;
 constexpr double kCallSeconds = 0.02;  // of a call: well above the start of threads, well below a time slice
 constexpr double kSearchSeconds = 9;   // for trials of all libraries
-constexpr int kChildSeconds = 10;
+constexpr int kProductChildSeconds = 10;
 constexpr int64_t kSmallest = 192, kLargest = 6144;
 
 enum class Abi : uint8_t { kFortran, kFortranInt8, kOneDnn, kOneDnnInt8 };
@@ -202,7 +202,7 @@ struct Fastest {
 using FastestMap = std::map<absl::string_view, Fastest>;
 
 Measurements TryLibrary(const std::vector<int>& processors, const std::string& name, bool is_asked) {
-  return MeasureInChild(processors, kChildSeconds, name, [&] {
+  return MeasureInChild(processors, kProductChildSeconds, name, [&] {
     Measurements results;
     const Library library = Open(name);
     if (library.handle == nullptr) {
@@ -254,12 +254,13 @@ Measurements MeasureProducts(const std::vector<int>& processors, const std::vect
     std::set<std::string> names;
     for (const auto& [type, best] : fastest) names.insert(best.library);
     for (const std::string& name : names) {
-      results.Add(MeasureInChild(threads, kChildSeconds, name, [&] {
+      results.Add(MeasureInChild(threads, kProductChildSeconds, name, [&] {
         Measurements found;
         const Library library = Open(name);
         if (library.handle == nullptr) return found;
         for (const auto& [type, best] : fastest) {
-          if (best.library == name) MeasureType(library, type, static_cast<uint32_t>(threads.size()), kSeconds, &found);
+          if (best.library == name)
+            MeasureType(library, type, static_cast<uint32_t>(threads.size()), kProductSeconds, &found);
         }
         const auto f32 = fastest.find("f32");
         if (threads.size() == 1 && f32 != fastest.end() && f32->second.library == name) MeasureCall(library, &found);

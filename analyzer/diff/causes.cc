@@ -17,11 +17,9 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-using Kind = CauseKind;
-
 constexpr size_t kMostPlaces = 2;
 
-std::string PlaceText(const Place& place) {
+std::string PlaceText(const WorkPlace& place) {
   const std::string layer = LayerLabel(place.first);
   return place.second.empty() ? layer : absl::StrCat(layer, " ", place.second);
 }
@@ -39,10 +37,10 @@ std::vector<Key> Largest(const std::map<Key, double>& sums, double change_ns) {
   return keys;
 }
 
-std::string WhereText(const std::map<Place, double>& places, double change_ns) {
-  const std::vector<Place> largest = Largest(places, change_ns);
+std::string WhereText(const std::map<WorkPlace, double>& places, double change_ns) {
+  const std::vector<WorkPlace> largest = Largest(places, change_ns);
   std::vector<std::string> names;
-  for (const Place& place : largest) {
+  for (const WorkPlace& place : largest) {
     if (!place.first.empty() && names.size() < kMostPlaces) names.push_back(PlaceText(place));
   }
   const size_t more = largest.size() - std::min(largest.size(), kMostPlaces);
@@ -54,41 +52,41 @@ std::string WhereText(const std::map<Place, double>& places, double change_ns) {
 
 const char* CauseName(CauseKind kind) {
   switch (kind) {
-    case Kind::kLayers:
+    case CauseKind::kLayers:
       return "layers";
-    case Kind::kPasses:
+    case CauseKind::kPasses:
       return "passes";
-    case Kind::kCalls:
+    case CauseKind::kCalls:
       return "calls";
-    case Kind::kWork:
+    case CauseKind::kWork:
       return "work per call";
-    case Kind::kTypes:
+    case CauseKind::kTypes:
       return "data types";
-    case Kind::kImplementation:
+    case CauseKind::kImplementation:
       return "implementation";
-    case Kind::kOperations:
+    case CauseKind::kOperations:
       return "operations";
-    case Kind::kLayout:
+    case CauseKind::kLayout:
       return "memory formats";
-    case Kind::kInput:
+    case CauseKind::kInput:
       return "input";
-    case Kind::kWaiting:
+    case CauseKind::kWaiting:
       return "waiting";
-    case Kind::kCommunication:
+    case CauseKind::kCommunication:
       return "communication";
-    case Kind::kPython:
+    case CauseKind::kPython:
       return "between calls";
-    case Kind::kBusyMachine:
+    case CauseKind::kBusyMachine:
       return "busy machine";
-    case Kind::kSlowerMachine:
+    case CauseKind::kSlowerMachine:
       return "speed of the machine";
-    case Kind::kThreads:
+    case CauseKind::kThreads:
       return "threads";
-    case Kind::kRate:
+    case CauseKind::kRate:
       return "rate";
-    case Kind::kUnknownSizes:
+    case CauseKind::kUnknownSizes:
       return "framework operations";
-    case Kind::kOther:
+    case CauseKind::kOther:
       break;
   }
   return "unattributed";
@@ -99,42 +97,42 @@ std::string Cause::Clause() const {
   const auto with = [&](const char* words) { return absl::StrCat(words, what.empty() ? "" : ": ", what, in); };
   const bool is_more = change_ns > 0;
   switch (kind) {
-    case Kind::kLayers:
+    case CauseKind::kLayers:
       return what;
-    case Kind::kPasses:
+    case CauseKind::kPasses:
       return absl::StrCat(where, ": ", what);
-    case Kind::kCalls:
+    case CauseKind::kCalls:
       return with(is_more ? "more calls" : "fewer calls");
-    case Kind::kWork:
+    case CauseKind::kWork:
       return with(is_more ? "more work per call" : "less work per call");
-    case Kind::kTypes:
+    case CauseKind::kTypes:
       return with("data types");
-    case Kind::kImplementation:
+    case CauseKind::kImplementation:
       return with("another implementation");
-    case Kind::kOperations:
+    case CauseKind::kOperations:
       return with("other operations");
-    case Kind::kLayout:
+    case CauseKind::kLayout:
       return with("memory formats");
-    case Kind::kInput:
+    case CauseKind::kInput:
       return is_more ? "more time for input" : "less time for input";
-    case Kind::kWaiting:
+    case CauseKind::kWaiting:
       return with(is_more ? "longer waiting" : "shorter waiting");
-    case Kind::kCommunication:
+    case CauseKind::kCommunication:
       return with("communication");
-    case Kind::kPython:
+    case CauseKind::kPython:
       return absl::StrCat(is_more ? "more" : "less", " time between calls (Python or native code)", in);
-    case Kind::kBusyMachine:
+    case CauseKind::kBusyMachine:
       return absl::StrCat(is_more ? "a busier machine: " : "a less busy machine: ", what);
-    case Kind::kSlowerMachine:
+    case CauseKind::kSlowerMachine:
       return absl::StrCat(is_more ? "a slower machine: " : "a faster machine: ", what);
-    case Kind::kThreads:
+    case CauseKind::kThreads:
       return absl::StrCat(what, ": the same work takes ", is_more ? "longer" : "less time", in);
-    case Kind::kRate:
+    case CauseKind::kRate:
       return absl::StrCat("the same work takes ", is_more ? "longer" : "less time", in);
-    case Kind::kUnknownSizes:
+    case CauseKind::kUnknownSizes:
       return absl::StrCat("framework operations, whose sizes are not recorded, take ", is_more ? "longer" : "less time",
                           in);
-    case Kind::kOther:
+    case CauseKind::kOther:
       break;
   }
   return "time in which nothing known was done";
@@ -144,9 +142,9 @@ std::vector<Cause> FindCauses(const CauseInput& input) {
   struct Sums {
     double ns = 0;
     std::map<std::string, double> what;
-    std::map<Place, double> where;
+    std::map<WorkPlace, double> where;
   };
-  std::map<Kind, Sums> kinds;
+  std::map<CauseKind, Sums> kinds;
   for (const ChangePart& part : DivideChange(input)) {
     Sums& sums = kinds[part.kind];
     sums.ns += part.ns;
@@ -177,7 +175,7 @@ Table CausesTable(const std::vector<Cause>& causes, const Decision& decision) {
   rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return row.second == 0; }), rows.end());
   using Entry = std::pair<const Cause*, int64_t>;
   const TypedColumns<Entry> columns = {
-      {As(Role::kKey, TextColumn("cause", "Kind of cause; docs/compare.md explains each.")),
+      {As(Role::kKey, TextColumn("cause", "CauseKind of cause; docs/compare.md explains each.")),
        [](const Entry& row) { return Cell(std::string(CauseName(row.first->kind))); }},
       {Within(Range::kSigned,
               IntegerColumn("change", "ns", Better::kLower, "Of a step, new minus base; the rows add up to it.")),

@@ -26,8 +26,6 @@ namespace dlhook::analyzer::inline diff {
 namespace {
 
 using Counts = std::map<std::string, double>;
-using Kind = DifferenceKind;
-
 constexpr size_t kKindsInSentence = 3;
 constexpr size_t kOfAKindInSentence = 2;
 constexpr double kOtherCount = 0.05;   // per step; less is a call at the edge of a step
@@ -49,52 +47,52 @@ class Finder {
   std::vector<Difference> Find(const NameMap& names) {
     AddPrograms();
     AddSteps();
-    AddSet(Kind::kOptimizer, "optimizer", base_.work.optimizers, candidate_.work.optimizers);
+    AddSet(DifferenceKind::kOptimizer, "optimizer", base_.work.optimizers, candidate_.work.optimizers);
     if (!base_.work.loaders.empty() || !candidate_.work.loaders.empty()) {
-      AddSet(Kind::kLoading, "data is loaded", base_.work.loaders, candidate_.work.loaders);
+      AddSet(DifferenceKind::kLoading, "data is loaded", base_.work.loaders, candidate_.work.loaders);
     }
     AddLayers(names);
     AddTypes();
     AddRows();
-    AddCounts(Kind::kCalls, "calls of ", base_.work.calls, candidate_.work.calls);
-    AddCounts(Kind::kOps, "", base_.work.ops, candidate_.work.ops);
+    AddCounts(DifferenceKind::kCalls, "calls of ", base_.work.calls, candidate_.work.calls);
+    AddCounts(DifferenceKind::kOps, "", base_.work.ops, candidate_.work.ops);
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Difference& a, const Difference& b) { return a.kind < b.kind; });
     return std::move(found_);
   }
 
  private:
-  void Add(Kind kind, const std::string& what, const std::string& base, const std::string& candidate) {
+  void Add(DifferenceKind kind, const std::string& what, const std::string& base, const std::string& candidate) {
     found_.push_back({kind, what, base, candidate, absl::StrCat(what, " ", Arrow(base, candidate))});
   }
 
-  void AddIfOther(Kind kind, const std::string& what, const std::string& base, const std::string& candidate) {
+  void AddIfOther(DifferenceKind kind, const std::string& what, const std::string& base, const std::string& candidate) {
     if (base != candidate) Add(kind, what, base, candidate);
   }
 
-  void AddSet(Kind kind, const std::string& what, const std::set<std::string>& base,
+  void AddSet(DifferenceKind kind, const std::string& what, const std::set<std::string>& base,
               const std::set<std::string>& candidate) {
     AddIfOther(kind, what, absl::StrJoin(base, ", "), absl::StrJoin(candidate, ", "));
   }
 
   void AddPrograms() {
-    AddSet(Kind::kProgram, "program", base_.programs, candidate_.programs);
-    AddIfOther(Kind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
+    AddSet(DifferenceKind::kProgram, "program", base_.programs, candidate_.programs);
+    AddIfOther(DifferenceKind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
                NumberText(Size(candidate_.work.processes)));
   }
 
   void AddSteps() {
     const ComparedSteps &before = base_.run->steps, &after = candidate_.run->steps;
     if (base_.work.steps == 0 || candidate_.work.steps == 0) return;
-    AddIfOther(Kind::kSteps, "kind of step", StepKindName(before.kind), StepKindName(after.kind));
+    AddIfOther(DifferenceKind::kSteps, "kind of step", StepKindName(before.kind), StepKindName(after.kind));
     for (StepKind kind : {StepKind::kTraining, StepKind::kValidation, StepKind::kInference}) {
       if (kind != before.kind && kind != after.kind) AddOtherSteps(kind);
     }
     if (before.batch > 0 && after.batch > 0) {
-      AddIfOther(Kind::kBatch, "batch", NumberText(before.batch), NumberText(after.batch));
+      AddIfOther(DifferenceKind::kBatch, "batch", NumberText(before.batch), NumberText(after.batch));
     }
-    AddIfOther(Kind::kBatch, "forward and backward passes before an update", NumberText(base_.work.micro_steps),
-               NumberText(candidate_.work.micro_steps));
+    AddIfOther(DifferenceKind::kBatch, "forward and backward passes before an update",
+               NumberText(base_.work.micro_steps), NumberText(candidate_.work.micro_steps));
   }
 
   void AddOtherSteps(StepKind kind) {
@@ -105,7 +103,7 @@ class Finder {
     const double before = rate(base_.work), after = rate(candidate_.work);
     if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after))
       return;
-    Add(Kind::kSteps, absl::StrCat(StepKindName(kind), " passes a step"), absl::StrFormat("%.2g", before),
+    Add(DifferenceKind::kSteps, absl::StrCat(StepKindName(kind), " passes a step"), absl::StrFormat("%.2g", before),
         absl::StrFormat("%.2g", after));
   }
 
@@ -125,8 +123,8 @@ class Finder {
       const std::string name = layers == 1 ? module.second : absl::StrCat(module.second, " (", layers, " layers)");
       // "train.py:53 add" is an op outside of all modules.
       const char* noun = absl::StrContains(module.second, ' ') ? "" : "layer ";
-      found_.push_back({Kind::kLayers, noun[0] == '\0' ? "op" : "layer", is_new ? "" : name, is_new ? name : "",
-                        absl::StrCat(noun, name, is_new ? " is new" : " is gone")});
+      found_.push_back({DifferenceKind::kLayers, noun[0] == '\0' ? "op" : "layer", is_new ? "" : name,
+                        is_new ? name : "", absl::StrCat(noun, name, is_new ? " is new" : " is gone")});
     }
   }
 
@@ -156,12 +154,12 @@ class Finder {
       }
       return names;
     };
-    AddSet(Kind::kTypes, "data types of calls", used(base_.work.types), used(candidate_.work.types));
+    AddSet(DifferenceKind::kTypes, "data types of calls", used(base_.work.types), used(candidate_.work.types));
   }
 
   // The ways in which rows of library calls for the same thing differ, each once, most frequent first.
   void AddRows() {
-    std::map<std::pair<Kind, std::string>, std::pair<double, Difference>> ways;
+    std::map<std::pair<DifferenceKind, std::string>, std::pair<double, Difference>> ways;
     for (const RowChange& row : work_.rows) {
       const Match match = row.rows.match;
       if (match != Match::kResized && match != Match::kChanged) continue;
@@ -189,15 +187,18 @@ class Finder {
     const std::string from = cell(true, "problem"), to = cell(false, "problem");
     if (match == Match::kResized && !IsOfBatch(from, to)) {
       const std::string sizes = SizesChanged(from, to);
-      ways.push_back({Kind::kSizes, absl::StrCat("size of ", what), from, to, absl::StrCat(what, " ", sizes)});
+      ways.push_back(
+          {DifferenceKind::kSizes, absl::StrCat("size of ", what), from, to, absl::StrCat(what, " ", sizes)});
     }
-    for (const auto& [kind, column] : {std::pair{Kind::kImplementations, "chosen"}, {Kind::kFormats, "formats"}}) {
+    for (const auto& [kind, column] :
+         {std::pair{DifferenceKind::kImplementations, "chosen"}, {DifferenceKind::kFormats, "formats"}}) {
       const std::string before = cell(true, column), after = cell(false, column);
       if (before == after) continue;
-      const char* noun = kind == Kind::kFormats ? "memory formats of " : "implementation of ";
+      const char* noun = kind == DifferenceKind::kFormats ? "memory formats of " : "implementation of ";
       ways.push_back(
           {kind, absl::StrCat(noun, what), before, after,
-           absl::StrCat(what, " ", kind == Kind::kFormats ? FirstChanged(before, after) : Arrow(before, after))});
+           absl::StrCat(what, " ",
+                        kind == DifferenceKind::kFormats ? FirstChanged(before, after) : Arrow(before, after))});
     }
     return ways;
   }
@@ -215,7 +216,7 @@ class Finder {
     return calls == nullptr ? 0 : static_cast<double>(*calls);
   }
 
-  void AddCounts(Kind kind, const std::string& prefix, const Counts& before, const Counts& after) {
+  void AddCounts(DifferenceKind kind, const std::string& prefix, const Counts& before, const Counts& after) {
     std::map<std::string, std::pair<double, double>> both;
     for (const auto& [name, count] : before) both[name].first = count;
     for (const auto& [name, count] : after) both[name].second = count;
@@ -283,16 +284,16 @@ std::string DifferencesText(const std::vector<Difference>& all) {
   size_t told = 0;
   bool is_told = false;  // already reported that the programs do different things
   for (size_t i = 0; i < differences.size() && kinds.size() < kKindsInSentence;) {
-    const Kind kind = differences[i].kind;
+    const DifferenceKind kind = differences[i].kind;
     size_t end = i;
     while (end < differences.size() && differences[end].kind == kind) ++end;
-    if (kind != Kind::kOps || !is_told) {
+    if (kind != DifferenceKind::kOps || !is_told) {
       std::vector<std::string> words;
       for (size_t j = i; j < std::min(end, i + kOfAKindInSentence); ++j) words.push_back(differences[j].words);
       told += words.size();
       kinds.push_back(absl::StrJoin(words, ", "));
     }
-    is_told = is_told || kind > Kind::kProcesses;
+    is_told = is_told || kind > DifferenceKind::kProcesses;
     i = end;
   }
   const size_t more = differences.size() - told;

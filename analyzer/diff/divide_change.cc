@@ -20,13 +20,11 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-using Kind = CauseKind;
-
 constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
 constexpr double kEqualRatio = 0.05;
 constexpr size_t kMostWords = 2;
 
-bool IsRate(Kind kind) { return kind == Kind::kRate || kind == Kind::kUnknownSizes; }
+bool IsRate(CauseKind kind) { return kind == CauseKind::kRate || kind == CauseKind::kUnknownSizes; }
 
 // What a row is called beside another one that took its place.
 std::string DoneBy(const WorkRow& row, bool of_base) {
@@ -76,7 +74,7 @@ class Divider {
     double divided_ns = 0;
     for (const ChangePart& part : parts_) divided_ns += part.ns;
     // Rounding alone; the rows of both sides add up to their steps.
-    Add(Kind::kOther, input_.decision->whole.change_ns() - divided_ns, "", {});
+    Add(CauseKind::kOther, input_.decision->whole.change_ns() - divided_ns, "", {});
     return std::move(parts_);
   }
 
@@ -96,12 +94,12 @@ class Divider {
     return (row.Is(ActivityKind::kCall) || row.Is(ActivityKind::kScope)) && !row.MovesData();
   }
 
-  void Add(Kind kind, double ns, std::string what, Place place) {
+  void Add(CauseKind kind, double ns, std::string what, WorkPlace place) {
     if (ns != 0) parts_.push_back({kind, ns, std::move(what), std::move(place)});
   }
 
   // Of a call that is another one now: the op around it changes for that reason.
-  void AddOther(Kind kind, double ns, std::string what, const Place& place) {
+  void AddOther(CauseKind kind, double ns, std::string what, const WorkPlace& place) {
     ChangePart& followed = followed_[place];
     if (std::abs(ns) > std::abs(followed.ns)) followed = {kind, ns, what, place};
     Add(kind, ns, std::move(what), place);
@@ -117,36 +115,36 @@ class Divider {
   }
 
   void DivideRow(const WorkRow& row) {
-    const Place place = row.Place(*input_.names);
+    const WorkPlace place = row.Place(*input_.names);
     const double ns = row.change_ns();
-    if (row.Is(ActivityKind::kDataLoading)) return Add(Kind::kInput, ns, "", {});
-    if (absl::StartsWith(place.first, "[data")) return Add(Kind::kInput, ns, "", {});
-    if (row.Is(ActivityKind::kWaiting)) return Add(Kind::kWaiting, ns, row.Newest("what"), place);
-    if (row.Is(ActivityKind::kUnattributed)) return Add(Kind::kOther, ns, "", {});
+    if (row.Is(ActivityKind::kDataLoading)) return Add(CauseKind::kInput, ns, "", {});
+    if (absl::StartsWith(place.first, "[data")) return Add(CauseKind::kInput, ns, "", {});
+    if (row.Is(ActivityKind::kWaiting)) return Add(CauseKind::kWaiting, ns, row.Newest("what"), place);
+    if (row.Is(ActivityKind::kUnattributed)) return Add(CauseKind::kOther, ns, "", {});
     if (layers_.at(place.first).IsOnOneSide()) return AddLayer(row, place);
-    if (row.Is(ActivityKind::kNotSeen)) return Add(Kind::kPython, ns, "", place);
+    if (row.Is(ActivityKind::kNotSeen)) return Add(CauseKind::kPython, ns, "", place);
     if (places_.at(place).IsOnOneSide()) {
       const char* words = row.IsOn(true) ? "only BASE computes it" : "only NEW computes it";
-      return Add(Kind::kPasses, ns, words, place);
+      return Add(CauseKind::kPasses, ns, words, place);
     }
-    if (IsCommunication(row.Newest("what"))) return Add(Kind::kCommunication, ns, row.Newest("what"), place);
+    if (IsCommunication(row.Newest("what"))) return Add(CauseKind::kCommunication, ns, row.Newest("what"), place);
     if (row.MovesData()) return DivideConversion(row, place);
     if (!row.IsOn(true) || !row.IsOn(false)) return DivideReplaced(row, place);
     DivideDone(row, place);
   }
 
-  void AddLayer(const WorkRow& row, const Place& place) {
+  void AddLayer(const WorkRow& row, const WorkPlace& place) {
     const bool is_optimizer = absl::StartsWith(place.first, "optimizer (");
     std::string words = WordsOf(is_optimizer ? DifferenceKind::kOptimizer : DifferenceKind::kLayers);
     if (words.empty()) words = absl::StrCat(LayerLabel(place.first), row.IsOn(true) ? " is gone" : " is new");
-    Add(Kind::kLayers, row.change_ns(), words, {});
+    Add(CauseKind::kLayers, row.change_ns(), words, {});
   }
 
-  void DivideConversion(const WorkRow& row, const Place& place) {
+  void DivideConversion(const WorkRow& row, const WorkPlace& place) {
     const double before = row.Calls(true), after = row.Calls(false);
     if (row.row().rows.match == Match::kSame && std::abs(before - after) <= kOtherCalls)
-      return Add(Kind::kRate, row.change_ns(), "", place);
-    Add(Kind::kLayout, row.change_ns(), LayoutWords(), place);
+      return Add(CauseKind::kRate, row.change_ns(), "", place);
+    Add(CauseKind::kLayout, row.change_ns(), LayoutWords(), place);
   }
 
   // What follows for all of them: single conversions are many and alike.
@@ -163,13 +161,14 @@ class Divider {
   }
 
   // Of one side only, in a place that both have.
-  void DivideReplaced(const WorkRow& row, const Place& place) {
+  void DivideReplaced(const WorkRow& row, const WorkPlace& place) {
     const Sides& sides = places_.at(place);
     const std::string types = row.Newest("types");
     const std::set<std::string>& others = types_[row.IsOn(true) ? 1 : 0];
-    if (!types.empty() && !others.contains(types)) return AddOther(Kind::kTypes, row.change_ns(), TypesWords(), place);
+    if (!types.empty() && !others.contains(types))
+      return AddOther(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
     if (sides.gone.empty() || sides.came.empty()) {
-      return Add(Kind::kCalls, row.change_ns(), CountsText(row), place);
+      return Add(CauseKind::kCalls, row.change_ns(), CountsText(row), place);
     }
     const auto longest = [](const std::vector<WorkRow>& rows, bool of_base) -> const WorkRow& {
       return *std::max_element(rows.begin(), rows.end(), [&](const WorkRow& a, const WorkRow& b) {
@@ -183,11 +182,11 @@ class Divider {
     const WorkRow &before = longest(sides.gone, true), &after = longest(sides.came, false);
     const std::string from = before.Text("types", true), to = after.Text("types", false);
     if (!from.empty() && !to.empty() && from != to)
-      return Add(Kind::kTypes, row.change_ns(), absl::StrCat(from, " -> ", to), place);
+      return Add(CauseKind::kTypes, row.change_ns(), absl::StrCat(from, " -> ", to), place);
     if ((!from.empty() && !types_[1].contains(from)) || (!to.empty() && !types_[0].contains(to)))
-      return Add(Kind::kTypes, row.change_ns(), TypesWords(), place);
+      return Add(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
     const bool are_calls = before.Is(ActivityKind::kCall) || after.Is(ActivityKind::kCall);
-    Add(are_calls ? Kind::kImplementation : Kind::kOperations, row.change_ns(),
+    Add(are_calls ? CauseKind::kImplementation : CauseKind::kOperations, row.change_ns(),
         Arrow(DoneBy(before, true), DoneBy(after, false)), place);
   }
 
@@ -200,13 +199,13 @@ class Divider {
   }
 
   // On both sides.
-  void DivideDone(const WorkRow& row, const Place& place) {
+  void DivideDone(const WorkRow& row, const WorkPlace& place) {
     const double before = row.Calls(true), after = row.Calls(false);
     const TimeChange& time = row.row().time;
     double rest_ns = row.change_ns();
     if (std::abs(before - after) > kOtherCalls && before > 0) {
       const double calls_ns = (after - before) * time.base_ns / before;
-      Add(Kind::kCalls, calls_ns, CallsWords(row), place);
+      Add(CauseKind::kCalls, calls_ns, CallsWords(row), place);
       rest_ns -= calls_ns;
     }
     switch (row.row().rows.match) {
@@ -217,10 +216,10 @@ class Divider {
       default:
         break;
     }
-    if (!row.Is(ActivityKind::kScope)) return Add(Kind::kRate, rest_ns, "", place);
+    if (!row.Is(ActivityKind::kScope)) return Add(CauseKind::kRate, rest_ns, "", place);
     const auto call = followed_.find(place);
     if (call != followed_.end()) return Add(call->second.kind, rest_ns, call->second.what, place);
-    Add(sizes_differ_ ? Kind::kUnknownSizes : Kind::kRate, rest_ns, "", place);
+    Add(sizes_differ_ ? CauseKind::kUnknownSizes : CauseKind::kRate, rest_ns, "", place);
   }
 
   static std::string CountsText(const WorkRow& row) {
@@ -241,7 +240,7 @@ class Divider {
     return CountsText(row);
   }
 
-  void DivideResized(const WorkRow& row, double ns, const Place& place) {
+  void DivideResized(const WorkRow& row, double ns, const WorkPlace& place) {
     if (row.Differs("types")) return AddChoice(row, ns, place);
     const double before = row.Flops(true) / std::max(row.Calls(true), 1e-9),
                  after = row.Flops(false) / std::max(row.Calls(false), 1e-9);
@@ -254,21 +253,21 @@ class Divider {
     const int64_t from = input_.base->steps.batch, to = input_.candidate->steps.batch;
     const std::string problem = row.Text("problem", true), other = row.Text("problem", false);
     const bool is_of_batch = from > 0 && to > 0 && from != to && SizesScale(problem, other, from, to);
-    AddOther(Kind::kWork, work_ns,
+    AddOther(CauseKind::kWork, work_ns,
              is_of_batch ? absl::StrFormat("batch %d -> %d", from, to)
                          : absl::StrCat(row.Newest("what"), " ", SizesChanged(problem, other)),
              place);
-    Add(Kind::kRate, ns - work_ns, "", place);
+    Add(CauseKind::kRate, ns - work_ns, "", place);
   }
 
-  void AddChoice(const WorkRow& row, double ns, const Place& place) {
+  void AddChoice(const WorkRow& row, double ns, const WorkPlace& place) {
     const auto changed = [&](const char* column) { return Arrow(row.Text(column, true), row.Text(column, false)); };
-    if (row.Differs("types")) return AddOther(Kind::kTypes, ns, changed("types"), place);
+    if (row.Differs("types")) return AddOther(CauseKind::kTypes, ns, changed("types"), place);
     const bool is_isa = absl::StrContains(WordsOf(DifferenceKind::kSettings), "_ISA");
     const bool differs_by_format = row.Differs("formats") && !is_isa;
     if (row.Differs("chosen") && !differs_by_format)
-      return AddOther(Kind::kImplementation, ns, absl::StrCat(row.Newest("what"), " ", changed("chosen")), place);
-    AddOther(Kind::kLayout, ns,
+      return AddOther(CauseKind::kImplementation, ns, absl::StrCat(row.Newest("what"), " ", changed("chosen")), place);
+    AddOther(CauseKind::kLayout, ns,
              absl::StrCat(row.Newest("what"), " ", FirstChanged(row.Text("formats", true), row.Text("formats", false))),
              place);
   }
@@ -285,18 +284,21 @@ class Divider {
   }
 
   void DivideRate() {
-    const auto is_of_time = [](Kind kind) { return IsRate(kind) || kind == Kind::kPython || kind == Kind::kOther; };
+    const auto is_of_time = [](CauseKind kind) {
+      return IsRate(kind) || kind == CauseKind::kPython || kind == CauseKind::kOther;
+    };
     const MachineLoad &before = input_.base->load, &after = input_.candidate->load;
     if (before.is_known && after.is_known && input_.base->steps.count() > 0) {
       const double waiting_ns = after.waiting_ns - before.waiting_ns;
-      Add(Kind::kBusyMachine, Take(waiting_ns, is_of_time),
+      Add(CauseKind::kBusyMachine, Take(waiting_ns, is_of_time),
           absl::StrCat("the first thread waits ", HumanTime(std::abs(waiting_ns)), waiting_ns > 0 ? " longer" : " less",
                        " for a processor"),
           {});
     }
     const double ratio = input_.decision->pace.ratio;
     const double shared_ns = input_.decision->whole.base_ns * (ratio - 1);
-    Add(Kind::kSlowerMachine, Take(shared_ns, is_of_time), absl::StrCat("everything takes ", TimesText(ratio)), {});
+    Add(CauseKind::kSlowerMachine, Take(shared_ns, is_of_time), absl::StrCat("everything takes ", TimesText(ratio)),
+        {});
     std::string threads = WordsOf(DifferenceKind::kThreads);
     for (const Difference& difference : *input_.differences) {
       const bool is_setting =
@@ -308,18 +310,18 @@ class Divider {
     if (threads.empty()) return;
     for (ChangePart& part : parts_) {
       if (!IsRate(part.kind)) continue;
-      part.kind = Kind::kThreads;
+      part.kind = CauseKind::kThreads;
       part.what = threads;
     }
   }
 
   const CauseInput& input_;
-  std::map<Place, Sides> places_;
+  std::map<WorkPlace, Sides> places_;
   std::map<std::string, Sides> layers_;
   std::set<std::string> types_[2];  // of base, of new
   bool sizes_differ_ = false;
   std::string layout_words_;
-  std::map<Place, ChangePart> followed_;  // the call in each place that changed most by being another one
+  std::map<WorkPlace, ChangePart> followed_;  // the call in each place that changed most by being another one
   std::vector<ChangePart> parts_;
 };
 

@@ -10,13 +10,13 @@
 
 namespace dlhook::analyzer::inline diff {
 
-using Place = std::pair<std::string, std::string>;  // layer, direction
+using WorkPlace = std::pair<std::string, std::string>;  // layer, direction
 
 struct ChangePart {
   CauseKind kind = CauseKind::kOther;
   double ns = 0;
   std::string what;  // as in Cause
-  Place place;       // empty: everywhere
+  WorkPlace place;   // empty: everywhere
 };
 
 // They add up to decision.whole's change.

@@ -13,8 +13,6 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-using Kind = DifferenceKind;
-
 constexpr size_t kMostTold = 6;
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -27,24 +25,26 @@ std::string Hex(absl::string_view bytes) {
 
 class Facts {
  public:
-  void Add(Kind kind, const std::string& what, const std::string& value) {
+  void Add(DifferenceKind kind, const std::string& what, const std::string& value) {
     if (!value.empty()) environment_.facts[{kind, what}].insert(value);
   }
-  void Add(Kind kind, const std::string& what, uint32_t number) {
+  void Add(DifferenceKind kind, const std::string& what, uint32_t number) {
     if (number != 0) Add(kind, what, absl::StrCat(number));
   }
 
   void AddProcess(const ProcessInfo& process) {
-    Add(Kind::kReleases, "dlhook", process.tool_version);
-    for (const char* software : {"Python", "PyTorch"}) Add(Kind::kReleases, software, ReleaseOf(process, software));
+    Add(DifferenceKind::kReleases, "dlhook", process.tool_version);
+    for (const char* software : {"Python", "PyTorch"})
+      Add(DifferenceKind::kReleases, software, ReleaseOf(process, software));
     for (const Mapping& mapping : process.mappings) {
       if (!mapping.build_id.empty()) {
-        Add(Kind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)), Hex(mapping.build_id));
+        Add(DifferenceKind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)), Hex(mapping.build_id));
       }
     }
-    for (const auto& [name, value] : process.settings) Add(Kind::kSettings, name, value.empty() ? "''" : value);
-    Add(Kind::kMachine, "processor", process.processor.name);
-    Add(Kind::kMachine, "processors that the program may use", process.processors);
+    for (const auto& [name, value] : process.settings)
+      Add(DifferenceKind::kSettings, name, value.empty() ? "''" : value);
+    Add(DifferenceKind::kMachine, "processor", process.processor.name);
+    Add(DifferenceKind::kMachine, "processors that the program may use", process.processors);
   }
 
   Environment Take() { return std::move(environment_); }
@@ -64,27 +64,28 @@ Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load) {
   for (const ProcessInfo& process : model.processes) facts.AddProcess(process);
   for (const Op& op : model.ops) {
     if (op.onednn() != nullptr) {
-      facts.Add(Kind::kReleases, "oneDNN", std::string(absl::StripPrefix(op.onednn()->version, "v")));
+      facts.Add(DifferenceKind::kReleases, "oneDNN", std::string(absl::StripPrefix(op.onednn()->version, "v")));
     }
   }
-  for (const GpuDevice& device : model.gpu_devices) facts.Add(Kind::kMachine, "GPU", device.name);
-  facts.Add(Kind::kThreads, "threads of the program", load.threads);
+  for (const GpuDevice& device : model.gpu_devices) facts.Add(DifferenceKind::kMachine, "GPU", device.name);
+  facts.Add(DifferenceKind::kThreads, "threads of the program", load.threads);
   return facts.Take();
 }
 
 std::vector<Difference> EnvironmentDifferences(const Baseline<Environment>& base,
                                                const Contender<Environment>& candidate) {
-  std::map<std::pair<Kind, std::string>, std::pair<std::string, std::string>> both;
+  std::map<std::pair<DifferenceKind, std::string>, std::pair<std::string, std::string>> both;
   for (const auto& [what, values] : base->facts) both[what].first = absl::StrJoin(values, ", ");
   for (const auto& [what, values] : candidate->facts) both[what].second = absl::StrJoin(values, ", ");
   std::vector<Difference> differences;
   for (const auto& [what, values] : both) {
     const auto& [before, after] = values;
-    const bool is_known = (!before.empty() && !after.empty()) || what.first == Kind::kSettings;
+    const bool is_known = (!before.empty() && !after.empty()) || what.first == DifferenceKind::kSettings;
     if (before == after || !is_known) continue;
     differences.push_back({what.first, what.second, before, after,
-                           what.first == Kind::kBuilds ? absl::StrCat("another ", what.second)
-                                                       : absl::StrCat(what.second, " ", Arrow(before, after))});
+                           what.first == DifferenceKind::kBuilds
+                               ? absl::StrCat("another ", what.second)
+                               : absl::StrCat(what.second, " ", Arrow(before, after))});
   }
   return differences;
 }

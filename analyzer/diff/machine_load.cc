@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kLeastSamples = 8;  // during the steps: what a step took is interpolated between two of them
 
-using Samples = absl::Span<const LoadSample>;
+using LoadSamples = absl::Span<const LoadSample>;
 
 struct Taken {
   double cpu_ns = 0;
@@ -23,7 +23,7 @@ struct Taken {
   PageFaults faults;
 };
 
-Samples SamplesOf(const TraceModel& model, ProcessIndex process) {
+LoadSamples LoadSamplesOf(const TraceModel& model, ProcessIndex process) {
   const auto less = [](const LoadSample& sample, ProcessIndex index) { return sample.process < index; };
   const auto begin = std::lower_bound(model.loads.begin(), model.loads.end(), process, less);
   const auto end = std::lower_bound(begin, model.loads.end(), process + 1, less);
@@ -43,7 +43,7 @@ Taken Between(const LoadSample& from, const LoadSample& to, double part) {
 }
 
 // Up to a time, interpolated between two samples.
-Taken TakenUntil(Samples samples, int64_t time_ns) {
+Taken TakenUntil(LoadSamples samples, int64_t time_ns) {
   const auto after = std::upper_bound(samples.begin(), samples.end(), time_ns,
                                       [](int64_t ns, const LoadSample& sample) { return ns < sample.time_ns; });
   if (after == samples.begin() || after == samples.end()) {
@@ -68,7 +68,7 @@ Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
   Taken sum;
   const double share = 1 / static_cast<double>(std::max<int64_t>(steps.count(), 1));
   for (const StepTrack& track : steps.tracks) {
-    const Samples samples = SamplesOf(model, track.process);
+    const LoadSamples samples = LoadSamplesOf(model, track.process);
     for (const Step& step : track.steps) {
       Add(TakenUntil(samples, step.end_ns), share, sum);
       Add(TakenUntil(samples, step.start_ns), -share, sum);
@@ -77,7 +77,7 @@ Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
   return sum;
 }
 
-// Samples between the start of the first step and the end of the last.
+// LoadSamples between the start of the first step and the end of the last.
 struct SamplesInside {
   std::vector<const LoadSample*> samples;
   bool are_enough = true;  // of each process
@@ -88,7 +88,7 @@ SamplesInside SamplesIn(const TraceModel& model, const ComparedSteps& steps) {
   for (const StepTrack& track : steps.tracks) {
     if (track.steps.empty()) continue;
     const size_t before = inside.samples.size();
-    for (const LoadSample& sample : SamplesOf(model, track.process)) {
+    for (const LoadSample& sample : LoadSamplesOf(model, track.process)) {
       const bool is_in = sample.time_ns >= track.steps.front().start_ns && sample.time_ns <= track.steps.back().end_ns;
       if (is_in) inside.samples.push_back(&sample);
     }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/io/machine_files.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
 
@@ -23,11 +24,6 @@ constexpr uint64_t kLaterPerSecond = 2;
 
 // The CPU-time clock of a process, as clock_getcpuclockid makes it.
 clockid_t ClockOf(uint32_t pid) { return static_cast<clockid_t>((~pid << 3) | 2); }
-
-std::string Read(const std::string& path) {
-  char text[1024];
-  return {text, ReadFileAt(AT_FDCWD, path.c_str(), text, sizeof text)};
-}
 
 // The field after that many blanks; 0 if there is none.
 uint64_t Field(const char* text, int blanks) {
@@ -78,7 +74,7 @@ void LoadSampler::Step(Drain& drain) {
   const bool often = now - first_ticks_ < kOftenForSeconds * second_ticks_;
   next_ticks_ = now + second_ticks_ / (often ? kOftenPerSecond : kLaterPerSecond);
   const std::string process = absl::StrCat("/proc/", pid_);
-  const std::string stat = Read(absl::StrCat(process, "/task/", pid_, "/stat"));
+  const std::string stat = ReadSmallFile(absl::StrCat(process, "/task/", pid_, "/stat"));
   const size_t name_end = stat.rfind(')');  // the name before it may contain anything
   timespec cpu;
   if (name_end == std::string::npos || clock_gettime(ClockOf(pid_), &cpu) != 0) return;
@@ -87,10 +83,10 @@ void LoadSampler::Step(Drain& drain) {
     frequency_mhz_ = FrequencyMhz("");
     next_frequency_ticks_ = now + second_ticks_;
   }
-  const uint64_t runnable = Field(Read("/proc/loadavg").c_str(), 3);
+  const uint64_t runnable = Field(ReadSmallFile("/proc/loadavg").c_str(), 3);
   drain.AddLoad({.ticks = now,
                  .cpu_ns = static_cast<uint64_t>(cpu.tv_sec) * 1000000000 + static_cast<uint64_t>(cpu.tv_nsec),
-                 .waiting_ns = Field(Read(process + "/schedstat").c_str(), 1),
+                 .waiting_ns = Field(ReadSmallFile(process + "/schedstat").c_str(), 1),
                  .threads = static_cast<uint32_t>(field(20)),
                  .runnable = static_cast<uint32_t>(runnable > 0 ? runnable - 1 : 0),
                  .processors = processors_,

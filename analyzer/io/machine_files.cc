@@ -20,11 +20,6 @@ namespace {
 
 constexpr uint32_t kMostProcessorsRead = 16;
 
-std::string Read(const std::string& path) {
-  char text[4096];
-  return {text, ReadFileAt(AT_FDCWD, path.c_str(), text, sizeof text)};
-}
-
 // The control group of the controller `cpu`, with the folder in which its files are.
 struct Group {
   std::string mount;
@@ -33,7 +28,7 @@ struct Group {
 
 std::vector<Group> GroupsOf(const std::string& root, uint32_t pid) {
   std::vector<Group> groups;
-  for (absl::string_view line : absl::StrSplit(Read(absl::StrCat(root, "/proc/", pid, "/cgroup")), '\n')) {
+  for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat(root, "/proc/", pid, "/cgroup")), '\n')) {
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));  // id:controllers:path
     if (fields.size() < 3) continue;
     const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
@@ -59,6 +54,11 @@ uint64_t ThrottledNs(const std::string& stat) {
 
 }  // namespace
 
+std::string ReadSmallFile(const std::string& path) {
+  char text[4096];
+  return {text, ReadFileAt(AT_FDCWD, path.c_str(), text, sizeof text)};
+}
+
 uint32_t FrequencyMhz(const std::string& root) {
   const auto processors = static_cast<uint32_t>(std::max<long>(sysconf(_SC_NPROCESSORS_CONF), 1));
   const uint32_t stride = (processors + kMostProcessorsRead - 1) / kMostProcessorsRead;
@@ -66,7 +66,7 @@ uint32_t FrequencyMhz(const std::string& root) {
   for (uint32_t processor = 0; processor < processors; processor += stride) {
     uint64_t khz = 0;
     const std::string path = absl::StrCat(root, "/sys/devices/system/cpu/cpu", processor, "/cpufreq/scaling_cur_freq");
-    if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(Read(path)), &khz) || khz == 0) continue;
+    if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(path)), &khz) || khz == 0) continue;
     sum_khz += khz;
     ++count;
   }
@@ -86,7 +86,7 @@ ThrottledTime::ThrottledTime(const std::string& root, uint32_t pid) {
 
 uint64_t ThrottledTime::ReadNs() const {
   uint64_t most_ns = 0;
-  for (const std::string& file : files_) most_ns = std::max(most_ns, ThrottledNs(Read(file)));
+  for (const std::string& file : files_) most_ns = std::max(most_ns, ThrottledNs(ReadSmallFile(file)));
   return most_ns;
 }
 

@@ -8,6 +8,9 @@
 
 namespace dlhook::analyzer::inline io {
 
+// The first 4 KiB of a file; empty if it can't be read.
+std::string ReadSmallFile(const std::string& path);
+
 // Mean of the processors' current frequencies (cpufreq) in MHz; at most 16 of them are read, spread evenly. 0: not
 // known, as in most virtual machines. `root`: "" outside of tests.
 uint32_t FrequencyMhz(const std::string& root);

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxItems = 4096;  // tensors, nodes, knobs
-constexpr size_t kMaxDims = 12;
+constexpr size_t kMaxPlanDims = 12;
 constexpr int kMaxDepth = 64;
 
 // Null if the key is missing.
@@ -46,7 +46,7 @@ std::optional<int64_t> Integer(const Json& json) {
 
 template <typename List>
 void ReadIntegers(const Json& json, List* list) {
-  if (!json.is_array() || json.size() > kMaxDims) return;
+  if (!json.is_array() || json.size() > kMaxPlanDims) return;
   for (const Json& item : json) list->Add(Integer(item).value_or(0));
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Recorded = trace::CudnnTensor;
 
-constexpr int kMaxDims = 12;  // CUDNN_TENSOR_DIM_MAX is smaller
+constexpr int kMaxProblemDims = 12;  // CUDNN_TENSOR_DIM_MAX is smaller
 constexpr absl::string_view kAxes = "dhw";
 
 const Recorded* Source(const trace::Cudnn& cudnn) {
@@ -134,7 +134,7 @@ std::vector<const Recorded*> Inputs(const trace::Cudnn& cudnn) {
   for (const Recorded& tensor : cudnn.tensor()) {
     const bool is_input =
         tensor.role() == Recorded::X || tensor.role() == Recorded::INPUT || tensor.role() == Recorded::BIAS;
-    if (is_input && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxDims) {
+    if (is_input && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims) {
       inputs.push_back(&tensor);
     }
   }
@@ -185,7 +185,7 @@ std::optional<int64_t> ConvolutionFlopsOf(const trace::Cudnn& cudnn) {
 const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer_list<trace::CudnnTensor::Role> roles) {
   for (trace::CudnnTensor::Role role : roles) {
     for (const Recorded& tensor : cudnn.tensor()) {
-      const bool has_dims = tensor.dim_size() > 0 && tensor.dim_size() <= kMaxDims;
+      const bool has_dims = tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims;
       if (tensor.role() == role && has_dims) return &tensor;
     }
   }
@@ -194,7 +194,7 @@ const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer
 
 const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, int64_t uid) {
   for (const Recorded& tensor : cudnn.tensor()) {
-    if (tensor.uid() == uid && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxDims) {
+    if (tensor.uid() == uid && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims) {
       return &tensor;
     }
   }

@@ -20,7 +20,6 @@ constexpr uint32_t kMaxIid = 1 << 20;              // ids start at 1; far more t
 constexpr uint32_t kMaxDevices = 1 << 10;          // likewise
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // per copy; likewise
 constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
-constexpr int64_t kMaxNs = int64_t{1} << 60;       // beyond any clock; keeps damaged traces in range
 
 // "GPU-6a1b…", as in nvidia-smi. Empty unless 16 bytes.
 std::string UuidText(const std::string& bytes) {
@@ -131,7 +130,7 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
     work.duration_ns = static_cast<int64_t>(batch.duration_ns(i));
     work.kind = FromProto<Kind>(batch.kind(i));
     work.device = work.kind == Kind::kOverhead ? 0 : batch.device(i);  // the host's
-    if (work.start_ns <= 0 || work.start_ns > 2 * kMaxNs || work.device >= kMaxDevices ||
+    if (work.start_ns <= 0 || work.start_ns > 2 * kMaxGpuNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
       continue;
@@ -215,7 +214,7 @@ void GpuBuilder::BeginWindows(const ClockMap& clock) {
 void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
   const auto first = static_cast<int64_t>(model_->gpu_overhead.size());
   for (const auto& [realtime_ns, duration_ns] : overhead_) {
-    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxNs, kMaxNs);
+    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxGpuNs, kMaxGpuNs);
     model_->gpu_overhead.emplace_back(start_ns, start_ns + duration_ns);
   }
   std::sort(model_->gpu_overhead.begin() + first, model_->gpu_overhead.end());
@@ -269,7 +268,7 @@ void GpuBuilder::Append() {
     if (work[i].queue != kNone) {
       const auto [queued, submitted] = queue_[work[i].queue];
       const auto before = [&](uint64_t by) {
-        return by == 0 || by > kMaxNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
+        return by == 0 || by > kMaxGpuNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
       };
       gpu.queued_ns[base + i] = before(queued);
       gpu.submitted_ns[base + i] = before(submitted);

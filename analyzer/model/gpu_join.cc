@@ -6,13 +6,6 @@
 #include <tuple>
 
 namespace dlhook::analyzer::inline model {
-namespace {
-
-constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
-constexpr int64_t kMaxNs = int64_t{1} << 60;  // beyond any clock; keeps damaged traces in range
-
-}  // namespace
-
 void GpuJoin::Join(absl::Span<StagedGpu> work) {
   if (facts_.realtime->has_steps()) {
     JoinAcrossSteps(work);
@@ -75,12 +68,12 @@ GpuJoin::Asked GpuJoin::AskedBy(const StagedGpu& work, int64_t start_ns) {
 }
 
 void GpuJoin::JoinAt(int64_t start_ns, StagedGpu* work) {
-  work->start_ns = std::clamp(start_ns, -kMaxNs, kMaxNs);
+  work->start_ns = std::clamp(start_ns, -kMaxGpuNs, kMaxGpuNs);
   const Asked asked = AskedBy(*work, work->start_ns);
   if (asked.is_late) ++late_;
-  if (asked.ns != kNotKnown) last_end_ns_ = std::max(last_end_ns_, work->end_ns());
+  if (asked.ns != GpuActivityColumns::kNotKnown) last_end_ns_ = std::max(last_end_ns_, work->end_ns());
   const bool is_linked = work->source == GpuTimeSource::kCupti && IsMeasured(work->start_ns);
-  if (is_linked && asked.ns == kNotKnown && asked.thread == kNone) ++unasked_;
+  if (is_linked && asked.ns == GpuActivityColumns::kNotKnown && asked.thread == kNone) ++unasked_;
   CallIndex call = asked.call;
   ScopeIndex scope = ScopeOf(call, asked.thread, asked.ns);
   if (work->graph_node != 0) FindMaker(*work, asked, &call, &scope);
@@ -92,7 +85,8 @@ void GpuJoin::JoinAt(int64_t start_ns, StagedGpu* work) {
 }
 
 void GpuJoin::FindMaker(const StagedGpu& work, const Asked& asked, CallIndex* call, ScopeIndex* scope) {
-  const GpuNodes::Node* root = facts_.nodes->RootOf(work.graph_node, asked.ns == kNotKnown ? INT64_MAX : asked.ns);
+  const GpuNodes::Node* root =
+      facts_.nodes->RootOf(work.graph_node, asked.ns == GpuActivityColumns::kNotKnown ? INT64_MAX : asked.ns);
   if (root == nullptr) {
     ++unmade_;
     return;
@@ -105,7 +99,7 @@ void GpuJoin::FindMaker(const StagedGpu& work, const Asked& asked, CallIndex* ca
 // The scope around the call; without a call, around the thread at that time.
 ScopeIndex GpuJoin::ScopeOf(CallIndex call, ThreadIndex thread, int64_t ns) {
   if (call != kNone) return call < model_.calls.scope.size() ? model_.calls.scope[call] : kNone;
-  return thread == kNone || ns == kNotKnown ? kNone : calls_.ScopeAt(thread, ns);
+  return thread == kNone || ns == GpuActivityColumns::kNotKnown ? kNone : calls_.ScopeAt(thread, ns);
 }
 
 bool GpuJoin::IsMeasured(int64_t ns) const {

@@ -16,6 +16,9 @@
 
 namespace dlhook::analyzer::inline model {
 
+// Beyond any clock; keeps damaged traces in range.
+inline constexpr int64_t kMaxGpuNs = int64_t{1} << 60;
+
 class GpuJoin {
  public:
   // All pointers must outlive the join. `windows`: of this process, ascending; their ends do not matter.

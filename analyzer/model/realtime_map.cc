@@ -7,13 +7,15 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr int64_t kMaxNs = int64_t{1} << 61;   // beyond any clock; keeps damaged traces in range
-constexpr int64_t kStepNs = 200'000;           // a larger change between two samples is a step ...
-constexpr int64_t kMostDriftPerSecond = 2000;  // ... if it also exceeds this drift, in nanoseconds per second
-constexpr int64_t kExactNs = 2000;             // accuracy of reading the clocks
-constexpr size_t kMaxEpochs = 64;              // far more than any real trace has
+constexpr int64_t kMaxClockNs = int64_t{1} << 61;  // beyond any clock; keeps damaged traces in range
+constexpr int64_t kStepNs = 200'000;               // a larger change between two samples is a step ...
+constexpr int64_t kMostDriftPerSecond = 2000;      // ... if it also exceeds this drift, in nanoseconds per second
+constexpr int64_t kExactNs = 2000;                 // accuracy of reading the clocks
+constexpr size_t kMaxEpochs = 64;                  // far more than any real trace has
 
-int64_t Clamp(__int128 ns) { return static_cast<int64_t>(ns < -kMaxNs ? -kMaxNs : ns > kMaxNs ? kMaxNs : ns); }
+int64_t Clamp(__int128 ns) {
+  return static_cast<int64_t>(ns < -kMaxClockNs ? -kMaxClockNs : ns > kMaxClockNs ? kMaxClockNs : ns);
+}
 
 }  // namespace
 
@@ -27,7 +29,7 @@ RealtimeMap::RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSa
     const int64_t at_ns = clock.ToNs(sample->ticks());
     const int64_t realtime_ns = Clamp(sample->realtime_ns());
     const Point point = {realtime_ns, realtime_ns - at_ns};
-    const int64_t doubt_ns = std::min<int64_t>(clock.DurationNs(sample->uncertainty_ticks()), kMaxNs / 2);
+    const int64_t doubt_ns = std::min<int64_t>(clock.DurationNs(sample->uncertainty_ticks()), kMaxClockNs / 2);
     if (epochs_.empty()) {
       epochs_.emplace_back();
     } else {

@@ -7,7 +7,7 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr size_t kMaxDims = 12;  // more than any library takes
+constexpr size_t kMaxFormatDims = 12;  // more than any library takes
 
 using Order = std::vector<size_t>;  // dimensions, outermost first
 
@@ -62,7 +62,7 @@ std::string Name(const Order& order) {
 
 std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
   const size_t rank = dims.size();
-  if (rank == 0 || rank > kMaxDims || strides.size() != rank) return "";
+  if (rank == 0 || rank > kMaxFormatDims || strides.size() != rank) return "";
   const std::vector<Order> common = CommonOrders(rank);
   for (const bool exactly : {true, false}) {
     for (const Order& order : common) {

@@ -40,7 +40,7 @@ Json ProcessorJson(const ProcessorInfo& processor) {
           {"instruction_sets", processor.instruction_sets}};
 }
 
-ProcessorInfo ProcessorOf(const Json& json) {
+ProcessorInfo ReadProcessor(const Json& json) {
   return {.vendor = json.at("vendor"),
           .name = json.at("name"),
           .family = json.at("family"),
@@ -78,7 +78,7 @@ bool IsPlausible(const Measurement& measurement) {
 }
 
 Calibration CalibrationOf(const Json& json) {
-  Calibration calibration = {.processor = ProcessorOf(json.at("processor")),
+  Calibration calibration = {.processor = ReadProcessor(json.at("processor")),
                              .microcode = json.at("microcode"),
                              .processors = json.at("processors"),
                              .l2_bytes = json.at("l2_bytes"),

@@ -17,7 +17,7 @@ std::string CellText(const Cell& cell) {
   return "";
 }
 
-void AppendTable(const Table& table, std::string* out) {
+void AppendCsv(const Table& table, std::string* out) {
   const char* separator = "";
   for (const Column& column : table.columns) {
     absl::StrAppend(out, separator, CsvField(column.name));
@@ -40,7 +40,7 @@ std::string RenderCsv(const Report& report) {
   std::string out;
   for (const Table& table : report.tables) {
     if (!out.empty()) out.push_back('\n');
-    AppendTable(table, &out);
+    AppendCsv(table, &out);
   }
   return out;
 }

@@ -69,7 +69,7 @@ Json ColumnsJson(const Table& table) {
   return columns;
 }
 
-void AppendTable(const Table& table, std::string* out) {
+void AppendJson(const Table& table, std::string* out) {
   absl::StrAppend(out, "  {\"name\": ", Dump(table.name), ", \"title\": ", Dump(table.title),
                   ",\n   \"columns\": ", Dump(ColumnsJson(table)), ",\n   \"rows\": [");
   const char* separator = "\n    ";
@@ -154,7 +154,7 @@ std::string RenderJson(const Report& report) {
   const char* separator = "\n";
   for (const Table& table : report.tables) {
     out += separator;
-    AppendTable(table, &out);
+    AppendJson(table, &out);
     separator = ",\n";
   }
   out += "]";

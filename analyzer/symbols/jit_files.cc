@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+constexpr int64_t kMaxJitFileBytes = int64_t{1} << 30;
 
 enum class Trust { kFolderOfRun, kSharedFolder };
 
@@ -24,7 +24,7 @@ enum class Trust { kFolderOfRun, kSharedFolder };
 std::string ReasonAgainst(const struct stat& status, const JitOwner& owner, Trust trust) {
   constexpr int64_t kSlackSeconds = 2;  // file systems' clocks
   if (!S_ISREG(status.st_mode)) return "it is no file";
-  if (status.st_size > kMaxFileBytes) return "it is larger than 1 GiB";
+  if (status.st_size > kMaxJitFileBytes) return "it is larger than 1 GiB";
   if (trust == Trust::kFolderOfRun) return "";
   if (status.st_uid != getuid() && status.st_uid != 0) return "it belongs to another user";
   if (!owner.start_realtime_s) return "whether it is older than the process is not known";

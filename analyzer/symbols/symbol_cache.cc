@@ -26,16 +26,17 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kFormat = "dlhook symbols 1\n";
 constexpr absl::string_view kSuffix = ".symbols";
 constexpr size_t kChecksumBytes = 8;
-constexpr uint64_t kMaxFileBytes = 64 << 20;
+constexpr uint64_t kMaxCacheFileBytes = 64 << 20;
 constexpr uint64_t kMaxFolderBytes = 256 << 20;
 
-// The contents of a file of at most kMaxFileBytes; empty if it is larger, missing, or not a regular file.
+// The contents of a file of at most kMaxCacheFileBytes; empty if it is larger, missing, or not a regular file.
 std::string ReadSmallFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return "";
   struct stat status;
   std::string bytes;
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) <= kMaxFileBytes) {
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+      static_cast<uint64_t>(status.st_size) <= kMaxCacheFileBytes) {
     bytes.resize(static_cast<size_t>(status.st_size));
     const ssize_t size = read(file, bytes.data(), bytes.size());
     bytes.resize(size < 0 ? 0 : static_cast<size_t>(size));
@@ -115,7 +116,7 @@ void SymbolCache::Write() {
     AppendNumber(address, &body);
     AppendFrames(frames, &body);
   }
-  if (body.size() > kMaxFileBytes) return;
+  if (body.size() > kMaxCacheFileBytes) return;
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
   const uint64_t checksum = ChecksumOf(body);

@@ -29,10 +29,10 @@ struct RateChange {
   Rate by = 0;
 };
 
-class Division {
+class CounterDivision {
  public:
-  Division(const TraceModel& model, const CountedRun& run, ProcessIndex process, const std::vector<int64_t>& boundaries,
-           const std::function<void(const CountedPiece&)>& take)
+  CounterDivision(const TraceModel& model, const CountedRun& run, ProcessIndex process,
+                  const std::vector<int64_t>& boundaries, const std::function<void(const CountedPiece&)>& take)
       : model_(model), run_(run), process_(process), boundaries_(boundaries), take_(take), rules_(model) {
     counters_.resize(run.counters.size());
     std::iota(counters_.begin(), counters_.end(), 0);
@@ -185,7 +185,7 @@ class Division {
 
 void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex process,
                     const std::vector<int64_t>& boundaries, const std::function<void(const CountedPiece&)>& take) {
-  Division(model, run, process, boundaries, take).Run();
+  CounterDivision(model, run, process, boundaries, take).Run();
 }
 
 std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum) {

@@ -11,10 +11,10 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-class Division {
+class TimeDivision {
  public:
-  Division(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-           const std::function<void(const TimePiece&)>& take)
+  TimeDivision(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
+               const std::function<void(const TimePiece&)>& take)
       : model_(model),
         rules_(model),
         take_(take),
@@ -147,7 +147,7 @@ class Division {
 
 void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
                 const std::function<void(const TimePiece&)>& take) {
-  Division(model, process, boundaries, take).Run();
+  TimeDivision(model, process, boundaries, take).Run();
 }
 
 }  // namespace dlhook::analyzer::time

@@ -1,9 +1,13 @@
-# dlhook_room(NAME [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME from all
-# *.cc in the folder. Headers need USES, only the sources INSIDE. New files need no further line.
+# dlhook_room(NAME [APART] [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME from
+# all *.cc in the folder. Headers need USES, only the sources INSIDE. New files need no further line. APART: sources use
+# the same local names (each rule's kPercent), so none are compiled together.
 function(dlhook_room name)
-  cmake_parse_arguments(ROOM "" "" "USES;INSIDE" ${ARGN})
+  cmake_parse_arguments(ROOM "APART" "" "USES;INSIDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   add_library(dlhook_${name} STATIC ${sources})
   target_compile_features(dlhook_${name} PUBLIC cxx_std_20)
+  if(DLHOOK_FROM_NOTHING AND NOT ROOM_APART)
+    set_target_properties(dlhook_${name} PROPERTIES UNITY_BUILD ON)
+  endif()
   target_link_libraries(dlhook_${name} PUBLIC ${ROOM_USES} PRIVATE ${ROOM_INSIDE} dlhook_options)
 endfunction()
