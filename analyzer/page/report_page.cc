@@ -15,6 +15,7 @@
 #include "analyzer/page/fit_rows.h"
 #include "analyzer/page/page_file.h"
 #include "analyzer/page/timelines.h"
+#include "analyzer/peaks/peaks.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 
@@ -57,6 +58,18 @@ Json Answer(const StepFacts& facts) {
           {"step_remarks", StepRemarks(facts)}, {"not_seen", RunRemarks(facts.model())}};
 }
 
+Json RoofsJson(const Peaks* peaks) {
+  Json roofs = Json::array();
+  if (peaks == nullptr) return roofs;
+  for (const Roof& roof : peaks->Roofs()) {
+    roofs.push_back({{"name", roof.name},
+                     {"value", roof.value},
+                     {"unit", roof.is_bandwidth ? "GB/s" : "GFLOP/s"},
+                     {"gpu", roof.on_gpu}});
+  }
+  return roofs;
+}
+
 // The phases of steps, by process and start as in the table `steps`.
 Json StepPhases(const StepFacts& facts, size_t most) {
   const TraceModel& model = facts.model();
@@ -83,6 +96,7 @@ std::string DataIn(const Room& room, const StepFacts& facts, const Profile& prof
                      {"answer", Answer(facts)},
                      {"timelines", Timelines(facts, room.slices)},
                      {"step_phases", StepPhases(facts, room.rows)},
+                     {"roofs", RoofsJson(facts.options().peaks)},
                      {"stacks", CallTree(profile, room.nodes)}};
   Report report;
   report.run = &facts.model();

@@ -167,6 +167,22 @@ std::optional<Bound> Peaks::MeasuredBound(const std::string& type, double flops,
   return CpuBound(type, flops, bytes, std::clamp<double>(threads, 1, threads_));
 }
 
+std::vector<Roof> Peaks::Roofs() const {
+  std::vector<Roof> roofs;
+  for (const auto& [type, rate] : on_cpu_) roofs.push_back({.name = type, .value = rate.all});
+  for (const Level& level : levels_) {
+    const std::string name = std::isinf(level.bytes)
+                                 ? std::string("memory")
+                                 : absl::StrFormat("caches up to %.0f KiB", level.bytes / 1024);
+    roofs.push_back({.name = name, .value = level.rate.all, .is_bandwidth = true});
+  }
+  for (const auto& [type, rate] : on_gpu_) roofs.push_back({.name = type, .value = rate, .on_gpu = true});
+  if (gpu_memory_ > 0) {
+    roofs.push_back({.name = "GPU memory", .value = gpu_memory_, .is_bandwidth = true, .on_gpu = true});
+  }
+  return roofs;
+}
+
 std::optional<double> Peaks::RateOf(const Op& op) const {
   const std::string type = PeakTypeOf(op);
   if (op.on_gpu) {

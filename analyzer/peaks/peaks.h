@@ -30,6 +30,14 @@ struct Bound {
   BoundKind kind = BoundKind::kUnknown;
 };
 
+// A line of a roofline, with all threads that the program may use.
+struct Roof {
+  std::string name;  // a type of PeakTypeOf, or a level of memory
+  double value = 0;  // GFLOP/s or GB/s
+  bool is_bandwidth = false;
+  bool on_gpu = false;
+};
+
 class Peaks {
  public:
   Peaks() = default;  // nothing is known
@@ -46,6 +54,7 @@ class Peaks {
   std::optional<Bound> MeasuredBound(const std::string& type, double flops, double bytes, double threads) const;
   // GFLOP/s that products of the op's types reach at most; nullopt: not known.
   std::optional<double> RateOf(const Op& op) const;
+  std::vector<Roof> Roofs() const;
   // Where the peaks are from, and what is not known: sentences for the notes of a table.
   const std::vector<std::string>& notes() const { return notes_; }
 

@@ -91,6 +91,15 @@ class ReportPage(unittest.TestCase):
                 for i in set(range(len(names))) - set(columns):
                     self.assertEqual([row[i] for row in table["rows"] if row[i] not in (None, "")], [], names[i])
 
+    def check_numbers(self, run, views):
+        """What bars, dots and steps stand for are numbers of the tables."""
+        tables = json.loads(dlhook("report", run, "--table", "all", "--format", "json"))["tables"]
+        known = {0} | {cell for table in tables for row in table["rows"] for cell in row if isinstance(cell, (int, float))}
+        for view in set(views) - {"answer"}:
+            self.browser.go("#" + view)
+            shown = self.browser.evaluate("[...document.querySelectorAll('.view [data-value]:not(.node)')].map(one => +one.dataset.value)")
+            self.assertEqual([number for number in shown if number not in known], [], view)
+
     def test_golden_runs(self):
         for name in ("torch_cnn_level2", "torch_cuda_benchmark"):
             with self.subTest(run=name):
@@ -99,6 +108,7 @@ class ReportPage(unittest.TestCase):
                 views = self.check_views()
                 self.assertIn("layers", views)
                 self.check_tables(run)
+                self.check_numbers(run, views)
                 self.assertEqual(self.browser.errors, [])
 
     def test_answer(self):

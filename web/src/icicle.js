@@ -13,7 +13,7 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
   const element = h("div.icicle-box", null, path, box);
 
   function crumbs() {
-    const all = focus.ancestors().reverse();
+    const all = focus === tree ? [] : focus.ancestors().reverse();
     replace(path, all.map((node, i) => [i > 0 && h("span", {"aria-hidden": "true"}, "›"), h("button.crumb", {type: "button", disabled: node === focus, onclick: () => zoomTo(node)}, node.data.name)]));
   }
   function zoomTo(node, isFocused) {

@@ -29,7 +29,9 @@ export function tableView(table, options = {}) {
   const state = {sort: null, down: true, query: "", shown: options.limit || STEP, wide: false};
   const useful = table.columns.map((column, i) => i).filter((i) => isUseful(table, i));
   const chosen = options.columns ? options.columns.filter((name) => table.has(name)).map((name) => table.index.get(name)).filter((i) => useful.includes(i)) : null;
-  const brief = chosen || useful.filter((i) => !table.columns[i].detail);
+  // A unit that stands in the cells before it.
+  const isUnit = (i) => i > 0 && table.columns[i].name === "unit" && table.columns[i - 1].type !== "text";
+  const brief = chosen || useful.filter((i) => !table.columns[i].detail && !isUnit(i));
   const view = h("section.table-view", {"data-table": table.name});
   const head = h("thead"), body = h("tbody"), count = h("span.count"), more = h("div.more");
   const grid = h("div.scroll", {tabindex: 0, role: "region", "aria-label": table.title || table.name}, h("table", null, head, body));
@@ -66,7 +68,7 @@ export function tableView(table, options = {}) {
         const again = head.querySelectorAll("button.sort")[columns().indexOf(i)];
         if (again) again.focus();
       },
-    }, label(column.name), h("span.arrow", {"aria-hidden": "true"}, isSorted ? (state.down ? "▼" : "▲") : ""));
+    }, label(column.name), isSorted && h("span.arrow", {"aria-hidden": "true"}, state.down ? "▼" : "▲"));
     tip(button, () => card(column.name, column.unit ? [["unit", column.unit]] : [], column.explanation));
     const unit = column.unit && !hasUnitInside(column.unit) ? h("span.unit", null, column.unit) : null;
     return h(column.type === "text" ? "th" : "th.number", {scope: "col", "aria-sort": isSorted ? (state.down ? "descending" : "ascending") : "none"}, button, unit);
@@ -76,7 +78,7 @@ export function tableView(table, options = {}) {
     const column = table.columns[i];
     const [text, unit] = cellText(column, row, table);
     const isNumber = typeof row[i] === "number";
-    const td = h(isNumber ? "td.number" : row[i] === null || row[i] === "" ? "td.unknown" : "td", null, row[i] === "" ? "–" : text);
+    const td = h(isNumber ? "td.number" : column.type !== "text" ? "td.unknown.number" : row[i] === null || row[i] === "" ? "td.unknown" : "td", null, row[i] === "" ? "–" : text);
     if (isNumber) td.dataset.value = row[i];
     if (isNumber) tip(td, () => card(label(column.name), [["exactly", exact(row[i], unit)]], column.explanation));
     else if (text.length > 40) tip(td, () => card(label(column.name), [], text));

@@ -2,15 +2,30 @@
 //
 // A view: id (of its link), title, lead (a sentence), missing() (why there is nothing to show; "": there is), render(section, rest of
 // the address).
+import {accountingView} from "./views/accounting.js";
+import {algorithmsView} from "./views/algorithms.js";
 import {answerView} from "./views/answer.js";
+import {callersView} from "./views/callers.js";
+import {copiesView} from "./views/copies.js";
+import {countersView} from "./views/counters.js";
+import {environmentView} from "./views/environment.js";
+import {gpuView} from "./views/gpu.js";
 import {layersView} from "./views/layers.js";
+import {layoutView} from "./views/layout.js";
+import {productsView} from "./views/products.js";
+import {ranksView} from "./views/ranks.js";
+import {stepsView} from "./views/steps.js";
 import {allTablesView, oneTableView} from "./views/tables.js";
 import {timelineView} from "./views/timeline.js";
 
 export function groupsOfViews() {
-  return [
+  const groups = [
     {title: "Overview", views: [answerView]},
-    {title: "Network", views: [layersView, timelineView]},
-    {title: "Data", views: [allTablesView, oneTableView]},
+    {title: "Network", views: [layersView, stepsView, timelineView, accountingView]},
+    {title: "Libraries", views: [algorithmsView, layoutView, productsView, callersView]},
+    {title: "Machine", views: [gpuView, copiesView, ranksView, countersView]},
   ];
+  const views = groups.flatMap((group) => group.views);
+  groups.push({title: "Data", views: [environmentView(() => views), allTablesView, oneTableView]});
+  return groups;
 }

@@ -1,12 +1,40 @@
 // What each layer costs: bars, an icicle of modules, the table.
 import {bars, segments} from "../bars.js";
-import {hasRows, table} from "../data.js";
+import {hasRows, page, table} from "../data.js";
 import {add, h, replace} from "../dom.js";
-import {groups} from "../format.js";
-import {layerRows, legendOfLayers} from "../layer_rows.js";
+import {groups, percent, time} from "../format.js";
+import {icicle} from "../icicle.js";
+import {PARTS, layerRows, legendOfLayers} from "../layer_rows.js";
+import {card} from "../tip.js";
 import {tableView} from "../table_view.js";
 
 const ORDERS = [["time", "Heaviest first"], ["forward", "Forward"], ["backward", "Backward"], ["program", "Program's order"], ["name", "Name"]];
+
+// Modules around the layers, by the parts of their names; below each layer the parts of its time.
+function moduleTree(rows, title) {
+  const root = {name: title, own: 0, color: "range", children: [], byName: new Map()};
+  const hasModels = new Set(rows.map((row) => row.model).filter(Boolean)).size > 1;
+  for (const row of rows) {
+    if (!(row.total > 0)) continue;
+    const isPath = row.isLayer && /^[\w./-]+$/.test(row.name) && !/\.py$/.test(row.name);
+    const names = isPath ? row.name.split(row.name.includes("/") ? "/" : ".").filter(Boolean) : [row.name];
+    let node = hasModels && row.model ? childOf(root, row.model) : root;
+    for (const name of names.slice(0, -1)) node = childOf(node, name);
+    const leaf = {name: [names[names.length - 1], row.type].filter(Boolean).join(" "), own: 0, color: "range", row, children: []};
+    for (const {key, name, color} of PARTS) if (row[key] > 0) leaf.children.push({name, own: row[key], color, row, children: []});
+    node.children.push(leaf);
+  }
+  return root;
+}
+
+function childOf(node, name) {
+  if (!node.byName.has(name)) {
+    const child = {name, own: 0, color: "range", children: [], byName: new Map()};
+    node.byName.set(name, child);
+    node.children.push(child);
+  }
+  return node.byName.get(name);
+}
 
 export const layersView = {
   id: "layers",
@@ -25,15 +53,23 @@ export const layersView = {
       const by = {time: (a, b) => b.total - a.total, forward: (a, b) => b.forward - a.forward, backward: (a, b) => b.backward - a.backward, name: (a, b) => a.name.localeCompare(b.name), program: (a, b) => a.index - b.index};
       return rows.sort(by[state.order]);
     }
+    function tree(rows) {
+      const made = icicle(moduleTree(rows, `mean ${page().answer.step_noun}`), {
+        label: "Modules",
+        content: (node, value, whole) => (node.row ? node.row.tip() : card(node.name, [["time", time(value)], ["of all", percent((100 * value) / (whole || 1))]], "With everything below it.")),
+      });
+      return [legendOfLayers(rows), made.element, h("p.quiet", null, "As wide as the time, each layer with its parts below it. Click on a box to zoom in, on the first one to go back.")];
+    }
     function draw() {
       const rows = chosen();
       replace(count, `${groups(rows.length)} of ${groups(all.filter((row) => row.step === state.kind).length)} rows`);
       if (state.as === "table") replace(box, tableView(layers, {bare: true, rows: rows.map((row) => row.cells)}));
+      else if (state.as === "icicle") replace(box, tree(rows));
       else replace(box, legendOfLayers(rows), bars(rows.map((row) => row.bar()), {empty: "No layer has this name."}));
     }
     add(section, [
       h("div.controls", null,
-        segments("Show as", [["bars", "Bars"], ["table", "Table"]], state.as, (value) => { state.as = value; draw(); }),
+        segments("Show as", [["bars", "Bars"], ["icicle", "Modules"], ["table", "Table"]], state.as, (value) => { state.as = value; draw(); }),
         kinds.length > 1 && segments("Steps", kinds.map((kind) => [kind, kind]), state.kind, (value) => { state.kind = value; draw(); }),
         h("label.field", null, "Order ", h("select", {onchange: (event) => { state.order = event.target.value; draw(); }}, ORDERS.map(([value, text]) => h("option", {value}, text)))),
         h("span.spacer"), count,

@@ -1,0 +1,42 @@
+// Frames of charts in SVG: as wide as their place, with axes.
+import {axisBottom, axisLeft} from "d3-axis";
+import {select} from "d3-selection";
+import {h, replace} from "./dom.js";
+
+// Calls draw(width) now and whenever the width changes; it returns the chart's elements.
+export function responsive(draw) {
+  const box = h("div.chart-box");
+  let width = 0;
+  new ResizeObserver(() => {
+    const now = Math.round(box.clientWidth);
+    if (now === 0 || now === width) return;
+    width = now;
+    replace(box, draw(width));
+  }).observe(box);
+  return box;
+}
+
+// {svg, inside}: `inside` is the group in which (0, 0) is the upper left corner of the plot.
+export function frame({width, height, left = 64, right = 12, top = 12, bottom = 40, x, y, xFormat, yFormat, xLabel, yLabel, xTicks, yTicks = 5, powers = false, label}) {
+  const svg = h("svg.chart", {viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label});
+  const inside = h("g", {transform: `translate(${left},${top})`});
+  const inner = {width: width - left - right, height: height - top - bottom};
+  x.range([0, inner.width]);
+  y.range([inner.height, 0]);
+  // Of a logarithmic scale only powers of ten.
+  const tens = powers ? y.ticks().filter((value) => Number.isInteger(Math.round(Math.log10(value) * 1e9) / 1e9)) : null;
+  const grid = axisLeft(y).ticks(yTicks).tickValues(tens).tickSize(-inner.width).tickFormat("");
+  const axes = [[axisBottom(x).ticks(xTicks || Math.max(2, Math.floor(inner.width / 110))).tickFormat(xFormat).tickSizeOuter(0), `translate(0,${inner.height})`], [axisLeft(y).ticks(yTicks).tickValues(tens).tickFormat(yFormat).tickSize(0).tickPadding(8), ""]];
+  const lines = h("g.grid");
+  select(lines).call(grid).select(".domain").remove();
+  inside.append(lines);
+  for (const [axis, transform] of axes) {
+    const group = h("g", {transform});
+    select(group).call(axis).attr("font-size", null).attr("font-family", null);
+    inside.append(group);
+  }
+  if (xLabel) inside.append(h("text", {x: inner.width, y: inner.height + 34, "text-anchor": "end"}, xLabel));
+  if (yLabel) inside.append(h("text", {x: 4 - left, y: -2, "text-anchor": "start"}, yLabel));
+  svg.append(inside);
+  return {svg, inside, ...inner};
+}

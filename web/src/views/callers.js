@@ -1,0 +1,49 @@
+// Who called: all stacks of the run as a tree, and the tables of callers.
+import {legend} from "../bars.js";
+import {page, hasRows} from "../data.js";
+import {add, h} from "../dom.js";
+import {groups, percent, time} from "../format.js";
+import {icicle} from "../icicle.js";
+import {card} from "../tip.js";
+import {part, tablesOf} from "./parts.js";
+
+const COLORS = {Python: "input", native: "framework", framework: "update", library: "library", layer: "recompute", process: "range", thread: "range", other: "other"};
+
+// The tree of boxes of page().stacks.
+export function treeOf(stacks, title) {
+  const nodes = stacks.parent.map((parent, i) => {
+    const [name, kind, object, file] = i === 0 ? [title, "other", "", ""] : stacks.functions[stacks.function[i]];
+    return {name, kind, object, file, line: stacks.line[i], own: 0, total: stacks.total[i], self: stacks.self[i], color: i === 0 ? "range" : COLORS[kind] || "other", children: []};
+  });
+  nodes.forEach((node, i) => {
+    if (i === 0) return;
+    nodes[stacks.parent[i]].children.push(node);
+  });
+  // What is not in children: its own time, and that of nodes that are left out.
+  for (const node of nodes) node.own = Math.max(0, node.total - node.children.reduce((sum, child) => sum + child.total, 0));
+  return nodes[0];
+}
+
+export const callersView = {
+  id: "callers",
+  title: "Callers",
+  lead: "Who called: every stack of the run, from the outermost function down, as wide as the time it took.",
+  missing: () => ((page().stacks && page().stacks.parent.length > 1) || hasRows("callers") ? "" : "No call was recorded with its stack. Record with DLHOOK_STACKS=all."),
+  render(section) {
+    const {stacks} = page();
+    if (stacks && stacks.parent.length > 1) {
+      let query = "";
+      const tree = icicle(treeOf(stacks, "all stacks"), {
+        label: "Stacks", query: () => query,
+        content: (node, value, all) => card(node.name, [["time", time(node.total)], ["of all", percent((100 * node.total) / (all || 1))], ["itself", time(node.self)], ["kind", node.kind === "other" ? null : node.kind], ["in", node.object], ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null]], "Thread time: the sum of durations over all threads."),
+      });
+      const kinds = [...new Set(stacks.functions.map((one) => one[1]))].filter((kind) => kind !== "other");
+      add(section, [
+        h("div.controls", null, legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))), h("span.spacer"),
+          h("input", {type: "search", placeholder: "Find a function", "aria-label": "Find a function", oninput: (event) => { query = event.target.value.toLowerCase(); tree.draw(); }})),
+        tree.element,
+        h("p.quiet", null, "Click on a box to zoom in, on the first one to go back; arrow keys move, Escape goes back. ", stacks.left_out > 0 && `${groups(stacks.left_out)} short stacks are left out; their time is in the boxes above them.`)]);
+    }
+    add(section, hasRows("callers") || hasRows("stacks") ? part("Tables", tablesOf(["callers", "stacks"])) : null);
+  },
+};
