@@ -171,9 +171,8 @@ std::vector<Roof> Peaks::Roofs() const {
   std::vector<Roof> roofs;
   for (const auto& [type, rate] : on_cpu_) roofs.push_back({.name = type, .value = rate.all});
   for (const Level& level : levels_) {
-    const std::string name = std::isinf(level.bytes)
-                                 ? std::string("memory")
-                                 : absl::StrFormat("caches up to %.0f KiB", level.bytes / 1024);
+    const std::string name =
+        std::isinf(level.bytes) ? std::string("memory") : absl::StrFormat("caches up to %.0f KiB", level.bytes / 1024);
     roofs.push_back({.name = name, .value = level.rate.all, .is_bandwidth = true});
   }
   for (const auto& [type, rate] : on_gpu_) roofs.push_back({.name = type, .value = rate, .on_gpu = true});
