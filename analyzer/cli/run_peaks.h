@@ -11,8 +11,8 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// `calibration`: a file, or "off": stated peaks only. Not set: the one in the cache folder that fits, if there is one. Errors: the file
-// can't be read, or is of another machine.
+// `calibration`: a file, or "off": stated peaks only. Not set: the one in the cache folder that fits, if there is one.
+// Errors: the file can't be read, or is of another machine.
 absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std::string>& calibration);
 
 }  // namespace dlhook::analyzer::cli

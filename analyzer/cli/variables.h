@@ -1,4 +1,5 @@
-// The environment variables of libdlhook.so (preload/format/variables.inc), for `dlhook help variables` and the man page.
+// The environment variables of libdlhook.so (preload/format/variables.inc), for `dlhook help variables` and the man
+// page.
 #ifndef DLHOOK_ANALYZER_CLI_VARIABLES_H_
 #define DLHOOK_ANALYZER_CLI_VARIABLES_H_
 

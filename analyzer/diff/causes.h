@@ -1,7 +1,7 @@
 // Why a step takes another time: its change divided into causes, which add up to it.
 //
-// Every row of the tables `work` (layer, direction, op, problem) is matched with the other side's, and its change c = n1 t1 - n0 t0
-// (n calls of t each) goes to causes:
+// Every row of the tables `work` (layer, direction, op, problem) is matched with the other side's, and its change c =
+// n1 t1 - n0 t0 (n calls of t each) goes to causes:
 //
 //     only on one side, its layer too          -> layers, or a direction that only one side computes
 //     only on one side, another in its place   -> data types, implementation or operations
@@ -12,8 +12,9 @@
 //     done in another way                      -> data types, layout or implementation
 //     all the same                             -> rate
 //
-// Of what the rate changed, as much as the first thread waited longer for a processor is the busy machine's; then as much as all parts
-// share (Pace in changes.h) a slower machine's; then, if the number of threads differs, that number's.
+// Of what the rate changed, as much as the first thread waited longer for a processor is the busy machine's; then as
+// much as all parts share (Pace in changes.h) a slower machine's; then, if the number of threads differs, that
+// number's.
 #ifndef DLHOOK_ANALYZER_DIFF_CAUSES_H_
 #define DLHOOK_ANALYZER_DIFF_CAUSES_H_
 

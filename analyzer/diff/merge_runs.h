@@ -9,8 +9,8 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Times and counts per step are means over the runs; of other cells those of the first run that has the row. `runs`: at least one, of
-// equal tables.
+// Times and counts per step are means over the runs; of other cells those of the first run that has the row. `runs`: at
+// least one, of equal tables.
 MeasuredRun MergeRuns(std::vector<MeasuredRun> runs);
 
 DoneWork MergeWork(const std::vector<DoneWork>& runs);

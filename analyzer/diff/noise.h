@@ -11,15 +11,15 @@
 // s: standard deviation of the n block means; r: their lag-1 autocorrelation if positive (at most 0.9), for the
 // correlation that remains between blocks. If many rows are tested, alpha is divided by their number (Bonferroni).
 //
-// A difference between the runs as a whole (a busier or slower machine, another placement in memory) does not show in the
-// variance within either run: with one run a side, only Pace in changes.h covers some of it. With several runs a side, their means are the samples, so that
-// the bound contains what varies between runs and within them (Kalibera and Jones, "Rigorous benchmarking in reasonable time", 2013:
-// repeat at the highest level that varies):
+// A difference between the runs as a whole (a busier or slower machine, another placement in memory) does not show in
+// the variance within either run: with one run a side, only Pace in changes.h covers some of it. With several runs a
+// side, their means are the samples, so that the bound contains what varies between runs and within them (Kalibera and
+// Jones, "Rigorous benchmarking in reasonable time", 2013: repeat at the highest level that varies):
 //
 //     se^2 = max(s_runs^2 / runs, sum over runs of se_run^2 / runs^2)        df = runs - 1
 //
-// Runs that agree by chance don't promise more than their steps allow: hence the maximum. A side of one run is taken to vary as the
-// other side's runs do, relative to its mean.
+// Runs that agree by chance don't promise more than their steps allow: hence the maximum. A side of one run is taken to
+// vary as the other side's runs do, relative to its mean.
 #ifndef DLHOOK_ANALYZER_DIFF_NOISE_H_
 #define DLHOOK_ANALYZER_DIFF_NOISE_H_
 
@@ -38,7 +38,8 @@ inline constexpr size_t kBlocks = 15;      // into which the steps of a run are 
 inline constexpr size_t kLeastBlocks = 3;  // with fewer the variance is not known
 inline constexpr double kAlpha = 0.01;
 
-// Bound for |mean(new) - mean(base)|. Unknown if both sides have one run and one of them fewer than kLeastBlocks blocks.
+// Bound for |mean(new) - mean(base)|. Unknown if both sides have one run and one of them fewer than kLeastBlocks
+// blocks.
 std::optional<double> NoiseBound(const Baseline<Samples>& base, const Contender<Samples>& candidate, size_t tests = 1);
 
 double MeanOf(const BlockMeans& blocks);  // 0 if empty

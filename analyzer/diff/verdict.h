@@ -24,8 +24,9 @@ struct VerdictInput {
   std::vector<Contribution> contributions;
 };
 
-// How much slower or faster and why, the largest cause first; then what else the programs do differently: "NEW is 31 % slower per
-// training step (2.04 ms -> 2.67 ms, noise 2.0 %): more work per call: convolution oc 16 -> 64 in conv2 forward, +480 us. NEW differs: …".
+// How much slower or faster and why, the largest cause first; then what else the programs do differently: "NEW is 31 %
+// slower per training step (2.04 ms -> 2.67 ms, noise 2.0 %): more work per call: convolution oc 16 -> 64 in conv2
+// forward, +480 us. NEW differs: …".
 std::string VerdictSentence(const VerdictInput& input);
 
 // Rows: the step, then contributions to its change beyond noise. Title: the sentence.
