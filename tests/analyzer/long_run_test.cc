@@ -123,9 +123,7 @@ TEST(LongRunTest, TheAnswerFromPartsIsThatOfTheTables) {
     ASSERT_TRUE(known.contains(name)) << name;
     EXPECT_NEAR(told.at(name) / known.at(name), 1, kTolerance) << name;
   }
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
   EXPECT_LT(screen.peak_kb, all.peak_kb / 2) << screen.peak_kb << " of " << all.peak_kb << " KiB";
-#endif
 }
 
 }  // namespace
