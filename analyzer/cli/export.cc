@@ -59,6 +59,14 @@ absl::StatusOr<double> ReadMinShare(const Args& args) {
   return percent;
 }
 
+absl::StatusOr<bool> ReadOnly(const Args& args) {
+  const std::optional<std::string> only = args.Last("only");
+  if (only && *only != "library") {
+    return absl::InvalidArgumentError(absl::StrCat("--only expects library, found '", *only, "'"));
+  }
+  return only.has_value();
+}
+
 absl::StatusOr<Options> OptionsOf(const Args& args) {
   Options options;
   const auto exporter = FindNamed(Exporters(), "format", args.Last("format").value_or("folded"));
@@ -74,6 +82,9 @@ absl::StatusOr<Options> OptionsOf(const Args& args) {
   const absl::StatusOr<FrameChoice> frames = ReadFrames(args);
   if (!frames.ok()) return frames.status();
   options.of_profile.frames = *frames;
+  const absl::StatusOr<bool> library_only = ReadOnly(args);
+  if (!library_only.ok()) return library_only.status();
+  options.of_profile.library_only = *library_only;
   options.of_profile.layer = args.Last("layer").value_or("");
   options.of_profile.function = args.Last("function").value_or("");
   options.out = args.Last("out");
@@ -190,9 +201,10 @@ void AppendWords(absl::string_view title, const std::vector<T>& words, absl::str
 
 std::string Details() {
   std::string text =
-      "By stack (folded, pprof, callgrind, dot): every call in the stack in which it was made:\n"
-      "Python's functions, the framework's operators or native functions, then the call with\n"
-      "its problem. Calls of which only totals were kept appear under \"[no stack kept]\".\n"
+      "By stack (folded, pprof, callgrind, dot): the time of steady steps, divided as in the\n"
+      "table accounting: library calls, the framework's ops, what is not seen, data loading and\n"
+      "waiting, each under Python's functions, the framework's operators or native functions;\n"
+      "and what GPUs did. --only library: every library call of the run, by thread time.\n"
       "What happened when (perfetto, chrome): steps, threads, GPU streams and counters.\n"
       "Everything as tables: sqlite. The flags below choose stacks.\n";
   AppendWords("formats", Exporters(), &Exporter::summary, &text);
@@ -214,7 +226,8 @@ Command ExportCommand() {
                     {"frames", "KIND[,KIND]...", "frames around a call (default: native,python,scopes)"},
                     {"lines", "", "of folded: names of frames with lines"},
                     {"min-share", "PERCENT", "of dot: leave out what is below (default: 0.5)"},
-                    {"layer", "NAME", "only calls of this layer"},
+                    {"only", "library", "library calls alone, by thread time over the whole run"},
+                    {"layer", "NAME", "only what belongs to this layer"},
                     {"function", "NAME", "only calls of this function and calls inside them"}},
           .examples = {{"dlhook export RUN | flamegraph.pl --countname ns >run.svg", "a flame graph"},
                        {"dlhook export RUN --format pprof -o run.pb.gz",

@@ -1,20 +1,24 @@
-// Stacks of calls without native frames: Python frames, with the scopes of the framework's operators in between.
+// Stacks of calls without native frames, of scopes and of gaps: Python frames, with the scopes of the framework's operators in between.
 #ifndef DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
 #define DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
 
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/export/profile.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline exports {
 
 struct FrameworkStackOptions {
   bool with_python = true;
   bool with_scopes = true;
+  bool with_kinds = false;  // the names of scopes end in what kind of activity they are
 };
 
 // Caches results: `profile` must outlive it.
@@ -29,6 +33,9 @@ class FrameworkStacks {
 
   // The node of the stack of `call` inside `outer`, without the call itself.
   NodeIndex Under(NodeIndex outer, CallIndex call);
+  // The same for time in a scope, and for time that is not seen, which lies under what its ends have in common.
+  NodeIndex UnderScope(NodeIndex outer, ScopeIndex scope);
+  NodeIndex UnderGap(NodeIndex outer, const UnseenGap& gap);
 
  private:
   using PathIndex = uint32_t;  // of paths_
@@ -36,20 +43,26 @@ class FrameworkStacks {
     PathIndex parent;
     NameIndex name;
     StackIndex stack;
+    ActivityKind kind = ActivityKind::kScope;
   };
 
   void FindPaths();
-  NodeIndex Weave(NodeIndex outer, PathIndex path, StackIndex stack);
+  ActivityKind KindOf(ScopeIndex scope) const;
+  PathIndex PathOf(ScopeIndex scope) const { return scope == kNone || scope_path_.empty() ? 0 : scope_path_[scope]; }
+  NodeIndex Under(NodeIndex outer, PathIndex path, StackIndex stack);
+  NodeIndex Weave(NodeIndex outer, PathIndex path, StackIndex stack, size_t count);
   NodeIndex AddPython(NodeIndex node, const PythonFrame& frame);
-  NodeIndex AddScope(NodeIndex node, NameIndex name);
+  NodeIndex AddScope(NodeIndex node, NameIndex name, ActivityKind kind);
   size_t CommonFrames(StackIndex a, StackIndex b) const;  // counted from the outermost
 
   const TraceModel& model_;
   const FrameworkStackOptions options_;
   Profile& profile_;
+  const ActivityRules rules_;
   std::vector<ScopePath> paths_;       // the first one is that without scopes
   std::vector<PathIndex> scope_path_;  // by ScopeIndex
   absl::flat_hash_map<std::pair<NodeIndex, uint64_t>, NodeIndex> woven_;
+  absl::flat_hash_map<std::tuple<NodeIndex, PathIndex, StackIndex, StackIndex>, NodeIndex> woven_gaps_;
 };
 
 }  // namespace dlhook::analyzer::exports

@@ -1,5 +1,5 @@
 // pprof's profile.proto (third_party/pprof/), gzipped: calls, time, FLOPs and bytes of every distinct stack, with
-// labels for `pprof -tagfocus`, `-tagroot` and its web view: layer, direction, phase, op, thread, process.
+// labels for `pprof -tagfocus`, `-tagroot` and its web view: kind, step, layer, direction, phase, op, thread, process.
 #include <map>
 #include <utility>
 #include <vector>
@@ -149,6 +149,8 @@ class Writer {
     AddLocations(sample.stack, added);
     for (Weight weight : kSampleTypes) added->add_value(sample.weights[static_cast<size_t>(weight)]);
     const ProfileLabels& labels = profile_.labels()[sample.labels];
+    AddLabel("kind", labels.kind, added);
+    AddLabel("step", labels.step, added);
     AddLabel("layer", labels.layer, added);
     AddLabel("direction", labels.direction, added);
     AddLabel("phase", labels.phase, added);

@@ -1,4 +1,4 @@
-// The input of all exporters: calls by stack, as a call tree with weights.
+// The input of exporters by stack: what took time, as a tree of stacks with weights.
 #ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_H_
 #define DLHOOK_ANALYZER_EXPORT_PROFILE_H_
 
@@ -19,13 +19,13 @@ namespace dlhook::analyzer::inline exports {
 
 enum class Weight : uint8_t { kTime, kCalls, kFlops, kBytes };
 constexpr size_t kWeights = 4;
-using Weights = std::array<int64_t, kWeights>;  // by Weight; time: self time of calls in nanoseconds
+using Weights = std::array<int64_t, kWeights>;  // by Weight; time in nanoseconds
 
 inline void AddTo(const Weights& from, Weights& to) {
   for (size_t i = 0; i < kWeights; ++i) AddSaturated(from[i], &to[i]);
 }
 
-enum class FrameKind : uint8_t { kProcess, kThread, kLayer, kPython, kNative, kScope, kCall, kNote };
+enum class FrameKind : uint8_t { kProcess, kThread, kLayer, kPython, kNative, kScope, kCall, kGpu, kNote };
 
 constexpr char kPythonObject[] = "[python]";  // ProfileFunction.object for all Python code
 
@@ -68,9 +68,9 @@ struct ProfileNode {
   uint32_t depth = 0;  // number of frames
 };
 
-// Labels of calls; empty: not known.
+// Labels of what took time; empty: not known. `kind`: "library", "framework", "waiting" …
 struct ProfileLabels {
-  std::string process = {}, thread = {}, layer = {}, direction = {}, phase = {}, op = {};
+  std::string process = {}, thread = {}, layer = {}, direction = {}, phase = {}, op = {}, kind = {}, step = {};
 };
 using LabelsIndex = uint32_t;
 

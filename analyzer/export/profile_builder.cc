@@ -1,166 +1,217 @@
-// Adds calls to the tree of stacks: see profile_builder.h.
+// Adds up what took time: see profile_builder.h.
 #include "analyzer/export/profile_builder.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "analyzer/calls/op_labels.h"
-#include "analyzer/export/call_label.h"
-#include "analyzer/export/framework_stacks.h"
-#include "analyzer/export/native_stacks.h"
+#include "analyzer/calls/call_context.h"
 #include "analyzer/export/phase_finder.h"
+#include "analyzer/export/profile_nodes.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/step_division.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
 
-constexpr char kNoStackKept[] = "[no stack kept]";
-constexpr char kNoLayer[] = "[no layer]";
-
-std::string ProcessTitle(const ProcessInfo& process) {
-  return absl::StrCat(process.program, process.script.empty() ? "" : " ", process.script, " (process ", process.pid,
-                      ")");
+Weights WorkOf(const TraceModel& model, const SameWork& same_work, CallIndex call) {
+  const Op& op = model.ops[model.calls.op[call]];
+  const bool counts = !same_work.IsNested(call);
+  return {0, 1, counts ? op.flops.value_or(0) : 0, counts ? op.bytes.value_or(0) : 0};
 }
 
-std::string ThreadTitle(const ThreadData& thread) { return absl::StrCat(thread.name, " (thread ", thread.tid, ")"); }
-
-class ProfileBuilder {
+// Library calls alone, over the whole run, by thread time.
+class LibraryProfile {
  public:
-  ProfileBuilder(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options)
+  LibraryProfile(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options)
       : model_(model),
         attribution_(analysis.attribution()),
-        options_(options),
         profile_(model),
-        framework_({.with_python = options.frames.python, .with_scopes = options.frames.scopes}, &profile_),
-        native_({.with_python = options.frames.python, .with_plumbing = options.frames.plumbing}, &profile_),
+        nodes_(model, attribution_, options, /*with_kinds=*/false, &profile_),
         phases_(model, analysis.steps()),
-        same_work_(model),
-        op_frames_(model.ops.size(), kNone) {}
+        same_work_(model) {}
 
   Profile Build() {
-    AddCalls();
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (nodes_.IsChosen(call)) AddCall(call);
+    }
     for (const AggregateRow& row : model_.aggregates) AddAggregate(row);
     return std::move(profile_);
   }
 
  private:
-  void AddCalls() {
-    const CallColumns& calls = model_.calls;
-    is_chosen_.resize(calls.size());
-    node_of_call_.resize(calls.size());
-    for (CallIndex call = 0; call < calls.size(); ++call) {  // parents precede their children
-      const CallIndex parent = calls.parent[call];
-      is_chosen_[call] =
-          (parent != kNone && is_chosen_[parent]) || IsChosen(calls.op[call], attribution_.of_call[call].layer);
-      if (!is_chosen_[call]) continue;
-      const bool has_parent = parent != kNone && is_chosen_[parent];
-      const NodeIndex outer = has_parent ? node_of_call_[parent] : Outer(call);
-      node_of_call_[call] = profile_.Child(StackUnder(outer, has_parent, call), OpFrame(calls.op[call]));
-      profile_.Add(node_of_call_[call], LabelsOf(call), WeightsOf(call));
-    }
+  void AddCall(CallIndex call) {
+    Weights weights = WorkOf(model_, same_work_, call);
+    weights[static_cast<size_t>(Weight::kTime)] = model_.calls.self_ns[call];
+    const ThreadIndex thread = model_.calls.thread[call];
+    SampleLabels labels = {.process = model_.threads[thread].process,
+                           .thread = thread,
+                           .phase = phases_.Of(call),
+                           .op = model_.calls.op[call]};
+    labels.Set(attribution_.of_call[call]);
+    profile_.Add(nodes_.OfCall(call), nodes_.Labels(labels), weights);
   }
 
-  // A nested call has the same Python code and operator as the outer one.
-  NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call) {
-    const bool has_native = options_.frames.native && model_.calls.NativeStackOf(call) != kNone;
-    if (has_native) return native_.Under(outer, call);
-    return has_parent ? outer : framework_.Under(outer, call);
-  }
-
-  // An aggregate does not say inside which calls its nested ones ran: see ComputeTotals.
   void AddAggregate(const AggregateRow& row) {
-    if (!IsChosen(row.op, kNone)) return;
+    if (!nodes_.IsChosen(row.op, kNone)) return;
     const Op& op = model_.ops[row.op];
-    NodeIndex node = Outer(row.thread, {});
-    node = profile_.Child(node, FrameNamed(FrameKind::kNote, kNoStackKept));
-    node = profile_.Child(node, OpFrame(row.op));
     const int64_t outer_calls = row.count - row.nested_count;
-    profile_.Add(node, Labels(row.thread, {}, PhaseKind::kUnknown, row.op),
+    profile_.Add(nodes_.OfTotals(row.thread, row.op),
+                 nodes_.Labels({.process = model_.threads[row.thread].process, .thread = row.thread, .op = row.op}),
                  {row.sum_ns - row.nested_sum_ns, row.count, SaturatedProduct(outer_calls, op.flops.value_or(0)),
                   SaturatedProduct(outer_calls, op.bytes.value_or(0))});
   }
 
-  bool IsChosen(OpIndex op, LayerIndex layer) const {
-    if (!options_.function.empty() && model_.ops[op].function != options_.function) return false;
-    return options_.layer.empty() || (layer != kNone && attribution_.layers[layer].name == options_.layer);
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  Profile profile_;
+  ProfileNodes nodes_;
+  const PhaseFinder phases_;
+  const SameWork same_work_;
+};
+
+// Everything that the steps' time went to, by the division that the table `accounting` shows.
+class StepProfile {
+ public:
+  StepProfile(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options)
+      : model_(model),
+        attribution_(analysis.attribution()),
+        profile_(model),
+        nodes_(model, attribution_, options, /*with_kinds=*/true, &profile_),
+        groups_(GroupSteps(analysis.steps())) {
+    for (const StepGroup& group : groups_) names_.push_back(StepName(group.kind, group.sort));
+    if (groups_.empty()) TakeWholeRun();
   }
 
-  Weights WeightsOf(CallIndex call) const {
-    const Op& op = model_.ops[model_.calls.op[call]];
-    const bool counts = !same_work_.IsNested(call);
-    return {model_.calls.self_ns[call], 1, counts ? op.flops.value_or(0) : 0, counts ? op.bytes.value_or(0) : 0};
+  Profile Build() {
+    const StepDivision division(model_, groups_);
+    division.Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) { AddPiece(group, phase, piece); });
+    AddWork(division);
+    const std::vector<Place> places = GpuPlaces(model_, attribution_);
+    for (size_t group = 0; group < groups_.size(); ++group) AddGpus(group, division.PartsOf(group), places);
+    return std::move(profile_);
   }
 
-  // The frames around all stacks.
-  NodeIndex Outer(CallIndex call) { return Outer(model_.calls.thread[call], attribution_.of_call[call]); }
-  NodeIndex Outer(ThreadIndex thread, Place place) {
-    const FrameChoice& choice = options_.frames;
+ private:
+  using Parts = std::vector<StepDivision::Part>;
+
+  // Each process is one step.
+  void TakeWholeRun() {
+    processes_.reserve(model_.processes.size());
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      const ProcessInfo& info = model_.processes[process];
+      processes_.push_back({.start_ns = info.start_ns, .end_ns = info.end_ns});
+      groups_.push_back({.process = process, .steady = {&processes_.back()}});
+      names_.emplace_back();
+    }
+  }
+
+  SampleLabels LabelsOf(size_t group, PhaseKind phase, const char* kind) const {
+    return {.process = groups_[group].process, .phase = phase, .kind = kind, .step = &names_[group]};
+  }
+
+  void AddPiece(size_t group, PhaseKind phase, const TimePiece& piece) {
+    SampleLabels labels = LabelsOf(group, phase, ActivityName(piece.kind));
+    labels.thread = piece.thread;
     NodeIndex node = kRoot;
-    if (choice.process) {
-      node = profile_.Child(
-          node, FrameNamed(FrameKind::kProcess, ProcessTitle(model_.processes[model_.threads[thread].process])));
+    switch (piece.kind) {
+      case ActivityKind::kCall:
+      case ActivityKind::kWaiting:
+        if (!nodes_.IsChosen(piece.index)) return;
+        labels.Set(attribution_.of_call[piece.index]);
+        labels.op = model_.calls.op[piece.index];
+        node = nodes_.OfCall(piece.index);
+        break;
+      case ActivityKind::kScope:
+      case ActivityKind::kDataLoading:
+        if (piece.index < attribution_.of_scope.size()) labels.Set(attribution_.of_scope[piece.index]);
+        if (!nodes_.IsChosenLayer(labels.layer)) return;
+        labels.scope = model_.scopes.name[piece.index];
+        node = nodes_.OfScope(piece.index);
+        break;
+      case ActivityKind::kNotSeen:
+        labels.Set(attribution_.PlaceOfGap(piece.gap));
+        if (!nodes_.IsChosenLayer(labels.layer)) return;
+        node = nodes_.OfGap(labels.process, piece.thread, piece.gap);
+        break;
+      case ActivityKind::kUnattributed:
+        if (!nodes_.IsChosenLayer(kNone)) return;
+        node = nodes_.OfNote(labels.process, ActivityName(piece.kind));
     }
-    if (choice.thread) node = profile_.Child(node, FrameNamed(FrameKind::kThread, ThreadTitle(model_.threads[thread])));
-    if (choice.layer) node = profile_.Child(node, FrameNamed(FrameKind::kLayer, LayerTitle(place)));
-    return node;
+    profile_.Add(node, nodes_.Labels(labels), {piece.share_ns, 0, 0, 0});
   }
 
-  std::string LayerTitle(Place place) const {
-    if (place.layer == kNone) return kNoLayer;
-    const Layer& layer = attribution_.layers[place.layer];
-    const bool has_direction = place.direction != LayerDirection::kUnknown;
-    return absl::StrCat(layer.model, layer.model.empty() ? "" : ": ", layer.name, has_direction ? " " : "",
-                        has_direction ? LayerDirectionName(place.direction) : "");
-  }
-
-  ProfileFrameIndex FrameNamed(FrameKind kind, const std::string& name) {
-    return profile_.Frame({.function = profile_.Function({.kind = kind, .name = name})});
-  }
-
-  ProfileFrameIndex OpFrame(OpIndex index) {
-    if (op_frames_[index] == kNone) {
-      const Op& op = model_.ops[index];
-      op_frames_[index] = profile_.Frame(
-          {.function = profile_.Function(
-               {.kind = FrameKind::kCall, .name = CallLabel(op), .object = absl::StrCat("[", op.family, "]")})});
+  // Calls, FLOPs and bytes of the calls that began in the steps.
+  void AddWork(const StepDivision& division) {
+    const SameWork same_work(model_);
+    std::vector<std::vector<size_t>> groups_of(model_.processes.size());
+    for (size_t group = 0; group < groups_.size(); ++group) groups_of[groups_[group].process].push_back(group);
+    std::vector<size_t> next(groups_.size());  // part of each group
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (!nodes_.IsChosen(call)) continue;
+      const int64_t start_ns = model_.calls.start_ns[call];
+      for (size_t group : groups_of[model_.threads[model_.calls.thread[call]].process]) {
+        const Parts& parts = division.PartsOf(group);
+        size_t& at = next[group];
+        if (at > 0 && start_ns < parts[at - 1].end_ns) at = 0;  // another thread
+        while (at < parts.size() && parts[at].end_ns <= start_ns) ++at;
+        if (at == parts.size() || start_ns < parts[at].start_ns) continue;
+        const bool waits = WaitsForGpu(model_.ops[model_.calls.op[call]]);
+        SampleLabels labels =
+            LabelsOf(group, parts[at].phase, ActivityName(waits ? ActivityKind::kWaiting : ActivityKind::kCall));
+        labels.thread = model_.calls.thread[call];
+        labels.Set(attribution_.of_call[call]);
+        labels.op = model_.calls.op[call];
+        profile_.Add(nodes_.OfCall(call), nodes_.Labels(labels), WorkOf(model_, same_work, call));
+      }
     }
-    return op_frames_[index];
   }
 
-  LabelsIndex LabelsOf(CallIndex call) {
-    return Labels(model_.calls.thread[call], attribution_.of_call[call], phases_.Of(call), model_.calls.op[call]);
+  void AddGpus(size_t group, const Parts& parts, const std::vector<Place>& places) {
+    std::vector<Interval> intervals;
+    for (const StepDivision::Part& part : parts) intervals.push_back({part.start_ns, part.end_ns});
+    const IntervalSet time(std::move(intervals));
+    for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) {
+      if (model_.gpu_devices[device].process != groups_[group].process) continue;
+      const auto [first, end] = GpuRangeOf(model_, device);
+      if (first == end) continue;  // the process does not use it
+      const IntervalSet blind = GpuBlindTime(model_, groups_[group].process);
+      DivideGpuTime(model_, device, time, [&](const GpuTimePiece& piece) {
+        if (piece.activity != kNone) {
+          AddGpuPiece(group, piece, places[piece.activity]);
+        } else if (nodes_.IsChosenLayer(kNone)) {
+          const int64_t blind_ns = blind.CoveredNs(piece.start_ns, piece.end_ns);
+          AddGpuNote(group, device, "[idle]", piece.share_ns - blind_ns);
+          AddGpuNote(group, device, "[not measured]", blind_ns);
+        }
+      });
+    }
   }
-  LabelsIndex Labels(ThreadIndex thread, Place place, PhaseKind phase, OpIndex op) {
-    const auto [at, is_new] = labels_.try_emplace({thread, place.layer, place.direction, phase, op}, 0);
-    if (is_new) at->second = profile_.AddLabels(MakeLabels(thread, place, phase, op));
-    return at->second;
+
+  void AddGpuPiece(size_t group, const GpuTimePiece& piece, Place place) {
+    if (!nodes_.IsChosenLayer(place.layer)) return;
+    SampleLabels labels = LabelsOf(group, PhaseKind::kUnknown, kGpuKind);
+    labels.Set(place);
+    profile_.Add(nodes_.OfGpu(piece.activity, place), nodes_.Labels(labels), {piece.share_ns, 0, 0, 0});
   }
-  ProfileLabels MakeLabels(ThreadIndex thread, Place place, PhaseKind phase, OpIndex op) const {
-    const bool has_direction = place.direction != LayerDirection::kUnknown;
-    return {.process = ProcessTitle(model_.processes[model_.threads[thread].process]),
-            .thread = ThreadTitle(model_.threads[thread]),
-            .layer = place.layer == kNone ? "" : attribution_.layers[place.layer].name,
-            .direction = has_direction ? LayerDirectionName(place.direction) : "",
-            .phase = phase == PhaseKind::kUnknown ? "" : PhaseKindName(phase),
-            .op = KindLabel(model_.ops[op])};
+
+  void AddGpuNote(size_t group, GpuDeviceIndex device, const std::string& note, int64_t share_ns) {
+    if (share_ns == 0) return;
+    profile_.Add(nodes_.OfGpuNote(device, note), nodes_.Labels(LabelsOf(group, PhaseKind::kUnknown, kGpuKind)),
+                 {share_ns, 0, 0, 0});
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const ProfileOptions& options_;
   Profile profile_;
-  FrameworkStacks framework_;
-  NativeStacks native_;
-  const PhaseFinder phases_;
-  const SameWork same_work_;
-  std::vector<ProfileFrameIndex> op_frames_;
-  std::vector<bool> is_chosen_;
-  std::vector<NodeIndex> node_of_call_;
-  std::map<std::tuple<ThreadIndex, LayerIndex, LayerDirection, PhaseKind, OpIndex>, LabelsIndex> labels_;
+  ProfileNodes nodes_;
+  std::vector<StepGroup> groups_;
+  std::vector<std::string> names_;  // of the groups' steps
+  std::vector<Step> processes_;     // if the run has no steps
 };
 
 }  // namespace
@@ -179,7 +230,8 @@ const std::vector<FrameWord>& FrameWords() {
 }
 
 Profile BuildProfile(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options) {
-  return ProfileBuilder(model, analysis, options).Build();
+  if (options.library_only) return LibraryProfile(model, analysis, options).Build();
+  return StepProfile(model, analysis, options).Build();
 }
 
 std::vector<std::string> LayerNames(const Attribution& attribution) {

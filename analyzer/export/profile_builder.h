@@ -1,4 +1,4 @@
-// Makes the profile of a run: which calls, under which frames, with which weights.
+// Makes the profile of a run: what took time, under which frames, with which weights.
 #ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_BUILDER_H_
 #define DLHOOK_ANALYZER_EXPORT_PROFILE_BUILDER_H_
 
@@ -32,14 +32,22 @@ const std::vector<FrameWord>& FrameWords();
 
 struct ProfileOptions {
   FrameChoice frames = {};
+  bool library_only = false;  // library calls alone, by thread time over the whole run
   // Only calls of this layer or function, including nested ones; empty: all.
   std::string layer = {};
   std::string function = {};
 };
 
-// A nested call is placed under the outer call; aggregated calls under "[no stack kept]". Without a filter the times
-// add up to RunTotals.thread_time_ns. Bytes and FLOPs count once for a call and its other views (model/same_work.h).
-// `analysis` belongs to `model`, which must outlive the profile.
+// The steady steps, divided as in the table `accounting`: library calls, framework, what is not seen, data loading, waiting, and
+// what is unattributed; without steps the whole run. In addition each GPU's time in these steps, under a frame of its own. The
+// times of the host add up to the wall shares of `accounting` exactly, those of a GPU to the duration of the steps. Calls of
+// which only totals were kept have no part in it.
+//
+// With library_only every library call: the times add up to RunTotals.thread_time_ns; aggregated calls are under "[no stack
+// kept]".
+//
+// A nested call is placed under the outer call. Bytes and FLOPs count once for a call and its other views
+// (model/same_work.h). `analysis` belongs to `model`, which must outlive the profile.
 Profile BuildProfile(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options);
 
 // The possible values of the filters, each once.

@@ -19,7 +19,7 @@ const std::vector<Exporter>& Exporters() {
 
 const std::vector<WeightWord>& WeightWords() {
   static const auto& kWeightWords = *new std::vector<WeightWord>{
-      {"time", "ns", "time in calls, without calls inside them", Weight::kTime},
+      {"time", "ns", "time: a part of the steps' wall time, of library calls alone thread time", Weight::kTime},
       {"calls", "count", "number of calls", Weight::kCalls},
       {"flops", "count", "floating-point operations, by the books", Weight::kFlops},
       {"bytes", "bytes", "operands read and written once", Weight::kBytes},

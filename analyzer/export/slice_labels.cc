@@ -8,13 +8,12 @@
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/export/call_label.h"
+#include "analyzer/export/profile_nodes.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/activity_labels.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
-
-constexpr char kGpu[] = "gpu";
 
 std::string Words(absl::string_view enumerator) { return absl::StrReplaceAll(enumerator, {{"_", " "}}); }
 
@@ -111,7 +110,7 @@ const SliceLabel& SliceLabels::OfScope(ScopeIndex scope) {
 const SliceLabel& SliceLabels::OfGpu(GpuIndex activity) {
   const GpuActivityColumns& gpu = model_.gpu;
   const GpuKernelIndex index = gpu.kernel[activity];
-  label_ = {.name = kNoText, .kind = texts_.Of(kGpu), .args = {}};
+  label_ = {.name = kNoText, .kind = texts_.Of(kGpuKind), .args = {}};
   if (index != kNone && model_.gpu_kernels[index].name != kNone) {
     const GpuKernel& kernel = model_.gpu_kernels[index];
     if (kernels_[index] == kNoText) kernels_[index] = texts_.Of(model_.names[kernel.short_name]);

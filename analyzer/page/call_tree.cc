@@ -29,6 +29,8 @@ const char* KindName(FrameKind kind) {
       return "framework";
     case FrameKind::kCall:
       return "library";
+    case FrameKind::kGpu:
+      return "GPU";
     case FrameKind::kNote:
       break;
   }

@@ -10,7 +10,9 @@ import unittest
 import frameworks
 from frameworks import e2e
 
+import databases  # pylint: disable=wrong-import-position,wrong-import-order
 import exports  # pylint: disable=wrong-import-order
+import timelines  # pylint: disable=wrong-import-order
 
 STEPS = 3
 PROGRAM = frameworks.program("train_model", "lenet", STEPS)
@@ -33,6 +35,8 @@ class Export(frameworks.Case):
 
     def test_totals(self):
         exports.check_totals(self, self.training)
+        timelines.check(self, self.training)
+        databases.check(self, self.training)
         exports.check_totals(self, self.training, "--frames", "process,thread,layer,python,scopes")
 
     def test_stack_of_a_convolution(self):
@@ -40,7 +44,7 @@ class Export(frameworks.Case):
         python = ["<module>", "main", "Module._wrapped_call_impl", "Module._call_impl", "LeNet.forward"]
         for frames, inside in ((["python", "scopes"], ["aten::conv2d", "aten::convolution"]),
                                (["python", "native"], ["at::_ops::conv2d::call", "at::native::mkldnn_convolution"])):
-            stacks = exports.folded(self.training, "--frames", ",".join(frames), "--layer", "conv1")
+            stacks = exports.folded(self.training, "--only", "library", "--frames", ",".join(frames), "--layer", "conv1")
             stacks = [stack for stack in stacks if "convolution" in stack[-1] and "forward" in stack[-1]]
             self.assertTrue(stacks, frames)
             for stack in stacks:
@@ -50,7 +54,7 @@ class Export(frameworks.Case):
 
     def test_labels(self):
         """Each convolution runs forward in each step and once before; calls of the backward phase are backward."""
-        profile = exports.Profile(exports.pprof(self, self.training))
+        profile = exports.Profile(exports.pprof(self, self.training, "--only", "library"))
         forward, directions = collections.Counter(), collections.defaultdict(set)
         for _stack, values, labels in profile.samples:
             if labels["op"] == "convolution" and labels["direction"] == "forward":

@@ -100,8 +100,31 @@ def check_tool(case, name, package):
         case.skipTest(f"no {name} (package {package})")
 
 
+def accounted(run):
+    """{activity: time} of all steady steps, as in the table accounting."""
+    times = collections.Counter()
+    for row in run.table("accounting"):
+        times[row["activity"]] += row["wall_share"]
+    return times
+
+
+def check_steps(case, run, *options):
+    """Stacks of whole steps add up to accounting; what GPUs did comes on top."""
+    times = collections.Counter()
+    profile = Profile(pprof(case, run, *options))
+    for _stack, values, labels in profile.samples:
+        times[labels["kind"]] += values[profile.types.index("time")]
+    gpu_ns = times.pop("gpu", 0)
+    case.assertEqual({kind: time for kind, time in times.items() if time}, accounted(run))
+    case.assertEqual(sum(folded(run, *options).values()), profile.sum("time"))
+    return gpu_ns
+
+
 def check_totals(case, run, *options):
-    """Every format adds up to the tables' values, according to its own reader."""
+    """Every format adds up to the tables' values, according to its own reader: whole steps, and library calls alone."""
+    if run.table("accounting"):
+        check_steps(case, run, *options)
+    options = ("--only", "library", *options)
     time_ns, calls = totals(run)
     case.assertEqual(sum(folded(run, *options).values()), time_ns)
     case.assertEqual(sum(folded(run, "--weight", "calls", *options).values()), calls)

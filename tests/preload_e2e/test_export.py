@@ -23,7 +23,7 @@ class Export(e2e.Case):
         self.assertEqual({labels["op"] for _, _, labels in profile.samples}, {"gemm"})
         # The inner call does the outer one's work: it counts only once.
         self.assertEqual(profile.sum("flops"), 40 * 2 * 8 * 9 * 10)
-        inner = exports.folded(run, "--function", "sgemm_", "--weight", "calls")
+        inner = exports.folded(run, "--only", "library", "--function", "sgemm_", "--weight", "calls")
         self.assertEqual(inner, {(INNER,): 40})
 
     def test_totals_without_calls_of_their_own(self):
@@ -31,7 +31,7 @@ class Export(e2e.Case):
         run = self.recorded("writer", [e2e.victim("nested"), "20000"], DLHOOK_MAX_BYTES=65536)
         self.assertTrue(run.trace().aggregates)
         exports.check_totals(self, run, "--frames", "process,thread,native,python")
-        kept = sum(weight for stack, weight in exports.folded(run, "--weight", "calls").items()
+        kept = sum(weight for stack, weight in exports.folded(run, "--only", "library", "--weight", "calls").items()
                    if stack[0] != "[no stack kept]")
         self.assertEqual(kept, len(run.trace().calls))
 
@@ -65,6 +65,7 @@ class Export(e2e.Case):
                       error("--format", "pporf"))
         self.assertIn("unknown weight 'tiem'; did you mean time?", error("--weight", "tiem"))
         self.assertIn("unknown frames 'pythn'; did you mean python?", error("--frames", "native,pythn"))
+        self.assertIn("--only expects library, found 'libary'", error("--only", "libary"))
         self.assertIn("unknown function 'sgem_'; did you mean sgemm_?", error("--function", "sgem_"))
         self.assertIn("unknown layer 'conv9'", error("--layer", "conv9"))
         self.assertIn("--min-share expects a number of percent, found '101'", error("--min-share", "101"))

@@ -14,6 +14,7 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/step_division.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -35,34 +36,6 @@ struct Sums {
 
 // Kind of activity, and which one.
 using Activity = std::pair<ActivityKind, std::string>;
-
-// Intervals of steps with their phases; pieces of time are looked up in order.
-struct Interval {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  PhaseKind phase = PhaseKind::kUnknown;
-};
-
-// Overlapping steps of several threads form one interval without a phase.
-std::vector<Interval> IntervalsOf(const StepGroup& group) {
-  std::vector<Interval> intervals;
-  for (const Step* step : group.steady) {
-    if (group.overlaps) {
-      const bool goes_on = !intervals.empty() && step->start_ns <= intervals.back().end_ns;
-      if (!goes_on) intervals.push_back({step->start_ns, step->end_ns, PhaseKind::kUnknown});
-      intervals.back().end_ns = std::max(intervals.back().end_ns, step->end_ns);
-      continue;
-    }
-    int64_t at_ns = step->start_ns;
-    for (const PhaseInterval& phase : step->phases) {
-      if (phase.start_ns > at_ns) intervals.push_back({at_ns, phase.start_ns, PhaseKind::kUnknown});
-      intervals.push_back({phase.start_ns, phase.end_ns, phase.kind});
-      at_ns = phase.end_ns;
-    }
-    if (at_ns < step->end_ns) intervals.push_back({at_ns, step->end_ns, PhaseKind::kUnknown});
-  }
-  return intervals;
-}
 
 // "block.0.attn, gpt.py:42 to 45": the code whose calls come before and after the gap.
 std::string GapLabel(const Attribution& attribution, const UnseenGap& gap) {
@@ -90,48 +63,17 @@ Activity ActivityOf(const TraceModel& model, const Attribution& attribution, con
 class Accounting {
  public:
   Accounting(const TraceModel& model, const Attribution& attribution, const std::vector<StepGroup>& groups)
-      : model_(model),
-        attribution_(attribution),
-        groups_(groups),
-        intervals_(groups.size()),
-        next_(groups.size()),
-        sums_(groups.size()) {
-    for (size_t i = 0; i < groups_.size(); ++i) intervals_[i] = IntervalsOf(groups_[i]);
-    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) Divide(process);
+      : model_(model), attribution_(attribution), sums_(groups.size()) {
+    StepDivision(model, groups).Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) {
+      Sums& sums = SumsOf(group, piece);
+      sums.total_ns += piece.share_ns;
+      sums.by_phase_ns[static_cast<size_t>(phase)] += piece.share_ns;
+    });
   }
 
   const std::map<Activity, Sums>& Of(size_t group) const { return sums_[group]; }
 
  private:
-  void Divide(ProcessIndex process) {
-    std::vector<int64_t> boundaries;
-    std::vector<size_t> own;
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (groups_[i].process != process) continue;
-      own.push_back(i);
-      for (const Interval& interval : intervals_[i]) {
-        boundaries.push_back(interval.start_ns);
-        boundaries.push_back(interval.end_ns);
-      }
-    }
-    if (own.empty()) return;
-    std::sort(boundaries.begin(), boundaries.end());
-    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
-    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-      for (size_t group : own) Take(group, piece);
-    });
-  }
-
-  void Take(size_t group, const TimePiece& piece) {
-    const std::vector<Interval>& intervals = intervals_[group];
-    size_t& next = next_[group];
-    while (next < intervals.size() && intervals[next].end_ns <= piece.start_ns) ++next;
-    if (next == intervals.size() || piece.start_ns < intervals[next].start_ns) return;
-    Sums& sums = SumsOf(group, piece);
-    sums.total_ns += piece.share_ns;
-    sums.by_phase_ns[static_cast<size_t>(intervals[next].phase)] += piece.share_ns;
-  }
-
   // What tells activities apart without making their names.
   struct Key {
     size_t group;
@@ -169,11 +111,8 @@ class Accounting {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const std::vector<StepGroup>& groups_;
   absl::flat_hash_map<Key, Sums*> known_;
   std::array<std::pair<Key, Sums*>, 256> recent_ = {};  // of known_: a step has some hundred that recur in each
-  std::vector<std::vector<Interval>> intervals_;
-  std::vector<size_t> next_;  // interval of each group
   std::vector<std::map<Activity, Sums>> sums_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,8 +20,14 @@ namespace {
 
 using Kind = ScopeKind;
 
-std::string Folded(const TraceModel& model, const ProfileOptions& options = {}, const ExportOptions& format = {}) {
+std::string FoldedSteps(const TraceModel& model, const ProfileOptions& options = {}, const ExportOptions& format = {}) {
   return ExportFolded(BuildProfile(model, LayerAnalysis(model), options), format);
+}
+
+// Of library calls alone.
+std::string Folded(const TraceModel& model, ProfileOptions options = {}, const ExportOptions& format = {}) {
+  options.library_only = true;
+  return FoldedSteps(model, options, format);
 }
 
 TEST(ProfileBuilder, PutsScopesWhereTheirPythonStackLeavesTheCalls) {
@@ -42,6 +49,31 @@ TEST(ProfileBuilder, PutsScopesWhereTheirPythonStackLeavesTheCalls) {
   EXPECT_EQ(Folded(model, {.frames = {.python = false}}), "step;aten::linear;aten::addmm;sgemm_ m8 n4 k2 NN f32 30\n");
   EXPECT_EQ(Folded(model, {.frames = {.scopes = false}}, {.with_lines = true}),
             "main (train.py:3);fit (train.py:11);Net.forward (net.py:7);sgemm_ m8 n4 k2 NN f32 30\n");
+}
+
+TEST(ProfileBuilder, DividesAStep) {
+  ModelBuilder builder;
+  const OpIndex gemm = builder.AddOp(GemmDefinition(8, 4, 2, "NN"));
+  const StackIndex stack = builder.AddStack({{"net.py", "Net.forward", 7}, {"train.py", "main", 3}});
+  builder.Scope("enumerate(DataLoader)#Iter.__next__", Kind::kUserRange, 10, 5, 0, -1, stack);
+  builder.Scope("aten::linear", Kind::kFrameworkOp, 20, 50, 0, -1, stack);
+  builder.Call(gemm, 30, 30);
+  const TraceModel model = builder.Build(200);
+  EXPECT_EQ(FoldedSteps(model, {.frames = {.scopes = false}}),
+            "main (train.py);Net.forward (net.py);[not seen] 5\n"
+            "main (train.py);Net.forward (net.py);aten::linear [framework] 20\n"
+            "main (train.py);Net.forward (net.py);enumerate(DataLoader)#Iter.__next__ [data loading] 5\n"
+            "main (train.py);Net.forward (net.py);sgemm_ m8 n4 k2 NN f32 [library] 30\n");
+  EXPECT_EQ(FoldedSteps(model, {.frames = {.python = false}, .function = "sgemm_"}),
+            "aten::linear [framework];sgemm_ m8 n4 k2 NN f32 [library] 30\n");
+  EXPECT_EQ(FoldedSteps(model, {.frames = {.python = false}}, {.weight = Weight::kFlops}),
+            "aten::linear [framework];sgemm_ m8 n4 k2 NN f32 [library] 128\n");
+}
+
+TEST(ProfileBuilder, DividesARunWithoutSteps) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(GemmDefinition(8, 4, 2, "NN")), 30, 30);
+  EXPECT_EQ(FoldedSteps(builder.Build(100)), "[unattributed] 70\nsgemm_ m8 n4 k2 NN f32 [library] 30\n");
 }
 
 TEST(ProfileBuilder, PutsACallUnderTheCallItWasMadeIn) {
@@ -79,7 +111,8 @@ TEST(ProfileBuilder, CountsWorkOnceForACallAndItsOtherViews) {
   builder.Call(inner, 10, 80);
   const TraceModel model = builder.Build();
   EXPECT_EQ(Folded(model, {}, {.weight = Weight::kFlops}), "cblas_sgemm m8 n4 k2 NN f32 128\n");
-  EXPECT_EQ(BuildProfile(model, LayerAnalysis(model), {}).Sum(), (Weights{100, 2, 128, (8 * 2 + 2 * 4 + 8 * 4) * 4}));
+  EXPECT_EQ(BuildProfile(model, LayerAnalysis(model), {.library_only = true}).Sum(),
+            (Weights{100, 2, 128, (8 * 2 + 2 * 4 + 8 * 4) * 4}));
 }
 
 // Calls, nested ones, and totals of calls that were not kept.
@@ -154,7 +187,32 @@ TEST(ProfileBuilder, AddsUpToTheTotalsOfTheRun) {
     const LayerAnalysis analysis(model);
     for (const FrameChoice& frames : {FrameChoice(), FrameChoice{.process = true, .thread = true, .layer = true},
                                       FrameChoice{.python = false, .scopes = false}}) {
-      EXPECT_EQ(BuildProfile(model, analysis, {.frames = frames}).Sum(), expected) << text.substr(0, 300);
+      EXPECT_EQ(BuildProfile(model, analysis, {.frames = frames, .library_only = true}).Sum(), expected)
+          << text.substr(0, 300);
+    }
+  }
+}
+
+// The steps, by kind of activity: as the table `accounting` divides them.
+TEST(ProfileBuilder, AddsUpToAccounting) {
+  for (const std::string& text : GoldenTraces()) {
+    TraceModel model = LoadText(text);
+    ResolveChoices(&model);
+    const Table table = RunPass("accounting", LoadText(text));
+    std::map<std::string, int64_t> expected, found;
+    for (size_t row = 0; row < table.rows.size(); ++row) {
+      expected[Text(table, row, "activity")] += Integer(table, row, "wall_share");
+    }
+    for (const FrameChoice& frames : {FrameChoice(), FrameChoice{.process = true, .thread = true, .layer = true},
+                                      FrameChoice{.python = false, .scopes = false}}) {
+      const LayerAnalysis analysis(model);
+      const Profile profile = BuildProfile(model, analysis, {.frames = frames});
+      found.clear();
+      for (const ProfileSample& sample : profile.samples()) {
+        const int64_t time_ns = sample.weights[static_cast<size_t>(Weight::kTime)];
+        if (time_ns > 0) found[profile.labels()[sample.labels].kind] += time_ns;
+      }
+      EXPECT_EQ(found, expected) << text.substr(0, 300);
     }
   }
 }

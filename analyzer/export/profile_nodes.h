@@ -1,0 +1,92 @@
+// Where calls, scopes, gaps and GPU work are in the tree of stacks, and their labels.
+#ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_NODES_H_
+#define DLHOOK_ANALYZER_EXPORT_PROFILE_NODES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/export/framework_stacks.h"
+#include "analyzer/export/native_stacks.h"
+#include "analyzer/export/profile.h"
+#include "analyzer/export/profile_builder.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline exports {
+
+inline constexpr char kGpuKind[] = "gpu";
+
+// What a sample's labels say.
+struct SampleLabels {
+  ProcessIndex process = 0;
+  ThreadIndex thread = kNone;
+  LayerIndex layer = kNone;
+  LayerDirection direction = LayerDirection::kUnknown;
+  PhaseKind phase = PhaseKind::kUnknown;
+  const char* kind = "";  // the same pointer for the same kind
+  OpIndex op = kNone;
+  NameIndex scope = kNone;
+  const std::string* step = nullptr;  // the name of its steps
+  friend bool operator==(const SampleLabels&, const SampleLabels&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const SampleLabels& l) {
+    return H::combine(std::move(hash), l.process, l.thread, l.layer, l.direction, l.phase, l.kind, l.op, l.scope,
+                      l.step);
+  }
+  void Set(Place place) {
+    layer = place.layer;
+    direction = place.direction;
+  }
+};
+
+class ProfileNodes {
+ public:
+  // `with_kinds`: names of frames end in what kind of activity they are.
+  ProfileNodes(const TraceModel& model, const Attribution& attribution, const ProfileOptions& options, bool with_kinds,
+               Profile* profile);
+
+  bool IsChosen(CallIndex call) const { return is_chosen_[call]; }  // by the options' filters
+  bool IsChosen(OpIndex op, LayerIndex layer) const;
+  bool IsChosenLayer(LayerIndex layer) const;
+
+  NodeIndex OfCall(CallIndex call);
+  NodeIndex OfScope(ScopeIndex scope);
+  NodeIndex OfGap(ProcessIndex process, ThreadIndex thread, const UnseenGap& gap);
+  // Under the GPU, the stack of what asked for it.
+  NodeIndex OfGpu(GpuIndex activity, Place place);
+  NodeIndex OfGpuNote(GpuDeviceIndex device, const std::string& note);
+  NodeIndex OfTotals(ThreadIndex thread, OpIndex op);
+  NodeIndex OfNote(ProcessIndex process, const std::string& note);
+
+  LabelsIndex Labels(const SampleLabels& labels);
+
+ private:
+  NodeIndex Outer(ProcessIndex process, ThreadIndex thread, Place place);
+  NodeIndex UnderGpu(GpuDeviceIndex device, Place place);
+  NodeIndex CallIn(NodeIndex outer, CallIndex call);
+  NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call);
+  std::string LayerTitle(Place place) const;
+  NodeIndex Named(NodeIndex outer, FrameKind kind, const std::string& name);
+  ProfileFrameIndex OpFrame(OpIndex op);
+  ProfileLabels MakeLabels(const SampleLabels& labels) const;
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const ProfileOptions& options_;
+  const bool with_kinds_;
+  Profile& profile_;
+  FrameworkStacks framework_;
+  NativeStacks native_;
+  std::vector<ProfileFrameIndex> op_frames_;
+  std::vector<bool> is_chosen_;  // by call
+  std::vector<NodeIndex> node_of_call_;
+  absl::flat_hash_map<SampleLabels, LabelsIndex> labels_;
+};
+
+}  // namespace dlhook::analyzer::exports
+
+#endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_NODES_H_
