@@ -130,18 +130,12 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("ctl stop " + folder_.path(), "ctl: " + folder_.path() +
                                                      ": no process recorded into this folder is alive; recording can "
                                                      "be started and stopped only while the program runs");
+  const std::string flags =
+      "--table, --format, --html, --sort, --by, --step, --interval, --depth, --evidence, --function, --limit, "
+      "--calibration, --ignore, --ignore-file, --explain, --color, --help (see dlhook help report)";
   ExpectUsageError("report --tabel ops " + trace,
-                   "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
-                   "--limit, --by, --step, --interval, --depth, --evidence, --function, --calibration, --ignore, "
-                   "--ignore-file, --explain, "
-                   "--color, --help (see dlhook help "
-                   "report)");
-  ExpectUsageError("report -x " + trace,
-                   "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
-                   "--step, --interval, --depth, --evidence, --function, --calibration, --ignore, --ignore-file, "
-                   "--explain, --color, --help "
-                   "(see dlhook help "
-                   "report)");
+                   "report: unknown flag '--tabel'; did you mean --table? Expected one of: " + flags);
+  ExpectUsageError("report -x " + trace, "report: unknown flag '-x'; expected one of: " + flags);
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
