@@ -23,6 +23,7 @@
 #include "analyzer/diff/sides.h"
 #include "analyzer/findings/findings_diff.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/page/comparison_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
@@ -41,6 +42,7 @@ struct DiffOptions {
   std::optional<double> fail_above_percent;
   bool hides_noise = false;  // hide what is only noise
   bool color = false;
+  std::optional<std::string> page = std::nullopt;  // the file of an HTML page instead of the renderer's output
 };
 
 int Fail(const absl::Status& status) {
@@ -100,10 +102,15 @@ absl::Status ReadLimits(const Args& args, bool is_text, DiffOptions& options) {
 absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
   DiffOptions options;
   std::vector<std::string> names = ListOf(args, "table");
+  if (names.empty() && args.Last("html")) names = NamesOf(ComparableTables());
   if (names.empty()) names.assign(std::begin(kDefaultTables), std::end(kDefaultTables));
   const auto kinds = FindComparable(names);
   if (!kinds.ok()) return kinds.status();
   options.kinds = *kinds;
+  options.page = args.Last("html");
+  if (options.page && args.Last("format")) {
+    return absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own");
+  }
   const std::string format = args.Last("format").value_or("text");
   const auto renderer = FindNamed(Renderers(), "format", format);
   if (!renderer.ok()) return renderer.status();
@@ -114,7 +121,7 @@ absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return color.status();
   options.color = *color;
-  if (absl::Status status = ReadLimits(args, format == "text", options); !status.ok()) return status;
+  if (absl::Status status = ReadLimits(args, format == "text" && !options.page, options); !status.ok()) return status;
   return options;
 }
 
@@ -211,7 +218,9 @@ int PrintDiff(RunsDiff diff, const Baseline<const OpenedSide*>& base, const Cont
   report.tables = std::move(diff.tables);
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = options.color;
-  return PrintOutput(options.renderer->render(report));
+  if (!options.page) return PrintOutput(options.renderer->render(report));
+  const std::string title = absl::StrCat(report.base->name, " → ", report.run->name);
+  return PrintPage("diff", *options.page, ComparisonPage("diff", title, report));
 }
 
 struct Paths {
@@ -307,6 +316,7 @@ Command DiffCommand() {
                 {"new", "RUN...", "runs to compare; their variation counts", 0, true, true},
                 {"table", "NAME[,NAME]...", "only these tables; may be repeated"},
                 {"format", "FORMAT", "how to write them (default: text)"},
+                {"html", "FILE", "all of it as one page for a browser, with pictures"},
                 {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                 {"fail-above", "PERCENT", "exit with 1 if a step got slower by more than this"},
                 ColorFlag()},
@@ -315,6 +325,7 @@ Command DiffCommand() {
                    {"dlhook diff --base A1 A2 A3 --new B1 B2 B3",
                     "several runs a side: the interval holds for the next run, too"},
                    {"dlhook diff BEFORE AFTER --table algorithms", "which algorithms the libraries chose instead"},
+                   {"dlhook diff BEFORE AFTER --html diff.html", "the same as pictures, changed rows first"},
                    {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
       .min_operands = 2,
       .max_operands = 2,

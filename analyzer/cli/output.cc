@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -75,6 +76,15 @@ absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
   absl::Status status = write([&](absl::string_view output) { return status_of(WriteAll(fd, output, kind)); });
   if (close(fd) != 0 && status.ok()) status = status_of(errno);
   return status;
+}
+
+int PrintPage(absl::string_view command, const std::string& path, absl::string_view page) {
+  if (const absl::Status status = WriteOutputFile(path, page, OutputKind::kBytes); !status.ok()) {
+    PrintError(absl::StrCat(command, ": ", status.message()));
+    return kExitBadInput;
+  }
+  const std::string size = HumanCell(static_cast<int64_t>(page.size()), "bytes");
+  return PrintOutput(absl::StrCat(path, ": ", size, "; a browser opens it.\n"));
 }
 
 void PrintError(absl::string_view message, absl::string_view help) {

@@ -26,7 +26,6 @@
 #include "analyzer/findings/ignored.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -187,14 +186,6 @@ int RunExplain(const std::string& name, const ReportOptions& options) {
   return text.ok() ? PrintOutput(*text) : Fail(text.status());
 }
 
-// To stdout, or the page to its file. Returns the exit code.
-int Write(const std::string& report, const std::optional<std::string>& page) {
-  if (!page) return PrintOutput(report);
-  if (const absl::Status status = WriteOutputFile(*page, report, OutputKind::kBytes); !status.ok()) return Fail(status);
-  const std::string size = HumanCell(static_cast<int64_t>(report.size()), "bytes");
-  return PrintOutput(absl::StrCat(*page, ": ", size, "; a browser opens it.\n"));
-}
-
 int RunReport(const Args& args) {
   const absl::StatusOr<ReportOptions> options = OptionsOf(args);
   if (!options.ok()) return Fail(options.status());
@@ -215,7 +206,8 @@ int RunReport(const Args& args) {
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
     if (!report.ok()) return Fail(report.status());
-    exit_code = std::max(exit_code, Write(*report, args.Last("html")));
+    const std::optional<std::string> page = args.Last("html");
+    exit_code = std::max(exit_code, page ? PrintPage("report", *page, *report) : PrintOutput(*report));
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));

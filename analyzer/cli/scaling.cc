@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
+#include "analyzer/page/comparison_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
@@ -58,6 +60,10 @@ absl::StatusOr<ScalingRun> Measure(const std::string& path, bool* is_damaged) {
 int RunScaling(const Args& args) {
   const absl::StatusOr<ScalingKind> kind = ReadKind(args);
   if (!kind.ok()) return Fail(kind.status());
+  const std::optional<std::string> page = args.Last("html");
+  if (page && args.Last("format")) {
+    return Fail(absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own"));
+  }
   const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
   if (!renderer.ok()) return Fail(renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
@@ -79,7 +85,8 @@ int RunScaling(const Args& args) {
   TakeAwayNonsense(&report.tables.front());
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = *color;
-  const int exit_code = PrintOutput((*renderer)->render(report));
+  const int exit_code = page ? PrintPage("scaling", *page, ComparisonPage("scaling", "Scaling", report))
+                             : PrintOutput((*renderer)->render(report));
   return is_damaged ? kExitBadInput : exit_code;
 }
 
@@ -112,6 +119,7 @@ Command ScalingCommand() {
           .operands = "RUN RUN...",
           .flags = {{"kind", "KIND", "auto, strong (same batch) or weak (same for each device)"},
                     {"format", "FORMAT", "text, csv or json (default: text)"},
+                    {"html", "FILE", "as one page for a browser, with pictures"},
                     ColorFlag()},
           .examples = {{"dlhook scaling ONE TWO FOUR", "speed-up and efficiency, and what grew with the devices"},
                        {"dlhook scaling ONE FOUR --kind weak", "the same, where calls do not tell the batch size"},

@@ -2,6 +2,7 @@
 #include "analyzer/page/fit_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,7 +26,7 @@ double Number(const Cell& cell) {
 std::optional<size_t> ChoosingColumn(const Table& table) {
   const size_t weight = ColumnOf(table, Role::kWeight);
   if (weight != kNoColumn) return weight;
-  for (const char* const name : {"duration", "total_time", "time"}) {
+  for (const char* const name : {"duration", "change", "total_time", "time"}) {
     if (const std::optional<size_t> column = FindColumn(table, name)) return column;
   }
   return std::nullopt;
@@ -41,7 +42,7 @@ void FitRows(size_t most, Table* table) {
   std::vector<std::pair<double, size_t>> order;  // the first `most` are kept
   const size_t stride = 2 * all / most + 1;
   for (size_t row = 0; row < all; ++row) {
-    double weight = column ? Number(table->rows[row][*column]) : 0;
+    double weight = column ? std::fabs(Number(table->rows[row][*column])) : 0;
     if (is_over_time && row % stride == 0) weight = 1e300;
     order.emplace_back(-weight, row);
   }

@@ -1,6 +1,8 @@
 // See page_file.h.
 #include "analyzer/page/page_file.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
@@ -8,6 +10,10 @@
 extern "C" const char dlhook_page_html[], dlhook_page_html_end[];
 
 namespace dlhook::analyzer::inline page {
+
+std::string PageJson(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
 
 std::string PageFile(absl::string_view packed) {
   constexpr absl::string_view kPlace = "@DLHOOK_DATA@";  // in web/index.html

@@ -26,15 +26,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostParts = 9;
 constexpr size_t kMostLayers = 12;
-constexpr size_t kMostPacked = 3'500'000;  // as base64 4.7 MB
 
 // What a page holds at most, from the most to the least.
 struct Room {
   size_t rows, slices, nodes;
 };
 constexpr Room kRooms[] = {{20'000, 12'000, 12'000}, {5'000, 6'000, 6'000}, {1'000, 3'000, 3'000}, {200, 1'000, 1'000}};
-
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json Answer(const StepFacts& facts) {
   Json parts = Json::array();
@@ -101,7 +98,7 @@ std::string DataIn(const Room& room, const StepFacts& facts, const Profile& prof
   Report report;
   report.run = &facts.model();
   report.tables = std::move(tables);
-  return Gzip(absl::StrCat("{\"report\": ", RenderJson(report), ", \"page\": ", Dump(more), "}"));
+  return Gzip(absl::StrCat("{\"report\": ", RenderJson(report), ", \"page\": ", PageJson(more), "}"));
 }
 
 }  // namespace

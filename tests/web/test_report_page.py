@@ -47,8 +47,10 @@ class ReportPage(unittest.TestCase):
         shutil.rmtree(cls.folder)
 
     def open(self, run, expected=(0,)):
-        path = run.rstrip("/") + ".html"
-        dlhook("report", run, "--html", path, expected=expected)
+        return self.open_page(run.rstrip("/") + ".html", "report", run, expected=expected)
+
+    def open_page(self, path, *words, expected=(0,)):
+        dlhook(*words, "--html", path, expected=expected)
         self.assertLess(os.path.getsize(path), MOST_BYTES)
         self.browser.open(path)
         self.assertEqual(self.browser.errors, [])
@@ -57,7 +59,7 @@ class ReportPage(unittest.TestCase):
     def check_views(self):
         """Every view of the navigation has contents and no errors; returns their ids."""
         views = self.browser.evaluate(VIEWS)
-        self.assertIn("answer", views)
+        self.assertTrue({"answer", "verdict", "scaling"} & set(views), views)
         for view in views:
             with self.subTest(view=view):
                 self.browser.go("#" + view)
@@ -69,10 +71,9 @@ class ReportPage(unittest.TestCase):
                 self.assertEqual(self.browser.evaluate("/NaN|undefined|Infinity/.exec(document.querySelector('.view').outerHTML)"), None)
         return views
 
-    def check_tables(self, run):
+    def check_tables(self, *words):
         """Each table of the page holds what json does."""
-        tables = json.loads(dlhook("report", run, "--table", "all", "--format", "json"))["tables"]
-        for table in tables:
+        for table in json.loads(dlhook(*words, "--format", "json"))["tables"]:
             if not table["rows"]:
                 continue
             with self.subTest(table=table["name"]):
@@ -107,9 +108,28 @@ class ReportPage(unittest.TestCase):
                 self.open(run)
                 views = self.check_views()
                 self.assertIn("layers", views)
-                self.check_tables(run)
+                self.check_tables("report", run, "--table", "all")
                 self.check_numbers(run, views)
                 self.assertEqual(self.browser.errors, [])
+
+    def test_diff(self):
+        runs = [traces.network(self.folder, name, 4, 30, slow) for name, slow in (("base", 0), ("new", 2))]
+        self.open_page(os.path.join(self.folder, "diff.html"), "diff", *runs)
+        views = self.check_views()
+        self.assertIn("layers", views)
+        self.check_tables("diff", *runs)
+        for view in ("verdict", "layers"):
+            self.browser.go("#" + view)
+            changes = self.browser.evaluate("[...document.querySelectorAll('.view .pair-row')].map(one => +one.dataset.value)")
+            self.assertEqual(changes[0], 40_000)
+        self.assertEqual(self.browser.errors, [])
+
+    def test_scaling(self):
+        runs = [traces.network(self.folder, name, 4, 30) for name in ("one", "two")]
+        self.open_page(os.path.join(self.folder, "scaling.html"), "scaling", *runs)
+        self.check_views()
+        self.check_tables("scaling", *runs)
+        self.assertEqual(self.browser.errors, [])
 
     def test_answer(self):
         run = traces.golden(self.folder, "training")

@@ -52,23 +52,24 @@ def convolution(iid, channels, direction):
             f'auxiliary: "alg:convolution_direct" problem: "mb2_ic{channels}oc{channels + 1}_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1" }} }}')
 
 
-def calls(ops, duration=10_000):
-    """These ops one after another."""
+def calls(ops, slow=0, duration=10_000):
+    """These ops one after another; the op of number `slow` takes five times as long."""
     count = len(ops)
+    durations = [duration * (5 if op == slow else 1) for op in ops]
     return ("packet { call_batch { thread_id: 1 base_sequence: 0 base_end_ticks: 1000000 "
-            f"op_iid: {ops} sequence_delta: {[0] * count} end_delta_ticks: {[duration * 2] * count} duration: {[duration] * count} "
+            f"op_iid: {ops} sequence_delta: {[0] * count} end_delta_ticks: {[one + duration for one in durations]} duration: {durations} "
             f"parent_distance: {[0] * count} caller_iid: {[0] * count} }} }}")
 
 
-def network(folder, name, layers, steps):
-    """A chain of that many convolutions, each of another size, forward and backward."""
+def network(folder, name, layers, steps, slow=0):
+    """A chain of that many convolutions, each of another size, forward and backward; the `slow`th forward one takes longer."""
     forward = [convolution(layer + 1, layer + 1, "forward_training") for layer in range(layers)]
     backward = [convolution(layers + layer + 1, layer + 1, "backward_weights") for layer in range(layers)]
     one = [*range(1, layers + 1), *range(2 * layers, layers, -1)]
-    end = 1_000_000 + 20_000 * len(one) * steps + 1_000_000
+    end = 1_000_000 + (20_000 * len(one) + 40_000) * steps + 1_000_000
     ops = forward + backward
     interned = "".join("packet { interned { " + "\n".join(ops[i:i + 1000]) + " } }\n" for i in range(0, len(ops), 1000))
-    return write(folder, name, PLAIN + interned + calls(one * steps) + footer(end))
+    return write(folder, name, PLAIN + interned + calls(one * steps, slow) + footer(end))
 
 
 def one_call(folder):

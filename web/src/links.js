@@ -1,5 +1,5 @@
 // Where on this page something is shown.
-import {table} from "./data.js";
+import {page, table} from "./data.js";
 
 // Tables with a view of their own.
 const VIEWS = {
@@ -13,7 +13,7 @@ const VIEWS = {
 export function addressOf(name) {
   const found = table(name);
   if (!found || found.rows.length === 0) return null;
-  return VIEWS[name] ? "#" + VIEWS[name] : "#table/" + name;
+  return VIEWS[name] && page().kind === "report" ? "#" + VIEWS[name] : "#table/" + name;
 }
 
 // "table gemm, column types" -> the address of the table gemm.

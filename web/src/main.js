@@ -44,8 +44,10 @@ function show(main, views) {
   }
   if (view.onshow) view.onshow(rest);
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === view.id) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === view.id) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({block: "nearest", inline: "nearest"});
+    } else link.removeAttribute("aria-current");
   }
   document.title = `${view.title} – ${data.page().title} – dlhook`;
   scrollTo(0, 0);

@@ -105,7 +105,7 @@ export function tableView(table, options = {}) {
   add(view, [
     !options.bare && h("div.table-head", null, h("h3", null, table.title || table.name), h("span.spacer"), count, wide, search),
     grid, more,
-    table.notes.length > 0 && !options.bare && h("ul.notes", null, table.notes.map((note) => h("li", null, note))),
+    table.notes.length > 0 && !options.bare && options.notes !== false && h("ul.notes", null, table.notes.map((note) => h("li", null, note))),
   ]);
   if (options.sort && table.has(options.sort)) state.sort = table.index.get(options.sort);
   draw();

@@ -2,10 +2,12 @@
 //
 // A view: id (of its link), title, lead (a sentence), missing() (why there is nothing to show; "": there is), render(section, rest of
 // the address).
+import {page} from "./data.js";
 import {accountingView} from "./views/accounting.js";
 import {algorithmsView} from "./views/algorithms.js";
 import {answerView} from "./views/answer.js";
 import {callersView} from "./views/callers.js";
+import {comparedViews, sidesView, verdictView} from "./views/compare.js";
 import {copiesView} from "./views/copies.js";
 import {countersView} from "./views/counters.js";
 import {environmentView} from "./views/environment.js";
@@ -14,11 +16,12 @@ import {layersView} from "./views/layers.js";
 import {layoutView} from "./views/layout.js";
 import {productsView} from "./views/products.js";
 import {ranksView} from "./views/ranks.js";
+import {scalingView} from "./views/scaling.js";
 import {stepsView} from "./views/steps.js";
 import {allTablesView, oneTableView} from "./views/tables.js";
 import {timelineView} from "./views/timeline.js";
 
-export function groupsOfViews() {
+function groupsOfReport() {
   const groups = [
     {title: "Overview", views: [answerView]},
     {title: "Network", views: [layersView, stepsView, timelineView, accountingView]},
@@ -29,3 +32,9 @@ export function groupsOfViews() {
   groups.push({title: "Data", views: [environmentView(() => views), allTablesView, oneTableView]});
   return groups;
 }
+
+const groupsOfDiff = () => [{title: "Overview", views: [verdictView]}, {title: "Changed rows", views: comparedViews()}, {title: "Data", views: [sidesView, allTablesView, oneTableView]}];
+
+const groupsOfScaling = () => [{title: "Overview", views: [scalingView]}, {title: "Data", views: [allTablesView, oneTableView]}];
+
+export const groupsOfViews = () => ({report: groupsOfReport, diff: groupsOfDiff, scaling: groupsOfScaling})[page().kind]();

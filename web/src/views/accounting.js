@@ -30,6 +30,6 @@ export const accountingView = {
         bars(rows.slice(0, 40).map((row) => ({name: get(row, "what") || get(row, "activity"), note: get(row, "what") ? get(row, "activity") : "", quiet: !COLORS[get(row, "activity")], parts: [{value: get(row, "time"), color: COLORS[get(row, "activity")] || "other"}], numbers: [time(get(row, "time")), percent(get(row, "percent"))], data: {value: get(row, "time")},
           tip: () => card(get(row, "what") || get(row, "activity"), [["in a mean step", time(get(row, "time"))], ["of it", percent(get(row, "percent"))], ...["forward", "backward", "update", "input", "other"].map((phase) => [phase, get(row, phase) === null ? null : time(get(row, phase))])], all.explanation("time"))})))]));
     }
-    add(section, [groups.length > 16 && h("p.quiet", null, `16 of ${groups.length} processes; the table has all.`), h("ul.notes", null, all.notes.map((note) => h("li", null, note))), part("Table", tablesOf(["accounting"]))]);
+    add(section, [groups.length > 16 && h("p.quiet", null, `16 of ${groups.length} processes; the table has all.`), h("ul.notes", null, all.notes.map((note) => h("li", null, note))), part("Table", tablesOf(["accounting"], {accounting: {notes: false}}))]);
   },
 };

@@ -28,7 +28,7 @@ function overTime(all, name, width) {
     const of = rows.filter((row) => `${all.get(row, "process")} ${all.get(row, "thread") || ""}` === thread);
     const at = (row) => [x(all.get(row, "start") + all.get(row, "duration") / 2), y(all.get(row, name))];
     chart.inside.append(h(`path.line.s${i}`, {d: line()(of.map(at))}));
-    for (const row of of.length <= MOST_DOTS ? of : []) {
+    for (const row of of.length * 8 < chart.width ? of : of.length <= MOST_DOTS ? of.filter((one, at) => at % Math.ceil((of.length * 8) / chart.width) === 0) : []) {
       const [cx, cy] = at(row);
       const dot = h(`circle.mark.s${i}`, {cx, cy, r: 3.2, tabindex: 0, role: "img", "aria-label": `${text(all.get(row, name), column)}`, "data-value": all.get(row, name)});
       chart.inside.append(tip(dot, () => card(name.replace(/_/g, " "), [["value", text(all.get(row, name), column)], ["step", all.get(row, "index")], ["phase", all.get(row, "phase")], ["begins", time(all.get(row, "start"))], ["lasts", time(all.get(row, "duration"))], ["thread", all.get(row, "thread")]], column.explanation)));

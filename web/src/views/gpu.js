@@ -62,6 +62,6 @@ export const gpuView = {
   lead: "What each GPU was busy with, and why it did not compute when it did not.",
   missing: () => missingTables(["devices", "gpu_idle", "overlap", "kernels", "launches", "guided"], "This run used no GPU."),
   render(section) {
-    add(section, [hasRows("devices") && devices(), hasRows("gpu_idle") && idle(), hasRows("overlap_over_time") && overTime(), part("Tables", tablesOf(["devices", "gpu_idle", "kernels", "launches", "overlap", "overlap_over_time", "guided"]))]);
+    add(section, [hasRows("devices") && devices(), hasRows("gpu_idle") && idle(), hasRows("overlap_over_time") && overTime(), part("Tables", tablesOf(["devices", "gpu_idle", "kernels", "launches", "overlap", "overlap_over_time", "guided"], {gpu_idle: {notes: false}}))]);
   },
 };

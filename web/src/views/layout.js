@@ -74,7 +74,7 @@ export const layoutView = {
       all.length > MOST && h("p.quiet", null, `The ${MOST} heaviest of ${all.length}.`),
       part("Heaviest conversions", bars(all.slice(0, 12).map((move) => ({name: `${move.tensor}: ${move.from} → ${move.to}`, note: move.causedBy || "", parts: [{value: move.time, color: move.backCalls > 0 ? "backward" : "library"}], numbers: [time(move.time), `${move.calls} calls`], tip: tipOf(move), data: {value: move.time}})))),
       h("ul.notes", null, layout.notes.map((note) => h("li", null, note))),
-      part("Table", tablesOf(["layout"])),
+      part("Table", tablesOf(["layout"], {layout: {notes: false}})),
     ]);
   },
 };

@@ -82,7 +82,7 @@ export const productsView = {
         return {name: one.name, note: one.types, parts: one.lost === null ? [{value: one.time, color: one.onGpu ? "kernel" : "library"}] : [{value: atBound, color: "update"}, {value: one.time - atBound, color: "backward"}], numbers: [time(one.time), one.rate === null ? "–" : rateText(one.rate)], tip: tipOf(one), data: {value: one.time}};
       }))),
       h("ul.notes", null, [...roofNotes, ...gemm.notes].map((note) => h("li", null, note))),
-      part("Table", tablesOf(["gemm"])),
+      part("Table", tablesOf(["gemm"], {gemm: {notes: false}})),
     ]);
   },
 };

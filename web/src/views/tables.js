@@ -7,7 +7,7 @@ import {tableView} from "../table_view.js";
 export const allTablesView = {
   id: "tables",
   title: "All tables",
-  lead: "Every table of dlhook report RUN --table all. Names of columns and numbers explain themselves when you point at them.",
+  lead: "Every table as it is. Names of columns and numbers explain themselves when you point at them.",
   missing: () => (tables().length > 0 ? "" : "This page has no tables."),
   render(section) {
     const filled = tables().filter((one) => one.rows.length > 0), empty = tables().filter((one) => one.rows.length === 0);
