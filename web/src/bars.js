@@ -10,13 +10,14 @@ export const legend = (parts) => h("ul.legend", null, parts.map(({name, color}) 
 // `rows`: {name, note, quiet, parts: [{value, color}], numbers: [text], tip: () => content, href, onclick}. Bars are scaled to `most`.
 export function bars(rows, {most, empty = "Nothing found."} = {}) {
   const scale = most || Math.max(1e-9, ...rows.map((row) => row.parts.reduce((sum, part) => sum + Math.max(0, part.value), 0)));
-  const list = h("div.bars", {role: "list"});
+  const isList = !rows.some((row) => row.href);  // links say what they are by themselves
+  const list = h("div.bars", {role: isList ? "list" : null});
   const more = h("div.more");
   let shown = 0;
   function draw(count) {
     for (const row of rows.slice(shown, count)) {
       const bar = h("span.bar", {"aria-hidden": "true"}, row.parts.filter((part) => part.value > 0).map((part) => h("span." + part.color, {style: {width: `${(100 * part.value) / scale}%`}})));
-      const line = h(row.href ? "a.bar-row" : "div.bar-row", {role: "listitem", href: row.href, tabindex: row.href ? null : 0}, h(row.quiet ? "span.bar-name.quiet" : "span.bar-name", null, h("bdi", null, row.name), row.note && h("span.bar-note", null, row.note)), bar, row.numbers.map((number) => h("span.number", null, number)));
+      const line = h(row.href ? "a.bar-row" : "div.bar-row", {role: isList ? "listitem" : null, href: row.href, tabindex: row.href ? null : 0}, h(row.quiet ? "span.bar-name.quiet" : "span.bar-name", null, h("bdi", null, row.name), row.note && h("span.bar-note", null, row.note)), bar, row.numbers.map((number) => h("span.number", null, number)));
       if (row.data) Object.assign(line.dataset, row.data);
       if (row.tip) tip(line, row.tip);
       list.append(line);

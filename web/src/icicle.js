@@ -10,7 +10,7 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
   const tree = partition().padding(0)(hierarchy(root).sum((data) => Math.max(0, data.own)).sort((a, b) => b.value - a.value));
   let focus = tree;
   const box = h("div.icicle", {role: "tree", "aria-label": label}), path = h("nav.path", {"aria-label": "Where you are"});
-  const element = h("div.icicle-box", null, path, box);
+  const element = h("div.icicle-box", null, box, path);
 
   function crumbs() {
     const all = focus === tree ? [] : focus.ancestors().reverse();

@@ -5,6 +5,9 @@ import {card, tip} from "./tip.js";
 
 const STEP = 50;  // rows that are shown at once
 
+// Not amounts: without spaces between thousands.
+const NUMBERS_OF = new Set(["process", "pid", "index", "rank", "communicator", "device"]);
+
 const label = (name) => name.replace(/_/g, " ");
 
 function compare(a, b) {
@@ -22,7 +25,7 @@ function isUseful(table, i) {
 function cellText(column, row, table) {
   const i = table.index.get(column.name);
   const unit = column.unit || (column.type !== "text" && table.columns[i + 1] && table.columns[i + 1].name === "unit" ? row[i + 1] || "" : "");
-  return [human(row[i], unit, column.type), unit];
+  return [NUMBERS_OF.has(column.name) ? String(row[i] ?? "–") : human(row[i], unit, column.type), unit];
 }
 
 export function tableView(table, options = {}) {

@@ -44,8 +44,9 @@ function finding(findings, row) {
 function findings(answer) {
   const found = table("findings");
   if (!found) return null;
-  const notes = found.notes.length > 0 && h("details", null, h("summary", null, "How it was judged, and what could not be"), h("ul.notes", null, found.notes.map((note) => h("li", null, note))));
-  if (found.rows.length === 0) return h("section", {id: "findings"}, h("h2", null, "Findings: none"), h("p.quiet", null, "No rule found a loss of 1 % of a step or more that it could prove."), notes);
+  const unseen = answer.parts.find((part) => part.name === "nothing that dlhook sees");
+  const notes = found.notes.length > 0 && h("details", {open: found.rows.length === 0}, h("summary", null, "How it was judged, and what could not be"), h("ul.notes", null, found.notes.map((note) => h("li", null, note))));
+  if (found.rows.length === 0) return h("section", {id: "findings"}, h("h2", null, "Findings: none"), h("p.quiet", null, unseen && unseen.percent >= 50 ? "Most of the time is not seen, so most rules could not judge it." : "No rule found a loss of 1 % of a step or more that it could prove."), notes);
   return h("section", {id: "findings"}, h("h2", null, `Findings, by what a ${answer.step_noun} could gain`), found.rows.map((row) => finding(found, row)), notes);
 }
 

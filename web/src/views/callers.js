@@ -7,7 +7,7 @@ import {icicle} from "../icicle.js";
 import {card} from "../tip.js";
 import {part, tablesOf} from "./parts.js";
 
-const COLORS = {Python: "input", native: "framework", framework: "update", library: "library", layer: "recompute", process: "range", thread: "range", other: "other"};
+const COLORS = {GPU: "kernel", Python: "input", native: "framework", framework: "recompute", library: "library", layer: "range", process: "range", thread: "range", other: "other"};
 
 // The tree of boxes of page().stacks.
 export function treeOf(stacks, title) {
@@ -27,21 +27,25 @@ export function treeOf(stacks, title) {
 export const callersView = {
   id: "callers",
   title: "Callers",
-  lead: "Who called: every stack of the run, from the outermost function down, as wide as the time it took.",
+  lead: "Who called: the time of the steady steps (without steps, of the run) by stack, from the outermost function down.",
   missing: () => ((page().stacks && page().stacks.parent.length > 1) || hasRows("callers") ? "" : "No call was recorded with its stack. Record with DLHOOK_STACKS=all."),
   render(section) {
     const {stacks} = page();
     if (stacks && stacks.parent.length > 1) {
       let query = "";
-      const tree = icicle(treeOf(stacks, "all stacks"), {
+      const whole = treeOf(stacks, "the program");
+      const gpus = whole.children.filter((node) => node.kind === "GPU");
+      whole.children = whole.children.filter((node) => node.kind !== "GPU");
+      whole.total -= gpus.reduce((sum, node) => sum + node.total, 0);
+      const trees = [whole, ...gpus].filter((root) => root.total > 0).map((root) => icicle(root, {
         label: "Stacks", query: () => query,
-        content: (node, value, all) => card(node.name, [["time", time(node.total)], ["of all", percent((100 * node.total) / (all || 1))], ["itself", time(node.self)], ["kind", node.kind === "other" ? null : node.kind], ["in", node.object], ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null]], "Thread time: the sum of durations over all threads."),
-      });
+        content: (node, value, all) => card(node.name, [["time", time(node.total)], ["of all", percent((100 * node.total) / (all || 1))], ["itself", time(node.self)], ["kind", node.kind === "other" ? null : node.kind], ["in", node.object], ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null]], root === whole ? "Wall share: each instant is divided equally among what runs in it." : "What the GPU did, by who asked for it."),
+      }));
       const kinds = [...new Set(stacks.functions.map((one) => one[1]))].filter((kind) => kind !== "other");
       add(section, [
         h("div.controls", null, legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))), h("span.spacer"),
-          h("input", {type: "search", placeholder: "Find a function", "aria-label": "Find a function", oninput: (event) => { query = event.target.value.toLowerCase(); tree.draw(); }})),
-        tree.element,
+          h("input", {type: "search", placeholder: "Find a function", "aria-label": "Find a function", oninput: (event) => { query = event.target.value.toLowerCase(); trees.forEach((tree) => tree.draw()); }})),
+        trees.map((tree, i) => [trees.length > 1 && h("h2", null, i === 0 ? "The program" : gpus[i - 1].name), tree.element]),
         h("p.quiet", null, "Click on a box to zoom in, on the first one to go back; arrow keys move, Escape goes back. ", stacks.left_out > 0 && `${groups(stacks.left_out)} short stacks are left out; their time is in the boxes above them.`)]);
     }
     add(section, hasRows("callers") || hasRows("stacks") ? part("Tables", tablesOf(["callers", "stacks"])) : null);

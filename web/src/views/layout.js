@@ -22,9 +22,9 @@ const tipOf = (move) => () => card(move.tensor, [["from", move.from], ["to", mov
 
 // Three columns: the format before, the tensor, the format after; ribbons as high as the time.
 function flow(all, width) {
-  const ribbons = all.slice(0, MOST), whole = sum(ribbons.map((move) => move.time)), narrow = width < 640;
+  const ribbons = all.slice(0, MOST).flatMap((move) => [{...move, part: move.time - Math.min(move.backTime || 0, move.time)}, {...move, part: Math.min(move.backTime || 0, move.time), isBack: true}]).filter((move) => move.part > 0), whole = sum(ribbons.map((move) => move.part)), narrow = width < 640;
   const columns = [["from", new Map()], ["tensor", new Map()], ["to", new Map()]];
-  for (const move of ribbons) for (const [key, nodes] of columns) nodes.set(move[key], (nodes.get(move[key]) || 0) + move.time);
+  for (const move of ribbons) for (const [key, nodes] of columns) nodes.set(move[key], (nodes.get(move[key]) || 0) + move.part);
   const most = Math.max(...columns.map(([, nodes]) => nodes.size)), height = Math.max(220, most * 34);
   const xs = narrow ? [0, width * 0.46, width - NODE] : [150, width * 0.46, width - 150 - NODE];
   const places = columns.map(([, nodes]) => {
@@ -42,11 +42,11 @@ function flow(all, width) {
   ["from format", "tensor", "to format"].forEach((name, i) => svg.append(h("text", {x: i === 0 ? xs[0] + (narrow ? 0 : NODE) : i === 1 ? xs[1] : xs[2] + (narrow ? NODE : 0), y: 12, "text-anchor": i === 0 && !narrow ? "end" : i === 2 && narrow ? "end" : "start"}, name)));
   const band = (move, left, right, side) => {
     const from = places[left].get(move[columns[left][0]]), to = places[right].get(move[columns[right][0]]);
-    const [h0, h1] = [Math.max(1, move.time * from.scale), Math.max(1, move.time * to.scale)], [y0, y1] = [from.y + from.used[1], to.y + to.used[0]];
+    const [h0, h1] = [Math.max(1, move.part * from.scale), Math.max(1, move.part * to.scale)], [y0, y1] = [from.y + from.used[1], to.y + to.used[0]];
     from.used[1] += h0;
     to.used[0] += h1;
     const x0 = xs[left] + NODE, x1 = xs[right], middle = (x0 + x1) / 2;
-    const path = h("path.ribbon" + (move.backCalls > 0 ? ".back" : ""), {d: `M${x0},${y0}C${middle},${y0} ${middle},${y1} ${x1},${y1}V${y1 + h1}C${middle},${y1 + h1} ${middle},${y0 + h0} ${x0},${y0 + h0}Z`, tabindex: side ? null : 0, role: "img", "aria-label": `${move.tensor}: ${move.from} to ${move.to}, ${time(move.time)}`});
+    const path = h("path.ribbon" + (move.isBack ? ".back" : ""), {d: `M${x0},${y0}C${middle},${y0} ${middle},${y1} ${x1},${y1}V${y1 + h1}C${middle},${y1 + h1} ${middle},${y0 + h0} ${x0},${y0 + h0}Z`, tabindex: side ? null : 0, role: "img", "aria-label": `${move.tensor}: ${move.from} to ${move.to}, ${time(move.time)}`});
     inside.append(tip(path, tipOf(move)));
   };
   for (const move of ribbons) band(move, 0, 1);
@@ -69,10 +69,10 @@ export const layoutView = {
   render(section) {
     const all = moves(), layout = table("layout");
     add(section, [
-      all.length > 0 && h("ul.legend", null, h("li", null, h("span.swatch.library"), "conversion"), all.some((move) => move.backCalls > 0) && h("li", null, h("span.swatch.backward"), "of it also round trips: there and back between two ops")),
+      all.length > 0 && h("ul.legend", null, h("li", null, h("span.swatch.library"), "conversion"), all.some((move) => move.backCalls > 0) && h("li", null, h("span.swatch.backward"), "of it round trips: there and back between two ops")),
       all.length > 0 && responsive((width) => flow(all, width)),
       all.length > MOST && h("p.quiet", null, `The ${MOST} heaviest of ${all.length}.`),
-      part("Heaviest conversions", bars(all.slice(0, 12).map((move) => ({name: `${move.tensor}: ${move.from} → ${move.to}`, note: move.causedBy || "", parts: [{value: move.time, color: move.backCalls > 0 ? "backward" : "library"}], numbers: [time(move.time), `${move.calls} calls`], tip: tipOf(move), data: {value: move.time}})))),
+      part("Heaviest conversions", bars(all.slice(0, 12).map((move) => ({name: `${move.tensor}: ${move.from} → ${move.to}`, note: move.causedBy || "", parts: [{value: move.time - (move.backTime || 0), color: "library"}, {value: move.backTime || 0, color: "backward"}], numbers: [time(move.time), `${move.calls} calls`], tip: tipOf(move), data: {value: move.time}})))),
       h("ul.notes", null, layout.notes.map((note) => h("li", null, note))),
       part("Table", tablesOf(["layout"], {layout: {notes: false}})),
     ]);

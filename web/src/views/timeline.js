@@ -270,7 +270,7 @@ export const timelineView = {
     choose = (id) => {
       const window = windows.find((one) => one.id === id) || windows[0];
       const left = [window.left_out > 0 && `${groups(window.left_out)} calls shorter than ${time(window.shorter_than)} are left out.`, window.tracks_left_out > 0 && `${groups(window.tracks_left_out)} less busy threads are left out.`].filter(Boolean);
-      replace(note, `${window.title}: ${time(window.length)}, ${time(window.start)} after the run began. `, left.join(" "));
+      replace(note, `${window.title}: ${time(window.length)}${window.start > 0 ? `, ${time(window.start)} after the run began` : ""}. `, left.join(" "));
       timeline.setWindow(window);
     };
     add(controls, [
