@@ -161,6 +161,25 @@ class ReportPage(unittest.TestCase):
         self.assertIn("\\n\\x1b[31m\\u202eRTL\\u2066", shown)
         self.assertEqual(self.browser.errors, [])
 
+    def test_explanations(self):
+        run = traces.network(self.folder, "explained", 3, 20)
+        self.open(run)
+        self.browser.go("#table/ops")
+        hover = ("(one => (one.dispatchEvent(new PointerEvent('pointermove', {clientX: 9, clientY: 9})), "
+                 "document.querySelector('.tip').innerText))")
+        (table,) = json.loads(dlhook("report", run, "--table", "ops", "--format", "json"))["tables"]
+        for column in table["columns"][:6]:
+            index = f"[...document.querySelectorAll('.view .sort')].find(one => one.textContent === {column['name'].replace('_', ' ')!r})"
+            self.assertIn(column["explanation"], self.browser.evaluate(f"{hover}({index})"))
+
+    def test_keys_of_the_timeline(self):
+        self.open(traces.network(self.folder, "keys", 3, 20))
+        self.browser.go("#timeline/slowest")
+        for key in "wwdan":
+            self.browser.evaluate(f"document.querySelector('.timeline').dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+        self.assertIn("convolution", self.browser.evaluate("document.querySelector('.slice-details').innerText"))
+        self.assertEqual(self.browser.errors, [])
+
     def test_address_of_nothing(self):
         self.open(traces.one_call(self.folder))
         for address in ("#nothing", "#table/none", "#%E0%A4%A", "#layers/x/y"):

@@ -32,6 +32,8 @@ const tipOf = (step) => () => card(`Step ${step.index}`, [["duration", time(step
 
 function draw(steps, width, isWhole) {
   const sorted = steps.map((step) => step.duration).sort((a, b) => a - b);
+  const steady = steps.filter((step) => step.phase === "steady").map((step) => step.duration).sort((a, b) => a - b);
+  const typical = quantile(steady.length > 0 ? steady : sorted, 0.5);
   const median = quantile(sorted, 0.5), q3 = quantile(sorted, 0.75), q1 = quantile(sorted, 0.25), longest = sorted[sorted.length - 1];
   const fence = Math.max(q3 + 3 * (q3 - q1), 1.5 * median);
   const top = isWhole || longest <= 1.6 * fence ? longest : fence * 1.08;
@@ -62,7 +64,7 @@ function draw(steps, width, isWhole) {
       chart.inside.append(group);
     });
   }
-  chart.inside.append(h("line.median", {x1: 0, x2: chart.width, y1: y(median), y2: y(median)}), h("text.strong", {x: chart.width, y: y(median) - 5, "text-anchor": "end"}, `median ${time(median)}`));
+  chart.inside.append(h("line.median", {x1: 0, x2: chart.width, y1: y(typical), y2: y(typical)}), h("text.strong", {x: chart.width, y: y(typical) - 5, "text-anchor": "end"}, `${steady.length > 0 ? "steady " : ""}median ${time(typical)}`));
   return {svg: chart.svg, outliers: steps.filter((step) => step.duration > fence), cut: top < longest};
 }
 

@@ -201,9 +201,9 @@ class Timeline {
   }
 
   pairs(slice) {
-    const [, kind, details] = this.timelines.names[slice.text];
+    const [name, kind, details] = this.timelines.names[slice.text];
     return [["kind", CLASS_NAMES[kind]], ["duration", time(slice.end - slice.start)], ["begins at", time(slice.start)], ["layer", slice.layer >= 0 ? this.timelines.layers[slice.layer] : null],
-      ["direction", this.timelines.directions[slice.direction] || null], ["thread", slice.track.name], ["details", details]];
+      ["direction", this.timelines.directions[slice.direction] || null], ["thread", slice.track.name], ["details", details === name ? null : details]];
   }
 
   point(event) {
@@ -223,10 +223,15 @@ class Timeline {
     this.draw();
   }
 
+  // Without zoom, in pixels.
+  middleOf(slice) {
+    return scaleLinear([0, this.window.length], [this.left, this.width - 6])((slice.start + slice.end) / 2);
+  }
+
   zoomTo(slice) {
     if (!slice) return;
     const k = Math.min(1e6, (0.8 * this.window.length) / Math.max(1, slice.end - slice.start));
-    const middle = scaleLinear([0, this.window.length], [this.left, this.width - 6])((slice.start + slice.end) / 2);
+    const middle = this.middleOf(slice);
     select(this.canvas).call(this.zoom.transform, zoomIdentity.translate((this.left + this.width) / 2 - k * middle, 0).scale(k));
     this.select(slice);
   }
@@ -249,7 +254,9 @@ class Timeline {
     const all = this.tracks.flatMap((track) => track.slices).filter((slice) => this.matches(slice));
     if (all.length === 0) return;
     const at = all.indexOf(this.selected);
-    this.select(all[(at + by + all.length) % all.length]);
+    const slice = all[(at + by + all.length) % all.length], [from, to] = [this.scale.invert(this.left), this.scale.invert(this.width)];
+    if (slice.end < from || slice.start > to) select(this.canvas).call(this.zoom.translateTo, this.middleOf(slice), 0);
+    this.select(slice);
   }
 }
 
