@@ -61,6 +61,7 @@ class Screen {
   std::string Take() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
 
  private:
+  bool IsShort() const { return options_.is_brief || options_.is_live; }
   void FindingLines(const RuleFinding& found);
   void Information();
   std::string LeadOf(const Finding& finding) const;
@@ -142,13 +143,13 @@ void Screen::Findings() {
     return;
   }
   Title(absl::StrCat("Findings, by what a ", facts_.StepNoun(), " could gain"));
-  const size_t most = options_.is_brief ? kBriefFindings : kFindings;
+  const size_t most = IsShort() ? kBriefFindings : kFindings;
   const size_t below = kLinesBelow + (ignored > 0 ? 1 : 0);
   size_t shown = 0;
   for (; shown < losses && shown < most; ++shown) {
     const size_t before = lines_.size();
     FindingLines(findings_[shown]);
-    if (options_.is_brief || lines_.size() + below + NotSeenLines().size() <= kMostLines) continue;
+    if (IsShort() || lines_.size() + below + NotSeenLines().size() <= kMostLines) continue;
     lines_.resize(before);
     break;
   }
@@ -159,7 +160,7 @@ void Screen::Findings() {
 
 // A line of each that is no loss, as long as there is room.
 void Screen::Information() {
-  if (options_.is_brief) return;
+  if (IsShort()) return;
   for (const auto& [rule, finding] : findings_) {
     if (!finding.is_information || lines_.size() + kLinesBelow + NotSeenLines().size() + 2 > kMostLines) continue;
     Text(absl::StrCat("For information: ", rule, ", ", LeadOf(finding),
@@ -183,7 +184,7 @@ void Screen::FindingLines(const RuleFinding& found) {
     absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
   }
   Text(absl::StrCat(LeadOf(finding), "  ", rule, place.empty() ? "" : ": ", place), "  ");
-  if (!options_.is_brief) Text(finding.sentence, "    ");
+  if (!IsShort()) Text(finding.sentence, "    ");
   Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
 }
 
@@ -224,15 +225,19 @@ void Screen::Next() {
 
 absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options) {
   Screen screen(facts, options);
-  screen.Text(WhatRan(facts));
-  screen.Text(HowLong(facts));
+  if (!options.is_live) {
+    screen.Text(WhatRan(facts));
+    screen.Text(HowLong(facts));
+  }
   if (!options.is_brief) {
     screen.WhereItGoes();
     if (absl::Status status = screen.Layers(); !status.ok()) return status;
   }
   screen.Findings();
-  if (!options.is_brief) screen.NotSeen();
-  if (!options.is_brief) screen.Next();
+  if (!options.is_brief && !options.is_live) {
+    screen.NotSeen();
+    screen.Next();
+  }
   return screen.Take();
 }
 

@@ -12,6 +12,7 @@
 namespace dlhook::analyzer::inline cli {
 
 Command ReportCommand();
+Command TopCommand();
 Command DiffCommand();
 Command ScalingCommand();
 Command DumpCommand();

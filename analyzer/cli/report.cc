@@ -150,26 +150,6 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   return options;
 }
 
-// The most recently changed folder in `folder` that contains process traces.
-absl::StatusOr<std::string> LatestRun(const std::string& folder) {
-  std::string latest;
-  std::filesystem::file_time_type latest_time;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (!entry.is_directory(error)) continue;
-    for (const auto& file : std::filesystem::directory_iterator(entry.path(), error)) {
-      const auto time = file.last_write_time(error);
-      if (file.path().extension().string() != kTraceSuffix || error || (!latest.empty() && time <= latest_time))
-        continue;
-      latest = entry.path().lexically_normal().string();
-      latest_time = time;
-    }
-  }
-  if (!latest.empty()) return latest;
-  return absl::NotFoundError(
-      "no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one");
-}
-
 bool IsAnswer(const ReportOptions& options) {
   return options.tables.empty() && options.format == "text" && !options.is_page;
 }
@@ -232,6 +212,25 @@ std::string Details() {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> LatestRun(const std::string& folder) {
+  std::string latest;
+  std::filesystem::file_time_type latest_time;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.is_directory(error)) continue;
+    for (const auto& file : std::filesystem::directory_iterator(entry.path(), error)) {
+      const auto time = file.last_write_time(error);
+      if (file.path().extension().string() != kTraceSuffix || error || (!latest.empty() && time <= latest_time))
+        continue;
+      latest = entry.path().lexically_normal().string();
+      latest_time = time;
+    }
+  }
+  if (!latest.empty()) return latest;
+  return absl::NotFoundError(
+      "no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one");
+}
 
 absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
                                        Progress& progress) {

@@ -26,6 +26,9 @@ struct ReportOptions {
   std::vector<std::string> ignored_findings = {};         // see findings/ignored.h
 };
 
+// The most recently changed folder in `folder` that contains process traces.
+absl::StatusOr<std::string> LatestRun(const std::string& folder);
+
 // Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, as given to the
 // command. InvalidArgument for a wrong option: names it and lists the valid ones. Unavailable: the answer needs more of
 // the run than was read.

@@ -19,6 +19,7 @@ class ReadParts {
   using Span = std::pair<uint64_t, uint64_t>;  // ticks, the second exclusive
 
   ReadParts() = default;  // all
+  explicit ReadParts(std::vector<Span> spans) : spans_(std::move(spans)) {}
   // `count` spans: the first from the beginning of the trace to `first_end`. The time from there to `last_ticks` is
   // divided into `count` - 1 equal stretches, of which `fraction` is read, at the end of each.
   ReadParts(uint64_t first_end, uint64_t last_ticks, double fraction, size_t count);

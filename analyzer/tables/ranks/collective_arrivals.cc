@@ -24,6 +24,8 @@ constexpr char kOtherOrder[] =
 constexpr char kCrossed[] =
     "kinds of operations of which some rank was done before another began, or made another number: several groups of "
     "ranks, or lost records";
+constexpr char kPartsOnly[] =
+    "collective operations of a run that was read in parts can't be matched between ranks";  // which is the k-th?
 constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
 
 // One rank of a communicator: its calls, or the ranges of its backend, in order.
@@ -143,6 +145,10 @@ class Matcher {
   explicit Matcher(const TraceModel& model) : model_(model), spans_(SpansOnGpu(model)) {}
 
   Meetings Match() {
+    if (!model_.read_spans.empty()) {
+      if (FindRanges(model_).size() + FindMembers(model_).size() > 0) result_.oddities[kPartsOnly] = 1;
+      return std::move(result_);
+    }
     for (const auto& [name, members] : FindRanges(model_)) {
       if (members.size() < 2) continue;
       if (HasRankTwice(members)) {

@@ -1,0 +1,35 @@
+// The screen of a run that goes on: the answer about its newest part, and how its step time develops.
+#ifndef DLHOOK_ANALYZER_ANSWER_LIVE_H_
+#define DLHOOK_ANALYZER_ANSWER_LIVE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/answer/step_history.h"
+#include "analyzer/findings/step_facts.h"
+
+namespace dlhook::analyzer::inline answer {
+
+struct LiveOptions {
+  size_t width = 80;  // in characters
+  bool color = false;
+  bool unicode = true;
+  std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
+};
+
+// Calls and scopes recorded so far, of which the model may hold the newest part only.
+int64_t AboutSteps(const StepFacts& facts, int64_t recorded);
+
+// Adds the newest steps of the first process that has some.
+void AddSteps(const StepFacts& facts, StepHistory* history);
+
+// `state`: sentences about the run as a whole ("Running since …"). Lines without limit: the most relevant first.
+absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHistory& history,
+                                           const std::vector<std::string>& state, const LiveOptions& options);
+
+}  // namespace dlhook::analyzer::answer
+
+#endif  // DLHOOK_ANALYZER_ANSWER_LIVE_H_
