@@ -6,7 +6,8 @@
 #   scripts/setup.sh --demo         also what scripts/demo.sh and most examples need: PyTorch and scikit-learn of
 #                                   scripts/requirements.txt in a virtual environment, build/venv (or $DLHOOK_VENV)
 #   scripts/setup.sh --test         also what building the tests and running those without frameworks needs: GoogleTest, BLAS in all its
-#                                   builds, Fortran, Java, programs to preload, linters (build/venv-lint)
+#                                   builds, Fortran, Java, programs to preload, linters (build/venv-lint), readers of exports
+#                                   (build/venv-exports, or $DLHOOK_EXPORTS_VENV; 250 MB)
 #   scripts/setup.sh --frameworks   also what the framework tests need: all of --demo, Debian's NumPy and SciPy, Keras in build/venv, and
 #                                   requirements-{cuda,nvidia,tensorflow,mxnet}.txt in build/venv-cuda ($DLHOOK_CUDA_VENV),
 #                                   build/venv-nvidia ($DLHOOK_NVIDIA_VENV), build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) and
@@ -92,7 +93,10 @@ install_venv() {
 
 for_demo() { install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements.txt; }
 
-for_tests() { install_venv "${DLHOOK_LINT_VENV:-$root/build/venv-lint}" requirements-lint.txt; }
+for_tests() {
+  install_venv "${DLHOOK_LINT_VENV:-$root/build/venv-lint}" requirements-lint.txt
+  install_venv "${DLHOOK_EXPORTS_VENV:-$root/build/venv-exports}" requirements-exports.txt --no-deps
+}
 
 for_frameworks() {
   for_demo

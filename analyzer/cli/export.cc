@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -76,6 +78,7 @@ absl::StatusOr<Options> OptionsOf(const Args& args) {
   if (!weight.ok()) return weight.status();
   options.of_format.weight = (*weight)->weight;
   options.of_format.with_lines = args.Has("lines");
+  options.of_format.python = args.Last("python").value_or(options.of_format.python);
   const absl::StatusOr<double> min_percent = ReadMinShare(args);
   if (!min_percent.ok()) return min_percent.status();
   options.of_format.min_percent = *min_percent;
@@ -89,7 +92,13 @@ absl::StatusOr<Options> OptionsOf(const Args& args) {
   options.of_profile.function = args.Last("function").value_or("");
   options.out = args.Last("out");
   if (options.exporter->of_tables != nullptr && !options.out) {
-    return absl::InvalidArgumentError(absl::StrCat(options.exporter->name, " is a file; expected --out FILE"));
+    return absl::InvalidArgumentError(absl::StrCat(options.exporter->name, options.exporter->is_folder
+                                                                               ? " is a folder; expected --out FOLDER"
+                                                                               : " is a file; expected --out FILE"));
+  }
+  std::error_code error;
+  if (options.exporter->is_folder && std::filesystem::exists(*options.out, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(*options.out, " exists; expected the name of a new folder"));
   }
   if (options.exporter->is_binary && !options.out && isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
@@ -139,12 +148,13 @@ absl::Status WriteDatabase(const Options& options, const RunAnalysis& analysis, 
   const absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds, &progress);
   if (!tables.ok()) return tables.status();
   const std::string part = absl::StrCat(*options.out, ".part");
-  unlink(part.c_str());
-  absl::Status status = options.exporter->of_tables(TimelineOf(analysis, progress), *tables, part);
+  std::error_code error;
+  std::filesystem::remove_all(part, error);
+  absl::Status status = options.exporter->of_tables(TimelineOf(analysis, progress), *tables, options.of_format, part);
   if (status.ok() && rename(part.c_str(), options.out->c_str()) != 0) {
     status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", *options.out, ": ", std::strerror(errno)));
   }
-  if (!status.ok()) unlink(part.c_str());
+  if (!status.ok()) std::filesystem::remove_all(part, error);
   return status;
 }
 
@@ -206,7 +216,7 @@ std::string Details() {
       "waiting, each under Python's functions, the framework's operators or native functions;\n"
       "and what GPUs did. --only library: every library call of the run, by thread time.\n"
       "What happened when (perfetto, chrome): steps, threads, GPU streams and counters.\n"
-      "Everything as tables: sqlite. The flags below choose stacks.\n";
+      "Everything as tables: sqlite, parquet. The flags below choose stacks.\n";
   AppendWords("formats", Exporters(), &Exporter::summary, &text);
   AppendWords("frames", FrameWords(), &FrameWord::meaning, &text);
   AppendWords("weights", WeightWords(), &WeightWord::meaning, &text);
@@ -226,6 +236,7 @@ Command ExportCommand() {
                     {"frames", "KIND[,KIND]...", "frames around a call (default: native,python,scopes)"},
                     {"lines", "", "of folded: names of frames with lines"},
                     {"min-share", "PERCENT", "of dot: leave out what is below (default: 0.5)"},
+                    {"python", "PYTHON", "of parquet: has pyarrow (default: python3 in the PATH)"},
                     {"only", "library", "library calls alone, by thread time over the whole run"},
                     {"layer", "NAME", "only what belongs to this layer"},
                     {"function", "NAME", "only calls of this function and calls inside them"}},

@@ -261,7 +261,7 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   for (Table& table : *tables) {
     if (table.name == "findings") LeaveOut(options.ignored_findings, &table);
   }
-  if (!options.sort_column && options.format == "text" && !options.is_page) {
+  if (!options.sort_column && (*renderer)->is_for_people && !options.is_page) {
     for (Table& table : *tables) SortLayers(&table);
   } else if (options.sort_column && *options.sort_column != kProgramOrder) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
@@ -274,7 +274,7 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
     return ReportPage(StepFacts(model, analysis.options()), *tables);
   }
   const bool asks_for_all = options.tables.empty() || options.tables.front() == kAllTables;
-  if (asks_for_all && options.format == "text") LeaveOutEmpty(&*tables);
+  if (asks_for_all && (*renderer)->is_for_people) LeaveOutEmpty(&*tables);
   return (*renderer)->render({&model, *std::move(tables), options.width, options.color});
 }
 

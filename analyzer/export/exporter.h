@@ -20,9 +20,10 @@
 namespace dlhook::analyzer::inline exports {
 
 struct ExportOptions {
-  Weight weight = Weight::kTime;  // for formats with a single one
-  bool with_lines = false;        // names of frames include lines, if the format has no field for them
-  double min_percent = 0.5;       // for a graph: functions and edges below this part of the whole are omitted
+  Weight weight = Weight::kTime;   // for formats with a single one
+  bool with_lines = false;         // names of frames include lines, if the format has no field for them
+  double min_percent = 0.5;        // for a graph: functions and edges below this part of the whole are omitted
+  std::string python = "python3";  // for Parquet: an interpreter that has pyarrow
 };
 
 struct Exporter {
@@ -32,7 +33,9 @@ struct Exporter {
   // One of these; the others are null.
   std::string (*of_profile)(const Profile&, const ExportOptions&);
   void (*of_timeline)(const Timeline&, ExportOutput&) = nullptr;
-  absl::Status (*of_tables)(const Timeline&, const std::vector<Table>&, const std::string& path) = nullptr;
+  absl::Status (*of_tables)(const Timeline&, const std::vector<Table>&, const ExportOptions&,
+                            const std::string& path) = nullptr;
+  bool is_folder = false;
 };
 
 const std::vector<Exporter>& Exporters();
@@ -41,10 +44,14 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options);
 std::string ExportPprof(const Profile& profile, const ExportOptions& options);
 std::string ExportCallgrind(const Profile& profile, const ExportOptions& options);
 std::string ExportDot(const Profile& profile, const ExportOptions& options);
+std::string ExportSpeedscope(const Profile& profile, const ExportOptions& options);
 void ExportPerfetto(const Timeline& timeline, ExportOutput& output);
 void ExportChrome(const Timeline& timeline, ExportOutput& output);
-// `path` does not exist. Of the timeline's run everything; `tables` are the report's.
-absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const std::string& path);
+// These write to `path`, which does not exist: everything that is known of the timeline's run, and the report's tables.
+absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
+                          const std::string& path);
+absl::Status ExportParquet(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
+                           const std::string& path);
 
 struct WeightWord {
   absl::string_view name;

@@ -33,6 +33,7 @@ ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attributi
       profile_(*profile),
       framework_({.with_python = options.frames.python, .with_scopes = options.frames.scopes, .with_kinds = with_kinds},
                  profile),
+      of_gpu_({.with_python = options.frames.python, .with_scopes = options.frames.scopes}, profile),
       native_({.with_python = options.frames.python, .with_plumbing = options.frames.plumbing}, profile),
       op_frames_(model.ops.size(), kNone),
       is_chosen_(model.calls.size()),
@@ -62,21 +63,22 @@ NodeIndex ProfileNodes::OfCall(CallIndex call) {
   const ThreadIndex thread = model_.calls.thread[call];
   const NodeIndex outer =
       has_parent ? OfCall(parent) : Outer(model_.threads[thread].process, thread, attribution_.of_call[call]);
-  node = profile_.Child(StackUnder(outer, has_parent, call), OpFrame(model_.calls.op[call]));
+  node = profile_.Child(StackUnder(outer, has_parent, call, framework_), OpFrame(model_.calls.op[call]));
   return node_of_call_[call] = node;
 }
 
 NodeIndex ProfileNodes::CallIn(NodeIndex outer, CallIndex call) {
   const CallIndex parent = model_.calls.parent[call];
   if (parent != kNone) outer = CallIn(outer, parent);
-  return profile_.Child(StackUnder(outer, parent != kNone, call), OpFrame(model_.calls.op[call]));
+  return profile_.Child(StackUnder(outer, parent != kNone, call, of_gpu_),
+                        FrameOfOp(model_.calls.op[call], /*with_kind=*/false));
 }
 
 // A nested call has the same Python code and operator as the outer one.
-NodeIndex ProfileNodes::StackUnder(NodeIndex outer, bool has_parent, CallIndex call) {
+NodeIndex ProfileNodes::StackUnder(NodeIndex outer, bool has_parent, CallIndex call, FrameworkStacks& framework) {
   const bool has_native = options_.frames.native && model_.calls.NativeStackOf(call) != kNone;
   if (has_native) return native_.Under(outer, call);
-  return has_parent ? outer : framework_.Under(outer, call);
+  return has_parent ? outer : framework.Under(outer, call);
 }
 
 NodeIndex ProfileNodes::OfScope(ScopeIndex scope) {
@@ -98,7 +100,7 @@ NodeIndex ProfileNodes::OfGpu(GpuIndex activity, Place place) {
   if (gpu.call[activity] != kNone) {
     node = CallIn(node, gpu.call[activity]);
   } else if (!gpu.scope.empty() && gpu.scope[activity] != kNone) {
-    node = framework_.UnderScope(node, gpu.scope[activity]);
+    node = of_gpu_.UnderScope(node, gpu.scope[activity]);
   }
   const GpuKernelIndex kernel = gpu.kernel[activity];
   const bool has_name = kernel != kNone && model_.gpu_kernels[kernel].name != kNone;
@@ -149,15 +151,17 @@ NodeIndex ProfileNodes::Named(NodeIndex outer, FrameKind kind, const std::string
 }
 
 ProfileFrameIndex ProfileNodes::OpFrame(OpIndex index) {
-  if (op_frames_[index] == kNone) {
-    const Op& op = model_.ops[index];
-    const ActivityKind kind = WaitsForGpu(op) ? ActivityKind::kWaiting : ActivityKind::kCall;
-    op_frames_[index] = profile_.Frame(
-        {.function = profile_.Function({.kind = FrameKind::kCall,
-                                        .name = with_kinds_ ? Marked(CallLabel(op), ActivityName(kind)) : CallLabel(op),
-                                        .object = absl::StrCat("[", op.family, "]")})});
-  }
+  if (op_frames_[index] == kNone) op_frames_[index] = FrameOfOp(index, with_kinds_);
   return op_frames_[index];
+}
+
+ProfileFrameIndex ProfileNodes::FrameOfOp(OpIndex index, bool with_kind) {
+  const Op& op = model_.ops[index];
+  const ActivityKind kind = WaitsForGpu(op) ? ActivityKind::kWaiting : ActivityKind::kCall;
+  return profile_.Frame(
+      {.function = profile_.Function({.kind = FrameKind::kCall,
+                                      .name = with_kind ? Marked(CallLabel(op), ActivityName(kind)) : CallLabel(op),
+                                      .object = absl::StrCat("[", op.family, "]")})});
 }
 
 LabelsIndex ProfileNodes::Labels(const SampleLabels& labels) {

@@ -68,10 +68,11 @@ class ProfileNodes {
   NodeIndex Outer(ProcessIndex process, ThreadIndex thread, Place place);
   NodeIndex UnderGpu(GpuDeviceIndex device, Place place);
   NodeIndex CallIn(NodeIndex outer, CallIndex call);
-  NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call);
+  NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call, FrameworkStacks& framework);
   std::string LayerTitle(Place place) const;
   NodeIndex Named(NodeIndex outer, FrameKind kind, const std::string& name);
   ProfileFrameIndex OpFrame(OpIndex op);
+  ProfileFrameIndex FrameOfOp(OpIndex op, bool with_kind);
   ProfileLabels MakeLabels(const SampleLabels& labels) const;
 
   const TraceModel& model_;
@@ -80,6 +81,7 @@ class ProfileNodes {
   const bool with_kinds_;
   Profile& profile_;
   FrameworkStacks framework_;
+  FrameworkStacks of_gpu_;  // without kinds, which are those of the host's time
   NativeStacks native_;
   std::vector<ProfileFrameIndex> op_frames_;
   std::vector<bool> is_chosen_;  // by call

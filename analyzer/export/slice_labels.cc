@@ -127,13 +127,17 @@ const SliceLabel& SliceLabels::OfGpu(GpuIndex activity) {
   Add("copy_direction", direction);
   if (label_.name == kNoText) {
     const CallIndex call = gpu.call[activity];
-    const bool is_op = gpu.kind[activity] == GpuActivityKind::kOp && call != kNone;
-    label_.name =
-        is_op ? OfOp(model_.calls.op[call]).name
-              : texts_.Of(absl::StrCat(Words(EnumName(gpu.kind[activity])), direction.empty() ? "" : " ", direction));
+    if (gpu.kind[activity] == GpuActivityKind::kOp && call != kNone) {
+      label_.name = OfOp(model_.calls.op[call]).name;
+    } else if (gpu.kind[activity] == GpuActivityKind::kCopy) {
+      label_.name = texts_.Of(direction.empty() ? "copy" : absl::StrCat("copy ", direction));
+    } else {
+      label_.name =
+          texts_.Of(gpu.kind[activity] == GpuActivityKind::kSet ? "memset" : Words(EnumName(gpu.kind[activity])));
+    }
   }
   AddPlace(gpu_places_[activity]);
-  Add("time_source", Words(EnumName(gpu.source[activity])));
+  Add("time_source", gpu.source[activity] == GpuTimeSource::kEvents ? "events" : "CUPTI");
   if (gpu.graph[activity] != 0) Add("graph", int64_t{gpu.graph[activity]});
   return label_;
 }

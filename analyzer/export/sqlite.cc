@@ -120,7 +120,8 @@ class Writer {
 
 }  // namespace
 
-absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const std::string& path) {
+absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& /*options*/,
+                          const std::string& path) {
   SqliteFile file(path);
   Writer writer(run, file);
   for (const Table& table : tables) writer.AddReportTable(table);

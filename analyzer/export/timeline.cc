@@ -88,7 +88,7 @@ class Walker {
     if (has_nodes) {
       forward_of_ = FindTorchUnits(model_, ReadScopeNames(model_), ReadPythonPlaces(model_)).forward_of;
       for (ScopeIndex node = 0; node < forward_of_.size(); ++node) {
-        if (forward_of_[node] != kNone) from_scope_.push_back({forward_of_[node], BackwardFlow(node)});
+        if (HasForward(node)) from_scope_.push_back({forward_of_[node], BackwardFlow(node)});
       }
     }
     for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
@@ -98,6 +98,13 @@ class Walker {
     const auto by_start = [](const auto& a, const auto& b) { return a.first < b.first; };
     std::stable_sort(from_scope_.begin(), from_scope_.end(), by_start);
     std::stable_sort(from_call_.begin(), from_call_.end(), by_start);
+  }
+
+  // Whether a flow leads to this scope: one to the engine's scope, not another to the node in it.
+  bool HasForward(ScopeIndex node) const {
+    if (node >= forward_of_.size() || forward_of_[node] == kNone) return false;
+    const ScopeIndex around = model_.scopes.parent[node];
+    return around == kNone || forward_of_[around] != forward_of_[node];
   }
 
   static TimelineFlow BackwardFlow(ScopeIndex node) { return {uint64_t{2} * node + 1, FlowKind::kBackward}; }
@@ -173,9 +180,7 @@ class Walker {
     if (slice.end_ns - slice.start_ns != slice.duration_ns) labels_.Add("duration_ns", slice.duration_ns);
     FlowsFrom(slice.is_call ? from_call_ : from_scope_, slice.index);
     ends_.clear();
-    if (!slice.is_call && slice.index < forward_of_.size() && forward_of_[slice.index] != kNone) {
-      ends_.push_back(BackwardFlow(slice.index));
-    }
+    if (!slice.is_call && HasForward(slice.index)) ends_.push_back(BackwardFlow(slice.index));
     writer_.Begin(
         {track, Time(slice.start_ns), Time(slice.end_ns), label.name, label.kind, label.args, starts_, ends_});
   }

@@ -118,4 +118,26 @@ std::string FoldedFrame(absl::string_view name) {
   return frame;
 }
 
+std::string MarkdownText(absl::string_view text) {
+  constexpr absl::string_view kSigns = "\\`*_[]|#~$";
+  const std::string visible = absl::StrReplaceAll(VisibleText(text), {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+  // What begins a list or a heading at the beginning of a line: "-", "=", "1. ".
+  const size_t sign = visible.find_first_not_of("0123456789");
+  const bool begins_block =
+      sign != std::string::npos &&
+      (sign == 0 ? absl::StrContains("-+=", visible[0]) && visible.size() > 1
+                 : absl::StrContains(".)", visible[sign]) && (sign + 1 == visible.size() || visible[sign + 1] == ' '));
+  std::string out;
+  for (size_t i = 0; i < visible.size(); ++i) {
+    if (absl::StrContains(kSigns, visible[i]) || (begins_block && i == sign)) out += '\\';
+    out += visible[i];
+  }
+  return out;
+}
+
+std::string HtmlText(absl::string_view text) {
+  return absl::StrReplaceAll(VisibleText(text),
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
+}
+
 }  // namespace dlhook::analyzer::render

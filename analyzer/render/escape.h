@@ -39,6 +39,12 @@ std::string DotString(absl::string_view text);
 // as a weight (flamegraph.pl and inferno then expect a second one, for a difference), so that blank becomes "_".
 std::string FoldedFrame(absl::string_view name);
 
+// Text in Markdown, also at the beginning of a line and in a cell of a table.
+std::string MarkdownText(absl::string_view text);
+
+// Text and attributes in HTML.
+std::string HtmlText(absl::string_view text);
+
 }  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_ESCAPE_H_

@@ -30,6 +30,7 @@ struct Renderer {
   absl::string_view name;
   absl::string_view summary;  // for --help
   std::string (*render)(const Report&);
+  bool is_for_people = false;  // rows in the order of their weight, without empty tables
 };
 
 const std::vector<Renderer>& Renderers();
@@ -37,6 +38,8 @@ const std::vector<Renderer>& Renderers();
 std::string RenderText(const Report& report);  // for people
 std::string RenderCsv(const Report& report);   // RFC 4180
 std::string RenderJson(const Report& report);
+std::string RenderMarkdown(const Report& report);
+std::string RenderHtml(const Report& report);
 
 }  // namespace dlhook::analyzer::render
 

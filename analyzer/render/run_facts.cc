@@ -182,4 +182,21 @@ std::vector<std::string> RunRemarks(const TraceModel& run) {
   return remarks;
 }
 
+std::vector<std::string> ReportRemarks(const Report& report) {
+  if (report.run == nullptr) return {};
+  if (report.base == nullptr) return RunRemarks(*report.run);
+  std::vector<std::string> remarks;
+  const auto add = [&](const char* side, const TraceModel& first, const std::vector<const TraceModel*>& others) {
+    for (const std::string& remark : RunRemarks(first))
+      remarks.push_back(absl::StrCat(side, others.empty() ? "" : absl::StrCat(" ", first.name), ": ", remark));
+    for (const TraceModel* run : others) {
+      for (const std::string& remark : RunRemarks(*run))
+        remarks.push_back(absl::StrCat(side, " ", run->name, ": ", remark));
+    }
+  };
+  add("BASE", *report.base, report.more_bases);
+  add("NEW", *report.run, report.more_runs);
+  return remarks;
+}
+
 }  // namespace dlhook::analyzer::render

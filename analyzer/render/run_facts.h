@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
+#include "analyzer/render/renderer.h"
 
 namespace dlhook::analyzer::inline render {
 
@@ -18,6 +19,8 @@ std::string CapabilityStateName(CapabilityState state);  // "on", "refused" …
 // Remarks that a reader of the tables must know: losses, capabilities that were refused or lost, output in another
 // place, traces without an end, oddities. Most severe first; empty if there are none.
 std::vector<std::string> RunRemarks(const TraceModel& run);
+// Of the report's run; of a diff those of both sides, marked with the side.
+std::vector<std::string> ReportRemarks(const Report& report);
 
 }  // namespace dlhook::analyzer::render
 

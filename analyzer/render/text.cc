@@ -124,24 +124,6 @@ void TextWriter::WriteTable(const Table& table) {
   for (const std::string& note : table.notes) Sentence(note);
 }
 
-// For a diff those of both runs, marked with the side.
-std::vector<std::string> Remarks(const Report& report) {
-  if (report.run == nullptr) return {};
-  if (report.base == nullptr) return RunRemarks(*report.run);
-  std::vector<std::string> remarks;
-  const auto add = [&](const char* side, const TraceModel& first, const std::vector<const TraceModel*>& others) {
-    for (const std::string& remark : RunRemarks(first))
-      remarks.push_back(absl::StrCat(side, others.empty() ? "" : absl::StrCat(" ", first.name), ": ", remark));
-    for (const TraceModel* run : others) {
-      for (const std::string& remark : RunRemarks(*run))
-        remarks.push_back(absl::StrCat(side, " ", run->name, ": ", remark));
-    }
-  };
-  add("BASE", *report.base, report.more_bases);
-  add("NEW", *report.run, report.more_runs);
-  return remarks;
-}
-
 }  // namespace
 
 std::string RenderText(const Report& report) {
@@ -152,7 +134,7 @@ std::string RenderText(const Report& report) {
     if (!writer.is_empty()) writer.Line("");
     writer.WriteTable(table);
   }
-  const std::vector<std::string> remarks = Remarks(report);
+  const std::vector<std::string> remarks = ReportRemarks(report);
   if (!remarks.empty() && !writer.is_empty()) writer.Line("");
   for (const std::string& remark : remarks) writer.Remark(remark);
   return writer.Take();

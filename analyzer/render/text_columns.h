@@ -27,6 +27,8 @@ struct TextColumns {
   std::vector<std::string> hidden;  // names of columns that did not fit
 };
 
+inline constexpr size_t kAnyWidth = 1 << 30;
+
 // Leaves out columns without any values. If the line is too long: uses shorter words, leaves out details from the
 // right, shortens text, and leaves out other columns from the right.
 TextColumns LayOutColumns(const Table& table, size_t width, size_t gap);

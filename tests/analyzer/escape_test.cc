@@ -91,6 +91,19 @@ TEST(DotString, HasNoQuotesEscapesOrEntitiesOfItsOwn) {
   EXPECT_EQ(DotString("a\"b\\n&#27;\n"), "a\\\"b\\\\n&amp;#27;\\\\n");
 }
 
+TEST(MarkdownText, HasNoSignsOfTheFormat) {
+  EXPECT_EQ(MarkdownText("a|b `c` *d* __init__ [e](f) <script>&#27;\n\\"),
+            "a\\|b \\`c\\` \\*d\\* \\_\\_init\\_\\_ \\[e\\](f) &lt;script&gt;&amp;\\#27;\\\\n\\\\");
+  EXPECT_EQ(MarkdownText("4.66 s"), "4.66 s");
+  EXPECT_EQ(MarkdownText("1. no list"), "1\\. no list");
+  EXPECT_EQ(MarkdownText("- no list"), "\\- no list");
+  EXPECT_EQ(MarkdownText("# no heading"), "\\# no heading");
+}
+
+TEST(HtmlText, HasNoSignsOfTheFormat) {
+  EXPECT_EQ(HtmlText("</script>\"'&#27;\n"), "&lt;/script&gt;&quot;&#39;&amp;#27;\\n");
+}
+
 TEST(FoldedFrame, HasNoSignsOfTheFormat) {
   EXPECT_EQ(FoldedFrame("a;b\n"), "a:b\\n");
   EXPECT_EQ(FoldedFrame("reorder 64"), "reorder_64");

@@ -1,7 +1,10 @@
 """Overlap of GPU work, and the reasons for idle GPUs: tables against the times in the fakes' log."""
 
 import cuda_e2e
+import databases
 import e2e
+import exports
+import timelines
 
 KINDS = COMPUTE, COPIES, TO_DEVICE, FROM_DEVICE, ALL = "compute", "copies", "copies HtoD", "copies DtoH", "all"
 SUMS = ("compute", "copies", "concurrent_kernels", "idle", "measured")
@@ -87,6 +90,22 @@ class Overlap(cuda_e2e.Case):
             with self.subTest(device=device):
                 self.assertEqual(self.check_overlap(run, device, spans), 4 if spans[FROM_DEVICE] else 3)
                 self.check_sums(run, device, spans)
+
+    def test_exports(self):
+        """Timelines have the work of each device, with an arrow from each request; stacks have each device's time."""
+        run, devices = self.run_victim()
+        databases.check(self, run)
+        timeline = timelines.check(self, run)
+        stacks = exports.folded(run)
+        for device, spans in devices.items():
+            slices = [one for one in timeline.of_kind("gpu") if one.track[1].startswith(f"GPU {device}, stream ")]
+            self.assertEqual(sorted(map(timelines.duration, slices)), sorted(end - start for start, end in spans[ALL]))
+            (row,) = [row for row in run.table("devices") if row["device"] == device]
+            times = {stack[1:]: time for stack, time in stacks.items() if stack[0] == f"GPU_{device}"}
+            self.assertEqual((sum(times.values()), times[("[idle]",)]), (row["time"], row["idle"]))
+        self.assertEqual(len(timeline.flows), sum(len(spans[ALL]) for spans in devices.values()))
+        self.assertEqual(exports.check_steps(self, run),
+                         sum(time for stack, time in stacks.items() if stack[0].startswith("GPU_")))  # fmt: skip
 
     def test_guided(self):
         """Invariants: the rows are consistent with each other and with `overlap`."""
