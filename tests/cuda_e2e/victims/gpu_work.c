@@ -112,6 +112,10 @@ int main(int argc, char** argv) {
   if (strcmp(scenario, "graph") == 0) Graph();
   if (strcmp(scenario, "fork") == 0) Fork();
   if (strcmp(scenario, "many") == 0) LaunchMany((void*)number);
+  for (long i = 0; strcmp(scenario, "bursts") == 0 && i < number; ++i) {  // with time to collect what is complete
+    LaunchMany((void*)2000L);
+    usleep(50 * 1000);
+  }
   if (strcmp(scenario, "threads") == 0) Threads(number);
   if (strcmp(scenario, "killed") == 0) {
     LaunchMany((void*)10L);
