@@ -3,6 +3,8 @@ import {hierarchy, partition} from "d3-hierarchy";
 import {h, replace, visible} from "./dom.js";
 import {tip} from "./tip.js";
 
+const sumOf = (nodes) => nodes.reduce((sum, node) => sum + node.value, 0);
+
 const ROW = 22, LEAST = 2;  // pixels
 
 // `root`: {name, own: weight without children, color, children}. `content(node data, part of all, part of the parent)`: of the tooltip.
@@ -27,10 +29,21 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
     const scale = width / (focus.x1 - focus.x0 || 1);
     const boxes = [];
     let rows = 0;
+    // Children that are too narrow, the heaviest first, so they lie side by side: one box for all.
+    const rest = (nodes, row) => {
+      const x = (Math.max(nodes[0].x0, focus.x0) - focus.x0) * scale, w = (Math.min(nodes[nodes.length - 1].x1, focus.x1) - focus.x0) * scale - x;
+      if (w < LEAST) return;
+      rows = Math.max(rows, row + 1);
+      const one = h("div.node.rest", null, w > 50 ? `${nodes.length} smaller` : "");
+      one.style.left = x + "px";
+      one.style.width = Math.max(w - 1, 1) + "px";
+      one.style.top = row * ROW + "px";
+      boxes.push(tip(one, () => content({name: `${nodes.length} smaller boxes`, total: sumOf(nodes), self: 0, kind: "other"}, sumOf(nodes), tree.value, nodes[0].parent)));
+    };
     const visit = (node) => {
       const x = (Math.max(node.x0, focus.x0) - focus.x0) * scale, w = (Math.min(node.x1, focus.x1) - Math.max(node.x0, focus.x0)) * scale;
       const row = node.depth - focus.depth;
-      if (w < LEAST || row > maxRows) return;
+      if (w < LEAST || row > maxRows) return false;
       rows = Math.max(rows, row + 1);
       const isFound = !words || node.data.name.toLowerCase().includes(words);
       const one = h("button.node." + (node.data.color || "other"), {type: "button", role: "treeitem", tabindex: row === 0 ? 0 : -1, "aria-level": node.depth + 1}, w > 22 ? node.data.name : "");
@@ -45,7 +58,9 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
       one.node = node;
       tip(one, () => content(node.data, node.value, tree.value, node.parent));
       boxes.push(one);
-      for (const child of node.children || []) visit(child);
+      const hidden = (node.children || []).filter((child) => !visit(child) && child.x1 > focus.x0 && child.x0 < focus.x1);
+      if (hidden.length > 0) rest(hidden, row + 1);
+      return true;
     };
     visit(focus);
     box.style.height = rows * ROW + "px";

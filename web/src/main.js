@@ -1,6 +1,6 @@
 // Reads the data, makes the navigation, shows the view that the address names: "#layers", "#table/ops".
 import * as data from "./data.js";
-import {add, h, replace} from "./dom.js";
+import {add, h, replace, visible} from "./dom.js";
 import {hide} from "./tip.js";
 import {themeButton} from "./theme.js";
 import {groupsOfViews} from "./views.js";
@@ -49,7 +49,7 @@ function show(main, views) {
       link.scrollIntoView({block: "nearest", inline: "nearest"});
     } else link.removeAttribute("aria-current");
   }
-  document.title = `${view.title} – ${data.page().title} – dlhook`;
+  document.title = visible(`${view.title} – ${data.page().title} – dlhook`);
   scrollTo(0, 0);
 }
 

@@ -45,9 +45,11 @@ function draw(steps, width, isWhole) {
     for (let i = 0; i < bins; ++i) {
       const of = steps.slice(Math.floor((i * steps.length) / bins), Math.max(Math.floor(((i + 1) * steps.length) / bins), Math.floor((i * steps.length) / bins) + 1));
       const durations = of.map((step) => step.duration).sort((a, b) => a - b), most = durations[durations.length - 1];
+      const middle = quantile(durations, 0.5), fill = h("rect.f-library", {x: i * 2, width: 2, y: y(Math.min(middle, top)), height: chart.height - y(Math.min(middle, top)), "fill-opacity": 0.35});
       const rect = h("rect.f-library", {x: i * 2, width: 1.6, y: y(Math.min(most, top)), height: Math.max(1, y(durations[0]) - y(Math.min(most, top)))});
-      tip(rect, () => card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [["shortest", time(durations[0])], ["median", time(quantile(durations, 0.5))], ["longest", time(most)]]));
-      chart.inside.append(rect);
+      const bin = h("g.step", null, fill, rect);
+      tip(bin, () => card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [["shortest", time(durations[0])], ["median", time(middle)], ["longest", time(most)]]));
+      chart.inside.append(bin);
     }
   } else {
     steps.forEach((step, i) => {
