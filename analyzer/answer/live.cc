@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
-#include "analyzer/answer/sentences.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
@@ -62,14 +61,12 @@ void AddSteps(const StepFacts& facts, StepHistory* history) {
 }
 
 absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHistory& history,
-                                           const std::vector<std::string>& state, const LiveOptions& options) {
+                                           const LiveOptions& options) {
   const size_t width = std::max<size_t>(options.width, 40);
   std::vector<std::string> lines;
   const auto add = [&](const std::string& text) {
     for (std::string& line : Wrapped(VisibleText(text), width)) lines.push_back(std::move(line));
   };
-  add(WhatRan(facts));
-  for (const std::string& sentence : state) add(sentence);
   const std::optional<StepTrend> trend = history.Trend();
   if (!facts.HasSteps() || !trend) {
     add("No repeating step is seen yet: what follows is about what was recorded last.");

@@ -20,15 +20,15 @@ struct LiveOptions {
   std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 
-// Calls and scopes recorded so far, of which the model may hold the newest part only.
+// Steps of a run of which the model may hold the newest part only: then estimated. `recorded`: its calls and scopes.
 int64_t AboutSteps(const StepFacts& facts, int64_t recorded);
 
 // Adds the newest steps of the first process that has some.
 void AddSteps(const StepFacts& facts, StepHistory* history);
 
-// `state`: sentences about the run as a whole ("Running since …"). Lines without limit: the most relevant first.
+// Below what the run as a whole is. Lines without limit: the most relevant first.
 absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHistory& history,
-                                           const std::vector<std::string>& state, const LiveOptions& options);
+                                           const LiveOptions& options);
 
 }  // namespace dlhook::analyzer::answer
 

@@ -78,6 +78,7 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
     const std::string& word = words[i];
     if (word == "--") {
       ++i;
+      args.has_program_ = args.operands_.empty();
       break;
     }
     if (word.size() < 2 || word[0] != '-') {

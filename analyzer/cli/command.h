@@ -51,12 +51,15 @@ class Args {
   std::vector<std::string> All(absl::string_view flag) const;
   std::optional<std::string> Last(absl::string_view flag) const;
   const std::vector<std::string>& operands() const { return operands_; }
+  // Whether the operands are the words of a program, after "--".
+  bool has_program() const { return has_program_; }
 
  private:
   friend absl::StatusOr<Args> ParseArgs(const struct Command& command, absl::Span<const std::string> words);
 
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> operands_;
+  bool has_program_ = false;
 };
 
 struct Command {

@@ -6,15 +6,20 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "analyzer/io/byte_source.h"
 #include "preload/format/identity.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -73,6 +78,19 @@ std::vector<std::string> PreloadVariables(const std::string& shim, const std::st
       absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", collector)};
   if (drain == nullptr) variables.emplace_back("DLHOOK_DRAIN=collector");
   return variables;
+}
+
+std::string DefaultRunFolder(const std::string& program) {
+  return absl::StrCat("dlhook-", BaseName(program), "-",
+                      absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
+}
+
+std::string MakeNewFolder(const std::string& name) {
+  std::string folder = std::filesystem::absolute(name);
+  for (int n = 2; mkdir(folder.c_str(), 0700) != 0 && errno == EEXIST; ++n) {
+    folder = std::filesystem::absolute(absl::StrCat(name, "-", n));
+  }
+  return folder;
 }
 
 absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,

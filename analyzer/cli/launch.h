@@ -16,6 +16,11 @@ namespace dlhook::analyzer::inline cli {
 // the shim.
 std::vector<std::string> PreloadVariables(const std::string& shim, const std::string& folder);
 
+// "dlhook-train.py-20261123-130812": the run folder of a program, if none is named.
+std::string DefaultRunFolder(const std::string& program);
+// Creates a folder of this name, or a similar one if there is one; returns its absolute path.
+std::string MakeNewFolder(const std::string& name);
+
 struct LaunchOptions {
   bool stdout_to_stderr = false;
   // Called with the program's process id while it waits to be started. May be unset.

@@ -19,8 +19,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
@@ -46,11 +44,6 @@ constexpr int kExitNotExecutable = 126;  // as in shells
 constexpr int kExitNotFound = 127;
 constexpr int kDrainNice = -5;
 
-std::string DefaultRunFolder(const std::string& program) {
-  return absl::StrCat("dlhook-", BaseName(program), "-",
-                      absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
-}
-
 // The folder requested by the user, and how; empty: not given.
 struct WantedFolder {
   std::string said;  // for messages: "-o ", "DLHOOK_OUT="
@@ -63,15 +56,6 @@ WantedFolder FindWantedFolder(const Args& args) {
   // Inside another `dlhook run` the variable belongs to that one.
   if (variable == nullptr || *variable == '\0' || getenv("DLHOOK_COLLECTOR") != nullptr) return {};
   return {"DLHOOK_OUT=", variable};
-}
-
-// Creates a folder with a new name.
-std::string MakeNewFolder(const std::string& name) {
-  std::string folder = std::filesystem::absolute(name);
-  for (int n = 2; mkdir(folder.c_str(), 0700) != 0 && errno == EEXIST; ++n) {
-    folder = std::filesystem::absolute(absl::StrCat(name, "-", n));
-  }
-  return folder;
 }
 
 // The run folder of this launcher.

@@ -1,7 +1,6 @@
 // `dlhook top`: the answer about a run that goes on, again and again.
-#include <errno.h>
 #include <langinfo.h>
-#include <string.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,22 +8,20 @@
 #include <algorithm>
 #include <chrono>
 #include <clocale>
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "analyzer/answer/live.h"
+#include "analyzer/answer/sentences.h"
+#include "analyzer/answer/standing.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/ignored.h"
+#include "analyzer/cli/live_processes.h"
 #include "analyzer/cli/live_terminal.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
@@ -32,6 +29,8 @@
 #include "analyzer/cli/symbol_options.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/recent_run.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/text_columns.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/human.h"
 #include "preload/format/clock.h"
@@ -43,6 +42,10 @@ constexpr std::chrono::milliseconds kRefresh(1000);
 constexpr int kBusyParts = 4;  // of the time, one is for reading at most: the program needs the processors
 constexpr uint64_t kMostBytes = 16 << 20;
 constexpr int kNice = 10;
+// A run hangs if it records nothing for so long: longer than garbage collections, checkpoints and waits for input usually take.
+constexpr int64_t kSilentNs = 5'000'000'000;
+constexpr double kSilentSteps = 10;
+constexpr size_t kMostThreads = 4;
 
 // How much of the newest part is read. Enough: with that many steps. The last one is taken as it is.
 struct Window {
@@ -64,61 +67,126 @@ class Live {
     options_.width = static_cast<size_t>(width);
   }
 
-  // Reads what was added; false: there is nothing to show yet, text() says why.
-  bool Refresh() {
+  // Reads what was added. Not OK: there is nothing to show yet.
+  absl::Status Refresh() {
     if (absl::Status status = run_.Read(); !status.ok()) {
-      text_ = std::string(status.message());
-      return false;
+      text_ = absl::StrCat(status.message(), "\nWaiting for it.\n");
+      history_ = StepHistory();
+      shown_calls_ = -1;
+      return status;
     }
     if (run_.calls() != shown_calls_) Analyze();
-    text_ = screen_;
-    return true;
+    text_ = absl::StrCat(StateText(), below_);
+    return absl::OkStatus();
   }
 
   const std::string& text() const { return text_; }
+  // None of its processes lives.
+  bool is_over() const { return is_over_; }
 
  private:
   void Analyze() {
-    const bool is_first = history_.size() == 0;
-    if (is_first) Analyze(kWindows[kWholeWindow], false);  // for what was before
+    if (history_.size() == 0) Analyze(kWindows[kWholeWindow], false);  // for what was before
     for (;; ++window_) {
       const size_t steps = Analyze(kWindows[window_], true);
+      if (steps < kEnoughSteps && window_ < kWholeWindow) continue;
       if (steps >= kManySteps && window_ > 0) --window_;
-      if (steps >= kEnoughSteps || window_ == kWholeWindow) break;
+      break;
     }
     shown_calls_ = run_.calls();
   }
 
   // Returns the number of steps in it.
   size_t Analyze(const Window& window, bool shows) {
-    TraceModel model = run_.Last(window.seconds, window.bytes);
-    AddSymbols(SymbolOptionsFor(path_), &model);
-    const absl::StatusOr<Peaks> peaks = FindPeaks(model, std::nullopt);
-    const RunAnalysis analysis(&model, {}, peaks.ok() ? *peaks : Peaks());
-    const StepFacts facts(model, analysis.options());
+    model_ = run_.Last(window.seconds, window.bytes);
+    AddSymbols(SymbolOptionsFor(path_), &model_);
+    const absl::StatusOr<Peaks> peaks = FindPeaks(model_, std::nullopt);
+    const RunAnalysis analysis(&model_, {}, peaks.ok() ? *peaks : Peaks());
+    const StepFacts facts(model_, analysis.options());
     AddSteps(facts, &history_);
     size_t steps = 0;
     for (const StepTrack& track : analysis.layers().steps()) steps += track.steps.size();
     if (!shows) return steps;
-    const absl::StatusOr<std::string> screen = MakeLiveScreen(facts, history_, {StateSentence(facts)}, options_);
-    screen_ = screen.ok() ? *screen : absl::StrCat(screen.status().message(), "\n");
+    const absl::StatusOr<std::string> screen = MakeLiveScreen(facts, history_, options_);
+    above_ = WhatRan(facts);
+    below_ = screen.ok() ? *screen : absl::StrCat(screen.status().message(), "\n");
+    steps_ = "";
+    if (facts.HasSteps()) {
+      steps_ = absl::StrCat(", ", model_.read_spans.empty() ? "" : "about ", AboutSteps(facts, run_.calls()), " ",
+                            facts.StepNoun(), "s");
+    }
     return steps;
   }
 
-  std::string StateSentence(const StepFacts& facts) const {
-    const std::string calls = absl::StrCat(run_.calls(), " calls and ranges are recorded");
-    if (!facts.HasSteps()) return absl::StrCat(calls, ".");
-    return absl::StrCat(calls, ", ", facts.model().read_spans.empty() ? "" : "about ", AboutSteps(facts, run_.calls()),
-                        " ", facts.StepNoun(), "s.");
+  std::string StateText() {
+    std::vector<std::string> sentences = {above_,
+                                          absl::StrCat(run_.calls(), " calls and ranges recorded", steps_, ".")};
+    const std::vector<std::string> states = StateSentences();
+    sentences.insert(sentences.end(), states.begin(), states.end());
+    for (const std::string& damage : run_.damage()) sentences.push_back(damage);
+    std::string text;
+    for (const std::string& sentence : sentences) {
+      for (const std::string& line : Wrapped(VisibleText(sentence), std::max<size_t>(options_.width, 40))) {
+        absl::StrAppend(&text, line, "\n");
+      }
+    }
+    return text;
+  }
+
+  // Which processes ended, were killed, are paused, or hang.
+  std::vector<std::string> StateSentences() {
+    const auto now_ns = static_cast<int64_t>(ClockNanoseconds(CLOCK_MONOTONIC));
+    const std::optional<StepTrend> trend = history_.Trend();
+    const int64_t most_ns =
+        std::max(kSilentNs, trend ? static_cast<int64_t>(kSilentSteps * trend->now_ns) : int64_t{0});
+    std::vector<ProcessIndex> silent;
+    size_t ended = 0, killed = 0, elsewhere = 0, paused = 0, full = 0;
+    int64_t silent_ns = INT64_MAX;
+    const std::vector<const TraceTail*>& traces = run_.traces();
+    for (size_t i = 0; i < traces.size(); ++i) {
+      const LiveState state = StateOf(*traces[i]);
+      ended += state == LiveState::kEnded ? 1 : 0;
+      killed += state == LiveState::kKilled ? 1 : 0;
+      elsewhere += state == LiveState::kElsewhere ? 1 : 0;
+      if (state != LiveState::kRuns) continue;
+      paused += traces[i]->is_recording() ? 0 : 1;
+      full += traces[i]->has_reached_limit() ? 1 : 0;
+      const int64_t last_ns = traces[i]->LastRecordNs();
+      if (!traces[i]->is_recording() || last_ns == 0 || now_ns - last_ns < most_ns) continue;
+      silent.push_back(static_cast<ProcessIndex>(i));
+      silent_ns = std::min(silent_ns, now_ns - last_ns);
+    }
+    is_over_ = ended + killed == traces.size();
+    std::vector<std::string> sentences;
+    const auto add = [&](size_t count, absl::string_view what) {
+      if (count == 0) return;
+      sentences.push_back(traces.size() == 1 ? absl::StrCat("The process ", what)
+                                             : absl::StrCat(count, " of ", traces.size(), " processes: it ", what));
+    };
+    add(ended, "has ended.");
+    add(killed, "was killed, or went on as another program.");
+    add(elsewhere, "is not seen from here (another machine or container): whether it lives is not known.");
+    add(paused, "is not recorded now (dlhook ctl start goes on).");
+    add(full, "has reached the limit of its trace (DLHOOK_MAX_BYTES): single calls are not recorded any more.");
+    if (silent.empty()) return sentences;
+    sentences.push_back(absl::StrCat(
+        "Nothing was recorded for ", HumanTime(static_cast<double>(silent_ns)),
+        silent.size() == traces.size() ? "" : absl::StrCat(" by ", silent.size(), " of ", traces.size(), " processes"),
+        ", but the program lives. Where it stands (a call that has not returned is not recorded yet):"));
+    const std::vector<std::string> lines = StandingLines(model_, silent, now_ns, kMostThreads, ThreadState);
+    sentences.insert(sentences.end(), lines.begin(), lines.end());
+    return sentences;
   }
 
   const std::string path_;
   LiveOptions options_;
   RecentRun run_;
+  TraceModel model_;  // of the newest part
   StepHistory history_;
   size_t window_ = 0;
   int64_t shown_calls_ = -1;
-  std::string screen_;
+  bool is_over_ = false;
+  std::string above_, steps_, below_;
   std::string text_;
 };
 
@@ -134,15 +202,26 @@ int Fail(const absl::Status& status) {
   return kExitBadInput;
 }
 
-void Watch(Live* live) {
+// Until the user quits. `launched`: its launcher is waited for. Returns its exit code, if it has ended.
+std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launched) {
   LiveTerminal terminal;
+  std::optional<int> exit_code;
   for (;;) {
     const auto begin = std::chrono::steady_clock::now();
     live->SetWidth(OutputWidth());
-    live->Refresh();
-    terminal.Draw(live->text(), "q quits");
+    const bool is_shown = live->Refresh().ok();
+    int wait_status = 0;
+    if (launched && !exit_code && waitpid(launched->launcher, &wait_status, WNOHANG) == launched->launcher) {
+      exit_code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    }
+    std::string last = is_shown && live->is_over() ? "the run is over; q quits" : "q quits; the program goes on";
+    if (exit_code) last = absl::StrCat("the program has ended with exit code ", *exit_code, "; q quits");
+    if (launched) absl::StrAppend(&last, "; its output: ", launched->output);
+    terminal.Draw(live->text(), last);
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-    if (terminal.Wait(std::max(kRefresh, kBusyParts * took)) == LiveTerminal::Event::kQuit) return;
+    if (terminal.Wait(std::max(kRefresh, kBusyParts * std::min(took, kRefresh))) == LiveTerminal::Event::kQuit) {
+      return exit_code;
+    }
   }
 }
 
@@ -152,28 +231,54 @@ int RunTop(const Args& args) {
     return Fail(
         absl::FailedPreconditionError("needs a terminal whose cursor can be moved; --once prints the screen once"));
   }
+  if (args.has_program() && once) {
+    return Fail(absl::InvalidArgumentError("--once shows a run that goes on already; it starts no program"));
+  }
+  if (!args.has_program() && args.operands().size() > 1) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("expected one run, found '", args.operands()[1],
+                                                        "' too; before the words of a program comes --")));
+  }
   absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
   if (!ignored.ok()) return Fail(ignored.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return Fail(color.status());
-  const absl::StatusOr<std::string> path = args.operands().empty() ? LatestRun(".") : args.operands().front();
-  if (!path.ok()) return Fail(path.status());
-  setpriority(PRIO_PROCESS, 0, kNice);
-  Live live(*path, {.width = static_cast<size_t>(OutputWidth()),
-                    .color = *color,
-                    .unicode = IsUnicode(),
-                    .ignored_findings = *std::move(ignored)});
-  if (once) {
-    if (!live.Refresh()) return Fail(absl::NotFoundError(live.text()));
-    return PrintOutput(live.text());
+  std::optional<BackgroundRun> launched;
+  std::string path;
+  if (args.has_program() && !args.operands().empty()) {
+    const absl::StatusOr<BackgroundRun> started = StartInBackground(args.operands());
+    if (!started.ok()) return Fail(started.status());
+    launched = *started;
+    path = launched->run;
+  } else {
+    const absl::StatusOr<std::string> found = args.operands().empty() ? LatestRun(".") : args.operands().front();
+    if (!found.ok()) return Fail(found.status());
+    path = *found;
   }
-  Watch(&live);
-  return kExitOk;
+  setpriority(PRIO_PROCESS, 0, kNice);
+  Live live(path, {.width = static_cast<size_t>(OutputWidth()),
+                   .color = *color,
+                   .unicode = IsUnicode(),
+                   .ignored_findings = *std::move(ignored)});
+  if (once) {
+    const absl::Status status = live.Refresh();
+    return status.ok() ? PrintOutput(live.text()) : Fail(status);
+  }
+  const std::optional<int> exit_code = Watch(&live, launched);
+  if (LiveTerminal::signal() != 0 && LiveTerminal::signal() != SIGINT) return 128 + LiveTerminal::signal();
+  if (live.is_over()) PrintOutput(live.text());
+  if (launched && !exit_code) {
+    PrintError(
+        absl::StrCat("top: the program goes on; dlhook top ", path, " shows it again; its output: ", launched->output));
+  }
+  return exit_code.value_or(kExitOk);
 }
 
 std::string Details() {
   return "The newest part of a run that goes on, read again each second: the step time now and\n"
-         "before, where a step goes, the heaviest layers, findings. q quits; the program goes on.\n";
+         "before, where a step goes, the heaviest layers, findings; of a program that hangs, where\n"
+         "its threads stand. RUN need not exist yet. q or Ctrl-C quits; the program goes on. A\n"
+         "program after -- is recorded into a new folder, with what it prints in output.txt there;\n"
+         "if it has ended, its exit code is that of dlhook top.\n";
 }
 
 }  // namespace
@@ -182,11 +287,11 @@ Command TopCommand() {
   Command command = {
       .name = "top",
       .summary = "a run that goes on, on the terminal, refreshed each second",
-      .operands = "[RUN]",
+      .operands = "[RUN | -- PROGRAM [WORD]...]",
       .flags = {{"once", "", "print the screen once: for scripts"}, ColorFlag()},
       .examples = {{"dlhook top", "the latest run here"}, {"dlhook top RUN --once", "how it goes just now, as text"}},
       .min_operands = 0,
-      .max_operands = 1,
+      .max_operands = SIZE_MAX,
       .details = Details,
       .run = RunTop};
   const std::vector<Flag> ignore_flags = IgnoreFlags();

@@ -10,6 +10,7 @@
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/model/clock_map.h"
 #include "analyzer/model/trace_model.h"
+#include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -89,7 +90,7 @@ void DropForgotten(std::string* definitions) {
 
 void TraceTail::StartOver() {
   header_bytes_.clear();
-  header_.Clear();
+  process_ = {};
   definitions_.clear();
   stretches_.clear();
   clock_samples_.clear();
@@ -159,7 +160,12 @@ void TraceTail::Take(absl::string_view packet, absl::string_view framed) {
   const uint64_t field = FieldOf(packet, &contents);
   if (!has_header()) {
     trace::Packet parsed;
-    if (parsed.ParseFromArray(packet.data(), static_cast<int>(packet.size()))) header_ = parsed.header();
+    if (parsed.ParseFromArray(packet.data(), static_cast<int>(packet.size()))) {
+      const trace::Process& process = parsed.header().process();
+      process_ = {process.pid(), process.start_time_jiffies(), process.boot_id()};
+      clock_ = static_cast<ClockKind>(parsed.header().clock().kind());
+      ticks_per_second_ = parsed.header().clock().ticks_per_second();
+    }
     header_bytes_ = std::string(framed);
   }
   if (stretches_.empty()) BeginStretch(0, 0);
@@ -207,7 +213,7 @@ void TraceTail::TakeRest(const trace::Packet& packet) {
 
 void TraceTail::TakeClockSample(const trace::ClockSample& sample) {
   if (clock_samples_.size() == 2) clock_samples_.pop_back();
-  clock_samples_.push_back(sample);
+  clock_samples_.push_back({sample.ticks(), sample.monotonic_ns()});
   if (stretches_.back().has_records) {
     BeginStretch(sample.ticks(), static_cast<int64_t>(sample.realtime_ns()));
   } else if (stretches_.back().start_realtime_ns == 0) {
@@ -234,8 +240,16 @@ void TraceTail::DropOld() {
 }
 
 int64_t TraceTail::LastRecordNs() const {
-  if (last_end_ticks_ == 0 || header_.clock().kind() == trace::Clock::UNKNOWN || clock_samples_.empty()) return 0;
-  return ClockMap(header_.clock(), clock_samples_, nullptr).ToNs(last_end_ticks_);
+  if (last_end_ticks_ == 0 || clock_ == ClockKind::kUnknown || clock_samples_.empty()) return 0;
+  trace::Clock clock;
+  clock.set_kind(static_cast<trace::Clock::Kind>(clock_));
+  clock.set_ticks_per_second(ticks_per_second_);
+  std::vector<trace::ClockSample> samples(clock_samples_.size());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i].set_ticks(clock_samples_[i].ticks);
+    samples[i].set_monotonic_ns(clock_samples_[i].monotonic_ns);
+  }
+  return ClockMap(clock, std::move(samples), nullptr).ToNs(last_end_ticks_);
 }
 
 size_t TraceTail::FirstOf(int64_t realtime_ns) const {

@@ -18,7 +18,11 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/read_parts.h"
 #include "analyzer/model/trace_enums.h"
-#include "proto/trace.pb.h"
+
+namespace dlhook::trace {
+class ClockSample;
+class Packet;
+}  // namespace dlhook::trace
 
 namespace dlhook::analyzer::inline model {
 
@@ -35,7 +39,13 @@ class TraceTail {
 
   const std::string& path() const { return path_; }
   bool has_header() const { return !header_bytes_.empty(); }
-  const trace::Header& header() const { return header_; }
+  // Which process it is.
+  struct Process {
+    uint32_t pid = 0;
+    uint64_t start_time_jiffies = 0;
+    std::string boot_id;
+  };
+  const Process& process() const { return process_; }
   // Of calls, scopes and totals in the whole trace.
   uint64_t calls() const { return calls_; }
   uint64_t scopes() const { return scopes_; }
@@ -86,12 +96,18 @@ class TraceTail {
   uint64_t offset_ = 0;    // of the first byte that was not read
   bool was_damaged_ = false;
   std::string header_bytes_;
-  trace::Header header_;
+  Process process_;
+  ClockKind clock_ = ClockKind::kUnknown;
+  uint64_t ticks_per_second_ = 0;
   std::string definitions_;  // before `stretches_`: what is not calls or scopes
   std::deque<Stretch> stretches_;
   uint64_t stretch_bytes_ = 0;
   bool has_dropped_ = false;
-  std::vector<trace::ClockSample> clock_samples_;  // the first and the last
+  struct Instant {
+    uint64_t ticks = 0;
+    uint64_t monotonic_ns = 0;
+  };
+  std::vector<Instant> clock_samples_;  // the first and the last
   uint64_t calls_ = 0;
   uint64_t scopes_ = 0;
   uint64_t last_end_ticks_ = 0;

@@ -1,0 +1,96 @@
+// See live_processes.h.
+#include "analyzer/cli/live_processes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "analyzer/cli/launch.h"
+#include "analyzer/io/machine_files.h"
+#include "preload/format/identity.h"
+
+namespace dlhook::analyzer::inline cli {
+namespace {
+
+std::string OwnBootId() {
+  std::string id = ReadSmallFile("/proc/sys/kernel/random/boot_id");
+  return std::string(absl::StripSuffix(id, "\n"));
+}
+
+// The letter of a process or thread in its stat file; 0: it is gone.
+char StateLetter(const std::string& folder) {
+  const std::string stat = ReadSmallFile(absl::StrCat(folder, "/stat"));
+  const size_t name_end = stat.rfind(") ");  // a name may contain anything
+  return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
+}
+
+}  // namespace
+
+LiveState StateOf(const TraceTail& trace) {
+  if (trace.ended()) return *trace.ended() == ProcessEnd::kVanished ? LiveState::kKilled : LiveState::kEnded;
+  static const std::string& kBootId = *new std::string(OwnBootId());
+  const TraceTail::Process& process = trace.process();
+  if (process.pid == 0 || process.boot_id != kBootId) return LiveState::kElsewhere;
+  const bool is_it = StartTimeOf(process.pid) == process.start_time_jiffies;
+  const char letter = StateLetter(absl::StrCat("/proc/", process.pid));
+  return is_it && letter != '\0' && letter != 'Z' && letter != 'X' ? LiveState::kRuns : LiveState::kKilled;
+}
+
+std::string ThreadState(uint32_t pid, uint32_t tid) {
+  const std::string folder = absl::StrCat("/proc/", pid, "/task/", tid);
+  switch (StateLetter(folder)) {
+    case 'R':
+      return "runs";
+    case 'T':
+    case 't':
+      return "is stopped by a signal or a debugger";
+    case 'S':
+    case 'D': {
+      const std::string place = ReadSmallFile(absl::StrCat(folder, "/wchan"));
+      return place.empty() || place == "0" ? "sleeps" : absl::StrCat("sleeps in ", place);
+    }
+    case '\0':
+      return "has ended";
+    default:
+      return "";
+  }
+}
+
+absl::StatusOr<BackgroundRun> StartInBackground(const std::vector<std::string>& words) {
+  BackgroundRun started;
+  started.run = MakeNewFolder(DefaultRunFolder(words.front()));
+  started.output = absl::StrCat(started.run, "/output.txt");
+  const int output = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (output < 0 || input < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written: ", strerror(errno)));
+  }
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<std::string> command = {self, "run", "-o", started.run, "--"};
+  command.insert(command.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  started.launcher = fork();
+  if (started.launcher == 0) {
+    setsid();  // it is not stopped with this terminal
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    execv(self.c_str(), argv.data());
+    _exit(127);
+  }
+  close(input);
+  close(output);
+  if (started.launcher < 0) return absl::InternalError(absl::StrCat("can't start the program: ", strerror(errno)));
+  return started;
+}
+
+}  // namespace dlhook::analyzer::cli
