@@ -37,10 +37,10 @@ function roofline(points, roofs, width) {
   const chart = frame({width, height: 380, left: 62, x, y, xFormat: power, yFormat: power, powers: true, xLabel: "arithmetic intensity, FLOP/byte", yLabel: "GFLOP/s", top: 22, label: "Roofline of matrix products"});
   const path = line().x((point) => x(point[0])).y((point) => y(point[1]));
   const [from, to] = x.domain(), floor = y.domain()[0];
-  const best = Math.max(...roofs.rates.map((one) => one.value), 0);
-  for (const {name, value} of roofs.rates) {
-    if (roofs.bandwidths.length > 0 && value / Math.max(...roofs.bandwidths.map((one) => one.value)) > to) continue;  // beyond the chart
-    const fastest = Math.max(0, ...roofs.bandwidths.map((one) => one.value));
+  const fastest = Math.max(0, ...roofs.bandwidths.map((one) => one.value));
+  const reached = roofs.rates.filter(({value}) => fastest === 0 || value / fastest <= to);  // others are beyond the chart
+  const best = Math.max(...reached.map((one) => one.value), 0);
+  for (const {name, value} of reached) {
     chart.inside.append(h("path.roof", {d: path([[fastest > 0 ? Math.max(from, Math.min(to, value / fastest)) : from, value], [to, value]])}), h("text.strong", {x: chart.width, y: y(value) - 6, "text-anchor": "end"}, `${name}: ${rateText(value)}`));
   }
   roofs.bandwidths.forEach(({name, value}, i) => {
