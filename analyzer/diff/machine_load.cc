@@ -18,6 +18,7 @@ using LoadSamples = absl::Span<const LoadSample>;
 
 struct Taken {
   double cpu_ns = 0;
+  double first_thread_cpu_ns = 0;
   double waiting_ns = 0;
   double throttled_ns = 0;
   PageFaults faults;
@@ -35,6 +36,7 @@ Taken Between(const LoadSample& from, const LoadSample& to, double part) {
     return static_cast<double>(from.*value) + part * static_cast<double>(to.*value - from.*value);
   };
   return {.cpu_ns = between(&LoadSample::cpu_ns),
+          .first_thread_cpu_ns = between(&LoadSample::first_thread_cpu_ns),
           .waiting_ns = between(&LoadSample::waiting_ns),
           .throttled_ns = between(&LoadSample::throttled_ns),
           .faults = {.count = between(&LoadSample::page_faults),
@@ -57,6 +59,7 @@ Taken TakenUntil(LoadSamples samples, int64_t time_ns) {
 
 void Add(const Taken& taken, double factor, Taken& sum) {
   sum.cpu_ns += factor * taken.cpu_ns;
+  sum.first_thread_cpu_ns += factor * taken.first_thread_cpu_ns;
   sum.waiting_ns += factor * taken.waiting_ns;
   sum.throttled_ns += factor * taken.throttled_ns;
   sum.faults.count += factor * taken.faults.count;
@@ -133,6 +136,7 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const 
   Taken taken = PerStep(model, steps);
   taken.faults.cost_ns = load.faults.cost_ns;
   load.cpu_ns = taken.cpu_ns;
+  load.first_thread_cpu_ns = taken.first_thread_cpu_ns;
   load.waiting_ns = taken.waiting_ns;
   load.throttled_ns = taken.throttled_ns;
   load.faults = taken.faults;

@@ -22,8 +22,9 @@ struct PageFaults {
 
 // Per step, or for the whole run if there are no steps (then without blocks).
 struct MachineLoad {
-  bool is_known = false;    // the launcher took samples, and enough of them during the steps
-  double cpu_ns = 0;        // of all threads of the process
+  bool is_known = false;  // the launcher took samples, and enough of them during the steps
+  double cpu_ns = 0;      // of all threads of the process
+  double first_thread_cpu_ns = 0;
   double waiting_ns = 0;    // in which its first thread was runnable, but had no processor
   double throttled_ns = 0;  // in which its quota of processor time was used up, over all processors; part of waiting_ns
   Samples cpu_samples, waiting_samples;

@@ -176,9 +176,7 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   const uint32_t index = std::get<1>(largest);
   Finding finding;
   finding.where = facts.LayersOf(is_in);
-  for (const WorkItem& item : facts.items()) {
-    if (finding.line.empty() && is_in(item)) finding.line = facts.LineOf(item);
-  }
+  finding.line = facts.LineOfLongest(is_in);
   finding.sentence = absl::StrFormat(
       "%s takes %.1f times as long in the last third of the steps as in the first, with the same shapes, and the other "
       "operations do not: %s.",
@@ -189,8 +187,9 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   finding.evidence =
       "durations of each operation in the first and last third; the gain is the time above the first's lower quartile";
   finding.advice =
-      "Values below 1.2e-38 (denormals) are the usual cause: torch.set_flush_denormal(True) makes them zero; or find "
-      "what decays (weights, states, gradients).";
+      "Values below 1.2e-38 (denormals) are the usual cause, zeros another for a square root or logarithm (MKL): "
+      "torch.set_flush_denormal(True) makes the former zero, an epsilon avoids both; or find what decays (weights, "
+      "states, gradients).";
   finding.changes_numerics = true;
   return {finding};
 }

@@ -20,9 +20,7 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
   if (!facts.IsAtLeast(ns, kPercent)) return {};
   Finding finding;
   finding.where = facts.LayersOf(is_double);
-  for (const WorkItem& item : facts.items()) {
-    if (finding.line.empty() && is_double(item)) finding.line = facts.LineOf(item);
-  }
+  finding.line = facts.LineOfLongest(is_double);
   finding.sentence = absl::StrCat("The libraries compute in float64: ", facts.PartOfStep(ns), ".");
   finding.gain_ns = kGain * ns;
   finding.basis = GainBasis::kComputed;

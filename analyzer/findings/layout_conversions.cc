@@ -46,9 +46,7 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   if (!facts.IsAtLeast(ns, kPercent)) return {};
   Finding finding;
   finding.where = facts.LayersOf(is_conversion);
-  for (const WorkItem& item : facts.items()) {
-    if (finding.line.empty() && is_conversion(item)) finding.line = facts.LineOf(item);
-  }
+  finding.line = facts.LineOfLongest(is_conversion);
   finding.sentence =
       absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls, facts.PartOfStep(ns));
   finding.gain_ns = ns;

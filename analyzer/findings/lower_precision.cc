@@ -22,15 +22,6 @@ namespace {
 
 constexpr double kPercent = 10;
 
-std::string Setting(const StepFacts& facts, absl::string_view variable) {
-  for (const ProcessInfo& process : facts.model().processes) {
-    for (const auto& [name, value] : process.settings) {
-      if (name == variable) return value;
-    }
-  }
-  return "";
-}
-
 bool IsOfType(const Op& op, absl::string_view type) { return absl::StartsWith(op.types, type); }
 
 Finding Information(const StepFacts& facts, double ns, double gain_ns) {
@@ -47,7 +38,7 @@ Finding Information(const StepFacts& facts, double ns, double gain_ns) {
 std::vector<Finding> Bfloat16(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const Peaks* peaks = facts.options().peaks;
-  if (peaks == nullptr || model.processes.empty() || !Setting(facts, "ONEDNN_DEFAULT_FPMATH_MODE").empty()) return {};
+  if (peaks == nullptr || model.processes.empty() || !facts.Setting("ONEDNN_DEFAULT_FPMATH_MODE").empty()) return {};
   if ((model.processes.front().processor.instruction_sets & (kAvx512Bf16 | kAmxBf16)) == 0) return {};
   const auto is_used = [](const Op& op) { return IsOfType(op, "bf16") || IsOfType(op, "f16"); };
   if (std::any_of(model.ops.begin(), model.ops.end(), is_used)) return {};
@@ -79,7 +70,7 @@ std::vector<Finding> Bfloat16(const StepFacts& facts) {
 
 std::vector<Finding> Tf32(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  if (GpuTimesOf(model) != GpuTimes::kOfKernels || !facts.HasSteps() || Setting(facts, "NVIDIA_TF32_OVERRIDE") == "0") {
+  if (GpuTimesOf(model) != GpuTimes::kOfKernels || !facts.HasSteps() || facts.Setting("NVIDIA_TF32_OVERRIDE") == "0") {
     return {};
   }
   // Chosen by nobody: a pedantic mode is a decision.

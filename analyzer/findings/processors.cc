@@ -1,10 +1,19 @@
-// Rules about processors: processor-quota, machine-busy, too-many-threads, one-thread.
+// Rules about processors: processor-quota, machine-busy, spinning-threads, too-many-threads, one-thread.
 //
-// The kernel counts how long the program's first thread was runnable without running (schedstat); the launcher samples
-// the number of runnable threads on the machine.
+// The kernel counts how long the program's first thread was runnable without running, and its processor time
+// (schedstat); the launcher samples the number of runnable threads on the machine.
+//
+// spinning-threads: OpenMP's threads wait for their next work actively for some milliseconds (libgomp) or 200
+// (libiomp5). Work that they could have a part in runs while an operation or call is recorded. What they used beyond,
+// they spun, or other threads of the program computed what dlhook does not see.
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -18,6 +27,8 @@ constexpr double kOthersThreads = 0.5;   // mean number of running threads of ot
 constexpr double kAllOfThem = 0.85;      // of the processors; above this the program has the machine to itself
 constexpr double kLongCallNs = 500'000;  // shorter calls may well be computed by one thread
 constexpr double kLongCallsPercent = 30;
+constexpr double kOneThread = 1.15;  // running threads on average
+constexpr double kSpunPercent = 20;  // of the program's processor time
 
 // Mean number of the run's running threads during its steps, over all its processes: a loader's workers belong to the
 // program.
@@ -58,6 +69,73 @@ double WaitNs(const StepFacts& facts) { return facts.load().waiting_ns - Stopped
 
 bool WaitsForProcessors(const StepFacts& facts) {
   return facts.load().is_known && facts.HasSteps() && facts.IsAtLeast(WaitNs(facts), kWaitPercent);
+}
+
+// All that is recorded runs in threads whose processor time is known.
+bool FirstThreadsWorkAlone(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const auto is_first = [&](ThreadIndex thread) {
+    return model.threads[thread].tid == model.processes[model.threads[thread].process].pid;
+  };
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    const auto [first, last] = model.calls.RangeOf(thread);
+    if (first != last && !is_first(thread)) return false;
+  }
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (!is_first(model.scopes.thread[scope])) return false;
+  }
+  return true;
+}
+
+// Time of operations and calls in a step: the median, or, if the first thread waits for a processor, that of the steps
+// that were disturbed least.
+double UndisturbedWorkNs(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::map<std::pair<ProcessIndex, size_t>, int64_t> by_step;
+  const auto add = [&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
+    const ProcessIndex process = model.threads[thread].process;
+    const size_t step = facts.StepAt(process, start_ns);
+    if (step != kNone) by_step[{process, step}] += duration_ns;
+  };
+  const auto is_work = [&](ScopeIndex scope) {
+    return scope != kNone && model.scopes.kind[scope] != ScopeKind::kUserRange;
+  };
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (!is_work(scope) || is_work(model.scopes.parent[scope])) continue;
+    add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope]);
+  }
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (model.calls.parent[call] != kNone || is_work(model.calls.ScopeOf(call))) continue;
+    add(model.calls.thread[call], model.calls.start_ns[call], model.calls.duration_ns[call]);
+  }
+  std::vector<int64_t> sums;
+  for (const auto& [step, ns] : by_step) sums.push_back(ns);
+  if (sums.empty()) return 0;
+  const size_t index = sums.size() / (facts.IsAtLeast(WaitNs(facts), kWaitPercent) ? 20 : 2);
+  std::nth_element(sums.begin(), sums.begin() + static_cast<ptrdiff_t>(index), sums.end());
+  return static_cast<double>(sums[index]);
+}
+
+// Processor time of other threads than the first, per step, less what they may have had of the work: each as long as it
+// took undisturbed, all together what the processors have beside the first thread. 0: they don't spin, or it is not known.
+double SpunNs(const StepFacts& facts) {
+  const MachineLoad& load = facts.load();
+  if (!facts.UsesTorch() || facts.HasGpuTimes() || !SpinningMissing(facts).empty()) return 0;
+  if (absl::EqualsIgnoreCase(facts.Setting("OMP_WAIT_POLICY"), "passive") || facts.Setting("KMP_BLOCKTIME") == "0")
+    return 0;
+  const double least_ns = kSpunPercent / 100 * load.cpu_ns;
+  double spun_ns = load.cpu_ns - load.first_thread_cpu_ns;
+  if (spun_ns < least_ns) return 0;
+  const double work_ns = UndisturbedWorkNs(facts);
+  spun_ns -=
+      std::min((load.threads - 1.0) * work_ns, Allowed(facts) * work_ns - std::min(load.first_thread_cpu_ns, work_ns));
+  return spun_ns < least_ns ? 0 : spun_ns;
+}
+
+double ProcessesWithSteps(const StepFacts& facts) {
+  std::set<ProcessIndex> processes;
+  for (const StepTrack& track : facts.steps().tracks) processes.insert(track.process);
+  return static_cast<double>(std::max<size_t>(processes.size(), 1));
 }
 
 std::string Wanted(const StepFacts& facts) {
@@ -102,20 +180,68 @@ std::vector<Finding> FindBusyMachine(const StepFacts& facts) {
   return {finding};
 }
 
+std::string SpinningMissing(const StepFacts& facts) {
+  if (!facts.UsesTorch() || facts.HasGpuTimes()) return "";
+  if (!facts.HasSteps()) return "no repeating step was found";
+  if (facts.model().scopes.size() == 0) return "PyTorch's operations were not recorded";
+  if (!facts.load().is_known || facts.load().first_thread_cpu_ns == 0) return "processor time was not sampled";
+  return FirstThreadsWorkAlone(facts) ? "" : "other threads than the first call operations";
+}
+
+std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
+  // On a machine of its own a program loses nothing by it.
+  if (facts.load().runnable <= Allowed(facts)) return {};
+  const double spun_ns = SpunNs(facts), wait_ns = std::min(WaitNs(facts), spun_ns);
+  if (spun_ns == 0) return {};
+  const bool is_loss = !OthersAreBusy(facts) && facts.IsAtLeast(wait_ns, kWaitPercent);
+  Finding finding;
+  finding.sentence = absl::StrFormat(
+      "Of %s of processor time in a %s, threads beside the first use %s beyond what operations can have had: OpenMP's, "
+      "which wait actively for their next work, or code that dlhook does not see.",
+      HumanTime(facts.load().cpu_ns), facts.StepNoun(), HumanTime(spun_ns));
+  if (is_loss) {
+    absl::StrAppend(&finding.sentence, " The main thread waits for a processor: ", facts.PartOfStep(WaitNs(facts)),
+                    ".");
+  }
+  finding.gain_ns = is_loss ? std::min(wait_ns, facts.step_ns()) : spun_ns;
+  finding.whole_ns = is_loss ? 0 : facts.load().cpu_ns;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = is_loss ? Confidence::kMedium : Confidence::kLow;
+  finding.is_information = !is_loss;
+  finding.evidence =
+      "processor time of all threads but the first (schedstat), less what they can have used while operations ran";
+  finding.advice =
+      "Where processors are shared (several ranks, loader workers, other programs): OMP_WAIT_POLICY=passive (libgomp), "
+      "KMP_BLOCKTIME=0 (libiomp5), or fewer threads (torch.set_num_threads). Alone on a machine it costs nothing.";
+  return {finding};
+}
+
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
   if (!WaitsForProcessors(facts) || OthersAreBusy(facts)) return {};
   if (OwnThreads(facts) < kAllOfThem * Allowed(facts) || facts.load().runnable <= Allowed(facts)) return {};
+  const double rest_ns = WaitNs(facts) - SpunNs(facts);
+  if (!facts.IsAtLeast(rest_ns, kWaitPercent)) return {};
   Finding finding = Waiting(facts);
+  finding.gain_ns = std::min(rest_ns, finding.gain_ns);
   finding.advice = absl::StrFormat(
       "More threads than processors: OMP_NUM_THREADS=%d (torch.set_num_threads) or less, fewer loader workers.",
       std::max<uint32_t>(Allowed(facts), 1));
   return {finding};
 }
 
+// Of a process whose first thread makes the calls, other threads hardly run. What other processes of the run use (ranks,
+// loader workers) is not free; processes with steps share the rest.
 std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const uint32_t processors = facts.processors();
-  const bool is_known = facts.load().is_known && facts.HasSteps() && facts.model().processes.size() == 1;
-  if (!is_known || processors < 2 || OwnThreads(facts) > 1.15 || OthersAreBusy(facts)) return {};
+  const MachineLoad& load = facts.load();
+  if (!load.is_known || !facts.HasSteps() || OthersAreBusy(facts)) return {};
+  const double own = OwnThreads(facts);
+  const bool is_alone = facts.model().processes.size() == 1 && own <= kOneThread;
+  const bool is_first_alone = load.first_thread_cpu_ns > 0 && FirstThreadsWorkAlone(facts) &&
+                              load.cpu_ns - load.first_thread_cpu_ns <= (kOneThread - 1) * facts.step_ns();
+  const double free = std::max(processors - own + (kOneThread - 1), 0.0);
+  const auto threads = static_cast<uint32_t>(1 + free / ProcessesWithSteps(facts));
+  if ((!is_alone && !is_first_alone) || threads < 2) return {};
   const auto is_long = [](const WorkItem& item) {
     return item.IsHostCompute() && item.calls > 0 && item.ns / item.calls >= kLongCallNs;
   };
@@ -127,17 +253,16 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   }
   Finding finding;
   finding.where = facts.LayersOf(is_long);
-  finding.sentence =
-      absl::StrFormat("One thread computes while %d processors are there: %s in calls of 0.5 ms and more.", processors,
-                      facts.PartOfStep(ns));
-  finding.gain_ns = ns * (1 - 1.0 / processors);
+  finding.sentence = absl::StrFormat(
+      "One thread computes while %d processors are there%s: %s in calls of 0.5 ms and more.", processors,
+      own > kOneThread ? absl::StrFormat(", of which the program uses %.1f", own) : "", facts.PartOfStep(ns));
+  finding.gain_ns = ns * (1 - 1.0 / threads);
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
-  finding.evidence =
-      absl::StrFormat("%.2f threads ran on average; time / %d processors", OwnThreads(facts), processors);
+  finding.evidence = absl::StrFormat("%.2f threads ran on average; time / %d processors", own, threads);
   finding.advice =
-      absl::StrCat(cause, cause.empty() ? "Let" : ": let",
-                   " the library use more threads: OMP_NUM_THREADS=", processors, " (torch.set_num_threads).");
+      absl::StrCat(cause, cause.empty() ? "Let" : ": let", " the library use more threads: OMP_NUM_THREADS=", threads,
+                   " (torch.set_num_threads).");
   return {finding};
 }
 

@@ -1,16 +1,20 @@
-// Rule recompilations: torch.compile compiles again in steady steps, for sizes or values that it has not seen.
+// Rule recompilations: torch.compile or tf.function compiles again in steady steps, for sizes or values that it has not
+// seen.
 //
-// PyTorch numbers what it compiled: "Torch-Compiled Region: 0/3" is the third recompilation of frame 0. A step in which a
-// number appears first compiled it; the loss is what such steps take beyond the others' median. Few sizes are soon
+// Both number what they compile: "Torch-Compiled Region: 0/3" is the third recompilation of frame 0,
+// "__inference_train_step_98" was traced from train_step, again if another number of it ran before. It was compiled just
+// before it ran first; the loss is what the steps in which that was take beyond the others' median. Few sizes are soon
 // compiled, so there must be several recompilations, one of them in the later half of the run.
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 
@@ -19,33 +23,51 @@ namespace {
 
 constexpr double kPercent = 5;  // of the steps after warm-up
 constexpr size_t kLeast = 3;    // recompilations
-constexpr char kRegion[] = "Torch-Compiled Region: ";
 
-bool IsRecompiled(const std::string& name) {
-  return absl::StartsWith(name, kRegion) && absl::StrContains(name, '/') && !absl::EndsWith(name, "/0");
+struct Compiler {
+  const char* name;
+  const char* prefix;  // of the scopes in which compiled functions run
+  char before_number;  // function, this character, number
+  const char* advice;
+};
+constexpr Compiler kCompilers[] = {
+    {"torch.compile", "Torch-Compiled Region: ", '/',
+     "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes."},
+    {"tf.function", "EagerLocalExecute: __inference_", '_',
+     "For sizes: tf.function(reduce_retracing=True), an input_signature with None for what changes, or pad the input "
+     "to "
+     "few sizes. Pass tensors instead of Python numbers."}};
+
+// Without its number; empty: not compiled by this one.
+absl::string_view FunctionOf(absl::string_view scope, const Compiler& compiler) {
+  if (!absl::ConsumePrefix(&scope, compiler.prefix)) return {};
+  const size_t end = scope.rfind(compiler.before_number);
+  return end == absl::string_view::npos ? absl::string_view() : scope.substr(0, end);
 }
 
-// When each recompiled region ran first, in a process.
-std::vector<int64_t> FirstRuns(const TraceModel& model, ProcessIndex process) {
+// When each function ran first after it was compiled again, in a process.
+std::vector<int64_t> FirstRuns(const TraceModel& model, ProcessIndex process, const Compiler& compiler) {
   std::vector<int64_t> first(model.names.size(), -1);
   const ScopeColumns& scopes = model.scopes;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (model.threads[scopes.thread[scope]].process != process || !IsRecompiled(model.names[scopes.name[scope]]))
-      continue;
+    if (model.threads[scopes.thread[scope]].process != process) continue;
     int64_t& ns = first[scopes.name[scope]];
     if (ns < 0 || scopes.start_ns[scope] < ns) ns = scopes.start_ns[scope];
   }
-  first.erase(std::remove(first.begin(), first.end(), -1), first.end());
-  return first;
+  std::map<absl::string_view, std::set<int64_t>> by_function;
+  for (NameIndex name = 0; name < first.size(); ++name) {
+    const absl::string_view function = FunctionOf(model.names[name], compiler);
+    if (first[name] >= 0 && !function.empty()) by_function[function].insert(first[name]);
+  }
+  std::vector<int64_t> again;
+  for (const auto& [function, runs] : by_function) again.insert(again.end(), std::next(runs.begin()), runs.end());
+  return again;
 }
 
-}  // namespace
-
-std::vector<Finding> FindRecompilations(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.steps().tracks.empty()) return {};
+std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler) {
   const ProcessIndex process = facts.steps().tracks.front().process;
-  const std::vector<int64_t> compiled_ns = FirstRuns(facts.model(), process);
-  if (compiled_ns.size() < kLeast) return {};
+  const std::vector<int64_t> first_runs = FirstRuns(facts.model(), process, compiler);
+  if (first_runs.size() < kLeast) return {};
   std::vector<double> others_ns;
   std::set<int64_t> batches;
   double all_ns = 0, compiling_ns = 0, all = 0, compiling = 0;
@@ -60,8 +82,9 @@ std::vector<Finding> FindRecompilations(const StepFacts& facts) {
       const auto ns = static_cast<double>(step.end_ns - step.start_ns);
       all_ns += ns;
       ++all;
-      const bool compiles = std::any_of(compiled_ns.begin(), compiled_ns.end(),
-                                        [&](int64_t at_ns) { return at_ns >= step.start_ns && at_ns < step.end_ns; });
+      // A function may be what a step begins with: compiled in the end of the one before.
+      const bool compiles = std::any_of(first_runs.begin(), first_runs.end(),
+                                        [&](int64_t at_ns) { return at_ns > step.start_ns && at_ns <= step.end_ns; });
       if (!compiles) {
         others_ns.push_back(ns);
         continue;
@@ -78,9 +101,9 @@ std::vector<Finding> FindRecompilations(const StepFacts& facts) {
   const double extra_ns = compiling_ns - compiling * *median;
   if (extra_ns < kPercent / 100 * all_ns) return {};
   Finding finding;
-  finding.where = "torch.compile";
+  finding.where = compiler.name;
   finding.sentence = absl::StrFormat(
-      "torch.compile compiles again in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.",
+      "%s compiles again in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.", compiler.name,
       compiling, all, facts.StepNoun(), HumanTime(compiling_ns / compiling), HumanTime(*median));
   if (batches.size() > 1 && *batches.begin() > 0) {
     absl::StrAppendFormat(&finding.sentence, " Their batches are of %d to %d.", *batches.begin(), *batches.rbegin());
@@ -88,10 +111,29 @@ std::vector<Finding> FindRecompilations(const StepFacts& facts) {
   finding.gain_ns = extra_ns / all;
   finding.whole_ns = all_ns / all;
   finding.confidence = Confidence::kHigh;
-  finding.evidence = "table steps: those in which a compiled region with a new number runs first";
-  finding.advice =
-      "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes.";
+  finding.evidence = "table steps: those in which a compiled function with a new number runs first, or the ones before";
+  finding.advice = compiler.advice;
   return {finding};
+}
+
+}  // namespace
+
+std::string RecompilationsMissing(const StepFacts& facts) {
+  if (facts.Uses("JAX")) return "what XLA compiles is not recorded";
+  if (!facts.UsesTorch() && !facts.Uses("TensorFlow")) return "";
+  if (facts.model().scopes.size() == 0) {
+    return absl::StrCat(facts.UsesTorch() ? "PyTorch" : "TensorFlow", "'s operations were not recorded");
+  }
+  return facts.HasSteps() ? "" : "no repeating step was found";
+}
+
+std::vector<Finding> FindRecompilations(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.steps().tracks.empty()) return {};
+  std::vector<Finding> findings;
+  for (const Compiler& compiler : kCompilers) {
+    for (Finding& finding : FindAgain(facts, compiler)) findings.push_back(std::move(finding));
+  }
+  return findings;
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -35,6 +35,7 @@ std::vector<Finding> FindInputWait(const StepFacts& facts);
 std::vector<Finding> FindGpuIdle(const StepFacts& facts);
 std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
 std::vector<Finding> FindBusyMachine(const StepFacts& facts);
+std::vector<Finding> FindSpinningThreads(const StepFacts& facts);
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
 std::vector<Finding> FindOneThread(const StepFacts& facts);
 std::vector<Finding> FindPageFaults(const StepFacts& facts);
@@ -48,6 +49,7 @@ std::vector<Finding> FindInputGradient(const StepFacts& facts);
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);
 std::vector<Finding> FindFloat64(const StepFacts& facts);
 std::vector<Finding> FindNarrowVectors(const StepFacts& facts);
+std::vector<Finding> FindReferenceImplementations(const StepFacts& facts);
 std::vector<Finding> FindLowerPrecision(const StepFacts& facts);
 std::vector<Finding> FindSlowProducts(const StepFacts& facts);
 std::vector<Finding> FindDenormals(const StepFacts& facts);
@@ -56,6 +58,8 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
 std::vector<Finding> FindPythonBound(const StepFacts& facts);
 
 std::string PageFaultsMissing(const StepFacts& facts);
+std::string RecompilationsMissing(const StepFacts& facts);
+std::string SpinningMissing(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings
 

@@ -15,12 +15,11 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr char kTorch[] = "PyTorch";
 struct Framework {
   const char* name;
   const char* object;  // part of the name of a shared object that identifies the framework
 };
-constexpr std::array<Framework, 5> kFrameworks = {{{kTorch, "libtorch"},
+constexpr std::array<Framework, 5> kFrameworks = {{{"PyTorch", "libtorch"},
                                                    {"TensorFlow", "tensorflow"},
                                                    {"JAX", "libjax_common"},
                                                    {"JAX", "xla_extension"},
@@ -71,8 +70,17 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
   }
 }
 
-bool StepFacts::UsesTorch() const {
-  return std::find(frameworks_.begin(), frameworks_.end(), kTorch) != frameworks_.end();
+bool StepFacts::Uses(absl::string_view framework) const {
+  return std::find(frameworks_.begin(), frameworks_.end(), framework) != frameworks_.end();
+}
+
+std::string StepFacts::Setting(absl::string_view variable) const {
+  for (const ProcessInfo& process : model_.processes) {
+    for (const auto& [name, value] : process.settings) {
+      if (name == variable) return value;
+    }
+  }
+  return "";
 }
 
 std::string StepFacts::StepNoun() const { return HasSteps() ? StepWord(steps_.kind) : "run"; }
@@ -138,6 +146,13 @@ std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_i
 
 std::string StepFacts::LineOf(const WorkItem& item) const {
   return item.group->layers.empty() ? "" : attribution().layers[item.group->layers.front()].line;
+}
+
+std::string StepFacts::LineOfLongest(const std::function<bool(const WorkItem&)>& is_in) const {
+  for (const WorkItem& item : items_) {
+    if (std::string line = is_in(item) ? LineOf(item) : ""; !line.empty()) return line;
+  }
+  return "";
 }
 
 std::string StepFacts::PartOfStep(double ns) const {

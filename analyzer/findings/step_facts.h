@@ -62,7 +62,10 @@ class StepFacts {
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
   // Frameworks whose libraries the program loaded: "PyTorch", "TensorFlow" …; always in the same order.
   const std::vector<std::string>& frameworks() const { return frameworks_; }
-  bool UsesTorch() const;
+  bool Uses(absl::string_view framework) const;
+  bool UsesTorch() const { return Uses("PyTorch"); }
+  // Value of a recorded environment variable in the first process that has it; empty: not set.
+  std::string Setting(absl::string_view variable) const;
   // Processors that the run's processes may use; 0: not known.
   uint32_t processors() const;
 
@@ -72,6 +75,8 @@ class StepFacts {
   std::string LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most = 3) const;
   // Line of the item's layer; empty if not known.
   std::string LineOf(const WorkItem& item) const;
+  // Of these items the first, most time first, whose line is known.
+  std::string LineOfLongest(const std::function<bool(const WorkItem&)>& is_in) const;
   // "0.48 ms of a 5.27 ms training step (9.1 %)".
   std::string PartOfStep(double ns) const;
   bool IsAtLeast(double ns, double percent) const { return ns >= percent / 100 * step_ns_ && ns > 0; }

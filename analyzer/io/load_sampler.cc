@@ -84,9 +84,10 @@ void LoadSampler::Step(Drain& drain) {
     next_frequency_ticks_ = now + second_ticks_;
   }
   const uint64_t runnable = Field(ReadSmallFile("/proc/loadavg").c_str(), 3);
+  const std::string schedstat = ReadSmallFile(process + "/schedstat");  // of its first thread
   drain.AddLoad({.ticks = now,
                  .cpu_ns = static_cast<uint64_t>(cpu.tv_sec) * 1000000000 + static_cast<uint64_t>(cpu.tv_nsec),
-                 .waiting_ns = Field(ReadSmallFile(process + "/schedstat").c_str(), 1),
+                 .waiting_ns = Field(schedstat.c_str(), 1),
                  .threads = static_cast<uint32_t>(field(20)),
                  .runnable = static_cast<uint32_t>(runnable > 0 ? runnable - 1 : 0),
                  .processors = processors_,
@@ -95,7 +96,8 @@ void LoadSampler::Step(Drain& drain) {
                  .resident_bytes = field(24) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
                  .page_fault_ns = PageFaultNs(),
                  .throttled_ns = throttled_->ReadNs(),
-                 .frequency_mhz = frequency_mhz_});
+                 .frequency_mhz = frequency_mhz_,
+                 .first_thread_cpu_ns = Field(schedstat.c_str(), 0)});
 }
 
 }  // namespace dlhook::analyzer::io

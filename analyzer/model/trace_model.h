@@ -160,6 +160,7 @@ struct LoadSample {
   uint32_t page_fault_ns = 0;  // 0: page faults were not sampled
   int64_t throttled_ns = 0;
   uint32_t frequency_mhz = 0;  // 0: not known
+  int64_t first_thread_cpu_ns = 0;
 };
 
 // A GPU from the view of one process. 0 and empty: not known.

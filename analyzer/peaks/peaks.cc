@@ -146,7 +146,9 @@ void Peaks::TakeGpus(const TraceModel& model, const Calibration* calibration) {
   gpu_memory_ = static_cast<double>(first.memory_bytes_per_second) / 1e9;
   if (on_gpu_.empty()) return;
   notes_.push_back(absl::StrCat("Bounds on the GPU use stated peaks: multiprocessors x clock of ", first.name,
-                                gpu_memory_ > 0 ? ", and its memory's bandwidth." : "."));
+                                gpu_memory_ > 0
+                                    ? ", and its memory's bandwidth."
+                                    : ". Its memory's bandwidth is not known, so it is not said what bounds a call."));
   if (calibration == nullptr || calibration->gpu != first.name) return;
   const Measurement* launch = calibration->Find(kGpuLaunch, 0);
   if (launch != nullptr) gpu_launch_ns_ = launch->spread.best;

@@ -215,6 +215,7 @@ void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out) {
   scope.writer.UInt(f::kPageFaultNs, sample.page_fault_ns);
   scope.writer.UInt(f::kThrottledNs, sample.throttled_ns);
   scope.writer.UInt(f::kFrequencyMhz, sample.frequency_mhz);
+  scope.writer.UInt(f::kFirstThreadCpuNs, sample.first_thread_cpu_ns);
 }
 
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out) {

@@ -33,6 +33,7 @@ struct LoadSample {
   uint32_t page_fault_ns;
   uint64_t throttled_ns;
   uint32_t frequency_mhz;
+  uint64_t first_thread_cpu_ns;
 };
 void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out);
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);

@@ -6,6 +6,8 @@ The assertions about gains hold on any machine, as they follow from the work in 
 
 import json
 import os
+import re
+import unittest
 
 import frameworks
 from frameworks import e2e, program
@@ -13,14 +15,19 @@ from frameworks import e2e, program
 STEPS = 40
 
 
+def has_bfloat16():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return re.search(r"\bavx512_bf16\b|\bamx_bf16\b", file.read()) is not None
+
+
 class Findings(frameworks.Case):
-    def findings(self, rule, mode, side, **variables):
-        """The findings of the rule, as {column: value}."""
+    def findings(self, rule, mode, side, command=None, peaks="off", **variables):
+        """The findings of the rule, as {column: value}. `peaks`: a file of dlhook calibrate."""
         path = os.path.join(self.folder, f"{mode}-{side}")
-        command = [e2e.DLHOOK, "run", "-o", path, "--", *program("findings_victims", mode, side, STEPS)]
+        command = [e2e.DLHOOK, "run", "-o", path, "--", *(command or program("findings_victims", mode, side, STEPS))]
         result = e2e.run(command, env=self.environment("launcher", **variables), cwd=self.folder)
         self.assertEqual(result.code, 0, result.err.decode())
-        result = e2e.run([e2e.DLHOOK, "report", path, "--table", "findings", "--format", "json"])
+        result = e2e.run([e2e.DLHOOK, "report", path, "--table", "findings", "--format", "json", "--calibration", peaks])
         self.assertEqual(result.code, 0, result.err.decode())
         table = json.loads(result.out)["tables"][0]
         names = [column["name"] for column in table["columns"]]
@@ -67,6 +74,20 @@ class Findings(frameworks.Case):
         self.assertRegex(finding["finding"], r"compiles again in \d of .* Their batches are of 1\d to 2\d\.")
         self.assertIn("dynamic=True", finding["advice"])
 
+    def test_functions_that_are_traced_again(self):
+        retraced = [frameworks.TENSORFLOW_PYTHON, os.path.join(frameworks.HERE, "tensorflow", "programs", "retraced.py")]
+        self.assertEqual(self.findings("recompilations", "retraced", "advised", [*retraced, "advised"]), [])
+        finding, = self.findings("recompilations", "retraced", "victim", [*retraced, "victim"])
+        self.assertGreaterEqual(finding["gain_percent"], 10)
+        self.assertEqual(finding["where"], "tf.function")
+        self.assertIn("reduce_retracing=True", finding["advice"])
+
+    def test_threads_that_spin(self):
+        self.assertEqual(self.findings("spinning-threads", "spinning-threads", "passive", OMP_WAIT_POLICY="passive"), [])
+        finding, = self.findings("spinning-threads", "spinning-threads", "victim", OMP_WAIT_POLICY="active")
+        self.assertGreaterEqual(finding["gain_percent"], 20)
+        self.assertIn("OMP_WAIT_POLICY=passive", finding["advice"])
+
     def test_layout_conversions(self):
         finding = self.found("layout-conversions", least_percent=3)
         self.assertIn("channels_last", finding["advice"])
@@ -99,6 +120,16 @@ class Findings(frameworks.Case):
         finding = self.found("float64", least_percent=30)
         self.assertEqual(finding["numerics"], "changes")
         self.assertIn("np.float32", finding["advice"])
+
+    @unittest.skipUnless(has_bfloat16(), "the processor has no instructions for bfloat16")
+    def test_a_shorter_type(self):
+        peaks = os.path.join(self.folder, "peaks")
+        result = e2e.run([e2e.DLHOOK, "calibrate", "--python", frameworks.PYTHON, "--output", peaks], env=e2e.clean_environment())
+        self.assertEqual(result.code, 0, result.err.decode())
+        self.assertEqual(self.findings("lower-precision", "lower-precision", "advised", peaks=peaks), [])
+        finding, = self.findings("lower-precision", "lower-precision", "victim", peaks=peaks)
+        self.assertEqual((finding["kind"], finding["numerics"], finding["basis"]), ("information", "changes", "at most"))
+        self.assertIn("torch.autocast", finding["advice"])
 
     def test_narrow_vectors(self):
         for mode, variable, value in (("instruction-set", "ONEDNN_MAX_CPU_ISA", "SSE41"),

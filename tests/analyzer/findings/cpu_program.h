@@ -27,6 +27,13 @@ class CpuProgram {
     }
   }
 
+  // In each step, an op of the framework.
+  void Scope(const std::string& name, int64_t start_ns, int64_t ns) {
+    for (int64_t step_ns = 0; step_ns < kSteps * kStepNs; step_ns += kStepNs) {
+      program_.Scope(name, step_ns + start_ns, step_ns + start_ns + ns);
+    }
+  }
+
   // Its threads that ran, and all that wanted one of two processors.
   void Load(double threads, uint32_t runnable) {
     for (int64_t time_ns = 0; time_ns <= kSteps * kStepNs; time_ns += kStepNs / 2) {

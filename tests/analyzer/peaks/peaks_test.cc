@@ -11,6 +11,7 @@
 namespace dlhook::analyzer {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -160,6 +161,11 @@ TEST(Peaks, OfGpusFollowTypesAndMemory) {
   product.flops = 1000;
   product.bytes = 1555;
   EXPECT_EQ(Words(Peaks(model, &calibration).BoundOf(product)), "1 launch");
+  EXPECT_THAT(Peaks(model, nullptr).notes(), Contains(HasSubstr("A100, and its memory's bandwidth")));
+  for (GpuDevice& one : model.gpu_devices) one.memory_bytes_per_second = 0;
+  product.flops = 3'898'368'000;
+  EXPECT_EQ(Words(Peaks(model, nullptr).BoundOf(product)), "25000 ");
+  EXPECT_THAT(Peaks(model, nullptr).notes(), Contains(HasSubstr("Its memory's bandwidth is not known")));
   model.gpu_devices.back().name = "V100";
   EXPECT_EQ(Words(Peaks(model, nullptr).BoundOf(product)), "none");
 }

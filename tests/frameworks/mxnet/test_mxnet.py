@@ -5,6 +5,7 @@ DLHOOK_TEST_MXNET_VERSION: the wheels 1.5.1-mkl (MKL-DNN 0.19.0), 1.6.0-mkl (1.0
 (2.4.4).
 """
 
+import json
 import os
 import re
 import sys
@@ -52,6 +53,16 @@ class OneDnn1(e2e.Case):
                 self.assertEqual(lines.recorded_lines(trace), witness)
                 versions = {e2e.one(call.op["onednn"][0], "version") for call in trace.calls if "onednn" in call.op}
                 self.assertEqual(versions, {VERSION})
+
+    def test_finding_of_a_reference_implementation(self):
+        for size, found in ((5, 0), (7, 1)):
+            self.fresh_run()
+            program = [PYTHON, os.path.join(HERE, "programs", "normalized.py"), str(size)]
+            result = self.under("launcher", program, **ONE_WORKER)
+            self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+            report = e2e.run([e2e.DLHOOK, "report", self.run_path, "--table", "findings", "--format", "json"])
+            rows = json.loads(report.out)["tables"][0]["rows"]
+            self.assertEqual([row[0] for row in rows].count("reference-implementation"), found, rows)
 
     def test_the_users_own_log_stays(self):
         plain = self.plain(**logged(1))

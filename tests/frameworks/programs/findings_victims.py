@@ -10,6 +10,7 @@ first thread, which tests/bench/findings.py compares.
 import ctypes
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -144,6 +145,17 @@ def instruction_set_blas(side):
     return float64("advised")
 
 
+def lower_precision(side):
+    model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+
+    def loss_of(model, x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=side == "advised"):
+            return cross_entropy(model, x, y)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return training(model, optimizer, loss_of, repeated(torch.randn(512, 1024), torch.zeros(512, dtype=torch.long)))
+
+
 def recompilations(side):
     """Each batch size lasts for four steps; the compiler that only traces is quick."""
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
@@ -263,6 +275,26 @@ def too_many_threads(side):
     model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     return training(model, optimizer, cross_entropy, repeated(torch.randn(256, 512), torch.zeros(256, dtype=torch.long)))
+
+
+def spinning_threads(side):
+    """Little for two threads to do, and much for one, while others want the processors. How they wait OMP_WAIT_POLICY
+    says, which the caller sets."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+    torch.set_num_threads(2)
+    model, large = nn.LayerNorm(16), torch.ones(1 << 17)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batches = repeated(torch.randn(8, 16), torch.zeros(8, dtype=torch.long))
+    try:
+        for _ in training(model, optimizer, cross_entropy, batches):
+            large.mul_(1.0)
+            end = time.thread_time() + 0.03
+            while time.thread_time() < end:
+                pass
+            yield
+    finally:
+        for other in others:
+            other.kill()
 
 
 def main():

@@ -1,0 +1,71 @@
+// Rule recompilations: functions that are compiled again in steady steps, by their numbers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/builders/gpu_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr char kTorch[] = "Torch-Compiled Region: 0/";
+constexpr char kTensorFlow[] = "EagerLocalExecute: __inference_train_step_";
+
+struct Spec {
+  std::string function = kTorch;
+  int64_t compiling_ns = 2'000'000;  // more than the 1 ms of other steps
+  int last_size = 4;                 // of 5, each for 8 steps
+  int64_t before_ns = 500'000;       // from a step's beginning to the function's
+};
+
+// The findings, and the gain of a mean step of 40.
+std::vector<std::string> Find(const Spec& spec, int64_t gain_ns = 0) {
+  GpuProgram program;
+  std::vector<int64_t> starts = {0};
+  for (int step = 0; step < 40; ++step) {
+    const int size = std::min(step / 8, spec.last_size);
+    const bool is_new = step % 8 == 0 && step / 8 == size;
+    // What a step begins with was compiled in the one before.
+    if (is_new && spec.before_ns == 0) starts.back() += spec.compiling_ns;
+    const int64_t start_ns = starts.back() + spec.before_ns + (is_new && spec.before_ns > 0 ? spec.compiling_ns : 0);
+    program.Scope(absl::StrCat(spec.function, size * 56), start_ns, start_ns + 300'000);
+    starts.push_back(start_ns - spec.before_ns + 1'000'000);
+  }
+  program.Steps(starts);
+  program.WarmUp(1);
+  program.Build(starts.back());
+  const Table table = program.Make(ReportTables().front());
+  std::vector<std::string> found;
+  for (const size_t row : RowsWhere(table, {{"rule", "recompilations"}})) {
+    EXPECT_NEAR(Integer(table, row, "gain"), gain_ns, 1000);
+    found.push_back(absl::StrCat(Text(table, row, "where"), ": ", Text(table, row, "finding")));
+  }
+  return found;
+}
+
+constexpr int64_t kGainNs = 4 * 2'000'000 / 39;  // the first step is warm-up
+
+TEST(Recompilations, OfTorchCompile) {
+  EXPECT_THAT(Find({}, kGainNs), ElementsAre(HasSubstr("torch.compile compiles again in 4 of 39 training steps")));
+}
+TEST(Recompilations, OfTensorFlowsFunctions) {
+  EXPECT_THAT(Find({.function = kTensorFlow}, kGainNs), ElementsAre(HasSubstr("tf.function: tf.function compiles")));
+}
+TEST(Recompilations, AreInTheStepBeforeTheOneThatBeginsWithThem) {
+  EXPECT_THAT(Find({.function = kTensorFlow, .before_ns = 0}, kGainNs), ElementsAre(HasSubstr("in 4 of 39")));
+}
+TEST(Recompilations, OfFewSizesAreSoonDone) { EXPECT_THAT(Find({.last_size = 2}), IsEmpty()); }
+TEST(Recompilations, MayTakeNextToNothing) { EXPECT_THAT(Find({.compiling_ns = 400'000}), IsEmpty()); }
+TEST(Recompilations, AreNotOfFunctionsWithoutNumbers) { EXPECT_THAT(Find({.function = "step"}), IsEmpty()); }
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,55 @@
+// Rule reference-implementation: primitives of oneDNN that are computed by plain loops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/findings/cpu_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+CpuProgram Program(const std::string& implementation, int64_t ns) {
+  CpuProgram program(StepKind::kInference);
+  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,convolution," + implementation +
+                                 ",forward_inference,src:f32::blocked:acdb::f0 wei:f32::blocked:Acdb16a::f0 "
+                                 "bia:undef::undef::: dst:f32::blocked:acdb::f0,attr-scratchpad:user,"
+                                 "alg:convolution_direct,mb8_ic16oc32_ih24oh22kh3sh1dh0ph0_iw24ow22kw3sw1dw0pw0,0.1"),
+                1, 1000, ns);
+  return program;
+}
+
+TEST(ReferenceImplementation, IsFoundByItsName) {
+  for (const char* name : {"ref:any", "ref_fused:any", "lrn_ref:any", "gemm:ref", "conv:any+ref:any"}) {
+    const auto found = Program(name, 500'000).Find("reference-implementation");
+    ASSERT_THAT(found.rows, SizeIs(1)) << name;
+    EXPECT_EQ(found.Gain(0), 500'000);
+    EXPECT_EQ(found.Of(0, "basis"), "at most");
+    EXPECT_THAT(found.Of(0, "finding"),
+                HasSubstr(std::string("convolution with its reference implementation (") + name));
+  }
+}
+
+TEST(ReferenceImplementation, IsNoneOfTheOthers) {
+  for (const char* name : {"jit:avx512_core", "simple:any", "x64:gemm:jit", "brg_conv_fwd:avx2"}) {
+    EXPECT_THAT(Program(name, 500'000).Find("reference-implementation").rows, IsEmpty()) << name;
+  }
+  EXPECT_THAT(Program("ref:any", 20'000).Find("reference-implementation").rows, IsEmpty());
+}
+
+TEST(ReferenceImplementation, HasAnotherCauseWhereInstructionsAreLimited) {
+  CpuProgram program = Program("ref:any", 300'000);
+  program.process().processor = {"AuthenticAMD", "AMD EPYC 7763", 25, 1, 1, 2, 1};
+  program.process().settings = {{"ONEDNN_MAX_CPU_ISA", "SSE41"}};
+  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,matmul,jit:sse41,undef,src:f32::blocked:ab::f0 "
+                                 "wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,64x64:64x64,0.1"),
+                1, 500'000, 100'000);
+  const auto found = program.Find("reference-implementation");
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(RowsWhere(found.table, {{"rule", "instruction-set"}}), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
