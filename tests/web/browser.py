@@ -16,6 +16,8 @@ class Browser:
     """One page; `errors` are exceptions, console.error and everything that the content security policy refused."""
 
     def __init__(self):
+        if CHROMIUM is None:
+            raise RuntimeError("no Chromium: run scripts/setup.sh --test")
         self.profile = tempfile.mkdtemp(prefix="dlhook_web_")
         to_browser, ours_out = os.pipe()
         ours_in, from_browser = os.pipe()

@@ -33,7 +33,6 @@ def dlhook(*words, expected=(0,)):
     return result.stdout.decode()
 
 
-@unittest.skipUnless(shutil.which("protoc"), "no protoc")
 class ReportPage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -17,7 +17,24 @@ export function responsive(draw) {
 }
 
 // {svg, inside}: `inside` is the group in which (0, 0) is the upper left corner of the plot.
-export function frame({width, height, left = 64, right = 12, top = 12, bottom = 40, x, y, xFormat, yFormat, xLabel, yLabel, xTicks, yTicks = 5, powers = false, label}) {
+export function frame({
+  width,
+  height,
+  left = 64,
+  right = 12,
+  top = 12,
+  bottom = 40,
+  x,
+  y,
+  xFormat,
+  yFormat,
+  xLabel,
+  yLabel,
+  xTicks,
+  yTicks = 5,
+  powers = false,
+  label,
+}) {
   const svg = h("svg.chart", {viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label});
   const inside = h("g", {transform: `translate(${left},${top})`});
   const inner = {width: width - left - right, height: height - top - bottom};
@@ -26,7 +43,16 @@ export function frame({width, height, left = 64, right = 12, top = 12, bottom = 
   // Of a logarithmic scale only powers of ten.
   const tens = powers ? y.ticks().filter((value) => Number.isInteger(Math.round(Math.log10(value) * 1e9) / 1e9)) : null;
   const grid = axisLeft(y).ticks(yTicks).tickValues(tens).tickSize(-inner.width).tickFormat("");
-  const axes = [[axisBottom(x).ticks(xTicks || Math.max(2, Math.floor(inner.width / 110))).tickFormat(xFormat).tickSizeOuter(0), `translate(0,${inner.height})`], [axisLeft(y).ticks(yTicks).tickValues(tens).tickFormat(yFormat).tickSize(0).tickPadding(8), ""]];
+  const axes = [
+    [
+      axisBottom(x)
+        .ticks(xTicks || Math.max(2, Math.floor(inner.width / 110)))
+        .tickFormat(xFormat)
+        .tickSizeOuter(0),
+      `translate(0,${inner.height})`,
+    ],
+    [axisLeft(y).ticks(yTicks).tickValues(tens).tickFormat(yFormat).tickSize(0).tickPadding(8), ""],
+  ];
   const lines = h("g.grid");
   select(lines).call(grid).select(".domain").remove();
   inside.append(lines);

@@ -2,7 +2,8 @@
 
 // Characters that control terminals or the direction of text, or can't be seen, are spelled out as the terminal report does.
 // eslint-disable-next-line no-control-regex
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
+const HIDDEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
 
 const NAMES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
 
@@ -11,21 +12,42 @@ export function visible(text) {
     const code = found.codePointAt(0);
     if (NAMES[found]) return NAMES[found];
     const hex = code.toString(16);
-    return code < 0x100 ? "\\x" + hex.padStart(2, "0") : code < 0x10000 ? "\\u" + hex.padStart(4, "0") : "\\U" + hex.padStart(8, "0");
+    return code < 0x100
+      ? "\\x" + hex.padStart(2, "0")
+      : code < 0x10000
+        ? "\\u" + hex.padStart(4, "0")
+        : "\\U" + hex.padStart(8, "0");
   });
 }
 
-const SVG = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title", "defs", "marker", "polygon", "clipPath"]);
+const SVG = new Set([
+  "svg",
+  "g",
+  "rect",
+  "line",
+  "path",
+  "circle",
+  "text",
+  "title",
+  "defs",
+  "marker",
+  "polygon",
+  "clipPath",
+]);
 
 // h("td.number", {onclick, "aria-label": …}, child…): children are elements, text, numbers, arrays of these, or null.
 export function h(what, attributes, ...children) {
   const [tag, ...classes] = what.split(".");
-  const element = SVG.has(tag) && tag !== "title" ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  const element =
+    SVG.has(tag) && tag !== "title"
+      ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+      : document.createElement(tag);
   if (classes.length > 0) element.setAttribute("class", classes.join(" "));
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [property, of] of Object.entries(value)) element.style.setProperty(property, of);
+    else if (name === "style")
+      for (const [property, of] of Object.entries(value)) element.style.setProperty(property, of);
     else if (name === "value" || name === "checked") element[name] = value;
     else element.setAttribute(name, value === true ? "" : typeof value === "string" ? visible(value) : value);
   }

@@ -1,8 +1,26 @@
 // Numbers for people, as analyzer/table/human.cc writes them: three digits and a prefix.
 
-const TIMES = [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]];
-const BYTES = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
-const FLOPS = [[1, "FLOP"], [1e3, "kFLOP"], [1e6, "MFLOP"], [1e9, "GFLOP"], [1e12, "TFLOP"], [1e15, "PFLOP"]];
+const TIMES = [
+  [1, "ns"],
+  [1e3, "us"],
+  [1e6, "ms"],
+  [1e9, "s"],
+];
+const BYTES = [
+  [1, "B"],
+  [2 ** 10, "KiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 40, "TiB"],
+];
+const FLOPS = [
+  [1, "FLOP"],
+  [1e3, "kFLOP"],
+  [1e6, "MFLOP"],
+  [1e9, "GFLOP"],
+  [1e12, "TFLOP"],
+  [1e15, "PFLOP"],
+];
 const SCALES = {ns: TIMES, bytes: BYTES, flops: FLOPS};
 
 function threeDigits(value) {

@@ -5,18 +5,30 @@ import {tip} from "./tip.js";
 
 const sumOf = (nodes) => nodes.reduce((sum, node) => sum + node.value, 0);
 
-const ROW = 22, LEAST = 2;  // pixels
+const ROW = 22,
+  LEAST = 2; // pixels
 
 // `root`: {name, own: weight without children, color, children}. `content(node data, part of all, part of the parent)`: of the tooltip.
 export function icicle(root, {content, label = "Tree", query = () => "", maxRows = 60}) {
-  const tree = partition().padding(0)(hierarchy(root).sum((data) => Math.max(0, data.own)).sort((a, b) => b.value - a.value));
+  const tree = partition().padding(0)(
+    hierarchy(root)
+      .sum((data) => Math.max(0, data.own))
+      .sort((a, b) => b.value - a.value),
+  );
   let focus = tree;
-  const box = h("div.icicle", {role: "tree", "aria-label": label}), path = h("nav.path", {"aria-label": "Where you are"});
+  const box = h("div.icicle", {role: "tree", "aria-label": label}),
+    path = h("nav.path", {"aria-label": "Where you are"});
   const element = h("div.icicle-box", null, box, path);
 
   function crumbs() {
     const all = focus === tree ? [] : focus.ancestors().reverse();
-    replace(path, all.map((node, i) => [i > 0 && h("span", {"aria-hidden": "true"}, "›"), h("button.crumb", {type: "button", disabled: node === focus, onclick: () => zoomTo(node)}, node.data.name)]));
+    replace(
+      path,
+      all.map((node, i) => [
+        i > 0 && h("span", {"aria-hidden": "true"}, "›"),
+        h("button.crumb", {type: "button", disabled: node === focus, onclick: () => zoomTo(node)}, node.data.name),
+      ]),
+    );
   }
   function zoomTo(node, isFocused) {
     focus = node;
@@ -25,28 +37,44 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
   }
   function draw() {
     crumbs();
-    const width = box.clientWidth || 900, words = query();
+    const width = box.clientWidth || 900,
+      words = query();
     const scale = width / (focus.x1 - focus.x0 || 1);
     const boxes = [];
     let rows = 0;
     // Children that are too narrow, the heaviest first, so they lie side by side: one box for all.
     const rest = (nodes, row) => {
-      const x = (Math.max(nodes[0].x0, focus.x0) - focus.x0) * scale, w = (Math.min(nodes[nodes.length - 1].x1, focus.x1) - focus.x0) * scale - x;
+      const x = (Math.max(nodes[0].x0, focus.x0) - focus.x0) * scale,
+        w = (Math.min(nodes[nodes.length - 1].x1, focus.x1) - focus.x0) * scale - x;
       if (w < LEAST) return;
       rows = Math.max(rows, row + 1);
       const one = h("div.node.rest", null, w > 50 ? `${nodes.length} smaller` : "");
       one.style.left = x + "px";
       one.style.width = Math.max(w - 1, 1) + "px";
       one.style.top = row * ROW + "px";
-      boxes.push(tip(one, () => content({name: `${nodes.length} smaller boxes`, total: sumOf(nodes), self: 0, kind: "other"}, sumOf(nodes), tree.value, nodes[0].parent)));
+      boxes.push(
+        tip(one, () =>
+          content(
+            {name: `${nodes.length} smaller boxes`, total: sumOf(nodes), self: 0, kind: "other"},
+            sumOf(nodes),
+            tree.value,
+            nodes[0].parent,
+          ),
+        ),
+      );
     };
     const visit = (node) => {
-      const x = (Math.max(node.x0, focus.x0) - focus.x0) * scale, w = (Math.min(node.x1, focus.x1) - Math.max(node.x0, focus.x0)) * scale;
+      const x = (Math.max(node.x0, focus.x0) - focus.x0) * scale,
+        w = (Math.min(node.x1, focus.x1) - Math.max(node.x0, focus.x0)) * scale;
       const row = node.depth - focus.depth;
       if (w < LEAST || row > maxRows) return false;
       rows = Math.max(rows, row + 1);
       const isFound = !words || node.data.name.toLowerCase().includes(words);
-      const one = h("button.node." + (node.data.color || "other"), {type: "button", role: "treeitem", tabindex: row === 0 ? 0 : -1, "aria-level": node.depth + 1}, w > 22 ? node.data.name : "");
+      const one = h(
+        "button.node." + (node.data.color || "other"),
+        {type: "button", role: "treeitem", tabindex: row === 0 ? 0 : -1, "aria-level": node.depth + 1},
+        w > 22 ? node.data.name : "",
+      );
       one.style.left = x + "px";
       one.style.width = Math.max(w - 1, 1) + "px";
       one.style.top = row * ROW + "px";
@@ -58,7 +86,9 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
       one.node = node;
       tip(one, () => content(node.data, node.value, tree.value, node.parent));
       boxes.push(one);
-      const hidden = (node.children || []).filter((child) => !visit(child) && child.x1 > focus.x0 && child.x0 < focus.x1);
+      const hidden = (node.children || []).filter(
+        (child) => !visit(child) && child.x1 > focus.x0 && child.x0 < focus.x1,
+      );
       if (hidden.length > 0) rest(hidden, row + 1);
       return true;
     };
@@ -69,7 +99,8 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
   function keys(event, node) {
     const near = {ArrowUp: node.parent, ArrowDown: node.children && node.children[0]};
     if (node.parent) {
-      const siblings = node.parent.children, at = siblings.indexOf(node);
+      const siblings = node.parent.children,
+        at = siblings.indexOf(node);
       near.ArrowLeft = siblings[at - 1];
       near.ArrowRight = siblings[at + 1];
     }

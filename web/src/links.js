@@ -3,10 +3,29 @@ import {page, table} from "./data.js";
 
 // Tables with a view of their own.
 const VIEWS = {
-  findings: "answer", layers: "layers", steps: "steps", phases: "steps", latency: "steps", algorithms: "algorithms", candidates: "algorithms",
-  tuning: "algorithms", layout: "layout", gemm: "products", copies: "copies", gpu_idle: "gpu", devices: "gpu", overlap: "gpu", ranks: "ranks",
-  collectives: "ranks", counters: "counters", counters_over_time: "counters", callers: "callers", stacks: "callers", capabilities: "environment",
-  summary: "environment", accounting: "accounting",
+  findings: "answer",
+  layers: "layers",
+  steps: "steps",
+  phases: "steps",
+  latency: "steps",
+  algorithms: "algorithms",
+  candidates: "algorithms",
+  tuning: "algorithms",
+  layout: "layout",
+  gemm: "products",
+  copies: "copies",
+  gpu_idle: "gpu",
+  devices: "gpu",
+  overlap: "gpu",
+  ranks: "ranks",
+  collectives: "ranks",
+  counters: "counters",
+  counters_over_time: "counters",
+  callers: "callers",
+  stacks: "callers",
+  capabilities: "environment",
+  summary: "environment",
+  accounting: "accounting",
 };
 
 // The address of a table; null: this page does not have it.

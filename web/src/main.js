@@ -9,10 +9,14 @@ const rendered = new Map();
 
 function nav(groups) {
   const link = (view) => h("a", {href: "#" + view.id, "data-view": view.id}, view.title);
-  return h("nav", {"aria-label": "Views"}, groups.map(({title, views}) => {
-    const shown = views.filter((view) => !view.isHidden && !view.missing());
-    return shown.length > 0 && h("div.group", null, h("h2", null, title), shown.map(link));
-  }));
+  return h(
+    "nav",
+    {"aria-label": "Views"},
+    groups.map(({title, views}) => {
+      const shown = views.filter((view) => !view.isHidden && !view.missing());
+      return shown.length > 0 && h("div.group", null, h("h2", null, title), shown.map(link));
+    }),
+  );
 }
 
 // The view for an address, and the rest of the address: {view, rest}.
@@ -34,7 +38,10 @@ function show(main, views) {
   const why = view.missing();
   if (!rendered.has(key)) {
     const section = h("section.view", {id: "view-" + view.id, "aria-label": view.title});
-    add(section, [h("h1", null, view.heading ? view.heading(rest) : view.title), view.lead && h("p.lead", null, view.lead)]);
+    add(section, [
+      h("h1", null, view.heading ? view.heading(rest) : view.title),
+      view.lead && h("p.lead", null, view.lead),
+    ]);
     rendered.set(key, section);
     replace(main, section);
     if (why) add(section, h("p.empty", null, why));
@@ -60,15 +67,40 @@ async function start() {
     const groups = groupsOfViews();
     const views = groups.flatMap((group) => group.views);
     const main = h("main", {id: "main", tabindex: -1});
-    replace(root,
-      h("a.skip", {href: "#", onclick: (event) => { event.preventDefault(); main.focus(); }}, "To the contents"),
-      h("header.side", null, h("div.brand", null, h("span.logo", null, "dlhook"), themeButton()), h("div.run", null, data.page().title), nav(groups)),
-      main);
+    replace(
+      root,
+      h(
+        "a.skip",
+        {
+          href: "#",
+          onclick: (event) => {
+            event.preventDefault();
+            main.focus();
+          },
+        },
+        "To the contents",
+      ),
+      h(
+        "header.side",
+        null,
+        h("div.brand", null, h("span.logo", null, "dlhook"), themeButton()),
+        h("div.run", null, data.page().title),
+        nav(groups),
+      ),
+      main,
+    );
     addEventListener("hashchange", () => show(main, views));
     show(main, views);
     root.dataset.ready = "true";
   } catch (error) {
-    replace(root, h("p.fatal", null, `This page cannot be shown: ${error.message}. It needs a browser of 2023 or later (Chromium 80, Firefox 113, Safari 16.4).`));
+    replace(
+      root,
+      h(
+        "p.fatal",
+        null,
+        `This page cannot be shown: ${error.message}. It needs a browser of 2023 or later (Chromium 80, Firefox 113, Safari 16.4).`,
+      ),
+    );
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import {add, h, replace} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
 import {card, tip} from "./tip.js";
 
-const STEP = 50;  // rows that are shown at once
+const STEP = 50; // rows that are shown at once
 
 // Not amounts: without spaces between thousands.
 const NUMBERS_OF = new Set(["process", "pid", "index", "rank", "communicator", "device"]);
@@ -24,20 +24,34 @@ function isUseful(table, i) {
 
 function cellText(column, row, table) {
   const i = table.index.get(column.name);
-  const unit = column.unit || (column.type !== "text" && table.columns[i + 1] && table.columns[i + 1].name === "unit" ? row[i + 1] || "" : "");
+  const unit =
+    column.unit ||
+    (column.type !== "text" && table.columns[i + 1] && table.columns[i + 1].name === "unit" ? row[i + 1] || "" : "");
   return [NUMBERS_OF.has(column.name) ? String(row[i] ?? "–") : human(row[i], unit, column.type), unit];
 }
 
 export function tableView(table, options = {}) {
   const state = {sort: null, down: true, query: "", shown: options.limit || STEP, wide: false};
   const useful = table.columns.map((column, i) => i).filter((i) => isUseful(table, i));
-  const chosen = options.columns ? options.columns.filter((name) => table.has(name)).map((name) => table.index.get(name)).filter((i) => useful.includes(i)) : null;
+  const chosen = options.columns
+    ? options.columns
+        .filter((name) => table.has(name))
+        .map((name) => table.index.get(name))
+        .filter((i) => useful.includes(i))
+    : null;
   // A unit that stands in the cells before it.
   const isUnit = (i) => i > 0 && table.columns[i].name === "unit" && table.columns[i - 1].type !== "text";
   const brief = chosen || useful.filter((i) => !table.columns[i].detail && !isUnit(i));
   const view = h("section.table-view", {"data-table": table.name});
-  const head = h("thead"), body = h("tbody"), count = h("span.count"), more = h("div.more");
-  const grid = h("div.scroll", {tabindex: 0, role: "region", "aria-label": table.title || table.name}, h("table", null, head, body));
+  const head = h("thead"),
+    body = h("tbody"),
+    count = h("span.count"),
+    more = h("div.more");
+  const grid = h(
+    "div.scroll",
+    {tabindex: 0, role: "region", "aria-label": table.title || table.name},
+    h("table", null, head, body),
+  );
 
   const columns = () => (state.wide ? useful : brief);
   function rows() {
@@ -45,12 +59,16 @@ export function tableView(table, options = {}) {
     if (state.query) {
       const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
       rows = rows.filter((row) => {
-        const text = row.filter((cell) => typeof cell === "string").join(" ").toLowerCase();
+        const text = row
+          .filter((cell) => typeof cell === "string")
+          .join(" ")
+          .toLowerCase();
         return words.every((word) => text.includes(word));
       });
     }
     if (state.sort !== null) {
-      const sign = state.down ? -1 : 1, i = state.sort;
+      const sign = state.down ? -1 : 1,
+        i = state.sort;
       rows = [...rows].sort((a, b) => {
         const empty = (a[i] === null || a[i] === "" ? 1 : 0) - (b[i] === null || b[i] === "" ? 1 : 0);
         return empty || sign * compare(a[i], b[i]);
@@ -62,26 +80,46 @@ export function tableView(table, options = {}) {
   function headCell(i) {
     const column = table.columns[i];
     const isSorted = state.sort === i;
-    const button = h("button.sort", {
-      type: "button",
-      onclick: () => {
-        state.down = isSorted ? !state.down : column.type !== "text";
-        state.sort = i;
-        draw();
-        const again = head.querySelectorAll("button.sort")[columns().indexOf(i)];
-        if (again) again.focus();
+    const button = h(
+      "button.sort",
+      {
+        type: "button",
+        onclick: () => {
+          state.down = isSorted ? !state.down : column.type !== "text";
+          state.sort = i;
+          draw();
+          const again = head.querySelectorAll("button.sort")[columns().indexOf(i)];
+          if (again) again.focus();
+        },
       },
-    }, label(column.name), isSorted && h("span.arrow", {"aria-hidden": "true"}, state.down ? "▼" : "▲"));
+      label(column.name),
+      isSorted && h("span.arrow", {"aria-hidden": "true"}, state.down ? "▼" : "▲"),
+    );
     tip(button, () => card(column.name, column.unit ? [["unit", column.unit]] : [], column.explanation));
     const unit = column.unit && !hasUnitInside(column.unit) ? h("span.unit", null, column.unit) : null;
-    return h(column.type === "text" ? "th" : "th.number", {scope: "col", "aria-sort": isSorted ? (state.down ? "descending" : "ascending") : "none"}, button, unit);
+    return h(
+      column.type === "text" ? "th" : "th.number",
+      {scope: "col", "aria-sort": isSorted ? (state.down ? "descending" : "ascending") : "none"},
+      button,
+      unit,
+    );
   }
 
   function cell(row, i) {
     const column = table.columns[i];
     const [text, unit] = cellText(column, row, table);
     const isNumber = typeof row[i] === "number";
-    const td = h(isNumber ? "td.number" : column.type !== "text" ? "td.unknown.number" : row[i] === null || row[i] === "" ? "td.unknown" : "td", null, row[i] === "" ? "–" : text);
+    const td = h(
+      isNumber
+        ? "td.number"
+        : column.type !== "text"
+          ? "td.unknown.number"
+          : row[i] === null || row[i] === ""
+            ? "td.unknown"
+            : "td",
+      null,
+      row[i] === "" ? "–" : text,
+    );
     if (isNumber) td.dataset.value = row[i];
     if (isNumber) tip(td, () => card(label(column.name), [["exactly", exact(row[i], unit)]], column.explanation));
     else if (text.length > 40) tip(td, () => card(label(column.name), [], text));
@@ -91,24 +129,79 @@ export function tableView(table, options = {}) {
   function draw() {
     const all = rows();
     replace(head, h("tr", null, columns().map(headCell)));
-    replace(body, all.slice(0, state.shown).map((row) => {
-      const tr = h("tr", options.onrow ? {class: "link", onclick: () => options.onrow(row)} : null, columns().map((i) => cell(row, i)));
-      return tr;
-    }));
-    replace(count, all.length === table.rows.length ? `${groups(all.length)} ${all.length === 1 ? "row" : "rows"}` : `${groups(all.length)} of ${groups(table.rows.length)} rows`);
+    replace(
+      body,
+      all.slice(0, state.shown).map((row) => {
+        const tr = h(
+          "tr",
+          options.onrow ? {class: "link", onclick: () => options.onrow(row)} : null,
+          columns().map((i) => cell(row, i)),
+        );
+        return tr;
+      }),
+    );
+    replace(
+      count,
+      all.length === table.rows.length
+        ? `${groups(all.length)} ${all.length === 1 ? "row" : "rows"}`
+        : `${groups(all.length)} of ${groups(table.rows.length)} rows`,
+    );
     const left = all.length - state.shown;
-    replace(more, left > 0 && h("button", {type: "button", onclick: () => { state.shown += 10 * STEP; draw(); }}, `Show ${groups(Math.min(left, 10 * STEP))} more of ${groups(left)}`));
+    replace(
+      more,
+      left > 0 &&
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () => {
+              state.shown += 10 * STEP;
+              draw();
+            },
+          },
+          `Show ${groups(Math.min(left, 10 * STEP))} more of ${groups(left)}`,
+        ),
+    );
   }
 
-  const search = table.rows.length > 8 && h("input", {
-    type: "search", placeholder: "Search", "aria-label": `Search in ${table.name}`,
-    oninput: (event) => { state.query = event.target.value; draw(); },
-  });
-  const wide = brief.length < useful.length && h("label.check", null, h("input", {type: "checkbox", onchange: (event) => { state.wide = event.target.checked; draw(); }}), `All ${useful.length} columns`);
+  const search =
+    table.rows.length > 8 &&
+    h("input", {
+      type: "search",
+      placeholder: "Search",
+      "aria-label": `Search in ${table.name}`,
+      oninput: (event) => {
+        state.query = event.target.value;
+        draw();
+      },
+    });
+  const wide =
+    brief.length < useful.length &&
+    h(
+      "label.check",
+      null,
+      h("input", {
+        type: "checkbox",
+        onchange: (event) => {
+          state.wide = event.target.checked;
+          draw();
+        },
+      }),
+      `All ${useful.length} columns`,
+    );
   add(view, [
-    !options.bare && h("div.table-head", null, h("h3", null, table.title || table.name), h("span.spacer"), count, wide, search),
-    grid, more,
-    table.notes.length > 0 && !options.bare && options.notes !== false && h("ul.notes", null, table.notes.map((note) => h("li", null, note))),
+    !options.bare &&
+      h("div.table-head", null, h("h3", null, table.title || table.name), h("span.spacer"), count, wide, search),
+    grid,
+    more,
+    table.notes.length > 0 &&
+      !options.bare &&
+      options.notes !== false &&
+      h(
+        "ul.notes",
+        null,
+        table.notes.map((note) => h("li", null, note)),
+      ),
   ]);
   if (options.sort && table.has(options.sort)) state.sort = table.index.get(options.sort);
   draw();

@@ -11,17 +11,27 @@ const listeners = [];
 export const onTheme = (listener) => listeners.push(listener);
 
 export function themeButton() {
-  const button = h("button.theme", {
-    type: "button", title: "Light or dark",
-    "aria-label": "Switch between light and dark",
-    onclick: () => {
-      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-      listeners.forEach((listener) => listener());
+  const button = h(
+    "button.theme",
+    {
+      type: "button",
+      title: "Light or dark",
+      "aria-label": "Switch between light and dark",
+      onclick: () => {
+        document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+        listeners.forEach((listener) => listener());
+      },
     },
-  }, "◐");
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => listeners.forEach((listener) => listener()));
+    "◐",
+  );
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    listeners.forEach((listener) => listener()),
+  );
   return button;
 }
 
 // The value of a colour of style/colors.css.
-export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+export const color = (name) =>
+  getComputedStyle(document.documentElement)
+    .getPropertyValue("--" + name)
+    .trim();

@@ -5,7 +5,8 @@ let box = null;
 let owner = null;
 
 function place(x, y) {
-  const width = box.offsetWidth, height = box.offsetHeight;
+  const width = box.offsetWidth,
+    height = box.offsetHeight;
   const left = Math.min(Math.max(8, x + 14), innerWidth - width - 8);
   const top = y + 18 + height > innerHeight - 8 ? Math.max(8, y - height - 12) : y + 18;
   box.style.left = left + "px";
@@ -31,7 +32,15 @@ export function hide() {
 export function card(title, pairs, sentence) {
   return [
     title && h("div.tip-title", null, title),
-    pairs && pairs.length > 0 && h("dl", null, pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== "").map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+    pairs &&
+      pairs.length > 0 &&
+      h(
+        "dl",
+        null,
+        pairs
+          .filter((pair) => pair && pair[1] !== null && pair[1] !== "")
+          .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+      ),
     sentence && h("div.tip-sentence", null, sentence),
   ];
 }

@@ -33,8 +33,16 @@ function groupsOfReport() {
   return groups;
 }
 
-const groupsOfDiff = () => [{title: "Overview", views: [verdictView]}, {title: "Changed rows", views: comparedViews()}, {title: "Data", views: [sidesView, allTablesView, oneTableView]}];
+const groupsOfDiff = () => [
+  {title: "Overview", views: [verdictView]},
+  {title: "Changed rows", views: comparedViews()},
+  {title: "Data", views: [sidesView, allTablesView, oneTableView]},
+];
 
-const groupsOfScaling = () => [{title: "Overview", views: [scalingView]}, {title: "Data", views: [allTablesView, oneTableView]}];
+const groupsOfScaling = () => [
+  {title: "Overview", views: [scalingView]},
+  {title: "Data", views: [allTablesView, oneTableView]},
+];
 
-export const groupsOfViews = () => ({report: groupsOfReport, diff: groupsOfDiff, scaling: groupsOfScaling})[page().kind]();
+export const groupsOfViews = () =>
+  ({report: groupsOfReport, diff: groupsOfDiff, scaling: groupsOfScaling})[page().kind]();

@@ -6,8 +6,20 @@ import {percent, time} from "../format.js";
 import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
-const COLORS = {library: "library", framework: "framework", "not seen": "python", "data loading": "input", waiting: "waiting"};
-const NAMES = {library: "library calls", framework: "the framework itself", "not seen": "Python, or native code without hooks", "data loading": "waiting for input", waiting: "waiting for the GPU"};
+const COLORS = {
+  library: "library",
+  framework: "framework",
+  "not seen": "python",
+  "data loading": "input",
+  waiting: "waiting",
+};
+const NAMES = {
+  library: "library calls",
+  framework: "the framework itself",
+  "not seen": "Python, or native code without hooks",
+  "data loading": "waiting for input",
+  waiting: "waiting for the GPU",
+};
 
 export const accountingView = {
   id: "accounting",
@@ -15,21 +27,71 @@ export const accountingView = {
   lead: "Where the time of a mean step goes, by who works. All rows of a process add up to its step.",
   missing: () => missingTables(["accounting"], "There is no time to divide."),
   render(section) {
-    const all = table("accounting"), get = (row, name) => all.get(row, name);
+    const all = table("accounting"),
+      get = (row, name) => all.get(row, name);
     const key = (row) => `${get(row, "process")} ${get(row, "step") || ""}`;
     const groups = [...new Set(all.rows.map(key))];
     const processes = new Set(all.rows.map((row) => get(row, "process"))).size;
     const used = [...new Set(all.rows.map((row) => get(row, "activity")))];
-    add(section, legend(used.map((activity) => ({name: NAMES[activity] || "nothing that dlhook sees", color: COLORS[activity] || "other"}))));
+    add(
+      section,
+      legend(
+        used.map((activity) => ({
+          name: NAMES[activity] || "nothing that dlhook sees",
+          color: COLORS[activity] || "other",
+        })),
+      ),
+    );
     for (const group of groups.slice(0, 16)) {
       const rows = all.rows.filter((row) => key(row) === group).sort((a, b) => get(b, "time") - get(a, "time"));
       const whole = rows.reduce((total, row) => total + (get(row, "time") || 0), 0);
-      const byActivity = used.map((activity) => ({value: rows.filter((row) => get(row, "activity") === activity).reduce((total, row) => total + (get(row, "time") || 0), 0), color: COLORS[activity] || "other"}));
-      add(section, part(`A mean ${get(rows[0], "step") || ""} step${processes > 1 ? ` of process ${get(rows[0], "process")}` : ""}`, [
-        bars([{name: "all of it", parts: byActivity, numbers: [time(whole), "100.0 %"]}]),
-        bars(rows.slice(0, 40).map((row) => ({name: get(row, "what") || get(row, "activity"), note: get(row, "what") ? get(row, "activity") : "", quiet: !COLORS[get(row, "activity")], parts: [{value: get(row, "time"), color: COLORS[get(row, "activity")] || "other"}], numbers: [time(get(row, "time")), percent(get(row, "percent"))], data: {value: get(row, "time")},
-          tip: () => card(get(row, "what") || get(row, "activity"), [["in a mean step", time(get(row, "time"))], ["of it", percent(get(row, "percent"))], ...["forward", "backward", "update", "input", "other"].map((phase) => [phase, get(row, phase) === null ? null : time(get(row, phase))])], all.explanation("time"))})))]));
+      const byActivity = used.map((activity) => ({
+        value: rows
+          .filter((row) => get(row, "activity") === activity)
+          .reduce((total, row) => total + (get(row, "time") || 0), 0),
+        color: COLORS[activity] || "other",
+      }));
+      add(
+        section,
+        part(
+          `A mean ${get(rows[0], "step") || ""} step${processes > 1 ? ` of process ${get(rows[0], "process")}` : ""}`,
+          [
+            bars([{name: "all of it", parts: byActivity, numbers: [time(whole), "100.0 %"]}]),
+            bars(
+              rows.slice(0, 40).map((row) => ({
+                name: get(row, "what") || get(row, "activity"),
+                note: get(row, "what") ? get(row, "activity") : "",
+                quiet: !COLORS[get(row, "activity")],
+                parts: [{value: get(row, "time"), color: COLORS[get(row, "activity")] || "other"}],
+                numbers: [time(get(row, "time")), percent(get(row, "percent"))],
+                data: {value: get(row, "time")},
+                tip: () =>
+                  card(
+                    get(row, "what") || get(row, "activity"),
+                    [
+                      ["in a mean step", time(get(row, "time"))],
+                      ["of it", percent(get(row, "percent"))],
+                      ...["forward", "backward", "update", "input", "other"].map((phase) => [
+                        phase,
+                        get(row, phase) === null ? null : time(get(row, phase)),
+                      ]),
+                    ],
+                    all.explanation("time"),
+                  ),
+              })),
+            ),
+          ],
+        ),
+      );
     }
-    add(section, [groups.length > 16 && h("p.quiet", null, `16 of ${groups.length} processes; the table has all.`), h("ul.notes", null, all.notes.map((note) => h("li", null, note))), part("Table", tablesOf(["accounting"], {accounting: {notes: false}}))]);
+    add(section, [
+      groups.length > 16 && h("p.quiet", null, `16 of ${groups.length} processes; the table has all.`),
+      h(
+        "ul.notes",
+        null,
+        all.notes.map((note) => h("li", null, note)),
+      ),
+      part("Table", tablesOf(["accounting"], {accounting: {notes: false}})),
+    ]);
   },
 };

@@ -8,17 +8,44 @@ import {addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
 
 // Parts of a step that are not the work of a library or framework.
-const NOT_WORK = {"nothing that dlhook sees": "other", "waiting for input": "input", "waiting for the GPU": "waiting", "Python": "python", "everything else": "other"};
+const NOT_WORK = {
+  "nothing that dlhook sees": "other",
+  "waiting for input": "input",
+  "waiting for the GPU": "waiting",
+  Python: "python",
+  "everything else": "other",
+};
 
 function parts(answer) {
   const rows = answer.parts.map((part) => ({
     name: part.name,
-    parts: [{value: part.ns, color: NOT_WORK[part.name] || (part.name.endsWith("framework ops") || part.name.endsWith("(framework)") ? "framework" : "library")}],
+    parts: [
+      {
+        value: part.ns,
+        color:
+          NOT_WORK[part.name] ||
+          (part.name.endsWith("framework ops") || part.name.endsWith("(framework)") ? "framework" : "library"),
+      },
+    ],
     numbers: [time(part.ns), part.percent + " %"],
     data: {part: part.name, value: part.ns},
-    tip: () => card(part.name, [["of a mean " + answer.step_noun, time(part.ns)], ["share", part.percent + " %"]], "Wall share: each instant is divided equally among what runs in it, so the parts add up to the step."),
+    tip: () =>
+      card(
+        part.name,
+        [
+          ["of a mean " + answer.step_noun, time(part.ns)],
+          ["share", part.percent + " %"],
+        ],
+        "Wall share: each instant is divided equally among what runs in it, so the parts add up to the step.",
+      ),
   }));
-  return h("section", null, h("h2", null, `Where a ${answer.step_noun} goes`), bars(rows, {most: Math.max(...answer.parts.map((part) => part.ns))}), answer.step_remarks.map((remark) => h("p.quiet", null, remark)));
+  return h(
+    "section",
+    null,
+    h("h2", null, `Where a ${answer.step_noun} goes`),
+    bars(rows, {most: Math.max(...answer.parts.map((part) => part.ns))}),
+    answer.step_remarks.map((remark) => h("p.quiet", null, remark)),
+  );
 }
 
 function finding(findings, row) {
@@ -26,42 +53,112 @@ function finding(findings, row) {
   const explain = (element, name) => tip(element, () => card(name.replace(/_/g, " "), [], findings.explanation(name)));
   const lead = get("basis") === "measured" ? "" : get("basis") === "computed" ? "about " : "up to ";
   const href = addressOfEvidence(get("evidence"));
-  const where = [get("where"), get("line")].filter((text, i, all) => text && (i === 0 || !String(all[0] || "").includes(text)));
-  return h(get("kind") === "information" ? "article.finding.information" : "article.finding", {id: "finding-" + get("rule"), "data-rule": get("rule")},
-    h("div.gain", null, explain(h("strong", {tabindex: 0, "data-value": get("gain")}, lead, time(get("gain"))), "gain"), explain(h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of a step"), "gain_percent")),
-    h("div.what", null,
+  const where = [get("where"), get("line")].filter(
+    (text, i, all) => text && (i === 0 || !String(all[0] || "").includes(text)),
+  );
+  return h(
+    get("kind") === "information" ? "article.finding.information" : "article.finding",
+    {id: "finding-" + get("rule"), "data-rule": get("rule")},
+    h(
+      "div.gain",
+      null,
+      explain(h("strong", {tabindex: 0, "data-value": get("gain")}, lead, time(get("gain"))), "gain"),
+      explain(
+        h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of a step"),
+        "gain_percent",
+      ),
+    ),
+    h(
+      "div.what",
+      null,
       h("h3", null, h("code", null, get("rule")), where.length > 0 && h("span.where", null, where.join(", "))),
       h("p", null, get("finding")),
       get("advice") && h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), get("advice")),
-      h("p.chips", null,
+      h(
+        "p.chips",
+        null,
         explain(h("span.chip", {tabindex: 0}, get("basis")), "basis"),
         explain(h("span.chip", {tabindex: 0}, `confidence ${get("confidence")}`), "confidence"),
         get("numerics") && explain(h("span.chip.warn", {tabindex: 0}, "changes results"), "numerics"),
         get("kind") === "information" && explain(h("span.chip", {tabindex: 0}, "for information"), "kind"),
-        get("evidence") && (href ? h("a.evidence", {href}, "Evidence: ", get("evidence")) : h("span.quiet", null, "Evidence: ", get("evidence"))))));
+        get("evidence") &&
+          (href
+            ? h("a.evidence", {href}, "Evidence: ", get("evidence"))
+            : h("span.quiet", null, "Evidence: ", get("evidence"))),
+      ),
+    ),
+  );
 }
 
 function findings(answer) {
   const found = table("findings");
   if (!found) return null;
   const unseen = answer.parts.find((part) => part.name === "nothing that dlhook sees");
-  const notes = found.notes.length > 0 && h("details", {open: found.rows.length === 0}, h("summary", null, "How it was judged, and what could not be"), h("ul.notes", null, found.notes.map((note) => h("li", null, note))));
-  if (found.rows.length === 0) return h("section", {id: "findings"}, h("h2", null, "Findings: none"), h("p.quiet", null, unseen && unseen.percent >= 50 ? "Most of the time is not seen, so most rules could not judge it." : "No rule found a loss of 1 % of a step or more that it could prove."), notes);
-  return h("section", {id: "findings"}, h("h2", null, `Findings, by what a ${answer.step_noun} could gain`), found.rows.map((row) => finding(found, row)), notes);
+  const notes =
+    found.notes.length > 0 &&
+    h(
+      "details",
+      {open: found.rows.length === 0},
+      h("summary", null, "How it was judged, and what could not be"),
+      h(
+        "ul.notes",
+        null,
+        found.notes.map((note) => h("li", null, note)),
+      ),
+    );
+  if (found.rows.length === 0)
+    return h(
+      "section",
+      {id: "findings"},
+      h("h2", null, "Findings: none"),
+      h(
+        "p.quiet",
+        null,
+        unseen && unseen.percent >= 50
+          ? "Most of the time is not seen, so most rules could not judge it."
+          : "No rule found a loss of 1 % of a step or more that it could prove.",
+      ),
+      notes,
+    );
+  return h(
+    "section",
+    {id: "findings"},
+    h("h2", null, `Findings, by what a ${answer.step_noun} could gain`),
+    found.rows.map((row) => finding(found, row)),
+    notes,
+  );
 }
 
 function heaviest(answer) {
   if (answer.layers.length === 0) return null;
   const rows = answer.layers.map((row) => ({...row, other: Math.max(0, row.time - row.forward - row.backward)}));
   const shown = PARTS.filter((part) => rows.some((row) => row[part.key] > 0));
-  return h("section", null,
-    h("h2", null, "Heaviest layers"), legend(shown),
-    bars(rows.map((row) => ({
-      name: row.layers > 1 ? `${row.name} ×${row.layers}` : row.name, parts: shown.map((part) => ({value: row[part.key] || 0, color: part.color})), href: hasRows("layers") ? "#layers" : null,
-      numbers: [time(row.time), percent((100 * row.time) / answer.step_ns)], data: {layer: row.name, value: row.time},
-      tip: () => card(row.name, [["layers", row.layers > 1 ? row.layers : null], ...shown.map((part) => [part.name, time(row[part.key])]), [answer.has_gpu_times ? "GPU time" : "time", time(row.time)]], `Of a mean ${answer.step_noun}. A star stands for the numbers in which layers of one kind differ.`),
-    }))),
-    hasRows("layers") && h("p", null, h("a", {href: "#layers"}, "All layers")));
+  return h(
+    "section",
+    null,
+    h("h2", null, "Heaviest layers"),
+    legend(shown),
+    bars(
+      rows.map((row) => ({
+        name: row.layers > 1 ? `${row.name} ×${row.layers}` : row.name,
+        parts: shown.map((part) => ({value: row[part.key] || 0, color: part.color})),
+        href: hasRows("layers") ? "#layers" : null,
+        numbers: [time(row.time), percent((100 * row.time) / answer.step_ns)],
+        data: {layer: row.name, value: row.time},
+        tip: () =>
+          card(
+            row.name,
+            [
+              ["layers", row.layers > 1 ? row.layers : null],
+              ...shown.map((part) => [part.name, time(row[part.key])]),
+              [answer.has_gpu_times ? "GPU time" : "time", time(row.time)],
+            ],
+            `Of a mean ${answer.step_noun}. A star stands for the numbers in which layers of one kind differ.`,
+          ),
+      })),
+    ),
+    hasRows("layers") && h("p", null, h("a", {href: "#layers"}, "All layers")),
+  );
 }
 
 export const answerView = {
@@ -77,7 +174,17 @@ export const answerView = {
       answer.parts.length > 0 && parts(answer),
       findings(answer),
       heaviest(answer),
-      answer.not_seen.length > 0 && h("section", {id: "not-seen"}, h("h2", null, "What could not be seen"), h("ul.notes", null, answer.not_seen.map((remark) => h("li", null, remark)))),
+      answer.not_seen.length > 0 &&
+        h(
+          "section",
+          {id: "not-seen"},
+          h("h2", null, "What could not be seen"),
+          h(
+            "ul.notes",
+            null,
+            answer.not_seen.map((remark) => h("li", null, remark)),
+          ),
+        ),
     ]);
   },
 };

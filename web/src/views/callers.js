@@ -7,20 +7,42 @@ import {icicle} from "../icicle.js";
 import {card} from "../tip.js";
 import {part, tablesOf} from "./parts.js";
 
-const COLORS = {GPU: "kernel", Python: "input", native: "framework", framework: "recompute", library: "library", layer: "range", process: "range", thread: "range", other: "other"};
+const COLORS = {
+  GPU: "kernel",
+  Python: "input",
+  native: "framework",
+  framework: "recompute",
+  library: "library",
+  layer: "range",
+  process: "range",
+  thread: "range",
+  other: "other",
+};
 
 // The tree of boxes of page().stacks.
 export function treeOf(stacks, title) {
   const nodes = stacks.parent.map((parent, i) => {
     const [name, kind, object, file] = i === 0 ? [title, "other", "", ""] : stacks.functions[stacks.function[i]];
-    return {name, kind, object, file, line: stacks.line[i], own: 0, total: stacks.total[i], self: stacks.self[i], color: i === 0 ? "range" : COLORS[kind] || "other", children: []};
+    return {
+      name,
+      kind,
+      object,
+      file,
+      line: stacks.line[i],
+      own: 0,
+      total: stacks.total[i],
+      self: stacks.self[i],
+      color: i === 0 ? "range" : COLORS[kind] || "other",
+      children: [],
+    };
   });
   nodes.forEach((node, i) => {
     if (i === 0) return;
     nodes[stacks.parent[i]].children.push(node);
   });
   // What is not in children: its own time, and that of nodes that are left out.
-  for (const node of nodes) node.own = Math.max(0, node.total - node.children.reduce((sum, child) => sum + child.total, 0));
+  for (const node of nodes)
+    node.own = Math.max(0, node.total - node.children.reduce((sum, child) => sum + child.total, 0));
   return nodes[0];
 }
 
@@ -28,7 +50,10 @@ export const callersView = {
   id: "callers",
   title: "Callers",
   lead: "Who called: the time of the steady steps (without steps, of the run) by stack, from the outermost function down.",
-  missing: () => ((page().stacks && page().stacks.parent.length > 1) || hasRows("callers") ? "" : "No call was recorded with its stack. Record with DLHOOK_STACKS=all."),
+  missing: () =>
+    (page().stacks && page().stacks.parent.length > 1) || hasRows("callers")
+      ? ""
+      : "No call was recorded with its stack. Record with DLHOOK_STACKS=all.",
   render(section) {
     const {stacks} = page();
     if (stacks && stacks.parent.length > 1) {
@@ -37,16 +62,58 @@ export const callersView = {
       const gpus = whole.children.filter((node) => node.kind === "GPU");
       whole.children = whole.children.filter((node) => node.kind !== "GPU");
       whole.total -= gpus.reduce((sum, node) => sum + node.total, 0);
-      const trees = [whole, ...gpus].filter((root) => root.total > 0).map((root) => icicle(root, {
-        label: "Stacks", query: () => query,
-        content: (node, value, all) => card(node.name, [["time", time(node.total)], ["of all", percent((100 * node.total) / (all || 1))], ["itself", time(node.self)], ["kind", node.kind === "other" ? null : node.kind], ["in", node.object], ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null]], root === whole ? "Wall share: each instant is divided equally among what runs in it." : "What the GPU did, by who asked for it."),
-      }));
+      const trees = [whole, ...gpus]
+        .filter((root) => root.total > 0)
+        .map((root) =>
+          icicle(root, {
+            label: "Stacks",
+            query: () => query,
+            content: (node, value, all) =>
+              card(
+                node.name,
+                [
+                  ["time", time(node.total)],
+                  ["of all", percent((100 * node.total) / (all || 1))],
+                  ["itself", time(node.self)],
+                  ["kind", node.kind === "other" ? null : node.kind],
+                  ["in", node.object],
+                  ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null],
+                ],
+                root === whole
+                  ? "Wall share: each instant is divided equally among what runs in it."
+                  : "What the GPU did, by who asked for it.",
+              ),
+          }),
+        );
       const kinds = [...new Set(stacks.functions.map((one) => one[1]))].filter((kind) => kind !== "other");
       add(section, [
-        h("div.controls", null, legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))), h("span.spacer"),
-          h("input", {type: "search", placeholder: "Find a function", "aria-label": "Find a function", oninput: (event) => { query = event.target.value.toLowerCase(); trees.forEach((tree) => tree.draw()); }})),
-        trees.map((tree, i) => [trees.length > 1 && h("h2", null, i === 0 ? "The program" : gpus[i - 1].name), tree.element]),
-        h("p.quiet", null, "Click on a box to zoom in, on the first one to go back; arrow keys move, Escape goes back. ", stacks.left_out > 0 && `${groups(stacks.left_out)} short stacks are left out; their time is in the boxes above them.`)]);
+        h(
+          "div.controls",
+          null,
+          legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))),
+          h("span.spacer"),
+          h("input", {
+            type: "search",
+            placeholder: "Find a function",
+            "aria-label": "Find a function",
+            oninput: (event) => {
+              query = event.target.value.toLowerCase();
+              trees.forEach((tree) => tree.draw());
+            },
+          }),
+        ),
+        trees.map((tree, i) => [
+          trees.length > 1 && h("h2", null, i === 0 ? "The program" : gpus[i - 1].name),
+          tree.element,
+        ]),
+        h(
+          "p.quiet",
+          null,
+          "Click on a box to zoom in, on the first one to go back; arrow keys move, Escape goes back. ",
+          stacks.left_out > 0 &&
+            `${groups(stacks.left_out)} short stacks are left out; their time is in the boxes above them.`,
+        ),
+      ]);
     }
     add(section, hasRows("callers") || hasRows("stacks") ? part("Tables", tablesOf(["callers", "stacks"])) : null);
   },

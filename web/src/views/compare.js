@@ -13,102 +13,302 @@ const TITLES = {gemm: "Matrix products", gpu_idle: "GPU idle"};
 const QUIET = new Set(["noise", "equal"]);
 
 const signed = (ns) => (ns === null ? "–" : (ns > 0 ? "+" : ns < 0 ? "−" : "") + time(Math.abs(ns)));
-const signedPercent = (value) => (value === null ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + percent(Math.abs(value)));
+const signedPercent = (value) =>
+  value === null ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + percent(Math.abs(value));
 
 function nameOf(one, row) {
-  const texts = one.columns.filter((column, i) => column.type === "text" && !["verdict", "why", "model"].includes(column.name) && row[i]).map((column) => one.get(row, column.name));
+  const texts = one.columns
+    .filter((column, i) => column.type === "text" && !["verdict", "why", "model"].includes(column.name) && row[i])
+    .map((column) => one.get(row, column.name));
   return texts.length > 0 ? [texts[0], texts.slice(1).join(" · ")] : ["–", ""];
 }
 
 // BASE above NEW, and what the change is.
 function pairRow(one, row, most) {
   const get = (name) => one.get(row, name);
-  const [name, note] = nameOf(one, row), verdict = get("verdict") || "";
-  const bar = (value, color) => h("span.bar", null, value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
-  const isWorse = (get("change") || 0) > 0, isQuiet = QUIET.has(verdict);
-  const line = h("div.pair-row", {tabindex: 0, role: "listitem", "data-value": get("change")},
+  const [name, note] = nameOf(one, row),
+    verdict = get("verdict") || "";
+  const bar = (value, color) =>
+    h("span.bar", null, value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
+  const isWorse = (get("change") || 0) > 0,
+    isQuiet = QUIET.has(verdict);
+  const line = h(
+    "div.pair-row",
+    {tabindex: 0, role: "listitem", "data-value": get("change")},
     h("div.pair-name", null, h("bdi", null, name), note && h("span.bar-note", null, note)),
-    h("div.pair-bars", {"aria-hidden": "true"}, bar(get("base") || 0, "other"), bar(get("new") || 0, isQuiet ? "framework" : isWorse ? "backward" : "forward")),
-    h("div.pair-numbers", null, h("strong.number" + (isQuiet ? ".quiet" : isWorse ? ".worse" : ".better"), null, signed(get("change"))), h("span.number.quiet", null, signedPercent(get("percent")))),
-    h("div", null, h("span.chip" + (isQuiet ? "" : isWorse ? ".warn" : ".fine"), null, verdict || "–")));
-  return tip(line, () => card(name, [["BASE", get("base") === null ? null : time(get("base"))], ["NEW", get("new") === null ? null : time(get("new"))], ["change", `${signed(get("change"))} ${signedPercent(get("percent"))}`], ["noise up to", get("noise") === null ? null : time(get("noise"))], ["verdict", verdict], ["why", get("why")], ["", note]], one.explanation("change")));
+    h(
+      "div.pair-bars",
+      {"aria-hidden": "true"},
+      bar(get("base") || 0, "other"),
+      bar(get("new") || 0, isQuiet ? "framework" : isWorse ? "backward" : "forward"),
+    ),
+    h(
+      "div.pair-numbers",
+      null,
+      h("strong.number" + (isQuiet ? ".quiet" : isWorse ? ".worse" : ".better"), null, signed(get("change"))),
+      h("span.number.quiet", null, signedPercent(get("percent"))),
+    ),
+    h("div", null, h("span.chip" + (isQuiet ? "" : isWorse ? ".warn" : ".fine"), null, verdict || "–")),
+  );
+  return tip(line, () =>
+    card(
+      name,
+      [
+        ["BASE", get("base") === null ? null : time(get("base"))],
+        ["NEW", get("new") === null ? null : time(get("new"))],
+        ["change", `${signed(get("change"))} ${signedPercent(get("percent"))}`],
+        ["noise up to", get("noise") === null ? null : time(get("noise"))],
+        ["verdict", verdict],
+        ["why", get("why")],
+        ["", note],
+      ],
+      one.explanation("change"),
+    ),
+  );
 }
 
 function pairs(one, isOrdered) {
-  const state = {all: false, query: ""}, list = h("div.pairs", {role: "list"}), count = h("span.count"), more = h("div.more");
+  const state = {all: false, query: ""},
+    list = h("div.pairs", {role: "list"}),
+    count = h("span.count"),
+    more = h("div.more");
   let shown = STEP;
   const changed = one.rows.filter((row) => !QUIET.has(one.get(row, "verdict")));
-  const sorted = (rows) => isOrdered ? rows : [...rows].sort((a, b) => Math.abs(one.get(b, "change") || 0) - Math.abs(one.get(a, "change") || 0));
+  const sorted = (rows) =>
+    isOrdered
+      ? rows
+      : [...rows].sort((a, b) => Math.abs(one.get(b, "change") || 0) - Math.abs(one.get(a, "change") || 0));
   function draw() {
     const words = state.query.toLowerCase();
     const quiet = one.rows.filter((row) => QUIET.has(one.get(row, "verdict")));
-    const rows = [...sorted(changed), ...(state.all || changed.length === 0 ? sorted(quiet) : [])].filter((row) => row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)));
+    const rows = [...sorted(changed), ...(state.all || changed.length === 0 ? sorted(quiet) : [])].filter((row) =>
+      row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)),
+    );
     const most = Math.max(1, ...rows.flatMap((row) => [one.get(row, "base") || 0, one.get(row, "new") || 0]));
-    replace(list, rows.slice(0, shown).map((row) => pairRow(one, row, most)));
+    replace(
+      list,
+      rows.slice(0, shown).map((row) => pairRow(one, row, most)),
+    );
     replace(count, `${groups(changed.length)} of ${groups(one.rows.length)} rows changed by more than noise`);
-    replace(more, rows.length > shown && h("button", {type: "button", onclick: () => { shown += 10 * STEP; draw(); }}, `Show more of ${groups(rows.length - shown)}`));
+    replace(
+      more,
+      rows.length > shown &&
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () => {
+              shown += 10 * STEP;
+              draw();
+            },
+          },
+          `Show more of ${groups(rows.length - shown)}`,
+        ),
+    );
   }
   draw();
   return [
-    legend([{name: "BASE", color: "other"}, {name: "NEW, faster", color: "forward"}, {name: "NEW, slower", color: "backward"}, {name: "NEW, within noise", color: "framework"}]),
-    h("div.controls", null, count, h("span.spacer"),
-      changed.length > 0 && changed.length < one.rows.length && h("label.check", null, h("input", {type: "checkbox", onchange: (event) => { state.all = event.target.checked; draw(); }}), "All rows"),
-      h("input", {type: "search", placeholder: "Search", "aria-label": "Search rows", oninput: (event) => { state.query = event.target.value; draw(); }})),
-    list, more];
+    legend([
+      {name: "BASE", color: "other"},
+      {name: "NEW, faster", color: "forward"},
+      {name: "NEW, slower", color: "backward"},
+      {name: "NEW, within noise", color: "framework"},
+    ]),
+    h(
+      "div.controls",
+      null,
+      count,
+      h("span.spacer"),
+      changed.length > 0 &&
+        changed.length < one.rows.length &&
+        h(
+          "label.check",
+          null,
+          h("input", {
+            type: "checkbox",
+            onchange: (event) => {
+              state.all = event.target.checked;
+              draw();
+            },
+          }),
+          "All rows",
+        ),
+      h("input", {
+        type: "search",
+        placeholder: "Search",
+        "aria-label": "Search rows",
+        oninput: (event) => {
+          state.query = event.target.value;
+          draw();
+        },
+      }),
+    ),
+    list,
+    more,
+  ];
 }
 
 function causes(one) {
   const most = Math.max(1, ...one.rows.map((row) => Math.abs(one.get(row, "change") || 0)));
-  return part(one.title, h("div.causes", {role: "list"}, one.rows.map((row) => {
-    const get = (name) => one.get(row, name), change = get("change") || 0;
-    const width = `${(50 * Math.abs(change)) / most}%`;
-    const bar = h("span." + (change > 0 ? "backward" : "forward"), {style: {width, [change > 0 ? "left" : "right"]: "50%"}});
-    const line = h("div.cause", {tabindex: 0, role: "listitem", "data-value": get("change")}, h("div.cause-name", null, h("bdi", null, get("cause")), h("span.bar-note", null, [get("what"), get("where")].filter(Boolean).join(", "))), h("div.cause-bar", {"aria-hidden": "true"}, bar), h("span.number", null, signed(get("change"))), h("span.number.quiet", null, percent(Math.abs(get("percent") || 0))));
-    return tip(line, () => card(get("cause"), [["change", signed(get("change"))], ["of all changes", percent(Math.abs(get("percent") || 0))], ["what", get("what")], ["where", get("where")]], one.explanation("cause")));
-  })), h("p.quiet.cause-axis", null, h("span", null, "← faster"), h("span", null, "slower →")));
+  return part(
+    one.title,
+    h(
+      "div.causes",
+      {role: "list"},
+      one.rows.map((row) => {
+        const get = (name) => one.get(row, name),
+          change = get("change") || 0;
+        const width = `${(50 * Math.abs(change)) / most}%`;
+        const bar = h("span." + (change > 0 ? "backward" : "forward"), {
+          style: {width, [change > 0 ? "left" : "right"]: "50%"},
+        });
+        const line = h(
+          "div.cause",
+          {tabindex: 0, role: "listitem", "data-value": get("change")},
+          h(
+            "div.cause-name",
+            null,
+            h("bdi", null, get("cause")),
+            h("span.bar-note", null, [get("what"), get("where")].filter(Boolean).join(", ")),
+          ),
+          h("div.cause-bar", {"aria-hidden": "true"}, bar),
+          h("span.number", null, signed(get("change"))),
+          h("span.number.quiet", null, percent(Math.abs(get("percent") || 0))),
+        );
+        return tip(line, () =>
+          card(
+            get("cause"),
+            [
+              ["change", signed(get("change"))],
+              ["of all changes", percent(Math.abs(get("percent") || 0))],
+              ["what", get("what")],
+              ["where", get("where")],
+            ],
+            one.explanation("cause"),
+          ),
+        );
+      }),
+    ),
+    h("p.quiet.cause-axis", null, h("span", null, "← faster"), h("span", null, "slower →")),
+  );
 }
 
-const findingsOf = (one) => part(one.title, one.rows.map((row) => h(one.get(row, "change") === "gone" ? "article.finding.gone" : "article.finding", {"data-rule": one.get(row, "rule")},
-  h("div.gain", null, h("strong", null, time(one.get(row, "gain"))), h("span", null, one.get(row, "change"))),
-  h("div.what", null, h("h3", null, h("code", null, one.get(row, "rule")), one.get(row, "where") && h("span.where", null, one.get(row, "where"))), h("p", null, one.get(row, "finding")), one.get(row, "advice") && one.get(row, "change") !== "gone" && h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), one.get(row, "advice"))))));
+const findingsOf = (one) =>
+  part(
+    one.title,
+    one.rows.map((row) =>
+      h(
+        one.get(row, "change") === "gone" ? "article.finding.gone" : "article.finding",
+        {"data-rule": one.get(row, "rule")},
+        h("div.gain", null, h("strong", null, time(one.get(row, "gain"))), h("span", null, one.get(row, "change"))),
+        h(
+          "div.what",
+          null,
+          h(
+            "h3",
+            null,
+            h("code", null, one.get(row, "rule")),
+            one.get(row, "where") && h("span.where", null, one.get(row, "where")),
+          ),
+          h("p", null, one.get(row, "finding")),
+          one.get(row, "advice") &&
+            one.get(row, "change") !== "gone" &&
+            h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), one.get(row, "advice")),
+        ),
+      ),
+    ),
+  );
 
 export const verdictView = {
   id: "verdict",
   title: "Verdict",
   missing: () => (table("verdict") ? "" : "There is no verdict."),
   render(section) {
-    const verdict = table("verdict"), step = verdict.rows[0], change = step ? verdict.get(step, "change") : null;
+    const verdict = table("verdict"),
+      step = verdict.rows[0],
+      change = step ? verdict.get(step, "change") : null;
     const isQuiet = step && QUIET.has(verdict.get(step, "verdict"));
     const quietest = ["causes", "differences", "findings"].map(table);
     add(section, [
       report().environment && h("p.lead", null, "Environment: ", report().environment),
-      h("div.hero", null, step && h("div.hero-number" + (isQuiet || !change ? "" : change > 0 ? ".worse" : ".better"), {"data-value": change}, signed(change)), h("p", null, verdict.title)),
+      h(
+        "div.hero",
+        null,
+        step &&
+          h(
+            "div.hero-number" + (isQuiet || !change ? "" : change > 0 ? ".worse" : ".better"),
+            {"data-value": change},
+            signed(change),
+          ),
+        h("p", null, verdict.title),
+      ),
       verdict.rows.length > 0 && pairs(verdict, true),
-      h("ul.notes", null, verdict.notes.map((note) => h("li", null, note))),
+      h(
+        "ul.notes",
+        null,
+        verdict.notes.map((note) => h("li", null, note)),
+      ),
       quietest[0] && quietest[0].rows.length > 0 && causes(quietest[0]),
       tablesOf(["differences"]),
       quietest[2] && quietest[2].rows.length > 0 && findingsOf(quietest[2]),
-      part("Tables", tables().filter((one) => !OF_ALL.has(one.name) && one.rows.length > 0).map((one) => {
-        const changed = one.rows.filter((row) => !QUIET.has(one.get(row, "verdict"))).length;
-        return h("p", null, h("a", {href: "#" + one.name}, one.name), h("span.quiet", null, ` ${one.title}: ${groups(changed)} of ${groups(one.rows.length)} rows changed by more than noise`));
-      })),
+      part(
+        "Tables",
+        tables()
+          .filter((one) => !OF_ALL.has(one.name) && one.rows.length > 0)
+          .map((one) => {
+            const changed = one.rows.filter((row) => !QUIET.has(one.get(row, "verdict"))).length;
+            return h(
+              "p",
+              null,
+              h("a", {href: "#" + one.name}, one.name),
+              h(
+                "span.quiet",
+                null,
+                ` ${one.title}: ${groups(changed)} of ${groups(one.rows.length)} rows changed by more than noise`,
+              ),
+            );
+          }),
+      ),
     ]);
   },
 };
 
 // A view for each table that was compared.
-export const comparedViews = () => tables().filter((one) => !OF_ALL.has(one.name)).map((one) => ({
-  id: one.name,
-  title: TITLES[one.name] || one.name[0].toUpperCase() + one.name.slice(1).replace(/_/g, " "),
-  lead: one.title,
-  missing: () => (one.rows.length > 0 ? "" : "Neither run has rows in this table."),
-  render(section) {
-    const state = h("div");
-    const draw = (as) => replace(state, as === "table" ? tableView(one, {bare: true}) : pairs(one));
-    add(section, [h("div.controls", null, segments("Show as", [["bars", "Bars"], ["table", "Table"]], "bars", draw)), state, h("ul.notes", null, one.notes.map((note) => h("li", null, note)))]);
-    draw("bars");
-  },
-}));
+export const comparedViews = () =>
+  tables()
+    .filter((one) => !OF_ALL.has(one.name))
+    .map((one) => ({
+      id: one.name,
+      title: TITLES[one.name] || one.name[0].toUpperCase() + one.name.slice(1).replace(/_/g, " "),
+      lead: one.title,
+      missing: () => (one.rows.length > 0 ? "" : "Neither run has rows in this table."),
+      render(section) {
+        const state = h("div");
+        const draw = (as) => replace(state, as === "table" ? tableView(one, {bare: true}) : pairs(one));
+        add(section, [
+          h(
+            "div.controls",
+            null,
+            segments(
+              "Show as",
+              [
+                ["bars", "Bars"],
+                ["table", "Table"],
+              ],
+              "bars",
+              draw,
+            ),
+          ),
+          state,
+          h(
+            "ul.notes",
+            null,
+            one.notes.map((note) => h("li", null, note)),
+          ),
+        ]);
+        draw("bars");
+      },
+    }));
 
 export const sidesView = {
   id: "sides",
@@ -116,8 +316,38 @@ export const sidesView = {
   lead: "The runs of both sides.",
   missing: () => (report().run ? "" : "The table belongs to no single run."),
   render(section) {
-    const side = (title, runs) => part(title, h("div.cards.wide", null, runs.filter(Boolean).flatMap((one) => one.processes.slice(0, 30).map((process) => h("div.card", null, h("strong", null, one.name), h("dl.facts", null, [["program", process.script || process.program], ["process", process.pid], ["host", process.host], ["ran", time(process.end_ns - process.start_ns)], ["ended", process.end], ["by dlhook", process.tool_version]].map(([name, value]) => [h("dt", null, name), h("dd", null, value)])))))));
-    add(section, [side("BASE", [report().base, ...(report().more_bases || [])]), side("NEW", [report().run, ...(report().more_runs || [])])]);
+    const side = (title, runs) =>
+      part(
+        title,
+        h(
+          "div.cards.wide",
+          null,
+          runs.filter(Boolean).flatMap((one) =>
+            one.processes.slice(0, 30).map((process) =>
+              h(
+                "div.card",
+                null,
+                h("strong", null, one.name),
+                h(
+                  "dl.facts",
+                  null,
+                  [
+                    ["program", process.script || process.program],
+                    ["process", process.pid],
+                    ["host", process.host],
+                    ["ran", time(process.end_ns - process.start_ns)],
+                    ["ended", process.end],
+                    ["by dlhook", process.tool_version],
+                  ].map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+                ),
+              ),
+            ),
+          ),
+        ),
+      );
+    add(section, [
+      side("BASE", [report().base, ...(report().more_bases || [])]),
+      side("NEW", [report().run, ...(report().more_runs || [])]),
+    ]);
   },
 };
-

@@ -6,7 +6,13 @@ import {groups, human, percent, time} from "../format.js";
 import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
-const SIZES = [["up_to_4KiB", "up to 4 KiB", "backward"], ["up_to_64KiB", "up to 64 KiB", "input"], ["up_to_1MiB", "up to 1 MiB", "framework"], ["up_to_16MiB", "up to 16 MiB", "library"], ["larger", "larger", "update"]];
+const SIZES = [
+  ["up_to_4KiB", "up to 4 KiB", "backward"],
+  ["up_to_64KiB", "up to 64 KiB", "input"],
+  ["up_to_1MiB", "up to 1 MiB", "framework"],
+  ["up_to_16MiB", "up to 16 MiB", "library"],
+  ["larger", "larger", "update"],
+];
 
 export const copiesView = {
   id: "copies",
@@ -17,13 +23,58 @@ export const copiesView = {
     const copies = table("copies");
     const rows = copies.rows.map((row) => {
       const get = (name) => copies.get(row, name);
-      return {get, name: `${get("direction")}, ${get("memory")}, ${get("form")}`, bytes: get("bytes") || 0, time: get("gpu_time") || get("total_time") || 0,
-        tip: () => card(`${get("direction")}, ${get("memory")}, ${get("form")}`, [["bytes", human(get("bytes"), "bytes")], ["copies", groups(get("copies"))], ["time", time(get("gpu_time") ?? get("total_time"))], ["rate", get("rate") === null ? null : `${human(get("rate"))} GB/s`], ["of the link's peak", get("peak_percent") === null ? null : percent(get("peak_percent"))], ["beside computing", get("overlap_percent") === null ? null : percent(get("overlap_percent"))], ["by", get("functions")]], copies.explanation("rate"))};
+      return {
+        get,
+        name: `${get("direction")}, ${get("memory")}, ${get("form")}`,
+        bytes: get("bytes") || 0,
+        time: get("gpu_time") || get("total_time") || 0,
+        tip: () =>
+          card(
+            `${get("direction")}, ${get("memory")}, ${get("form")}`,
+            [
+              ["bytes", human(get("bytes"), "bytes")],
+              ["copies", groups(get("copies"))],
+              ["time", time(get("gpu_time") ?? get("total_time"))],
+              ["rate", get("rate") === null ? null : `${human(get("rate"))} GB/s`],
+              ["of the link's peak", get("peak_percent") === null ? null : percent(get("peak_percent"))],
+              ["beside computing", get("overlap_percent") === null ? null : percent(get("overlap_percent"))],
+              ["by", get("functions")],
+            ],
+            copies.explanation("rate"),
+          ),
+      };
     });
-    const row = (one, key, color, text) => ({name: one.name, parts: [{value: one[key], color}], numbers: [text, one.get("rate") === null ? "–" : `${human(one.get("rate"))} GB/s`], tip: one.tip, data: {value: one[key]}});
+    const row = (one, key, color, text) => ({
+      name: one.name,
+      parts: [{value: one[key], color}],
+      numbers: [text, one.get("rate") === null ? "–" : `${human(one.get("rate"))} GB/s`],
+      tip: one.tip,
+      data: {value: one[key]},
+    });
     add(section, [
-      h("div.grid2", null, part("Bytes", bars(rows.map((one) => row(one, "bytes", "copy", human(one.bytes, "bytes"))))), part("Time", bars(rows.map((one) => row(one, "time", "library", time(one.time)))))),
-      part("Sizes, by number of copies", legend(SIZES.map(([, name, color]) => ({name, color}))), bars(rows.map((one) => ({name: one.name, parts: SIZES.map(([key, , color]) => ({value: one.get(key) || 0, color})), numbers: [`${groups(one.get("copies") || 0)} copies`, `mean ${human(one.get("mean_bytes"), "bytes")}`], tip: () => card(one.name, SIZES.map(([key, name]) => [name, groups(one.get(key) || 0)]), "Copies by size.")})))),
+      h(
+        "div.grid2",
+        null,
+        part("Bytes", bars(rows.map((one) => row(one, "bytes", "copy", human(one.bytes, "bytes"))))),
+        part("Time", bars(rows.map((one) => row(one, "time", "library", time(one.time))))),
+      ),
+      part(
+        "Sizes, by number of copies",
+        legend(SIZES.map(([, name, color]) => ({name, color}))),
+        bars(
+          rows.map((one) => ({
+            name: one.name,
+            parts: SIZES.map(([key, , color]) => ({value: one.get(key) || 0, color})),
+            numbers: [`${groups(one.get("copies") || 0)} copies`, `mean ${human(one.get("mean_bytes"), "bytes")}`],
+            tip: () =>
+              card(
+                one.name,
+                SIZES.map(([key, name]) => [name, groups(one.get(key) || 0)]),
+                "Copies by size.",
+              ),
+          })),
+        ),
+      ),
       part("Table", tablesOf(["copies"])),
     ]);
   },

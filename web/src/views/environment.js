@@ -4,11 +4,35 @@ import {add, h} from "../dom.js";
 import {groups, time} from "../format.js";
 import {part, tablesOf} from "./parts.js";
 
-const pairs = (list) => h("dl.facts", null, list.filter((pair) => pair[1] !== null && pair[1] !== undefined && pair[1] !== "").map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+const pairs = (list) =>
+  h(
+    "dl.facts",
+    null,
+    list
+      .filter((pair) => pair[1] !== null && pair[1] !== undefined && pair[1] !== "")
+      .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
 
 function process(one) {
-  const ranks = Object.entries(one.rank_variables || {}).map(([name, value]) => `${name}=${value}`).join(" ");
-  return h("div.card", null, h("strong", null, one.script || one.program), pairs([["process", one.pid], ["program", one.program], ["host", one.host], ["ran", time(one.end_ns - one.start_ns)], ["ended", one.end], ["rank", ranks], ["recorded", one.capture_families.split(",").join(", ")], ["by dlhook", one.tool_version], ["trace", one.file]]));
+  const ranks = Object.entries(one.rank_variables || {})
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
+  return h(
+    "div.card",
+    null,
+    h("strong", null, one.script || one.program),
+    pairs([
+      ["process", one.pid],
+      ["program", one.program],
+      ["host", one.host],
+      ["ran", time(one.end_ns - one.start_ns)],
+      ["ended", one.end],
+      ["rank", ranks],
+      ["recorded", one.capture_families.split(",").join(", ")],
+      ["by dlhook", one.tool_version],
+      ["trace", one.file],
+    ]),
+  );
 }
 
 export function environmentView(views) {
@@ -18,16 +42,77 @@ export function environmentView(views) {
     lead: "What ran where, what was seen of it, and what could not be.",
     missing: () => "",
     render(section) {
-      const all = run(), notSeen = page().answer ? page().answer.not_seen : [];
+      const all = run(),
+        notSeen = page().answer ? page().answer.not_seen : [];
       const absent = views().filter((view) => !view.isHidden && view.missing());
       add(section, [
-        notSeen.length > 0 && part("What could not be seen", h("ul.notes", null, notSeen.map((remark) => h("li", null, remark)))),
-        part(all.processes.length === 1 ? "Process" : `${groups(all.processes.length)} processes`, h("div.cards.wide", null, all.processes.slice(0, 60).map(process)), all.processes.length > 60 && h("p.quiet", null, "The first 60 are shown.")),
+        notSeen.length > 0 &&
+          part(
+            "What could not be seen",
+            h(
+              "ul.notes",
+              null,
+              notSeen.map((remark) => h("li", null, remark)),
+            ),
+          ),
+        part(
+          all.processes.length === 1 ? "Process" : `${groups(all.processes.length)} processes`,
+          h("div.cards.wide", null, all.processes.slice(0, 60).map(process)),
+          all.processes.length > 60 && h("p.quiet", null, "The first 60 are shown."),
+        ),
         tablesOf(["summary", "capabilities"]),
-        all.losses.length > 0 && part("Lost", h("ul.notes", null, all.losses.map((loss) => h("li", null, `${loss.file}: ${loss.reason}, ${groups(loss.calls)} calls, ${groups(loss.bytes)} bytes${loss.detail ? ", " + loss.detail : ""}`)))),
-        all.oddities.length > 0 && part("Oddities", h("ul.notes", null, all.oddities.map((oddity) => h("li", null, `${oddity.sentence}${oddity.count > 1 ? ` (${groups(oddity.count)} times)` : ""}`)))),
-        absent.length > 0 && part("Not in this run", h("ul.notes", null, absent.map((view) => h("li", null, h("strong", null, view.title), ": ", view.missing())))),
-        part("This page", h("p.quiet", null, `Written by dlhook ${page().version}. It needs no network, and sends nothing.`), h("details", null, h("summary", null, "Licences of the libraries inside"), h("pre.licences", null, document.getElementById("licences").textContent.split("\n").map((line) => [line, h("br")])))),
+        all.losses.length > 0 &&
+          part(
+            "Lost",
+            h(
+              "ul.notes",
+              null,
+              all.losses.map((loss) =>
+                h(
+                  "li",
+                  null,
+                  `${loss.file}: ${loss.reason}, ${groups(loss.calls)} calls, ${groups(loss.bytes)} bytes${loss.detail ? ", " + loss.detail : ""}`,
+                ),
+              ),
+            ),
+          ),
+        all.oddities.length > 0 &&
+          part(
+            "Oddities",
+            h(
+              "ul.notes",
+              null,
+              all.oddities.map((oddity) =>
+                h("li", null, `${oddity.sentence}${oddity.count > 1 ? ` (${groups(oddity.count)} times)` : ""}`),
+              ),
+            ),
+          ),
+        absent.length > 0 &&
+          part(
+            "Not in this run",
+            h(
+              "ul.notes",
+              null,
+              absent.map((view) => h("li", null, h("strong", null, view.title), ": ", view.missing())),
+            ),
+          ),
+        part(
+          "This page",
+          h("p.quiet", null, `Written by dlhook ${page().version}. It needs no network, and sends nothing.`),
+          h(
+            "details",
+            null,
+            h("summary", null, "Licences of the libraries inside"),
+            h(
+              "pre.licences",
+              null,
+              document
+                .getElementById("licences")
+                .textContent.split("\n")
+                .map((line) => [line, h("br")]),
+            ),
+          ),
+        ),
       ]);
     },
   };

@@ -8,7 +8,13 @@ import {PARTS, layerRows, legendOfLayers} from "../layer_rows.js";
 import {card} from "../tip.js";
 import {tableView} from "../table_view.js";
 
-const ORDERS = [["time", "Heaviest first"], ["forward", "Forward"], ["backward", "Backward"], ["program", "Program's order"], ["name", "Name"]];
+const ORDERS = [
+  ["time", "Heaviest first"],
+  ["forward", "Forward"],
+  ["backward", "Backward"],
+  ["program", "Program's order"],
+  ["name", "Name"],
+];
 
 // Modules around the layers, by the parts of their names; below each layer the parts of its time.
 function moduleTree(rows, title) {
@@ -20,8 +26,15 @@ function moduleTree(rows, title) {
     const names = isPath ? row.name.split(row.name.includes("/") ? "/" : ".").filter(Boolean) : [row.name];
     let node = hasModels && row.model ? childOf(root, row.model) : root;
     for (const name of names.slice(0, -1)) node = childOf(node, name);
-    const leaf = {name: [names[names.length - 1], row.type].filter(Boolean).join(" "), own: 0, color: "range", row, children: []};
-    for (const {key, name, color} of PARTS) if (row[key] > 0) leaf.children.push({name, own: row[key], color, row, children: []});
+    const leaf = {
+      name: [names[names.length - 1], row.type].filter(Boolean).join(" "),
+      own: 0,
+      color: "range",
+      row,
+      children: [],
+    };
+    for (const {key, name, color} of PARTS)
+      if (row[key] > 0) leaf.children.push({name, own: row[key], color, row, children: []});
     node.children.push(leaf);
   }
   return root;
@@ -42,40 +55,129 @@ export const layersView = {
   lead: "What each layer of the network costs in a mean step, forward and backward.",
   missing: () => (hasRows("layers") ? "" : "No layers were found in this run."),
   render(section) {
-    const all = layerRows(), layers = table("layers");
+    const all = layerRows(),
+      layers = table("layers");
     const kinds = [...new Set(all.map((row) => row.step))];
     const state = {order: "time", query: "", kind: kinds[0], as: "bars"};
-    const box = h("div"), count = h("span.count");
+    const box = h("div"),
+      count = h("span.count");
 
     function chosen() {
       const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
-      const rows = all.filter((row) => row.step === state.kind && words.every((word) => `${row.name} ${row.type} ${row.model} ${row.module}`.toLowerCase().includes(word)));
-      const by = {time: (a, b) => b.total - a.total, forward: (a, b) => b.forward - a.forward, backward: (a, b) => b.backward - a.backward, name: (a, b) => a.name.localeCompare(b.name), program: (a, b) => a.index - b.index};
+      const rows = all.filter(
+        (row) =>
+          row.step === state.kind &&
+          words.every((word) => `${row.name} ${row.type} ${row.model} ${row.module}`.toLowerCase().includes(word)),
+      );
+      const by = {
+        time: (a, b) => b.total - a.total,
+        forward: (a, b) => b.forward - a.forward,
+        backward: (a, b) => b.backward - a.backward,
+        name: (a, b) => a.name.localeCompare(b.name),
+        program: (a, b) => a.index - b.index,
+      };
       return rows.sort(by[state.order]);
     }
     function tree(rows) {
       const made = icicle(moduleTree(rows, `mean ${page().answer.step_noun}`), {
         label: "Modules",
-        content: (node, value, whole) => (node.row ? node.row.tip() : card(node.name, [["time", time(value)], ["of all", percent((100 * value) / (whole || 1))]], "With everything below it.")),
+        content: (node, value, whole) =>
+          node.row
+            ? node.row.tip()
+            : card(
+                node.name,
+                [
+                  ["time", time(value)],
+                  ["of all", percent((100 * value) / (whole || 1))],
+                ],
+                "With everything below it.",
+              ),
       });
-      return [legendOfLayers(rows), made.element, h("p.quiet", null, "As wide as the time, each layer with its parts below it. Click on a box to zoom in, on the first one to go back.")];
+      return [
+        legendOfLayers(rows),
+        made.element,
+        h(
+          "p.quiet",
+          null,
+          "As wide as the time, each layer with its parts below it. Click on a box to zoom in, on the first one to go back.",
+        ),
+      ];
     }
     function draw() {
       const rows = chosen();
       replace(count, `${groups(rows.length)} of ${groups(all.filter((row) => row.step === state.kind).length)} rows`);
       if (state.as === "table") replace(box, tableView(layers, {bare: true, rows: rows.map((row) => row.cells)}));
       else if (state.as === "icicle") replace(box, tree(rows));
-      else replace(box, legendOfLayers(rows), bars(rows.map((row) => row.bar()), {empty: "No layer has this name."}));
+      else
+        replace(
+          box,
+          legendOfLayers(rows),
+          bars(
+            rows.map((row) => row.bar()),
+            {empty: "No layer has this name."},
+          ),
+        );
     }
     add(section, [
-      h("div.controls", null,
-        segments("Show as", [["bars", "Bars"], ["icicle", "Modules"], ["table", "Table"]], state.as, (value) => { state.as = value; draw(); }),
-        kinds.length > 1 && segments("Steps", kinds.map((kind) => [kind, kind]), state.kind, (value) => { state.kind = value; draw(); }),
-        h("label.field", null, "Order ", h("select", {onchange: (event) => { state.order = event.target.value; draw(); }}, ORDERS.map(([value, text]) => h("option", {value}, text)))),
-        h("span.spacer"), count,
-        h("input", {type: "search", placeholder: "Search layers", "aria-label": "Search layers", oninput: (event) => { state.query = event.target.value; draw(); }})),
+      h(
+        "div.controls",
+        null,
+        segments(
+          "Show as",
+          [
+            ["bars", "Bars"],
+            ["icicle", "Modules"],
+            ["table", "Table"],
+          ],
+          state.as,
+          (value) => {
+            state.as = value;
+            draw();
+          },
+        ),
+        kinds.length > 1 &&
+          segments(
+            "Steps",
+            kinds.map((kind) => [kind, kind]),
+            state.kind,
+            (value) => {
+              state.kind = value;
+              draw();
+            },
+          ),
+        h(
+          "label.field",
+          null,
+          "Order ",
+          h(
+            "select",
+            {
+              onchange: (event) => {
+                state.order = event.target.value;
+                draw();
+              },
+            },
+            ORDERS.map(([value, text]) => h("option", {value}, text)),
+          ),
+        ),
+        h("span.spacer"),
+        count,
+        h("input", {
+          type: "search",
+          placeholder: "Search layers",
+          "aria-label": "Search layers",
+          oninput: (event) => {
+            state.query = event.target.value;
+            draw();
+          },
+        }),
+      ),
       box,
-      h("ul.notes", null, layers.notes.map((note) => h("li", null, note))),
+      h(
+        "ul.notes",
+        null,
+        layers.notes.map((note) => h("li", null, note)),
+      ),
     ]);
     draw();
   },

@@ -7,28 +7,69 @@ import {human, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, sum, tablesOf} from "./parts.js";
 
-const MOST = 24, GAP = 10, LEAST = 3, NODE = 12;
+const MOST = 24,
+  GAP = 10,
+  LEAST = 3,
+  NODE = 12;
 
 function moves() {
   const layout = table("layout");
   const get = (row, name) => layout.get(row, name);
-  return layout.rows.map((row) => ({
-    tensor: `${get(row, "tensor") || "tensor"} ${get(row, "dims") || ""}`, from: `${get(row, "from")}${get(row, "from_type") && get(row, "from_type") !== get(row, "to_type") ? " " + get(row, "from_type") : ""}`, to: `${get(row, "to")}${get(row, "from_type") !== get(row, "to_type") ? " " + get(row, "to_type") : ""}`,
-    time: Math.max(get(row, "gpu_time") || 0, get(row, "total_time") || 0), calls: get(row, "calls"), bytes: get(row, "bytes"), causedBy: get(row, "caused_by"), backCalls: get(row, "round_trip_calls"), backTime: get(row, "round_trip_time"),
-  })).filter((move) => move.time > 0).sort((a, b) => b.time - a.time);
+  return layout.rows
+    .map((row) => ({
+      tensor: `${get(row, "tensor") || "tensor"} ${get(row, "dims") || ""}`,
+      from: `${get(row, "from")}${get(row, "from_type") && get(row, "from_type") !== get(row, "to_type") ? " " + get(row, "from_type") : ""}`,
+      to: `${get(row, "to")}${get(row, "from_type") !== get(row, "to_type") ? " " + get(row, "to_type") : ""}`,
+      time: Math.max(get(row, "gpu_time") || 0, get(row, "total_time") || 0),
+      calls: get(row, "calls"),
+      bytes: get(row, "bytes"),
+      causedBy: get(row, "caused_by"),
+      backCalls: get(row, "round_trip_calls"),
+      backTime: get(row, "round_trip_time"),
+    }))
+    .filter((move) => move.time > 0)
+    .sort((a, b) => b.time - a.time);
 }
 
-const tipOf = (move) => () => card(move.tensor, [["from", move.from], ["to", move.to], ["time", time(move.time)], ["calls", move.calls], ["bytes of one", human(move.bytes, "bytes")], ["round trips", move.backCalls > 0 ? `${move.backCalls} (${time(move.backTime)})` : null], ["caused by", move.causedBy]], table("layout").explanation("total_time"));
+const tipOf = (move) => () =>
+  card(
+    move.tensor,
+    [
+      ["from", move.from],
+      ["to", move.to],
+      ["time", time(move.time)],
+      ["calls", move.calls],
+      ["bytes of one", human(move.bytes, "bytes")],
+      ["round trips", move.backCalls > 0 ? `${move.backCalls} (${time(move.backTime)})` : null],
+      ["caused by", move.causedBy],
+    ],
+    table("layout").explanation("total_time"),
+  );
 
 // Three columns: the format before, the tensor, the format after; ribbons as high as the time.
 function flow(all, width) {
-  const ribbons = all.slice(0, MOST).flatMap((move) => [{...move, part: move.time - Math.min(move.backTime || 0, move.time)}, {...move, part: Math.min(move.backTime || 0, move.time), isBack: true}]).filter((move) => move.part > 0), whole = sum(ribbons.map((move) => move.part)), narrow = width < 640;
-  const columns = [["from", new Map()], ["tensor", new Map()], ["to", new Map()]];
-  for (const move of ribbons) for (const [key, nodes] of columns) nodes.set(move[key], (nodes.get(move[key]) || 0) + move.part);
-  const most = Math.max(...columns.map(([, nodes]) => nodes.size)), height = Math.max(220, most * 34);
+  const ribbons = all
+      .slice(0, MOST)
+      .flatMap((move) => [
+        {...move, part: move.time - Math.min(move.backTime || 0, move.time)},
+        {...move, part: Math.min(move.backTime || 0, move.time), isBack: true},
+      ])
+      .filter((move) => move.part > 0),
+    whole = sum(ribbons.map((move) => move.part)),
+    narrow = width < 640;
+  const columns = [
+    ["from", new Map()],
+    ["tensor", new Map()],
+    ["to", new Map()],
+  ];
+  for (const move of ribbons)
+    for (const [key, nodes] of columns) nodes.set(move[key], (nodes.get(move[key]) || 0) + move.part);
+  const most = Math.max(...columns.map(([, nodes]) => nodes.size)),
+    height = Math.max(220, most * 34);
   const xs = narrow ? [0, width * 0.46, width - NODE] : [150, width * 0.46, width - 150 - NODE];
   const places = columns.map(([, nodes]) => {
-    const scale = (height - GAP * (nodes.size - 1)) / whole, at = new Map();
+    const scale = (height - GAP * (nodes.size - 1)) / whole,
+      at = new Map();
     let y = 0;
     for (const [name, of] of [...nodes].sort((a, b) => b[1] - a[1])) {
       at.set(name, {y, height: Math.max(LEAST, of * scale), scale, used: [0, 0]});
@@ -37,24 +78,55 @@ function flow(all, width) {
     return at;
   });
   const bottom = Math.max(...places.flatMap((at) => [...at.values()].map((place) => place.y + place.height)));
-  const svg = h("svg.chart", {viewBox: `0 0 ${width} ${bottom + 30}`, width, height: bottom + 30, role: "group", "aria-label": "Tensors between memory formats"});
+  const svg = h("svg.chart", {
+    viewBox: `0 0 ${width} ${bottom + 30}`,
+    width,
+    height: bottom + 30,
+    role: "group",
+    "aria-label": "Tensors between memory formats",
+  });
   const inside = h("g", {transform: "translate(0,22)"});
-  ["from format", "tensor", "to format"].forEach((name, i) => svg.append(h("text", {x: i === 0 ? xs[0] + (narrow ? 0 : NODE) : i === 1 ? xs[1] : xs[2] + (narrow ? NODE : 0), y: 12, "text-anchor": i === 0 && !narrow ? "end" : i === 2 && narrow ? "end" : "start"}, name)));
+  ["from format", "tensor", "to format"].forEach((name, i) =>
+    svg.append(
+      h(
+        "text",
+        {
+          x: i === 0 ? xs[0] + (narrow ? 0 : NODE) : i === 1 ? xs[1] : xs[2] + (narrow ? NODE : 0),
+          y: 12,
+          "text-anchor": i === 0 && !narrow ? "end" : i === 2 && narrow ? "end" : "start",
+        },
+        name,
+      ),
+    ),
+  );
   const band = (move, left, right, side) => {
-    const from = places[left].get(move[columns[left][0]]), to = places[right].get(move[columns[right][0]]);
-    const [h0, h1] = [Math.max(1, move.part * from.scale), Math.max(1, move.part * to.scale)], [y0, y1] = [from.y + from.used[1], to.y + to.used[0]];
+    const from = places[left].get(move[columns[left][0]]),
+      to = places[right].get(move[columns[right][0]]);
+    const [h0, h1] = [Math.max(1, move.part * from.scale), Math.max(1, move.part * to.scale)],
+      [y0, y1] = [from.y + from.used[1], to.y + to.used[0]];
     from.used[1] += h0;
     to.used[0] += h1;
-    const x0 = xs[left] + NODE, x1 = xs[right], middle = (x0 + x1) / 2;
-    const path = h("path.ribbon" + (move.isBack ? ".back" : ""), {d: `M${x0},${y0}C${middle},${y0} ${middle},${y1} ${x1},${y1}V${y1 + h1}C${middle},${y1 + h1} ${middle},${y0 + h0} ${x0},${y0 + h0}Z`, tabindex: side ? null : 0, role: "img", "aria-label": `${move.tensor}: ${move.from} to ${move.to}, ${time(move.time)}`});
+    const x0 = xs[left] + NODE,
+      x1 = xs[right],
+      middle = (x0 + x1) / 2;
+    const path = h("path.ribbon" + (move.isBack ? ".back" : ""), {
+      d: `M${x0},${y0}C${middle},${y0} ${middle},${y1} ${x1},${y1}V${y1 + h1}C${middle},${y1 + h1} ${middle},${y0 + h0} ${x0},${y0 + h0}Z`,
+      tabindex: side ? null : 0,
+      role: "img",
+      "aria-label": `${move.tensor}: ${move.from} to ${move.to}, ${time(move.time)}`,
+    });
     inside.append(tip(path, tipOf(move)));
   };
   for (const move of ribbons) band(move, 0, 1);
   for (const move of ribbons) band(move, 1, 2, true);
   places.forEach((at, i) => {
     for (const [name, place] of at) {
-      const x = i === 0 && !narrow ? xs[0] - 6 : i === 2 && narrow ? xs[2] - 4 : xs[i] + NODE + 6, anchor = (i === 0 && !narrow) || (i === 2 && narrow) ? "end" : "start";
-      inside.append(h("rect.node-bar", {x: xs[i], y: place.y, width: NODE, height: place.height, rx: 2}), h("text.strong", {x, y: place.y + Math.max(place.height / 2, 4) + 4, "text-anchor": anchor}, name));
+      const x = i === 0 && !narrow ? xs[0] - 6 : i === 2 && narrow ? xs[2] - 4 : xs[i] + NODE + 6,
+        anchor = (i === 0 && !narrow) || (i === 2 && narrow) ? "end" : "start";
+      inside.append(
+        h("rect.node-bar", {x: xs[i], y: place.y, width: NODE, height: place.height, rx: 2}),
+        h("text.strong", {x, y: place.y + Math.max(place.height / 2, 4) + 4, "text-anchor": anchor}, name),
+      );
     }
   });
   svg.append(inside);
@@ -67,13 +139,40 @@ export const layoutView = {
   lead: "Tensors that were moved from one memory format to another, for operators that want it so.",
   missing: () => missingTables(["layout"], "No tensor was moved to another memory format."),
   render(section) {
-    const all = moves(), layout = table("layout");
+    const all = moves(),
+      layout = table("layout");
     add(section, [
-      all.length > 0 && h("ul.legend", null, h("li", null, h("span.swatch.library"), "conversion"), all.some((move) => move.backCalls > 0) && h("li", null, h("span.swatch.backward"), "of it round trips: there and back between two ops")),
+      all.length > 0 &&
+        h(
+          "ul.legend",
+          null,
+          h("li", null, h("span.swatch.library"), "conversion"),
+          all.some((move) => move.backCalls > 0) &&
+            h("li", null, h("span.swatch.backward"), "of it round trips: there and back between two ops"),
+        ),
       all.length > 0 && responsive((width) => flow(all, width)),
       all.length > MOST && h("p.quiet", null, `The ${MOST} heaviest of ${all.length}.`),
-      part("Heaviest conversions", bars(all.slice(0, 12).map((move) => ({name: `${move.tensor}: ${move.from} → ${move.to}`, note: move.causedBy || "", parts: [{value: move.time - (move.backTime || 0), color: "library"}, {value: move.backTime || 0, color: "backward"}], numbers: [time(move.time), `${move.calls} calls`], tip: tipOf(move), data: {value: move.time}})))),
-      h("ul.notes", null, layout.notes.map((note) => h("li", null, note))),
+      part(
+        "Heaviest conversions",
+        bars(
+          all.slice(0, 12).map((move) => ({
+            name: `${move.tensor}: ${move.from} → ${move.to}`,
+            note: move.causedBy || "",
+            parts: [
+              {value: move.time - (move.backTime || 0), color: "library"},
+              {value: move.backTime || 0, color: "backward"},
+            ],
+            numbers: [time(move.time), `${move.calls} calls`],
+            tip: tipOf(move),
+            data: {value: move.time},
+          })),
+        ),
+      ),
+      h(
+        "ul.notes",
+        null,
+        layout.notes.map((note) => h("li", null, note)),
+      ),
       part("Table", tablesOf(["layout"], {layout: {notes: false}})),
     ]);
   },

@@ -6,7 +6,8 @@ import {tableView} from "../table_view.js";
 export const part = (title, ...contents) => h("section", null, h("h2", null, title), contents);
 
 // These tables, as far as they have rows.
-export const tablesOf = (names, options = {}) => names.filter(hasRows).map((name) => tableView(table(name), options[name] || {}));
+export const tablesOf = (names, options = {}) =>
+  names.filter(hasRows).map((name) => tableView(table(name), options[name] || {}));
 
 // "" if one of the tables has rows, else why not: the first one's note, or `sentence`.
 export function missingTables(names, sentence) {
@@ -19,6 +20,7 @@ export const sum = (numbers) => numbers.reduce((total, number) => total + (numbe
 
 export function quantile(sorted, part) {
   if (sorted.length === 0) return 0;
-  const at = (sorted.length - 1) * part, low = Math.floor(at);
+  const at = (sorted.length - 1) * part,
+    low = Math.floor(at);
   return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
 }

@@ -9,7 +9,8 @@ import {groups, percent, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
-const rateText = (rate) => (rate >= 1000 ? `${(rate / 1000).toPrecision(3)} TFLOP/s` : `${rate.toPrecision(3)} GFLOP/s`);
+const rateText = (rate) =>
+  rate >= 1000 ? `${(rate / 1000).toPrecision(3)} TFLOP/s` : `${rate.toPrecision(3)} GFLOP/s`;
 
 function products() {
   const gemm = table("gemm");
@@ -18,42 +19,119 @@ function products() {
     const onGpu = get("gpu_time") > 0;
     const batch = get("batch");
     return {
-      name: `${get("kind")} ${get("m") === null ? "" : `${get("m")} × ${get("n")} × ${get("k")}`}${batch > 1 ? ` × ${groups(batch)}` : ""} ${get("trans") || ""}`, types: get("types"), calls: get("calls"), onGpu,
-      time: (onGpu ? get("gpu_time") : get("total_time")) || 0, rate: onGpu ? get("gpu_rate") : get("rate"), intensity: get("intensity"), bound: get("bound"), boundPercent: get("bound_percent"), lost: get("lost_time"),
+      name: `${get("kind")} ${get("m") === null ? "" : `${get("m")} × ${get("n")} × ${get("k")}`}${batch > 1 ? ` × ${groups(batch)}` : ""} ${get("trans") || ""}`,
+      types: get("types"),
+      calls: get("calls"),
+      onGpu,
+      time: (onGpu ? get("gpu_time") : get("total_time")) || 0,
+      rate: onGpu ? get("gpu_rate") : get("rate"),
+      intensity: get("intensity"),
+      bound: get("bound"),
+      boundPercent: get("bound_percent"),
+      lost: get("lost_time"),
       tensorCore: get("tensor_core"),
     };
   });
 }
 
-const tipOf = (product) => () => card(product.name, [["type", product.types], ["calls", groups(product.calls)], [product.onGpu ? "GPU time" : "time", time(product.time)], ["rate", product.rate === null ? null : rateText(product.rate)],
-  ["intensity", product.intensity === null ? null : `${product.intensity.toPrecision(3)} FLOP/byte`], ["limited by", product.bound], ["of its bound", product.boundPercent === null ? null : percent(product.boundPercent)], ["lost", product.lost === null ? null : time(product.lost)], ["tensor cores", product.tensorCore]], table("gemm").explanation("bound_percent"));
+const tipOf = (product) => () =>
+  card(
+    product.name,
+    [
+      ["type", product.types],
+      ["calls", groups(product.calls)],
+      [product.onGpu ? "GPU time" : "time", time(product.time)],
+      ["rate", product.rate === null ? null : rateText(product.rate)],
+      ["intensity", product.intensity === null ? null : `${product.intensity.toPrecision(3)} FLOP/byte`],
+      ["limited by", product.bound],
+      ["of its bound", product.boundPercent === null ? null : percent(product.boundPercent)],
+      ["lost", product.lost === null ? null : time(product.lost)],
+      ["tensor cores", product.tensorCore],
+    ],
+    table("gemm").explanation("bound_percent"),
+  );
 
 function roofline(points, roofs, width) {
   const peak = Math.max(...roofs.rates.map((one) => one.value), ...points.map((point) => point.rate));
-  const low = Math.min(...points.map((point) => point.rate), peak / 100), intensities = points.map((point) => point.intensity);
-  const least = Math.min(...intensities, 0.5), most = Math.max(...intensities, 64);
-  const x = scaleLog([least / 1.6, most * 1.6], [0, 1]), y = scaleLog([low / 1.8, peak * 2.2], [1, 0]);
-  const power = (value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9 ? (value >= 1e6 ? value / 1e6 + " M" : value >= 1e4 ? value / 1e3 + " k" : String(Number(value.toPrecision(1)))) : "");
-  const chart = frame({width, height: 380, left: 62, x, y, xFormat: power, yFormat: power, powers: true, xLabel: "arithmetic intensity, FLOP/byte", yLabel: "GFLOP/s", top: 22, label: "Roofline of matrix products"});
-  const path = line().x((point) => x(point[0])).y((point) => y(point[1]));
-  const [from, to] = x.domain(), floor = y.domain()[0];
+  const low = Math.min(...points.map((point) => point.rate), peak / 100),
+    intensities = points.map((point) => point.intensity);
+  const least = Math.min(...intensities, 0.5),
+    most = Math.max(...intensities, 64);
+  const x = scaleLog([least / 1.6, most * 1.6], [0, 1]),
+    y = scaleLog([low / 1.8, peak * 2.2], [1, 0]);
+  const power = (value) =>
+    Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9
+      ? value >= 1e6
+        ? value / 1e6 + " M"
+        : value >= 1e4
+          ? value / 1e3 + " k"
+          : String(Number(value.toPrecision(1)))
+      : "";
+  const chart = frame({
+    width,
+    height: 380,
+    left: 62,
+    x,
+    y,
+    xFormat: power,
+    yFormat: power,
+    powers: true,
+    xLabel: "arithmetic intensity, FLOP/byte",
+    yLabel: "GFLOP/s",
+    top: 22,
+    label: "Roofline of matrix products",
+  });
+  const path = line()
+    .x((point) => x(point[0]))
+    .y((point) => y(point[1]));
+  const [from, to] = x.domain(),
+    floor = y.domain()[0];
   const fastest = Math.max(0, ...roofs.bandwidths.map((one) => one.value));
-  const reached = roofs.rates.filter(({value}) => fastest === 0 || value / fastest <= to);  // others are beyond the chart
+  const reached = roofs.rates.filter(({value}) => fastest === 0 || value / fastest <= to); // others are beyond the chart
   const best = Math.max(...reached.map((one) => one.value), 0);
   for (const {name, value} of reached) {
-    chart.inside.append(h("path.roof", {d: path([[fastest > 0 ? Math.max(from, Math.min(to, value / fastest)) : from, value], [to, value]])}), h("text.strong", {x: chart.width, y: y(value) - 6, "text-anchor": "end"}, `${name}: ${rateText(value)}`));
+    chart.inside.append(
+      h("path.roof", {
+        d: path([
+          [fastest > 0 ? Math.max(from, Math.min(to, value / fastest)) : from, value],
+          [to, value],
+        ]),
+      }),
+      h("text.strong", {x: chart.width, y: y(value) - 6, "text-anchor": "end"}, `${name}: ${rateText(value)}`),
+    );
   }
   roofs.bandwidths.forEach(({name, value}, i) => {
-    const start = Math.max(from, floor / value), end = Math.min(to, best > 0 ? best / value : to);
+    const start = Math.max(from, floor / value),
+      end = Math.min(to, best > 0 ? best / value : to);
     if (end <= start) return;
     const at = [start * (end / start) ** (0.1 + 0.12 * i), 0];
     const slope = (Math.atan2(y(end * value) - y(start * value), x(end) - x(start)) * 180) / Math.PI;
-    chart.inside.append(h("path.roof.dashed", {d: path([[start, start * value], [end, end * value]])}),
-      h("text", {transform: `translate(${x(at[0])},${y(at[0] * value) - 6}) rotate(${slope})`}, `${name}: ${value >= 100 ? value.toFixed(0) : value.toPrecision(3)} GB/s`));
+    chart.inside.append(
+      h("path.roof.dashed", {
+        d: path([
+          [start, start * value],
+          [end, end * value],
+        ]),
+      }),
+      h(
+        "text",
+        {transform: `translate(${x(at[0])},${y(at[0] * value) - 6}) rotate(${slope})`},
+        `${name}: ${value >= 100 ? value.toFixed(0) : value.toPrecision(3)} GB/s`,
+      ),
+    );
   });
   const size = scaleSqrt([0, Math.max(...points.map((point) => point.time))], [3, 22]);
   for (const point of [...points].sort((a, b) => b.time - a.time)) {
-    const circle = h(point.onGpu ? "circle.mark.f-kernel" : "circle.mark.f-library", {cx: x(point.intensity), cy: y(point.rate), r: size(point.time), "fill-opacity": 0.75, tabindex: 0, role: "img", "aria-label": `${point.name}: ${rateText(point.rate)}`, "data-value": point.rate});
+    const circle = h(point.onGpu ? "circle.mark.f-kernel" : "circle.mark.f-library", {
+      cx: x(point.intensity),
+      cy: y(point.rate),
+      r: size(point.time),
+      "fill-opacity": 0.75,
+      tabindex: 0,
+      role: "img",
+      "aria-label": `${point.name}: ${rateText(point.rate)}`,
+      "data-value": point.rate,
+    });
     chart.inside.append(tip(circle, tipOf(point)));
   }
   return chart.svg;
@@ -65,23 +143,63 @@ export const productsView = {
   lead: "Each product by what it computes per byte and what it reaches; circles are as large as their time.",
   missing: () => missingTables(["gemm"], "No matrix product was recorded."),
   render(section) {
-    const all = products(), gemm = table("gemm"), roofNotes = [];
+    const all = products(),
+      gemm = table("gemm"),
+      roofNotes = [];
     for (const onGpu of [false, true]) {
       const points = all.filter((one) => one.onGpu === onGpu && one.rate > 0 && one.intensity > 0);
       const roofs = (page().roofs || []).filter((one) => one.gpu === onGpu);
       if (points.length === 0) continue;
-      if (!roofs.some((one) => one.unit === "GB/s")) roofNotes.push(`The bandwidth of ${onGpu ? "the GPU's memory" : "memory"} is not known, so its roof is missing.${onGpu ? "" : " dlhook calibrate measures it."}`);
+      if (!roofs.some((one) => one.unit === "GB/s"))
+        roofNotes.push(
+          `The bandwidth of ${onGpu ? "the GPU's memory" : "memory"} is not known, so its roof is missing.${onGpu ? "" : " dlhook calibrate measures it."}`,
+        );
       const types = new Set(points.map((point) => point.types));
       const rates = roofs.filter((one) => one.unit === "GFLOP/s" && (types.has(one.name) || one.name.includes("tf32")));
-      add(section, part(onGpu ? "On GPUs" : "On the CPU", responsive((width) => roofline(points, {rates, bandwidths: roofs.filter((one) => one.unit === "GB/s")}, width))));
+      add(
+        section,
+        part(
+          onGpu ? "On GPUs" : "On the CPU",
+          responsive((width) =>
+            roofline(points, {rates, bandwidths: roofs.filter((one) => one.unit === "GB/s")}, width),
+          ),
+        ),
+      );
     }
     const heavy = [...all].sort((a, b) => b.time - a.time).slice(0, 12);
     add(section, [
-      part("Heaviest products", heavy.some((one) => one.lost !== null) && legend([{name: "time at the bound", color: "update"}, {name: "lost: the rest", color: "backward"}]), bars(heavy.map((one) => {
-        const atBound = one.lost === null ? 0 : Math.max(0, one.time - one.lost);
-        return {name: one.name, note: one.types, parts: one.lost === null ? [{value: one.time, color: one.onGpu ? "kernel" : "library"}] : [{value: atBound, color: "update"}, {value: one.time - atBound, color: "backward"}], numbers: [time(one.time), one.rate === null ? "–" : rateText(one.rate)], tip: tipOf(one), data: {value: one.time}};
-      }))),
-      h("ul.notes", null, [...roofNotes, ...gemm.notes].map((note) => h("li", null, note))),
+      part(
+        "Heaviest products",
+        heavy.some((one) => one.lost !== null) &&
+          legend([
+            {name: "time at the bound", color: "update"},
+            {name: "lost: the rest", color: "backward"},
+          ]),
+        bars(
+          heavy.map((one) => {
+            const atBound = one.lost === null ? 0 : Math.max(0, one.time - one.lost);
+            return {
+              name: one.name,
+              note: one.types,
+              parts:
+                one.lost === null
+                  ? [{value: one.time, color: one.onGpu ? "kernel" : "library"}]
+                  : [
+                      {value: atBound, color: "update"},
+                      {value: one.time - atBound, color: "backward"},
+                    ],
+              numbers: [time(one.time), one.rate === null ? "–" : rateText(one.rate)],
+              tip: tipOf(one),
+              data: {value: one.time},
+            };
+          }),
+        ),
+      ),
+      h(
+        "ul.notes",
+        null,
+        [...roofNotes, ...gemm.notes].map((note) => h("li", null, note)),
+      ),
       part("Table", tablesOf(["gemm"], {gemm: {notes: false}})),
     ]);
   },

@@ -9,18 +9,66 @@ import {percent, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {part, tablesOf} from "./parts.js";
 
-const PARTS = [["compute_time", "computing", "kernel"], ["exposed_communication_time", "communication, nothing beside it", "communication"], ["exposed_copy_time", "copies, nothing beside them", "copy"], ["idle_time", "idle", "other"]];
+const PARTS = [
+  ["compute_time", "computing", "kernel"],
+  ["exposed_communication_time", "communication, nothing beside it", "communication"],
+  ["exposed_copy_time", "copies, nothing beside them", "copy"],
+  ["idle_time", "idle", "other"],
+];
 
 function speedUp(rows, width) {
-  const most = Math.max(...rows.map((row) => row.devices)), least = Math.min(...rows.map((row) => row.devices));
-  const x = scaleLinear([0, most * 1.08], [0, 1]), y = scaleLinear([0, Math.max(most / least, ...rows.map((row) => row.speedUp || 0)) * 1.08], [1, 0]);
-  const chart = frame({width, height: 320, top: 22, x, y, xFormat: (value) => (Number.isInteger(value) ? value : ""), yFormat: (value) => `${value} ×`, xLabel: "devices", yLabel: "speed-up", label: "Speed-up by number of devices"});
-  const path = line().x((point) => x(point[0])).y((point) => y(point[1]));
+  const most = Math.max(...rows.map((row) => row.devices)),
+    least = Math.min(...rows.map((row) => row.devices));
+  const x = scaleLinear([0, most * 1.08], [0, 1]),
+    y = scaleLinear([0, Math.max(most / least, ...rows.map((row) => row.speedUp || 0)) * 1.08], [1, 0]);
+  const chart = frame({
+    width,
+    height: 320,
+    top: 22,
+    x,
+    y,
+    xFormat: (value) => (Number.isInteger(value) ? value : ""),
+    yFormat: (value) => `${value} ×`,
+    xLabel: "devices",
+    yLabel: "speed-up",
+    label: "Speed-up by number of devices",
+  });
+  const path = line()
+    .x((point) => x(point[0]))
+    .y((point) => y(point[1]));
   const known = rows.filter((row) => row.speedUp !== null).sort((a, b) => a.devices - b.devices);
-  chart.inside.append(h("path.roof.dashed", {d: path([[0, 0], [most, most / least]])}), h("text", {x: x(most), y: y(most / least) - 10, "text-anchor": "end"}, "ideal"), h("path.line.s0", {d: path(known.map((row) => [row.devices, row.speedUp]))}));
+  chart.inside.append(
+    h("path.roof.dashed", {
+      d: path([
+        [0, 0],
+        [most, most / least],
+      ]),
+    }),
+    h("text", {x: x(most), y: y(most / least) - 10, "text-anchor": "end"}, "ideal"),
+    h("path.line.s0", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
+  );
   for (const row of known) {
-    const dot = h("circle.mark.s0", {cx: x(row.devices), cy: y(row.speedUp), r: 7, tabindex: 0, role: "img", "aria-label": `${row.devices} devices: ${row.speedUp.toFixed(2)} times`, "data-value": row.speedUp});
-    chart.inside.append(tip(dot, row.tip), h("text.strong", {x: x(row.devices) + (row.devices > 0.7 * most ? -12 : 12), y: y(row.speedUp) + 18, "text-anchor": row.devices > 0.7 * most ? "end" : "start"}, `${row.speedUp.toFixed(2)} × ${row.efficiency === null ? "" : `(${percent(row.efficiency)})`}`));
+    const dot = h("circle.mark.s0", {
+      cx: x(row.devices),
+      cy: y(row.speedUp),
+      r: 7,
+      tabindex: 0,
+      role: "img",
+      "aria-label": `${row.devices} devices: ${row.speedUp.toFixed(2)} times`,
+      "data-value": row.speedUp,
+    });
+    chart.inside.append(
+      tip(dot, row.tip),
+      h(
+        "text.strong",
+        {
+          x: x(row.devices) + (row.devices > 0.7 * most ? -12 : 12),
+          y: y(row.speedUp) + 18,
+          "text-anchor": row.devices > 0.7 * most ? "end" : "start",
+        },
+        `${row.speedUp.toFixed(2)} × ${row.efficiency === null ? "" : `(${percent(row.efficiency)})`}`,
+      ),
+    );
   }
   return chart.svg;
 }
@@ -31,13 +79,52 @@ export const scalingView = {
   lead: "How runs on more devices compare with the one on fewest.",
   missing: () => (table("scaling") ? "" : "There is nothing to compare."),
   render(section) {
-    const scaling = table("scaling"), get = (cells, name) => scaling.get(cells, name);
-    const rows = scaling.rows.map((cells) => ({cells, name: get(cells, "run"), devices: get(cells, "devices") || 0, speedUp: get(cells, "speed_up"), efficiency: get(cells, "efficiency"),
-      tip: () => card(get(cells, "run"), [["devices", get(cells, "devices")], ["speed-up", get(cells, "speed_up") === null ? null : `${get(cells, "speed_up").toFixed(2)} ×`], ["efficiency", get(cells, "efficiency") === null ? null : percent(get(cells, "efficiency"))], ["step", time(get(cells, "step_time"))], ["lost", get(cells, "lost") === null ? null : time(get(cells, "lost"))], ["grew", get(cells, "grew")]], scaling.explanation("speed_up"))}));
+    const scaling = table("scaling"),
+      get = (cells, name) => scaling.get(cells, name);
+    const rows = scaling.rows.map((cells) => ({
+      cells,
+      name: get(cells, "run"),
+      devices: get(cells, "devices") || 0,
+      speedUp: get(cells, "speed_up"),
+      efficiency: get(cells, "efficiency"),
+      tip: () =>
+        card(
+          get(cells, "run"),
+          [
+            ["devices", get(cells, "devices")],
+            ["speed-up", get(cells, "speed_up") === null ? null : `${get(cells, "speed_up").toFixed(2)} ×`],
+            ["efficiency", get(cells, "efficiency") === null ? null : percent(get(cells, "efficiency"))],
+            ["step", time(get(cells, "step_time"))],
+            ["lost", get(cells, "lost") === null ? null : time(get(cells, "lost"))],
+            ["grew", get(cells, "grew")],
+          ],
+          scaling.explanation("speed_up"),
+        ),
+    }));
     const parts = PARTS.filter(([key]) => rows.some((row) => get(row.cells, key) > 0));
     add(section, [
-      rows.some((row) => row.speedUp !== null) && part("Speed-up", responsive((width) => speedUp(rows, width))),
-      part("A mean step", parts.length > 0 && legend(parts.map(([, name, color]) => ({name, color}))), bars(rows.map((row) => ({name: row.name, note: `${row.devices} ${row.devices === 1 ? "device" : "devices"}`, tip: row.tip, parts: parts.length > 0 ? parts.map(([key, , color]) => ({value: get(row.cells, key) || 0, color})) : [{value: get(row.cells, "step_time") || 0, color: "library"}], numbers: [time(get(row.cells, "step_time")), row.efficiency === null ? "–" : percent(row.efficiency)], data: {value: get(row.cells, "step_time")}})))),
+      rows.some((row) => row.speedUp !== null) &&
+        part(
+          "Speed-up",
+          responsive((width) => speedUp(rows, width)),
+        ),
+      part(
+        "A mean step",
+        parts.length > 0 && legend(parts.map(([, name, color]) => ({name, color}))),
+        bars(
+          rows.map((row) => ({
+            name: row.name,
+            note: `${row.devices} ${row.devices === 1 ? "device" : "devices"}`,
+            tip: row.tip,
+            parts:
+              parts.length > 0
+                ? parts.map(([key, , color]) => ({value: get(row.cells, key) || 0, color}))
+                : [{value: get(row.cells, "step_time") || 0, color: "library"}],
+            numbers: [time(get(row.cells, "step_time")), row.efficiency === null ? "–" : percent(row.efficiency)],
+            data: {value: get(row.cells, "step_time")},
+          })),
+        ),
+      ),
       part("Table", tablesOf(["scaling"])),
     ]);
   },

@@ -8,7 +8,14 @@ import {groups, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, quantile, tablesOf} from "./parts.js";
 
-const PHASES = [["input", "input"], ["forward", "forward"], ["inference", "inference"], ["backward", "backward"], ["update", "update"], ["other", "other"]];
+const PHASES = [
+  ["input", "input"],
+  ["forward", "forward"],
+  ["inference", "inference"],
+  ["backward", "backward"],
+  ["update", "update"],
+  ["other", "other"],
+];
 const MOST_BARS = 700;
 
 function stepsOf() {
@@ -17,7 +24,17 @@ function stepsOf() {
   return steps.rows.map((cells) => {
     const get = (name) => steps.get(cells, name);
     const of = phases.get(get("process") + ":" + get("start")) || {};
-    const step = {process: get("process"), index: get("index"), start: get("start"), duration: get("duration"), phase: get("phase"), kind: get("step") || get("kind"), calls: get("calls"), batch: get("batch"), of: {}};
+    const step = {
+      process: get("process"),
+      index: get("index"),
+      start: get("start"),
+      duration: get("duration"),
+      phase: get("phase"),
+      kind: get("step") || get("kind"),
+      calls: get("calls"),
+      batch: get("batch"),
+      of: {},
+    };
     let rest = step.duration;
     for (const [name] of PHASES) {
       step.of[name] = Math.min(of[name] || 0, rest);
@@ -28,45 +45,120 @@ function stepsOf() {
   });
 }
 
-const tipOf = (step) => () => card(`Step ${step.index}`, [["duration", time(step.duration)], ["phase", step.phase], ["kind", step.kind], ...PHASES.map(([name]) => [name, step.of[name] > 0 ? time(step.of[name]) : null]), ["batch", step.batch], ["calls", step.calls], ["begins", time(step.start)]], table("steps").explanation("duration"));
+const tipOf = (step) => () =>
+  card(
+    `Step ${step.index}`,
+    [
+      ["duration", time(step.duration)],
+      ["phase", step.phase],
+      ["kind", step.kind],
+      ...PHASES.map(([name]) => [name, step.of[name] > 0 ? time(step.of[name]) : null]),
+      ["batch", step.batch],
+      ["calls", step.calls],
+      ["begins", time(step.start)],
+    ],
+    table("steps").explanation("duration"),
+  );
 
 function draw(steps, width, isWhole) {
   const sorted = steps.map((step) => step.duration).sort((a, b) => a - b);
-  const steady = steps.filter((step) => step.phase === "steady").map((step) => step.duration).sort((a, b) => a - b);
+  const steady = steps
+    .filter((step) => step.phase === "steady")
+    .map((step) => step.duration)
+    .sort((a, b) => a - b);
   const typical = quantile(steady.length > 0 ? steady : sorted, 0.5);
-  const median = quantile(sorted, 0.5), q3 = quantile(sorted, 0.75), q1 = quantile(sorted, 0.25), longest = sorted[sorted.length - 1];
+  const median = quantile(sorted, 0.5),
+    q3 = quantile(sorted, 0.75),
+    q1 = quantile(sorted, 0.25),
+    longest = sorted[sorted.length - 1];
   const fence = Math.max(q3 + 3 * (q3 - q1), 1.5 * median);
   const top = isWhole || longest <= 1.6 * fence ? longest : fence * 1.08;
-  const x = scaleLinear([0, steps.length], [0, 1]), y = scaleLinear([0, top * 1.04 || 1], [1, 0]);
-  const chart = frame({width, height: 300, top: 22, x, y, xFormat: (i) => (Number.isInteger(i) ? groups(i) : ""), yFormat: time, xLabel: "steps in order", yLabel: "duration", label: "Duration of each step"});
-  const bar = chart.width / steps.length, isBinned = steps.length > MOST_BARS;
+  const x = scaleLinear([0, steps.length], [0, 1]),
+    y = scaleLinear([0, top * 1.04 || 1], [1, 0]);
+  const chart = frame({
+    width,
+    height: 300,
+    top: 22,
+    x,
+    y,
+    xFormat: (i) => (Number.isInteger(i) ? groups(i) : ""),
+    yFormat: time,
+    xLabel: "steps in order",
+    yLabel: "duration",
+    label: "Duration of each step",
+  });
+  const bar = chart.width / steps.length,
+    isBinned = steps.length > MOST_BARS;
   if (isBinned) {
     const bins = Math.floor(chart.width / 2);
     for (let i = 0; i < bins; ++i) {
-      const of = steps.slice(Math.floor((i * steps.length) / bins), Math.max(Math.floor(((i + 1) * steps.length) / bins), Math.floor((i * steps.length) / bins) + 1));
-      const durations = of.map((step) => step.duration).sort((a, b) => a - b), most = durations[durations.length - 1];
-      const middle = quantile(durations, 0.5), fill = h("rect.f-library", {x: i * 2, width: 2, y: y(Math.min(middle, top)), height: chart.height - y(Math.min(middle, top)), "fill-opacity": 0.35});
-      const rect = h("rect.f-library", {x: i * 2, width: 1.6, y: y(Math.min(most, top)), height: Math.max(1, y(durations[0]) - y(Math.min(most, top)))});
+      const of = steps.slice(
+        Math.floor((i * steps.length) / bins),
+        Math.max(Math.floor(((i + 1) * steps.length) / bins), Math.floor((i * steps.length) / bins) + 1),
+      );
+      const durations = of.map((step) => step.duration).sort((a, b) => a - b),
+        most = durations[durations.length - 1];
+      const middle = quantile(durations, 0.5),
+        fill = h("rect.f-library", {
+          x: i * 2,
+          width: 2,
+          y: y(Math.min(middle, top)),
+          height: chart.height - y(Math.min(middle, top)),
+          "fill-opacity": 0.35,
+        });
+      const rect = h("rect.f-library", {
+        x: i * 2,
+        width: 1.6,
+        y: y(Math.min(most, top)),
+        height: Math.max(1, y(durations[0]) - y(Math.min(most, top))),
+      });
       const bin = h("g.step", null, fill, rect);
-      tip(bin, () => card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [["shortest", time(durations[0])], ["median", time(middle)], ["longest", time(most)]]));
+      tip(bin, () =>
+        card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [
+          ["shortest", time(durations[0])],
+          ["median", time(middle)],
+          ["longest", time(most)],
+        ]),
+      );
       chart.inside.append(bin);
     }
   } else {
     steps.forEach((step, i) => {
-      const group = h("g.step", {tabindex: 0, role: "img", "aria-label": `Step ${step.index}: ${time(step.duration)}`, "data-value": step.duration});
+      const group = h("g.step", {
+        tabindex: 0,
+        role: "img",
+        "aria-label": `Step ${step.index}: ${time(step.duration)}`,
+        "data-value": step.duration,
+      });
       let from = 0;
       for (const [name, color] of PHASES) {
         const to = Math.min(from + step.of[name], top);
-        if (to > from) group.append(h("rect.f-" + color, {x: x(i), width: Math.max(bar - (bar > 4 ? 1 : 0.2), 0.5), y: y(to), height: y(from) - y(to)}));
+        if (to > from)
+          group.append(
+            h("rect.f-" + color, {
+              x: x(i),
+              width: Math.max(bar - (bar > 4 ? 1 : 0.2), 0.5),
+              y: y(to),
+              height: y(from) - y(to),
+            }),
+          );
         from = to;
       }
-      if (step.phase === "warm-up") group.append(h("rect.f-warm", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
+      if (step.phase === "warm-up")
+        group.append(h("rect.f-warm", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
       if (step.duration > top) group.append(h("path.f-backward", {d: `M${x(i) + bar / 2 - 4},-2h8l-4,-7z`}));
       tip(group, tipOf(step));
       chart.inside.append(group);
     });
   }
-  chart.inside.append(h("line.median", {x1: 0, x2: chart.width, y1: y(typical), y2: y(typical)}), h("text.strong", {x: chart.width, y: y(typical) - 5, "text-anchor": "end"}, `${steady.length > 0 ? "steady " : ""}median ${time(typical)}`));
+  chart.inside.append(
+    h("line.median", {x1: 0, x2: chart.width, y1: y(typical), y2: y(typical)}),
+    h(
+      "text.strong",
+      {x: chart.width, y: y(typical) - 5, "text-anchor": "end"},
+      `${steady.length > 0 ? "steady " : ""}median ${time(typical)}`,
+    ),
+  );
   return {svg: chart.svg, outliers: steps.filter((step) => step.duration > fence), cut: top < longest};
 }
 
@@ -77,26 +169,75 @@ export const stepsView = {
   missing: () => missingTables(["steps", "phases", "latency"], "No repeating step was found in this run."),
   render(section) {
     if (hasRows("steps")) {
-      const all = stepsOf(), kinds = [...new Set(all.map((step) => step.kind))];
+      const all = stepsOf(),
+        kinds = [...new Set(all.map((step) => step.kind))];
       const weight = (kind) => all.filter((step) => step.kind === kind).length;
       kinds.sort((a, b) => weight(b) - weight(a));
       const state = {kind: kinds[0], isWhole: false};
-      const box = h("div"), note = h("p.quiet");
+      const box = h("div"),
+        note = h("p.quiet");
       const redraw = () => {
         const steps = all.filter((step) => step.kind === state.kind);
-        replace(box, responsive((width) => {
-          const {svg, outliers, cut} = draw(steps, width, state.isWhole);
-          replace(note, `${groups(steps.length)} ${state.kind} steps, ${steps.filter((step) => step.phase === "warm-up").length} of them warm-up. `,
-            outliers.length > 0 && `${groups(outliers.length)} much longer than the others: ${outliers.sort((a, b) => b.duration - a.duration).slice(0, 6).map((step) => `step ${step.index} (${time(step.duration)})`).join(", ")}${outliers.length > 6 ? ` and ${groups(outliers.length - 6)} more` : ""}. `,
-            cut && "Triangles mark steps that reach beyond the chart.");
-          const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
-          return [steps.length > MOST_BARS ? null : legend([...shown.map(([name, color]) => ({name, color: color === "inference" ? "framework" : color})), ...(steps.some((step) => step.phase === "warm-up") ? [{name: "warm-up, below the axis", color: "preparing"}] : [])]), svg];
-        }));
+        replace(
+          box,
+          responsive((width) => {
+            const {svg, outliers, cut} = draw(steps, width, state.isWhole);
+            replace(
+              note,
+              `${groups(steps.length)} ${state.kind} steps, ${steps.filter((step) => step.phase === "warm-up").length} of them warm-up. `,
+              outliers.length > 0 &&
+                `${groups(outliers.length)} much longer than the others: ${outliers
+                  .sort((a, b) => b.duration - a.duration)
+                  .slice(0, 6)
+                  .map((step) => `step ${step.index} (${time(step.duration)})`)
+                  .join(", ")}${outliers.length > 6 ? ` and ${groups(outliers.length - 6)} more` : ""}. `,
+              cut && "Triangles mark steps that reach beyond the chart.",
+            );
+            const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
+            return [
+              steps.length > MOST_BARS
+                ? null
+                : legend([
+                    ...shown.map(([name, color]) => ({name, color: color === "inference" ? "framework" : color})),
+                    ...(steps.some((step) => step.phase === "warm-up")
+                      ? [{name: "warm-up, below the axis", color: "preparing"}]
+                      : []),
+                  ]),
+              svg,
+            ];
+          }),
+        );
       };
       add(section, [
-        h("div.controls", null, kinds.length > 1 && segments("Steps", kinds.map((kind) => [kind, kind]), state.kind, (kind) => { state.kind = kind; redraw(); }),
-          h("label.check", null, h("input", {type: "checkbox", onchange: (event) => { state.isWhole = event.target.checked; redraw(); }}), "Show the longest steps whole")),
-        box, note]);
+        h(
+          "div.controls",
+          null,
+          kinds.length > 1 &&
+            segments(
+              "Steps",
+              kinds.map((kind) => [kind, kind]),
+              state.kind,
+              (kind) => {
+                state.kind = kind;
+                redraw();
+              },
+            ),
+          h(
+            "label.check",
+            null,
+            h("input", {
+              type: "checkbox",
+              onchange: (event) => {
+                state.isWhole = event.target.checked;
+                redraw();
+              },
+            }),
+            "Show the longest steps whole",
+          ),
+        ),
+        box,
+        note,
+      ]);
       redraw();
     }
     add(section, part("Tables", tablesOf(["phases", "latency", "steps"])));

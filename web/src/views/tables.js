@@ -10,11 +10,38 @@ export const allTablesView = {
   lead: "Every table as it is. Names of columns and numbers explain themselves when you point at them.",
   missing: () => (tables().length > 0 ? "" : "This page has no tables."),
   render(section) {
-    const filled = tables().filter((one) => one.rows.length > 0), empty = tables().filter((one) => one.rows.length === 0);
+    const filled = tables().filter((one) => one.rows.length > 0),
+      empty = tables().filter((one) => one.rows.length === 0);
     add(section, [
-      h("div.cards", null, filled.map((one) => h("a.card.table-card", {href: "#table/" + one.name}, h("strong", null, one.name), h("span", null, one.title), h("span.quiet", null, `${groups(one.rows.length)} ${one.rows.length === 1 ? "row" : "rows"}`)))),
+      h(
+        "div.cards",
+        null,
+        filled.map((one) =>
+          h(
+            "a.card.table-card",
+            {href: "#table/" + one.name},
+            h("strong", null, one.name),
+            h("span", null, one.title),
+            h("span.quiet", null, `${groups(one.rows.length)} ${one.rows.length === 1 ? "row" : "rows"}`),
+          ),
+        ),
+      ),
       empty.length > 0 && h("h2", null, "Without rows"),
-      empty.length > 0 && h("ul.plain", null, empty.map((one) => h("li", null, h("strong", null, one.name), ": ", one.title, one.notes.length > 0 && h("span.quiet", null, " – ", one.notes.join(" "))))),
+      empty.length > 0 &&
+        h(
+          "ul.plain",
+          null,
+          empty.map((one) =>
+            h(
+              "li",
+              null,
+              h("strong", null, one.name),
+              ": ",
+              one.title,
+              one.notes.length > 0 && h("span.quiet", null, " – ", one.notes.join(" ")),
+            ),
+          ),
+        ),
     ]);
   },
 };
@@ -22,7 +49,7 @@ export const allTablesView = {
 export const oneTableView = {
   id: "table",
   title: "Table",
-  isHidden: true,  // in the navigation
+  isHidden: true, // in the navigation
   heading: (name) => name,
   missing: () => "",
   render(section, name) {

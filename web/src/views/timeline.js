@@ -1,264 +1,9 @@
-// What threads and GPU streams did in one step: slices on a canvas, to be zoomed.
-import {scaleLinear} from "d3-scale";
-import {event as zoomed, select} from "d3-selection";
-import {zoom, zoomIdentity} from "d3-zoom";
+// What threads and GPU streams did in one step.
 import {segments} from "../bars.js";
 import {page} from "../data.js";
-import {add, h, replace, visible} from "../dom.js";
+import {add, h, replace} from "../dom.js";
 import {groups, time} from "../format.js";
-import {color, onTheme} from "../theme.js";
-import {card, hide, show} from "../tip.js";
-
-const ROW = 17, GAP = 12, HEAD = 19, AXIS = 26, LEFT = 150, NARROW_LEFT = 84;
-const CLASSES = ["library", "framework", "range", "input", "waiting", "preparing", "kernel", "copy", "communication"];
-const CLASS_NAMES = {library: "library call", framework: "framework op", range: "user range", input: "input", waiting: "waiting for the GPU", preparing: "preparing", kernel: "GPU kernel", copy: "copy", communication: "communication"};
-const DIRECTION_COLORS = {forward: "forward", update: "update", recompute: "recompute", "": "other", unknown: "other"};
-
-const directionColor = (name) => (name.startsWith("backward") ? "backward" : DIRECTION_COLORS[name] || "other");
-
-// Dark text on light colours and the other way round.
-function inkOn(fill) {
-  const [r, g, b] = [1, 3, 5].map((i) => parseInt(fill.slice(i, i + 2), 16));
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171a" : "#ffffff";
-}
-
-class Timeline {
-  constructor(box, timelines) {
-    this.timelines = timelines;
-    this.by = "kind";
-    this.query = "";
-    this.canvas = h("canvas.timeline", {tabindex: 0, role: "img", "aria-label": "Timeline. Keys: W and S or plus and minus zoom, A and D or arrows move, 0 shows all, N and P the next slice and the one before."});
-    this.legendBox = h("div");
-    this.details = h("div.slice-details", {"aria-live": "polite"});
-    add(box, [this.legendBox, this.canvas, this.details]);
-    this.zoom = zoom().scaleExtent([1, 1e6]).filter(() => (zoomed.type === "wheel" ? zoomed.ctrlKey || zoomed.shiftKey || this.focused : !zoomed.button))
-      .on("zoom", () => { this.transform = zoomed.transform; this.draw(); });
-    this.transform = zoomIdentity;
-    select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
-    this.canvas.addEventListener("focus", () => { this.focused = true; });
-    this.canvas.addEventListener("blur", () => { this.focused = false; });
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => { this.hovered = null; hide(); this.draw(); });
-    this.canvas.addEventListener("click", (event) => { this.canvas.focus(); this.select(this.at(event)); });
-    this.canvas.addEventListener("dblclick", (event) => this.zoomTo(this.at(event)));
-    this.canvas.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.layout()).observe(this.canvas.parentElement);
-    onTheme(() => this.draw());
-  }
-
-  // One array of slices per track, with rows packed by depth.
-  setWindow(window) {
-    this.window = window;
-    const slices = (track) => track.start.map((start, i) => ({start, end: start + track.duration[i], depth: track.depth[i], text: track.text[i], layer: track.layer[i], direction: track.direction[i], track}));
-    this.tracks = window.tracks.map((track) => ({...track, slices: slices(track)}));
-    for (const track of this.tracks) {
-      const depths = [...new Set(track.slices.map((slice) => slice.depth))].sort((a, b) => a - b);
-      const row = new Map(depths.map((depth, i) => [depth, i]));
-      for (const slice of track.slices) slice.row = row.get(slice.depth);
-      track.rows = Math.max(1, depths.length);
-      track.slices.sort((a, b) => a.row - b.row || a.start - b.start);
-    }
-    this.selected = this.hovered = null;
-    this.transform = zoomIdentity;
-    this.layout();
-    select(this.canvas).call(this.zoom.transform, zoomIdentity);
-    this.select(null);
-    this.legend();
-  }
-
-  legend() {
-    const used = this.by === "kind"
-      ? CLASSES.filter((kind) => this.tracks.some((track) => track.slices.some((slice) => this.timelines.names[slice.text][1] === kind))).map((kind) => [kind, CLASS_NAMES[kind]])
-      : [["forward", "forward"], ["backward", "backward"], ["update", "update"], ["recompute", "recompute"], ["other", "other"]].filter(([key]) => this.tracks.some((track) => track.slices.some((slice) => this.colorOf(slice) === key)));
-    replace(this.legendBox, h("ul.legend", null, used.map(([key, name]) => h("li", null, h("span.swatch." + key), name))));
-  }
-
-  layout() {
-    if (!this.window) return;
-    this.width = Math.max(320, this.canvas.parentElement.clientWidth);
-    this.left = this.width < 640 ? NARROW_LEFT : LEFT;
-    let y = AXIS, group = null;
-    for (const track of this.tracks) {
-      track.head = track.group !== group ? y : null;
-      if (track.group !== group) y += HEAD;
-      group = track.group;
-      track.y = y;
-      y += track.rows * ROW + GAP;
-    }
-    this.height = y;
-    const ratio = devicePixelRatio || 1;
-    this.canvas.width = this.width * ratio;
-    this.canvas.height = this.height * ratio;
-    this.canvas.style.height = this.height + "px";
-    this.zoom.extent([[this.left, 0], [this.width, this.height]]).translateExtent([[this.left, -Infinity], [this.width, Infinity]]);
-    this.draw();
-  }
-
-  get scale() {
-    return this.transform.rescaleX(scaleLinear([0, this.window.length], [this.left, this.width - 6]).clamp(false));
-  }
-
-  colorOf(slice) {
-    return this.by === "kind" ? this.timelines.names[slice.text][1] : directionColor(this.timelines.directions[slice.direction] || "");
-  }
-
-  matches(slice) {
-    if (!this.query) return true;
-    const [name, , details] = this.timelines.names[slice.text];
-    return `${name} ${details} ${slice.layer >= 0 ? this.timelines.layers[slice.layer] : ""}`.toLowerCase().includes(this.query);
-  }
-
-  draw() {
-    if (!this.window || !this.width) return;
-    const context = this.canvas.getContext("2d"), ratio = devicePixelRatio || 1, scale = this.scale;
-    const fills = new Map();
-    const fill = (name) => {
-      if (!fills.has(name)) fills.set(name, color(name) || "#888888");
-      return fills.get(name);
-    };
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.width, this.height);
-    context.font = "11.5px system-ui, sans-serif";
-    context.textBaseline = "middle";
-    this.axis(context, scale, fill);
-    const [from, to] = [scale.invert(this.left), scale.invert(this.width)];
-    context.save();
-    context.beginPath();
-    context.rect(this.left, AXIS, this.width - this.left, this.height);
-    context.clip();
-    for (const track of this.tracks) {
-      let lastRow = -1, lastX = -1;
-      for (const slice of track.slices) {
-        if (slice.end < from || slice.start > to) continue;
-        const x = Math.max(scale(slice.start), this.left - 2), end = Math.min(scale(slice.end), this.width + 2);
-        if (slice.row === lastRow && end - lastX < 0.4) continue;
-        lastRow = slice.row;
-        lastX = end;
-        const y = track.y + slice.row * ROW, width = Math.max(end - x, 0.8), shade = fill(this.colorOf(slice));
-        context.globalAlpha = this.matches(slice) ? 1 : 0.15;
-        context.fillStyle = shade;
-        context.fillRect(x, y, width > 3 ? width - 0.6 : width, ROW - 2);
-        if (slice === this.selected || slice === this.hovered) {
-          context.strokeStyle = fill("text");
-          context.lineWidth = slice === this.selected ? 2 : 1;
-          context.strokeRect(x + 0.5, y + 0.5, Math.max(width - 1.6, 1), ROW - 3);
-        }
-        if (width > 26) this.text(context, visible(this.timelines.names[slice.text][0]), x + 4, y + ROW / 2 - 0.5, width - 8, inkOn(shade));
-      }
-    }
-    context.restore();
-    context.globalAlpha = 1;
-    this.names(context, fill);
-  }
-
-  text(context, text, x, y, width, ink) {
-    if (context.measureText(text).width > width) {
-      let length = Math.floor((text.length * width) / context.measureText(text).width);
-      while (length > 1 && context.measureText(text.slice(0, length) + "…").width > width) --length;
-      if (length < 2) return;
-      text = text.slice(0, length) + "…";
-    }
-    context.fillStyle = ink;
-    context.fillText(text, x, y);
-  }
-
-  axis(context, scale, fill) {
-    const ticks = scale.ticks(Math.max(2, Math.floor((this.width - this.left) / 110)));
-    for (const tick of ticks) {
-      const x = scale(tick);
-      if (x < this.left || x > this.width) continue;
-      context.fillStyle = fill("grid");
-      context.fillRect(x, AXIS - 6, 1, this.height);
-      context.fillStyle = fill("quiet");
-      const label = tick === 0 ? "0" : time(tick), width = context.measureText(label).width;
-      context.fillText(label, Math.min(x + 4, this.width - width - 2), 10);
-    }
-  }
-
-  names(context, fill) {
-    for (const track of this.tracks) {
-      if (track.head !== null) {
-        context.fillStyle = fill("text");
-        context.font = "600 12px system-ui, sans-serif";
-        this.text(context, visible(track.group), 0, track.head + HEAD / 2, this.width - 8, fill("text"));
-        context.font = "11.5px system-ui, sans-serif";
-      }
-      this.text(context, visible(track.name), 0, track.y + ROW / 2, this.left - 8, fill("quiet"));
-    }
-  }
-
-  at(event) {
-    const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    if (x < this.left) return null;
-    const ns = this.scale.invert(x), slack = this.scale.invert(x + 2) - ns;
-    for (const track of this.tracks) {
-      if (y < track.y || y >= track.y + track.rows * ROW) continue;
-      const row = Math.floor((y - track.y) / ROW);
-      const inside = track.slices.filter((slice) => slice.row === row && slice.start - slack <= ns && slice.end + slack >= ns);
-      return inside.find((slice) => slice.start <= ns && slice.end >= ns) || inside[0] || null;
-    }
-    return null;
-  }
-
-  pairs(slice) {
-    const [name, kind, details] = this.timelines.names[slice.text];
-    return [["kind", CLASS_NAMES[kind]], ["duration", time(slice.end - slice.start)], ["begins at", time(slice.start)], ["layer", slice.layer >= 0 ? this.timelines.layers[slice.layer] : null],
-      ["direction", this.timelines.directions[slice.direction] || null], ["thread", slice.track.name], ["details", details === name ? null : details]];
-  }
-
-  point(event) {
-    const slice = this.at(event);
-    if (slice !== this.hovered) {
-      this.hovered = slice;
-      this.draw();
-    }
-    if (!slice) return hide();
-    return show(card(this.timelines.names[slice.text][0], this.pairs(slice)), event.clientX, event.clientY);
-  }
-
-  select(slice) {
-    this.selected = slice;
-    replace(this.details, slice ? [h("strong", null, this.timelines.names[slice.text][0]), h("dl", null, this.pairs(slice).filter((pair) => pair[1]).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]))]
-      : h("span.quiet", null, "Drag to move, Ctrl + wheel (wheel after a click) or W and S to zoom, A and D to move, 0 for all; click on a slice for its details, double click to zoom to it."));
-    this.draw();
-  }
-
-  // Without zoom, in pixels.
-  middleOf(slice) {
-    return scaleLinear([0, this.window.length], [this.left, this.width - 6])((slice.start + slice.end) / 2);
-  }
-
-  zoomTo(slice) {
-    if (!slice) return;
-    const k = Math.min(1e6, (0.8 * this.window.length) / Math.max(1, slice.end - slice.start));
-    const middle = this.middleOf(slice);
-    select(this.canvas).call(this.zoom.transform, zoomIdentity.translate((this.left + this.width) / 2 - k * middle, 0).scale(k));
-    this.select(slice);
-  }
-
-  key(event) {
-    const canvas = select(this.canvas), step = (this.width - this.left) / 8 / this.transform.k;
-    const actions = {
-      w: () => canvas.call(this.zoom.scaleBy, 1.6), "+": () => canvas.call(this.zoom.scaleBy, 1.6), s: () => canvas.call(this.zoom.scaleBy, 1 / 1.6), "-": () => canvas.call(this.zoom.scaleBy, 1 / 1.6),
-      a: () => canvas.call(this.zoom.translateBy, step, 0), d: () => canvas.call(this.zoom.translateBy, -step, 0), ArrowLeft: () => canvas.call(this.zoom.translateBy, step, 0), ArrowRight: () => canvas.call(this.zoom.translateBy, -step, 0),
-      0: () => canvas.call(this.zoom.transform, zoomIdentity), n: () => this.next(1), p: () => this.next(-1), Enter: () => this.zoomTo(this.selected),
-    };
-    const action = actions[event.key] || actions[event.key.toLowerCase()];
-    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    action();
-  }
-
-  // The next slice, or the one before, that the search finds.
-  next(by) {
-    const all = this.tracks.flatMap((track) => track.slices).filter((slice) => this.matches(slice));
-    if (all.length === 0) return;
-    const at = all.indexOf(this.selected);
-    const slice = all[(at + by + all.length) % all.length], [from, to] = [this.scale.invert(this.left), this.scale.invert(this.width)];
-    if (slice.end < from || slice.start > to) select(this.canvas).call(this.zoom.translateTo, this.middleOf(slice), 0);
-    this.select(slice);
-  }
-}
+import {Timeline} from "../timeline.js";
 
 let timeline = null;
 let choose = null;
@@ -268,23 +13,66 @@ export const timelineView = {
   title: "Timeline",
   keepsAddress: true,
   lead: "What each thread and each GPU stream did in one step, call by call.",
-  missing: () => (page().timelines && page().timelines.windows.some((window) => window.tracks.length > 0) ? "" : "No call and no framework op lies in the steps of this run."),
+  missing: () =>
+    page().timelines && page().timelines.windows.some((window) => window.tracks.length > 0)
+      ? ""
+      : "No call and no framework op lies in the steps of this run.",
   render(section) {
-    const {timelines} = page(), windows = timelines.windows, note = h("p.quiet"), box = h("div.timeline-box");
+    const {timelines} = page(),
+      windows = timelines.windows,
+      note = h("p.quiet"),
+      box = h("div.timeline-box");
     const controls = h("div.controls");
     add(section, [controls, note, box]);
     timeline = new Timeline(box, timelines);
     choose = (id) => {
       const window = windows.find((one) => one.id === id) || windows[0];
-      const left = [window.left_out > 0 && `${groups(window.left_out)} calls shorter than ${time(window.shorter_than)} are left out.`, window.tracks_left_out > 0 && `${groups(window.tracks_left_out)} less busy threads are left out.`].filter(Boolean);
-      replace(note, `${window.title}: ${time(window.length)}${window.start > 0 ? `, ${time(window.start)} after the run began` : ""}. `, left.join(" "));
+      const left = [
+        window.left_out > 0 &&
+          `${groups(window.left_out)} calls shorter than ${time(window.shorter_than)} are left out.`,
+        window.tracks_left_out > 0 && `${groups(window.tracks_left_out)} less busy threads are left out.`,
+      ].filter(Boolean);
+      replace(
+        note,
+        `${window.title}: ${time(window.length)}${window.start > 0 ? `, ${time(window.start)} after the run began` : ""}. `,
+        left.join(" "),
+      );
       timeline.setWindow(window);
     };
     add(controls, [
-      windows.length > 1 && segments("Step", windows.map((window) => [window.id, window.title]), windows[0].id, (id) => { history.replaceState(null, "", "#timeline/" + id); choose(id); }),
-      segments("Colours", [["kind", "By kind"], ["direction", "By direction"]], "kind", (by) => { timeline.by = by; timeline.legend(); timeline.draw(); }),
+      windows.length > 1 &&
+        segments(
+          "Step",
+          windows.map((window) => [window.id, window.title]),
+          windows[0].id,
+          (id) => {
+            history.replaceState(null, "", "#timeline/" + id);
+            choose(id);
+          },
+        ),
+      segments(
+        "Colours",
+        [
+          ["kind", "By kind"],
+          ["direction", "By direction"],
+        ],
+        "kind",
+        (by) => {
+          timeline.by = by;
+          timeline.legend();
+          timeline.draw();
+        },
+      ),
       h("span.spacer"),
-      h("input", {type: "search", placeholder: "Find: op, layer, kernel", "aria-label": "Find in the timeline", oninput: (event) => { timeline.query = event.target.value.toLowerCase(); timeline.draw(); }}),
+      h("input", {
+        type: "search",
+        placeholder: "Find: op, layer, kernel",
+        "aria-label": "Find in the timeline",
+        oninput: (event) => {
+          timeline.query = event.target.value.toLowerCase();
+          timeline.draw();
+        },
+      }),
     ]);
   },
   onshow(rest) {
