@@ -91,7 +91,7 @@ NodeIndex ProfileNodes::OfGap(ProcessIndex process, ThreadIndex thread, const Un
   const NodeIndex outer = Outer(process, thread, attribution_.PlaceOfGap(gap));
   const std::string& line = attribution_.LineOfGap(gap);
   return Named(framework_.UnderGap(outer, gap), FrameKind::kNote,
-               absl::StrCat("[", ActivityName(ActivityKind::kNotSeen), "]", line.empty() ? "" : " ", line));
+               absl::StrCat(line, line.empty() ? "[" : " [", ActivityName(ActivityKind::kNotSeen), "]"));
 }
 
 NodeIndex ProfileNodes::OfGpu(GpuIndex activity, Place place) {
