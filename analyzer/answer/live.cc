@@ -9,15 +9,23 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
+#include "analyzer/answer/standing.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/collective_ranges.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
 
 constexpr size_t kLongestSparkline = 60;
+constexpr size_t kLeastSparkline = 16;  // else the text after it has a line of its own
+constexpr size_t kMostRanks = 16;
+constexpr size_t kRankColumns = 40;    // besides the name
+constexpr double kLateShare = 0.1;     // of the time, by which the others are longer in collectives
 constexpr double kSlowerPercent = 10;  // from here on a change of the step time is marked
 
 const StepTrack* FirstTrack(const StepFacts& facts) {
@@ -30,7 +38,7 @@ const StepTrack* FirstTrack(const StepFacts& facts) {
 
 std::string SpanOf(int64_t ns) { return HumanTime(static_cast<double>(ns)); }
 
-// "4.55 ms now, in the last 60.0 s; 4.20 ms in the 5 minutes before: 8 % slower."
+// "A training step takes 4.55 ms now (median of 13000 in the last 60.0 s). Batch 64: 14066 samples/s."
 std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
   const std::string noun = facts.StepNoun();
   std::string text = absl::StrFormat("A %s takes %s now (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
@@ -39,6 +47,82 @@ std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
     absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch, static_cast<double>(batch) * 1e9 / trend.now_ns);
   }
   return text;
+}
+
+double ChangePercent(const StepTrend& trend) { return 100 * (trend.now_ns - trend.before_ns) / trend.before_ns; }
+
+bool IsSlower(const StepTrend& trend) { return trend.before_steps > 0 && ChangePercent(trend) >= kSlowerPercent; }
+
+// "8 % slower (4.20 ms in the 300 s before)".
+std::string ChangeOf(const StepTrend& trend) {
+  if (trend.before_steps == 0) return "";
+  const double percent = std::round(ChangePercent(trend));
+  return absl::StrCat(percent == 0
+                          ? std::string("as before")
+                          : absl::StrFormat("%.0f %% %s", std::abs(percent), percent > 0 ? "slower" : "faster"),
+                      " (", HumanTime(trend.before_ns), " in the ", SpanOf(trend.before_span_ns), " before)");
+}
+
+struct RankTimes {
+  ProcessIndex process = 0;
+  double step_ns = 0;      // median
+  double collectives = 0;  // of its time: in calls and ranges of collective operations, waiting included
+  double gpu_waits = 0;    // in calls that wait for GPU work
+};
+
+// Of the processes that have steps, in their order.
+std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const std::vector<bool> collective_names = CollectiveNames(model);
+  std::vector<RankTimes> ranks;
+  for (const StepTrack& track : facts.steps().tracks) {
+    if (track.steps.empty()) continue;
+    std::vector<int64_t> durations;
+    for (const Step& step : track.steps) durations.push_back(step.end_ns - step.start_ns);
+    const int64_t start_ns = track.steps.front().start_ns, end_ns = track.steps.back().end_ns;
+    const auto is_in = [&](ThreadIndex thread, int64_t ns) {
+      return model.threads[thread].process == track.process && ns >= start_ns && ns < end_ns;
+    };
+    int64_t collectives_ns = 0, gpu_ns = 0;
+    for (CallIndex i = 0; i < model.calls.size(); ++i) {
+      if (model.calls.parent[i] != kNone || !is_in(model.calls.thread[i], model.calls.start_ns[i])) continue;
+      const Op& op = model.ops[model.calls.op[i]];
+      if (op.kind == "collective") collectives_ns += model.calls.duration_ns[i];
+      if (WaitsForGpu(op)) gpu_ns += model.calls.duration_ns[i];
+    }
+    for (ScopeIndex i = 0; i < model.scopes.size(); ++i) {
+      if (!collective_names[model.scopes.name[i]] || !is_in(model.scopes.thread[i], model.scopes.start_ns[i])) continue;
+      collectives_ns += model.scopes.duration_ns[i];
+    }
+    const auto span_ns = static_cast<double>(std::max<int64_t>(end_ns - start_ns, 1));
+    ranks.push_back({track.process, static_cast<double>(QuartilesOf(std::move(durations)).median),
+                     static_cast<double>(collectives_ns) / span_ns, static_cast<double>(gpu_ns) / span_ns});
+  }
+  return ranks;
+}
+
+// Side by side: the one that spends least in collectives comes last to them, if the others spend much more.
+void AppendRanks(const StepFacts& facts, size_t width, bool color, std::vector<std::string>* lines) {
+  const std::vector<RankTimes> ranks = TimesOfRanks(facts);
+  if (ranks.size() < 2) return;
+  std::vector<double> shares;
+  for (const RankTimes& rank : ranks) shares.push_back(rank.collectives);
+  std::sort(shares.begin(), shares.end());
+  const bool has_late = shares[1] - shares[0] >= kLateShare;
+  const size_t name_width = std::clamp<size_t>(width - kRankColumns, 8, 30);
+  lines->push_back("");
+  lines->push_back(
+      absl::StrCat(Styled(absl::StrFormat("%-*s", static_cast<int>(name_width + 2), "Ranks"), Style::kTitle, color),
+                   absl::StrFormat(" %10s %11s %7s", "step", "collectives", "GPU")));
+  for (size_t i = 0; i < ranks.size() && i < kMostRanks; ++i) {
+    const RankTimes& rank = ranks[i];
+    lines->push_back(absl::StrFormat("  %-*s %10s %9.0f %% %5.0f %%%s", static_cast<int>(name_width),
+                                     Shortened(ProcessName(facts.model(), rank.process), name_width),
+                                     HumanTime(rank.step_ns), 100 * rank.collectives, 100 * rank.gpu_waits,
+                                     has_late && rank.collectives == shares[0] ? "  late" : ""));
+  }
+  if (has_late) lines->push_back("  late: it is least in collectives, where the others wait for it");
+  if (ranks.size() > kMostRanks) lines->push_back(absl::StrCat("  ", ranks.size() - kMostRanks, " more: table ranks."));
 }
 
 }  // namespace
@@ -72,19 +156,17 @@ absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHis
     add("No repeating step is seen yet: what follows is about what was recorded last.");
   } else {
     add(TrendSentence(facts, *trend));
-    const size_t columns = std::min(kLongestSparkline, width / 2);
-    std::string line = absl::StrCat("  ", history.Sparkline(columns, options.unicode));
-    if (trend->before_steps > 0) {
-      const double percent = 100 * (trend->now_ns - trend->before_ns) / trend->before_ns;
-      const std::string change =
-          std::abs(percent) < 0.5 ? std::string("as before")
-                                  : absl::StrFormat("%.0f %% %s", std::abs(percent), percent > 0 ? "slower" : "faster");
-      absl::StrAppend(&line, "  ",
-                      Styled(change, percent >= kSlowerPercent ? Style::kHot : Style::kPlain, options.color), " (",
-                      HumanTime(trend->before_ns), " in the ", SpanOf(trend->before_span_ns), " before)");
+    const std::string change = ChangeOf(*trend);
+    const size_t room = width > change.size() + kLeastSparkline + 4 ? width - change.size() - 4 : width - 2;
+    std::string line = absl::StrCat("  ", history.Sparkline(std::min(kLongestSparkline, room), options.unicode));
+    if (room == width - 2) {
+      lines.push_back(line);
+      line.clear();
     }
+    absl::StrAppend(&line, "  ", Styled(change, IsSlower(*trend) ? Style::kHot : Style::kPlain, options.color));
     lines.push_back(line);
   }
+  AppendRanks(facts, width, options.color, &lines);
   absl::StatusOr<std::string> answer = MakeAnswer(facts, {.run = "",
                                                           .width = width,
                                                           .color = options.color,

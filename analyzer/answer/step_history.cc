@@ -53,7 +53,8 @@ std::string StepHistory::Sparkline(size_t columns, bool unicode) const {
   const int64_t span_ns = std::max<int64_t>(steps_.back().end_ns - first_ns, 1);
   std::vector<std::vector<int64_t>> parts(columns);
   for (const Known& step : steps_) {
-    const auto part = static_cast<double>(step.end_ns - first_ns) / static_cast<double>(span_ns);
+    const int64_t middle_ns = step.end_ns - step.duration_ns / 2;
+    const auto part = static_cast<double>(middle_ns - first_ns) / static_cast<double>(span_ns);
     parts[std::min(columns - 1, static_cast<size_t>(part * static_cast<double>(columns)))].push_back(step.duration_ns);
   }
   std::vector<int64_t> medians;
