@@ -12,6 +12,7 @@
 #include "analyzer/answer/standing.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/collective_ranges.h"
+#include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
@@ -70,7 +71,7 @@ struct RankTimes {
   double gpu_waits = 0;    // in calls that wait for GPU work
 };
 
-// Of the processes that have steps, in their order.
+// Of the processes that have steps, by rank.
 std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const std::vector<bool> collective_names = CollectiveNames(model);
@@ -98,6 +99,10 @@ std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
     ranks.push_back({track.process, static_cast<double>(QuartilesOf(std::move(durations)).median),
                      static_cast<double>(collectives_ns) / span_ns, static_cast<double>(gpu_ns) / span_ns});
   }
+  const std::vector<ProcessIndex> order = ByRank(model);
+  const auto place = [&](const RankTimes& rank) { return std::find(order.begin(), order.end(), rank.process); };
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [&](const RankTimes& a, const RankTimes& b) { return place(a) < place(b); });
   return ranks;
 }
 
@@ -127,16 +132,19 @@ void AppendRanks(const StepFacts& facts, size_t width, bool color, std::vector<s
 
 }  // namespace
 
-int64_t AboutSteps(const StepFacts& facts, int64_t recorded) {
+int64_t AboutSteps(const StepFacts& facts, const std::vector<int64_t>& recorded) {
   const TraceModel& model = facts.model();
-  int64_t steps = 0, read = 0;
-  for (const StepTrack& track : facts.options().analysis->steps()) {
-    steps += std::count_if(track.steps.begin(), track.steps.end(),
-                           [&](const Step& step) { return step.kind == facts.steps().kind; });
-  }
-  read = static_cast<int64_t>(model.calls.size() + model.scopes.size());
-  if (read == 0 || model.read_spans.empty()) return steps;
-  return static_cast<int64_t>(static_cast<double>(steps) * static_cast<double>(recorded) / static_cast<double>(read));
+  const StepTrack* const track = FirstTrack(facts);
+  if (track == nullptr) return 0;
+  const auto steps = std::count_if(track->steps.begin(), track->steps.end(),
+                                   [&](const Step& step) { return step.kind == facts.steps().kind; });
+  if (model.read_spans.empty() || track->process >= recorded.size()) return steps;
+  const auto is_its = [&](ThreadIndex thread) { return model.threads[thread].process == track->process; };
+  int64_t read = 0;
+  for (CallIndex i = 0; i < model.calls.size(); ++i) read += is_its(model.calls.thread[i]) ? 1 : 0;
+  for (ScopeIndex i = 0; i < model.scopes.size(); ++i) read += is_its(model.scopes.thread[i]) ? 1 : 0;
+  return static_cast<int64_t>(static_cast<double>(steps) * static_cast<double>(recorded[track->process]) /
+                              static_cast<double>(std::max<int64_t>(read, 1)));
 }
 
 void AddSteps(const StepFacts& facts, StepHistory* history) {

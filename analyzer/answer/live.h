@@ -20,8 +20,9 @@ struct LiveOptions {
   std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 
-// Steps of a run of which the model may hold the newest part only: then estimated. `recorded`: its calls and scopes.
-int64_t AboutSteps(const StepFacts& facts, int64_t recorded);
+// Steps of the first process that has some, in the whole run, of which the model may hold the newest part only: then estimated.
+// `recorded`: the calls and scopes of each process.
+int64_t AboutSteps(const StepFacts& facts, const std::vector<int64_t>& recorded);
 
 // Adds the newest steps of the first process that has some.
 void AddSteps(const StepFacts& facts, StepHistory* history);

@@ -143,7 +143,8 @@ std::vector<std::string> StandingLines(const TraceModel& model, const std::vecto
                                        size_t most, const ThreadNow& thread_now) {
   const Standing standing(model);
   std::vector<std::string> lines;
-  for (const ProcessIndex process : silent) {
+  for (const ProcessIndex process : ByRank(model)) {
+    if (std::find(silent.begin(), silent.end(), process) == silent.end()) continue;
     const uint32_t pid = model.processes[process].pid;
     const std::vector<ThreadIndex> threads = standing.ThreadsOf(process);
     for (size_t i = 0; i < std::min(most, threads.size()); ++i) {
@@ -157,7 +158,7 @@ std::vector<std::string> StandingLines(const TraceModel& model, const std::vecto
     }
   }
   if (model.processes.size() < 2) return lines;
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+  for (const ProcessIndex process : ByRank(model)) {
     const Record* const last = standing.LastCollective(process);
     if (last == nullptr) continue;
     // In a part of a run counts of ranks do not begin at the same operation.

@@ -112,7 +112,11 @@ class Live {
     below_ = screen.ok() ? *screen : absl::StrCat(screen.status().message(), "\n");
     steps_ = "";
     if (facts.HasSteps()) {
-      steps_ = absl::StrCat(", ", model_.read_spans.empty() ? "" : "about ", AboutSteps(facts, run_.calls()), " ",
+      std::vector<int64_t> recorded;
+      for (const TraceTail* trace : run_.traces()) {
+        recorded.push_back(static_cast<int64_t>(trace->calls() + trace->scopes()));
+      }
+      steps_ = absl::StrCat(", ", model_.read_spans.empty() ? "" : "about ", AboutSteps(facts, recorded), " ",
                             facts.StepNoun(), "s");
     }
     return steps;
@@ -158,16 +162,19 @@ class Live {
     }
     is_over_ = ended + killed == traces.size();
     std::vector<std::string> sentences;
-    const auto add = [&](size_t count, absl::string_view what) {
+    const auto add = [&](size_t count, absl::string_view one, absl::string_view several) {
       if (count == 0) return;
-      sentences.push_back(traces.size() == 1 ? absl::StrCat("The process ", what)
-                                             : absl::StrCat(count, " of ", traces.size(), " processes: it ", what));
+      sentences.push_back(absl::StrCat(
+          traces.size() == 1 ? std::string("The process") : absl::StrCat(count, " of ", traces.size(), " processes"),
+          " ", count == 1 ? one : several, "."));
     };
-    add(ended, "has ended.");
-    add(killed, "was killed, or went on as another program.");
-    add(elsewhere, "is not seen from here (another machine or container): whether it lives is not known.");
-    add(paused, "is not recorded now (dlhook ctl start goes on).");
-    add(full, "has reached the limit of its trace (DLHOOK_MAX_BYTES): single calls are not recorded any more.");
+    add(ended, "has ended", "have ended");
+    add(killed, "was killed, or went on as another program", "were killed, or went on as other programs");
+    add(elsewhere, "is not seen from here (another machine or container): whether it lives is not known",
+        "are not seen from here (other machines or containers): whether they live is not known");
+    add(paused, "is not recorded now (dlhook ctl start goes on)", "are not recorded now (dlhook ctl start goes on)");
+    add(full, "has reached the limit of its trace (DLHOOK_MAX_BYTES): single calls are not recorded any more",
+        "have reached the limit of their traces (DLHOOK_MAX_BYTES): single calls are not recorded any more");
     if (silent.empty()) return sentences;
     sentences.push_back(absl::StrCat(
         "Nothing was recorded for ", HumanTime(static_cast<double>(silent_ns)),
@@ -206,7 +213,8 @@ int Fail(const absl::Status& status) {
 std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launched) {
   LiveTerminal terminal;
   std::optional<int> exit_code;
-  for (;;) {
+  for (int breaks = 0;;
+       breaks = kBusyParts) {  // the first reading, of what there is already, takes longer than those after it
     const auto begin = std::chrono::steady_clock::now();
     live->SetWidth(OutputWidth());
     const bool is_shown = live->Refresh().ok();
@@ -219,7 +227,7 @@ std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launche
     if (launched) absl::StrAppend(&last, "; its output: ", launched->output);
     terminal.Draw(live->text(), last);
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-    if (terminal.Wait(std::max(kRefresh, kBusyParts * std::min(took, kRefresh))) == LiveTerminal::Event::kQuit) {
+    if (terminal.Wait(std::max(kRefresh, breaks * std::min(took, kRefresh))) == LiveTerminal::Event::kQuit) {
       return exit_code;
     }
   }
