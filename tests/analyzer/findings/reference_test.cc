@@ -11,9 +11,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-CpuProgram Program(const std::string& implementation, int64_t ns) {
+CpuProgram Program(const std::string& implementation, int64_t ns, const std::string& primitive = "convolution") {
   CpuProgram program(StepKind::kInference);
-  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,convolution," + implementation +
+  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu," + primitive + "," + implementation +
                                  ",forward_inference,src:f32::blocked:acdb::f0 wei:f32::blocked:Acdb16a::f0 "
                                  "bia:undef::undef::: dst:f32::blocked:acdb::f0,attr-scratchpad:user,"
                                  "alg:convolution_direct,mb8_ic16oc32_ih24oh22kh3sh1dh0ph0_iw24ow22kw3sw1dw0pw0,0.1"),
@@ -36,6 +36,7 @@ TEST(ReferenceImplementation, IsNoneOfTheOthers) {
   for (const char* name : {"jit:avx512_core", "simple:any", "x64:gemm:jit", "brg_conv_fwd:avx2"}) {
     EXPECT_THAT(Program(name, 500'000).Find("reference-implementation").rows, IsEmpty()) << name;
   }
+  EXPECT_THAT(Program("ref", 500'000, "rnn").Find("reference-implementation").rows, IsEmpty());
   EXPECT_THAT(Program("ref:any", 20'000).Find("reference-implementation").rows, IsEmpty());
 }
 
