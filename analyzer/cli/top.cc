@@ -292,16 +292,17 @@ std::string Details() {
 }  // namespace
 
 Command TopCommand() {
-  Command command = {
-      .name = "top",
-      .summary = "a run that goes on, on the terminal, refreshed each second",
-      .operands = "[RUN | -- PROGRAM [WORD]...]",
-      .flags = {{"once", "", "print the screen once: for scripts"}, ColorFlag()},
-      .examples = {{"dlhook top", "the latest run here"}, {"dlhook top RUN --once", "how it goes just now, as text"}},
-      .min_operands = 0,
-      .max_operands = SIZE_MAX,
-      .details = Details,
-      .run = RunTop};
+  Command command = {.name = "top",
+                     .summary = "a run that goes on, on the terminal, refreshed each second",
+                     .operands = "[RUN | -- PROGRAM [WORD]...]",
+                     .flags = {{"once", "", "print the screen once: for scripts"}, ColorFlag()},
+                     .examples = {{"dlhook top", "the latest run here"},
+                                  {"dlhook top -- python train.py", "starts it and records it, as dlhook run does"},
+                                  {"dlhook top RUN --once", "how it goes just now, as text"}},
+                     .min_operands = 0,
+                     .max_operands = SIZE_MAX,
+                     .details = Details,
+                     .run = RunTop};
   const std::vector<Flag> ignore_flags = IgnoreFlags();
   command.flags.insert(command.flags.end() - 1, ignore_flags.begin(), ignore_flags.end());
   return command;

@@ -185,6 +185,16 @@ TEST(RanksTableTest, WithoutGpuTimesBlockingCallsTell) {
   EXPECT_TRUE(IsUnknown(table, 0, "compute"));
 }
 
+// The first of a part on one rank need not be the first on another.
+TEST(RanksTableTest, PartsOfARunAreNotMatched) {
+  GpuRun run(2);
+  run.AllReduce(0, 0, 10, 100, " blocking: true");
+  run.AllReduce(1, 1, 70, 40, " blocking: true");
+  TraceModel model = run.Build();
+  model.read_spans = {{0, 0, 1000}, {1, 0, 1000}};
+  EXPECT_TRUE(RunPass("ranks", model).rows.empty());
+}
+
 TEST(RanksTableTest, HowLongAsynchronousOnesWaitIsNotKnownByTheHost) {
   GpuRun run(2);
   run.AllReduce(0, 0, 10, 5);
