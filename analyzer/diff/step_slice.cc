@@ -117,8 +117,8 @@ class Slicer {
     const GpuActivityColumns& gpu = model_.gpu;
     for (GpuIndex i = 0; i < gpu.size(); ++i) {
       const Intervals& intervals = steps_of_[model_.gpu_devices[gpu.device[i]].process];
-      const bool is_asked = gpu.asked_ns[i] != GpuActivityColumns::kNotKnown;
-      const int64_t start_ns = is_asked ? gpu.asked_ns[i] : gpu.start_ns[i];
+      const bool is_asked = gpu.requested_ns[i] != GpuActivityColumns::kNotKnown;
+      const int64_t start_ns = is_asked ? gpu.requested_ns[i] : gpu.start_ns[i];
       const int64_t end_ns = is_asked ? start_ns : gpu.end_ns[i];
       if (Overlaps(intervals, start_ns, end_ns)) kept_gpu_.push_back(i);
     }
@@ -195,7 +195,7 @@ class Slicer {
     Keep(from.launch_call, kept_gpu_, to.launch_call);
     Keep(from.call, kept_gpu_, to.call);
     Keep(from.thread, kept_gpu_, to.thread);
-    Keep(from.asked_ns, kept_gpu_, to.asked_ns);
+    Keep(from.requested_ns, kept_gpu_, to.requested_ns);
     Keep(from.scope, kept_gpu_, to.scope);
     Renumber(call_number_, to.launch_call);
     Renumber(call_number_, to.call);

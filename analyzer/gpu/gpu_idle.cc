@@ -93,9 +93,10 @@ class IdleDivision {
     if (asked_with == kNone || model_.gpu.thread[asked_with] == kNone) {
       return Emit(span.start_ns, span.end_ns, IdleCause::kUnknown, What::kNothing);
     }
-    const int64_t asked_ns = next == kNone ? span.end_ns : std::clamp(rules_.AskedNs(next), span.start_ns, span.end_ns);
-    TakeUnasked(model_.gpu.thread[asked_with], ThreadBefore(asked_with), {span.start_ns, asked_ns});
-    if (next != kNone) TakeAsked(next, asked_ns, span.end_ns);
+    const int64_t requested_ns =
+        next == kNone ? span.end_ns : std::clamp(rules_.AskedNs(next), span.start_ns, span.end_ns);
+    TakeUnasked(model_.gpu.thread[asked_with], ThreadBefore(asked_with), {span.start_ns, requested_ns});
+    if (next != kNone) TakeAsked(next, requested_ns, span.end_ns);
   }
 
   ThreadIndex ThreadBefore(GpuIndex activity) const {

@@ -28,18 +28,18 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
     const ScopeIndex parent = model.scopes.parent[scope];
     input_around_.push_back(activities_.IsInput(scope) ? scope : parent == kNone ? kNone : input_around_[parent]);
   }
-  asked_ns_.resize(model.threads.size());
+  requested_ns_.resize(model.threads.size());
   for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
     const ThreadIndex thread = model.gpu.thread[activity];
-    if (thread != kNone) asked_ns_[thread].push_back(AskedNs(activity));
+    if (thread != kNone) requested_ns_[thread].push_back(AskedNs(activity));
   }
-  for (std::vector<int64_t>& asked_ns : asked_ns_) std::sort(asked_ns.begin(), asked_ns.end());
+  for (std::vector<int64_t>& of_thread : requested_ns_) std::sort(of_thread.begin(), of_thread.end());
 }
 
 // For a kernel that a library call launches: the launch itself, if it was recorded.
 int64_t HostRules::AskedNs(GpuIndex activity) const {
-  const int64_t asked_ns = model_.gpu.asked_ns[activity];
-  return asked_ns != GpuActivityColumns::kNotKnown ? asked_ns : GpuAskedNs(model_, activity);
+  const int64_t requested_ns = model_.gpu.requested_ns[activity];
+  return requested_ns != GpuActivityColumns::kNotKnown ? requested_ns : GpuAskedNs(model_, activity);
 }
 
 ScopeIndex HostRules::InputAround(const Activity& activity) const {

@@ -28,16 +28,16 @@ class HostRules {
   bool WaitsForGpu(const Activity& activity) const;
   int64_t AskedNs(GpuIndex activity) const;
   // When this thread requested GPU work, ascending.
-  const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return asked_ns_[thread]; }
+  const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return requested_ns_[thread]; }
 
  private:
   enum class Role : uint8_t { kOther, kBlockingCopy, kHostCollective };
 
   const TraceModel& model_;
   const ActivityRules activities_;
-  std::vector<Role> roles_;                     // by op
-  std::vector<ScopeIndex> input_around_;        // by scope, including itself
-  std::vector<std::vector<int64_t>> asked_ns_;  // by thread
+  std::vector<Role> roles_;                         // by op
+  std::vector<ScopeIndex> input_around_;            // by scope, including itself
+  std::vector<std::vector<int64_t>> requested_ns_;  // by thread
 };
 
 // Follows one thread forward in time.

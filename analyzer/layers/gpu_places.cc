@@ -61,7 +61,8 @@ std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribu
 int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity) {
   const GpuActivityColumns& gpu = model.gpu;
   if (gpu.launch_call[activity] != kNone) return model.calls.start_ns[gpu.launch_call[activity]];
-  return gpu.asked_ns[activity] != GpuActivityColumns::kNotKnown ? gpu.asked_ns[activity] : gpu.start_ns[activity];
+  return gpu.requested_ns[activity] != GpuActivityColumns::kNotKnown ? gpu.requested_ns[activity]
+                                                                     : gpu.start_ns[activity];
 }
 
 }  // namespace dlhook::analyzer::layers

@@ -21,7 +21,7 @@ GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity);
 // that of the scope in which it was requested.
 std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribution);
 
-// When it was requested, on the host's clock: the start of its launching call, else asked_ns, else its own start.
+// When it was requested, on the host's clock: the start of its launching call, else requested_ns, else its own start.
 int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity);
 
 }  // namespace dlhook::analyzer::layers

@@ -52,7 +52,7 @@ void ForEachColumn(GpuActivityColumns* gpu, Function function) {
   function(&gpu->launch_call);
   function(&gpu->call);
   function(&gpu->thread);
-  function(&gpu->asked_ns);
+  function(&gpu->requested_ns);
 }
 
 void AppendOne(const StagedGpu& work, GpuDeviceIndex device, GpuActivityColumns* gpu) {
@@ -70,7 +70,7 @@ void AppendOne(const StagedGpu& work, GpuDeviceIndex device, GpuActivityColumns*
   gpu->launch_call.push_back(work.correlation);
   gpu->call.push_back(work.call);
   gpu->thread.push_back(work.thread);
-  gpu->asked_ns.push_back(static_cast<int64_t>(work.sequence));
+  gpu->requested_ns.push_back(static_cast<int64_t>(work.sequence));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ void GpuJoin::Join(absl::Span<StagedGpu> work) {
   } else {
     for (StagedGpu& one : work) JoinAt(facts_.realtime->ToNs(one.start_ns), &one);
   }
-  oddities_->Count("GPU work without a call in the trace that launched it", unasked_);
+  oddities_->Count("GPU work without a call in the trace that launched it", unrequested_);
   oddities_->Count("GPU work that, by the clocks, began before the call that launched it", late_);
   oddities_->Count("work of a CUDA graph whose construction was not seen (it counts for the launch of the graph)",
                    unmade_);
@@ -73,7 +73,7 @@ void GpuJoin::JoinAt(int64_t start_ns, StagedGpu* work) {
   if (asked.is_late) ++late_;
   if (asked.ns != GpuActivityColumns::kNotKnown) last_end_ns_ = std::max(last_end_ns_, work->end_ns());
   const bool is_linked = work->source == GpuTimeSource::kCupti && IsMeasured(work->start_ns);
-  if (is_linked && asked.ns == GpuActivityColumns::kNotKnown && asked.thread == kNone) ++unasked_;
+  if (is_linked && asked.ns == GpuActivityColumns::kNotKnown && asked.thread == kNone) ++unrequested_;
   CallIndex call = asked.call;
   ScopeIndex scope = ScopeOf(call, asked.thread, asked.ns);
   if (work->graph_node != 0) FindMaker(*work, asked, &call, &scope);

@@ -57,7 +57,7 @@ class GpuJoin {
   CallFinder calls_;
   Oddities* oddities_;
   int64_t last_end_ns_ = INT64_MIN;
-  int64_t late_ = 0, unasked_ = 0, unmade_ = 0;
+  int64_t late_ = 0, unrequested_ = 0, unmade_ = 0;
 };
 
 }  // namespace dlhook::analyzer::model

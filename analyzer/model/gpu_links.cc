@@ -122,8 +122,8 @@ uint32_t GpuNodes::Find(uint64_t node, int64_t until_ns) const {
   return static_cast<uint32_t>(last - nodes_.begin());
 }
 
-const GpuNodes::Node* GpuNodes::RootOf(uint64_t node, int64_t asked_ns) const {
-  const uint32_t place = Find(node, asked_ns);
+const GpuNodes::Node* GpuNodes::RootOf(uint64_t node, int64_t requested_ns) const {
+  const uint32_t place = Find(node, requested_ns);
   if (place == kNone || nodes_[place].root == kNone) return nullptr;
   return &nodes_[nodes_[place].root];
 }

@@ -59,9 +59,9 @@ class GpuNodes {
   void Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities);
   void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
 
-  // The node created by a call of which `node`, launched at `asked_ns`, is a copy, or `node` itself. Null: not in the
+  // The node created by a call of which `node`, launched at `requested_ns`, is a copy, or `node` itself. Null: not in the
   // trace.
-  const Node* RootOf(uint64_t node, int64_t asked_ns) const;
+  const Node* RootOf(uint64_t node, int64_t requested_ns) const;
 
  private:
   uint32_t Find(uint64_t node, int64_t until_ns) const;

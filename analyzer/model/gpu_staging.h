@@ -13,7 +13,7 @@ struct StagedGpu {
   // As recorded                               | as joined
   int64_t start_ns = 0;      // CLOCK_REALTIME | the run's axis
   uint64_t graph_node = 0;   //                | not used
-  uint64_t sequence = 0;     //                | asked_ns
+  uint64_t sequence = 0;     //                | requested_ns
   uint32_t correlation = 0;  //                | launch_call
   uint32_t thread = 0;       // the trace's id | ThreadIndex, kNone
   uint32_t call = kNone;     // not used       | call

@@ -148,22 +148,22 @@ void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
 
 void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns,
                         std::vector<ScopeWindow>* windows) {
-  std::vector<ScopeWindow> told(windows->begin() + static_cast<ptrdiff_t>(first), windows->end());
-  std::sort(told.begin(), told.end(), [](const ScopeWindow& a, const ScopeWindow& b) {
+  std::vector<ScopeWindow> reported(windows->begin() + static_cast<ptrdiff_t>(first), windows->end());
+  std::sort(reported.begin(), reported.end(), [](const ScopeWindow& a, const ScopeWindow& b) {
     return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
   });
   windows->resize(first);
-  int64_t told_until_ns = INT64_MIN;
-  for (size_t i = 0; i < told.size(); ++i) {
-    ScopeWindow window = told[i];
+  int64_t known_until_ns = INT64_MIN;
+  for (size_t i = 0; i < reported.size(); ++i) {
+    ScopeWindow window = reported[i];
     const bool is_mark = window.end_ns == window.start_ns;
-    if (is_mark && window.start_ns <= told_until_ns) continue;
+    if (is_mark && window.start_ns <= known_until_ns) continue;
     if (!is_mark) {
-      told_until_ns = std::max(told_until_ns, window.end_ns);
+      known_until_ns = std::max(known_until_ns, window.end_ns);
     } else {
       const auto stop = std::lower_bound(stops_ns.begin(), stops_ns.end(), window.start_ns);
       window.end_ns = stop != stops_ns.end() ? std::min(*stop, end_ns) : end_ns;
-      if (i + 1 < told.size()) window.end_ns = std::min(window.end_ns, told[i + 1].start_ns);
+      if (i + 1 < reported.size()) window.end_ns = std::min(window.end_ns, reported[i + 1].start_ns);
     }
     windows->push_back(window);
   }

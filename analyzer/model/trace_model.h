@@ -213,10 +213,10 @@ struct GpuActivityColumns {
   std::vector<CallIndex> launch_call;
   // The call that it was done for: launch_call or, for a graph's node, the captured call that created the node.
   std::vector<CallIndex> call;
-  std::vector<ThreadIndex> thread;  // which requested it; kNone: not known
-  std::vector<int64_t> asked_ns;    // when it was requested, on the host's clock; kNotKnown
+  std::vector<ThreadIndex> thread;    // which requested it; kNone: not known
+  std::vector<int64_t> requested_ns;  // when it was requested, on the host's clock; kNotKnown
   std::vector<ScopeIndex>
-      scope;  // innermost around `call`, or around asked_ns if there is no call. kNone. Empty if the run has no scopes
+      scope;  // innermost around `call`, or around requested_ns if there is no call. kNone. Empty if the run has no scopes
   size_t size() const { return start_ns.size(); }
   bool empty() const { return start_ns.empty(); }
   int64_t DurationNs(GpuIndex activity) const { return end_ns[activity] - start_ns[activity]; }

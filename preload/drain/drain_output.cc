@@ -116,7 +116,7 @@ void Drain::WriteLosses(bool is_end) {
     LossReason reason = state_.lost_errno == ENOENT ? LossReason::kOutputGone : LossReason::kOutputFull;
     WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
                     &out_);
-    state_.told_lost_calls += state_.lost_calls;
+    state_.reported_lost_calls += state_.lost_calls;
     state_.lost_calls = state_.lost_bytes = state_.lost_errno = 0;
   }
 }
@@ -144,7 +144,7 @@ void Drain::Publish(bool last) {
   aggregates_.Drop();
   state_.lost_bytes = durable.lost_bytes + out_.size() + (is_gone ? durable.file_bytes : 0);
   state_.lost_errno = is_gone ? ENOENT : static_cast<uint32_t>(sink_->error());
-  state_.told_lost_calls = held.told_lost_calls;
+  state_.reported_lost_calls = held.reported_lost_calls;
   memcpy(state_.reported_dropped, held.reported_dropped, sizeof state_.reported_dropped);
   state_.reported_no_ring = held.reported_no_ring;
   state_.reported_plain_pointers = held.reported_plain_pointers;
@@ -213,7 +213,7 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks
                        : end == ProcessEnd::kLeft ? session_->left_ticks.load()
                                                   : state_.last_record_ticks;
-  WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls - state_.told_lost_calls, &out_);
+  WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls - state_.reported_lost_calls, &out_);
   state_.finished = 1;
   Publish(true);
 }

@@ -49,7 +49,7 @@ class GpuActivityBatch {
     writer.UInt(f::kSource, static_cast<uint32_t>(source_));
     for (uint32_t field = f::kKind; field < kFieldEnd; ++field) {
       if (field == f::kBaseStartNs) writer.UInt(field, base_start_);
-      if (field < kFirstRareField || (told_ >> field & 1) != 0) writer.Packed(field, columns_[field]);
+      if (field < kFirstRareField || (present_ >> field & 1) != 0) writer.Packed(field, columns_[field]);
     }
     writer.End(batch);
     writer.End(packet);
@@ -64,7 +64,7 @@ class GpuActivityBatch {
 
   void Put(uint32_t field, uint64_t value) {
     columns_[field].AppendVarintUnchecked(value);
-    if (value != 0) told_ |= 1u << field;
+    if (value != 0) present_ |= 1u << field;
   }
   void PutRare(const GpuActivityRecord& activity) {
     namespace f = fields::GpuActivityBatch;
@@ -87,7 +87,7 @@ class GpuActivityBatch {
     source_ = first.source;
     base_start_ = previous_start_ = first.start_ns;
     previous_correlation_ = 0;
-    told_ = 0;
+    present_ = 0;
     for (Buffer& column : columns_) {
       column.Clear();
       if (!column.Reserve(kMaxVarintBytes * kMaxActivities)) return false;
@@ -100,7 +100,7 @@ class GpuActivityBatch {
   uint64_t base_start_ = 0;
   uint64_t previous_start_ = 0;
   uint32_t previous_correlation_ = 0;
-  uint32_t told_ = 0;          // fields with a non-zero element
+  uint32_t present_ = 0;       // fields with a non-zero element
   Buffer columns_[kFieldEnd];  // by field number
 };
 

@@ -69,9 +69,9 @@ struct Checkpoint {
   uint64_t reported_dropped_readings;
   uint64_t reported_gpu_dropped_cupti;
   uint64_t reported_gpu_dropped_ring;
-  uint64_t left_out_gpu;     // records beyond trace_bytes_limit
-  uint64_t lost_calls;       // could not be written (output full), not yet in a Loss packet
-  uint64_t told_lost_calls;  // the same, already in Loss packets
+  uint64_t left_out_gpu;         // records beyond trace_bytes_limit
+  uint64_t lost_calls;           // could not be written (output full), not yet in a Loss packet
+  uint64_t reported_lost_calls;  // the same, already in Loss packets
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written

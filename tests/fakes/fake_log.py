@@ -29,7 +29,7 @@ class Activity:
     stream: int  # CUPTI's number
     start_ns: int  # of CLOCK_REALTIME
     end_ns: int
-    asked_ns: int
+    requested_ns: int
     correlation: int
     node: int  # CUPTI's number of the executable graph's node; 0: none
     graph: int  # of the executable graph; 0: none

@@ -79,7 +79,7 @@ class Records(Case):
             ok(c.cudaEventRecord(event, stream)); ok(c.cudaStreamWaitEvent(None, event, 0)); launch(None)
         """, SLOW="10000000")  # a kernel takes 20 s: longer than all of these calls
         first, second, other, copied, waited = activities
-        self.assertEqual(first.start_ns, first.asked_ns + 2000)
+        self.assertEqual(first.start_ns, first.requested_ns + 2000)
         self.assertEqual(second.start_ns, first.end_ns)
         self.assertLess(other.start_ns, first.end_ns)
         self.assertEqual(copied.start_ns, other.end_ns)
@@ -114,7 +114,7 @@ class Records(Case):
             (kernel,) = cupti.of(KERNEL)
             print(kernel.queued, kernel.submitted, [r.type for r in cupti.of(SYNCHRONIZATION)], len(cupti.of(OVERHEAD)))
         """)
-        asked = activities[0].asked_ns
+        asked = activities[0].requested_ns
         self.assertEqual(lines, [f"{asked} {asked + 500} [3, 4] 1"])
 
 

@@ -158,16 +158,16 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
 CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) {
   const SameWork same_work(model);
   CopyMap groups;
-  const KeyOfCall told = has_gpu ? CollectGpu(model, same_work, groups) : KeyOfCall();
-  std::map<OpIndex, Key> told_of_op;  // of the first call of each op
+  const KeyOfCall keys = has_gpu ? CollectGpu(model, same_work, groups) : KeyOfCall();
+  std::map<OpIndex, Key> key_of_op;  // of the first call of each op
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.copy() || same_work.IsNested(call)) continue;
     const int64_t ns = model.calls.duration_ns[call];
     if (model.StatusOf(call) == 0) {
-      const auto key = told.find(call);
-      if (key != told.end()) told_of_op.try_emplace(model.calls.op[call], key->second);
-      AddCalls(op, 1, {ns, ns, ns}, GroupOf(key != told.end() ? key->second : KeyOf(op), groups));
+      const auto key = keys.find(call);
+      if (key != keys.end()) key_of_op.try_emplace(model.calls.op[call], key->second);
+      AddCalls(op, 1, {ns, ns, ns}, GroupOf(key != keys.end() ? key->second : KeyOf(op), groups));
     } else {
       CopyGroup& group = GroupOf(KeyOf(op), groups);
       ++group.failed;
@@ -184,8 +184,8 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[home[i]];
     if (!op.copy() || totals.ops[i].calls == 0) continue;
-    const auto key = told_of_op.find(home[i]);
-    GroupOf(key != told_of_op.end() ? key->second : KeyOf(op), groups).wall_share_ns += totals.ops[i].wall_share_ns;
+    const auto key = key_of_op.find(home[i]);
+    GroupOf(key != key_of_op.end() ? key->second : KeyOf(op), groups).wall_share_ns += totals.ops[i].wall_share_ns;
   }
   return groups;
 }

@@ -107,8 +107,8 @@ class Collector {
       group->durations_ns.push_back(duration_ns);
     }
     const MeasuredTime& time = times_[device.process];
-    const int64_t asked_ns = GpuAskedNs(model_, activity);
-    if (time.steps > 0 && time.time.CoveredNs(asked_ns, asked_ns + 1) > 0) ++group->steady;
+    const int64_t requested_ns = GpuAskedNs(model_, activity);
+    if (time.steps > 0 && time.time.CoveredNs(requested_ns, requested_ns + 1) > 0) ++group->steady;
     if (gpu.graph[activity] != 0) ++group->replayed;
     if (gpu.kernel[activity] != kNone) ++group->launches[gpu.kernel[activity]];
     group->compute_capability = device.compute_capability;

@@ -75,20 +75,20 @@ std::string GpuRun::TimeNote(ProcessIndex process) const {
 std::string GpuRun::LagNote(ProcessIndex process) const {
   const IntervalSet& time = steady_[process].time;
   if (steady_[process].steps == 0) return "";
-  int64_t asked_ns = 0, outside_ns = 0;
+  int64_t requested_ns = 0, outside_ns = 0;
   for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
     if (ProcessOf(model_.gpu.device[activity]) != process) continue;
     const int64_t at_ns = GpuAskedNs(model_, activity), start_ns = model_.gpu.start_ns[activity],
                   end_ns = model_.gpu.end_ns[activity];
     if (time.CoveredNs(at_ns, at_ns + 1) == 0) continue;
-    asked_ns += end_ns - start_ns;
+    requested_ns += end_ns - start_ns;
     outside_ns += end_ns - start_ns - time.CoveredNs(start_ns, end_ns);
   }
-  if (outside_ns <= kLagPart * static_cast<double>(asked_ns)) return "";
+  if (outside_ns <= kLagPart * static_cast<double>(requested_ns)) return "";
   return absl::StrFormat(
       "%s: %.0f %% of the work that steady steps launched ran outside of their time: the host was ahead of the GPU. "
       "GPU work is counted here by when it ran, not by which step launched it.",
-      ProcessLabel(model_, process), 100.0 * static_cast<double>(outside_ns) / static_cast<double>(asked_ns));
+      ProcessLabel(model_, process), 100.0 * static_cast<double>(outside_ns) / static_cast<double>(requested_ns));
 }
 
 std::vector<std::string> GpuRun::Notes() const {

@@ -277,9 +277,9 @@ class Summer {
   }
 
   bool CountsGpu(GpuIndex activity) const {
-    const int64_t asked_ns = GpuAskedNs(model_, activity);
+    const int64_t requested_ns = GpuAskedNs(model_, activity);
     const IntervalSet& measured = measured_time_[model_.gpu_devices[model_.gpu.device[activity]].process];
-    return measured.CoveredNs(asked_ns, asked_ns + 1) > 0;
+    return measured.CoveredNs(requested_ns, requested_ns + 1) > 0;
   }
 
   void AddGpu(GpuIndex activity, LayerDirection direction, LayerSums::Group* group) const {

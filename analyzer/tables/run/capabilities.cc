@@ -78,7 +78,7 @@ std::string SourceOfOp(const Op& op) {
 
 // Number of records of each process by source: "hook:blas", "onednn-tap" … Aggregated by op and kind first: there are
 // far fewer of these than calls.
-std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
+std::vector<std::map<std::string, int64_t>> CountReported(const TraceModel& model) {
   std::vector<std::vector<int64_t>> calls(model.processes.size(), std::vector<int64_t>(model.ops.size()));
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     ++calls[model.threads[model.calls.thread[call]].process][model.calls.op[call]];
@@ -88,20 +88,20 @@ std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     ++scopes[model.threads[model.scopes.thread[scope]].process][model.scopes.kind[scope]];
   }
-  std::vector<std::map<std::string, int64_t>> told(model.processes.size());
+  std::vector<std::map<std::string, int64_t>> reported(model.processes.size());
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (OpIndex op = 0; op < model.ops.size(); ++op) {
-      if (calls[process][op] > 0) told[process][SourceOfOp(model.ops[op])] += calls[process][op];
+      if (calls[process][op] > 0) reported[process][SourceOfOp(model.ops[op])] += calls[process][op];
     }
-    for (const auto& [kind, count] : scopes[process]) told[process][FactsOf(kind).tap->capability] += count;
+    for (const auto& [kind, count] : scopes[process]) reported[process][FactsOf(kind).tap->capability] += count;
   }
-  for (const GpuDeviceIndex device : model.gpu.device) ++told[model.gpu_devices[device].process]["gpu-time"];
-  return told;
+  for (const GpuDeviceIndex device : model.gpu.device) ++reported[model.gpu_devices[device].process]["gpu-time"];
+  return reported;
 }
 
 class Facts {
  public:
-  explicit Facts(const TraceModel& model) : told_(CountTold(model)) {
+  explicit Facts(const TraceModel& model) : reported_(CountReported(model)) {
     for (ProcessIndex i = 0; i < model.processes.size(); ++i) AddProcess(i, model.processes[i]);
   }
 
@@ -129,8 +129,8 @@ class Facts {
   }
 
   int64_t ToldBy(ProcessIndex process, const std::string& source) const {
-    const auto found = told_[process].find(source);
-    return found == told_[process].end() ? 0 : found->second;
+    const auto found = reported_[process].find(source);
+    return found == reported_[process].end() ? 0 : found->second;
   }
 
   void AddMapping(ProcessIndex process, const Mapping& mapping, std::map<std::string, int>& sharers) {
@@ -182,7 +182,7 @@ class Facts {
     Add(fact, static_cast<int64_t>(loss.calls), true);
   }
 
-  const std::vector<std::map<std::string, int64_t>> told_;  // by process
+  const std::vector<std::map<std::string, int64_t>> reported_;  // by process
   std::map<Fact, KnownFact> facts_;
 };
 

@@ -65,7 +65,7 @@ void Add(const TestGpuWork& work, TraceModel* model) {
   gpu.launch_call.push_back(launch);
   gpu.call.push_back(call);
   gpu.thread.push_back(launch == kNone ? kNone : work.thread);
-  gpu.asked_ns.push_back(launch == kNone ? GpuActivityColumns::kNotKnown : work.asked_by_ns);
+  gpu.requested_ns.push_back(launch == kNone ? GpuActivityColumns::kNotKnown : work.asked_by_ns);
   if (model->scopes.size() > 0) gpu.scope.push_back(call == kNone ? kNone : model->calls.ScopeOf(call));
 }
 

@@ -22,9 +22,9 @@ GpuKernelIndex KernelOf(const GpuWorkSpec& work, ModelBuilder& builder) {
 
 CallIndex CallThatAsked(const TraceModel& model, const GpuWorkSpec& work) {
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    if (model.calls.thread[call] == work.thread && model.calls.start_ns[call] == work.asked_ns - 1) return call;
+    if (model.calls.thread[call] == work.thread && model.calls.start_ns[call] == work.requested_ns - 1) return call;
   }
-  ADD_FAILURE() << "no call at " << work.asked_ns - 1;
+  ADD_FAILURE() << "no call at " << work.requested_ns - 1;
   return kNone;
 }
 
@@ -43,7 +43,7 @@ void Append(const GpuWorkSpec& work, GpuKernelIndex kernel, GpuActivityColumns& 
   gpu.launch_call.push_back(kNone);
   gpu.call.push_back(kNone);
   gpu.thread.push_back(work.thread);
-  gpu.asked_ns.push_back(work.asked_ns);
+  gpu.requested_ns.push_back(work.requested_ns);
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ void GpuProgram::Scope(const std::string& name, int64_t start_ns, int64_t end_ns
 const TraceModel& GpuProgram::Build(int64_t wall_ns) {
   for (const GpuWorkSpec& work : works_) {
     if (work.call_ns > 0)
-      HostCall("function: 'cudaLaunchKernel' family: 'cuda_launch'", work.asked_ns - 1,
-               work.asked_ns - 1 + work.call_ns, work.thread);
+      HostCall("function: 'cudaLaunchKernel' family: 'cuda_launch'", work.requested_ns - 1,
+               work.requested_ns - 1 + work.call_ns, work.thread);
   }
   std::stable_sort(works_.begin(), works_.end(), [](const GpuWorkSpec& a, const GpuWorkSpec& b) {
     return std::tie(a.device, a.start_ns, a.end_ns) < std::tie(b.device, b.start_ns, b.end_ns);

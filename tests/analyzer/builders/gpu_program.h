@@ -21,8 +21,8 @@ struct GpuWorkSpec {
   uint64_t bytes = 0;
   std::string kernel = "gemm";  // for kernels; "nccl…": communication
   uint32_t blocks = 1000;
-  int64_t asked_ns = GpuActivityColumns::kNotKnown;
-  int64_t call_ns = 0;  // of the launching call, which begins at asked_ns - 1; 0: not recorded
+  int64_t requested_ns = GpuActivityColumns::kNotKnown;
+  int64_t call_ns = 0;  // of the launching call, which begins at requested_ns - 1; 0: not recorded
   ThreadIndex thread = kNone;
   GpuDeviceIndex device = 0;
 };

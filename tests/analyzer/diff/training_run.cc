@@ -71,10 +71,10 @@ class Writer {
       const LayerSpec& layer = spec_.layers[attribution_.of_call[call].layer];
       if (layer.gpu_ns == 0) continue;
       const int64_t duration_ns = layer.gpu_ns + static_cast<int64_t>(call * 37 % 100) * layer.gpu_ns / 10000;
-      const int64_t asked_ns = model.calls.start_ns[call];
-      work.push_back({.start_ns = asked_ns + 1000,
+      const int64_t requested_ns = model.calls.start_ns[call];
+      work.push_back({.start_ns = requested_ns + 1000,
                       .duration_ns = duration_ns,
-                      .asked_by_ns = asked_ns,
+                      .asked_by_ns = requested_ns,
                       .kernel = "kernel of " + layer.name});
     }
     return work;

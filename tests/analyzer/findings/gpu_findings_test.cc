@@ -42,7 +42,7 @@ class GpuFindingsTest : public testing::Test {
     for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
       program_.Work({.start_ns = at_ns + kernel_start_ns,
                      .end_ns = at_ns + kernel_end_ns,
-                     .asked_ns = at_ns + kernel_start_ns - 2000,
+                     .requested_ns = at_ns + kernel_start_ns - 2000,
                      .call_ns = 1000,
                      .thread = 0});
     }

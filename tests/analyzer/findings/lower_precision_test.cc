@@ -91,8 +91,11 @@ std::vector<std::string> FoundOnGpu(uint32_t capability, const std::string& cuda
   std::vector<int64_t> starts = {0};
   for (int64_t at_ns = 0; at_ns < 6'000'000; at_ns += 1'000'000) {
     program.builder().Call(op, at_ns + 1999, 2000);
-    program.Work(
-        {.start_ns = at_ns + 5000, .end_ns = at_ns + 505'000, .asked_ns = at_ns + 2500, .call_ns = 100, .thread = 0});
+    program.Work({.start_ns = at_ns + 5000,
+                  .end_ns = at_ns + 505'000,
+                  .requested_ns = at_ns + 2500,
+                  .call_ns = 100,
+                  .thread = 0});
     starts.push_back(at_ns + 1'000'000);
   }
   program.Steps(starts);

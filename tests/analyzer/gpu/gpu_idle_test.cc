@@ -49,8 +49,8 @@ Times TimesOf(GpuProgram& program, int64_t wall_ns) {
 }
 
 // A kernel launched by thread 0, the call 4 ns long.
-GpuWorkSpec Kernel(int64_t asked_ns, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0) {
-  return {.start_ns = start_ns, .end_ns = end_ns, .asked_ns = asked_ns, .call_ns = 4, .thread = thread};
+GpuWorkSpec Kernel(int64_t requested_ns, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0) {
+  return {.start_ns = start_ns, .end_ns = end_ns, .requested_ns = requested_ns, .call_ns = 4, .thread = thread};
 }
 
 TEST(GpuIdleTest, AHostThatIsBusyWithSomethingElseIsSlow) {
@@ -101,7 +101,7 @@ TEST(GpuIdleTest, WaitsBetweenWhichNothingIsAskedForAreOne) {
                 .kind = GpuActivityKind::kCopy,
                 .direction = CopyDirection::kDeviceToHost,
                 .bytes = 4,
-                .asked_ns = 101,
+                .requested_ns = 101,
                 .thread = 0});
   program.HostCall(kSynchronize, 220, 222);
   program.Scope("aten::a", 230, 400);
@@ -134,7 +134,7 @@ TEST(GpuIdleTest, TheInputPipelineCountsAtAnyDepth) {
 TEST(GpuIdleTest, WhatTheDeviceDoesTellsMost) {
   GpuProgram program;
   program.Work(Kernel(1, 0, 100));
-  program.Work({.start_ns = 90, .end_ns = 200, .kernel = "ncclDevKernel_AllReduce", .asked_ns = 50, .thread = 0});
+  program.Work({.start_ns = 90, .end_ns = 200, .kernel = "ncclDevKernel_AllReduce", .requested_ns = 50, .thread = 0});
   program.Copy(CopyDirection::kHostToDevice, 150, 260);  // 60 with communication gone
   program.Copy(CopyDirection::kDeviceToHost, 250, 270);
   program.Work({.start_ns = 265, .end_ns = 280, .kind = GpuActivityKind::kSet, .direction = CopyDirection::kSet});
@@ -213,7 +213,7 @@ class RandomGpuIdleTest : public testing::TestWithParam<uint32_t> {
       work.direction = Random(2) == 0 ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
       if (Random(5) > 0) {
         work.thread = static_cast<ThreadIndex>(Random(2));
-        work.asked_ns = work.start_ns - Random(300) + 30;
+        work.requested_ns = work.start_ns - Random(300) + 30;
       }
       program.Work(work);
     }

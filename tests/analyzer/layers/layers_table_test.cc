@@ -159,7 +159,7 @@ TEST(LayersTableTest, GpuTimesOfLayersAreThoseOfWhatTheirCallsAskedFor) {
 TEST(LayersTableTest, GpuTimesAddUpExactly) {
   const TraceModel model = GpuTraining(8);
   const LayerAnalysis analysis(model);
-  int64_t steps_ns = 0, asked_ns = 0;
+  int64_t steps_ns = 0, requested_ns = 0;
   for (const StepTrack& track : analysis.steps()) {
     for (const Step& step : track.steps) {
       if (step.kind != StepKind::kTraining || step.is_warm_up || !step.is_regular) continue;
@@ -167,14 +167,14 @@ TEST(LayersTableTest, GpuTimesAddUpExactly) {
       for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
         const CallIndex call = model.gpu.call[activity];
         const int64_t at_ns = call == kNone ? model.gpu.start_ns[activity] : model.calls.start_ns[call];
-        if (step.start_ns <= at_ns && at_ns < step.end_ns) asked_ns += model.gpu.DurationNs(activity);
+        if (step.start_ns <= at_ns && at_ns < step.end_ns) requested_ns += model.gpu.DurationNs(activity);
       }
     }
   }
   for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine,
                       LayersBy::kFunction, LayersBy::kStack}) {
     const Table table = LayersTableBy(model, by);
-    EXPECT_EQ(Sum(table, "gpu_total"), asked_ns) << static_cast<int>(by);
+    EXPECT_EQ(Sum(table, "gpu_total"), requested_ns) << static_cast<int>(by);
     EXPECT_EQ(Sum(table, "gpu_share"), steps_ns) << static_cast<int>(by);
     EXPECT_EQ(Sum(table, "wall_share"), steps_ns) << static_cast<int>(by);
   }

@@ -61,7 +61,7 @@ TEST(GpuModelTest, WorkIsJoinedToTheCallThatAskedForIt) {
   EXPECT_THAT(gpu.launch_call, ElementsAre(0u, 0u, kNone, 2u, 3u));
   EXPECT_THAT(gpu.call, ElementsAre(0u, 0u, kNone, 2u, 3u));
   EXPECT_THAT(gpu.thread, ElementsAre(0u, 0u, 0u, 0u, 1u));
-  EXPECT_THAT(gpu.asked_ns, ElementsAre(1100, 1200, 3300, 3100, 1050));
+  EXPECT_THAT(gpu.requested_ns, ElementsAre(1100, 1200, 3300, 3100, 1050));
   EXPECT_THAT(gpu.stream, ElementsAre(7u, 7u, 7u, 8u, 7u));
   EXPECT_THAT(gpu.bytes, ElementsAre(0u, 64u, 32u, 0u, 0u));
   EXPECT_EQ(gpu.direction[1], CopyDirection::kHostToDevice);
@@ -89,7 +89,7 @@ TEST(GpuModelTest, WhatNobodyAskedForIsOddWhereCuptiMeasured) {
                                     GpuWindowText(700, trace::GPU_TIME_NONE, "torch.profiler") + end);
   EXPECT_EQ(OddityCount(model, "without a call in the trace that launched it"), 0);
   EXPECT_EQ(model.gpu.launch_call[0], kNone);
-  EXPECT_EQ(model.gpu.asked_ns[0], kNotKnown);
+  EXPECT_EQ(model.gpu.requested_ns[0], kNotKnown);
   ASSERT_THAT(model.gpu_windows, SizeIs(2));
   EXPECT_EQ(model.gpu_windows[0].start_ns, 500);
   EXPECT_EQ(model.gpu_windows[0].end_ns, 700);
@@ -124,7 +124,7 @@ TEST(GpuModelTest, ALinkWithoutATimeIsFromWhenItsCallBegan) {
       Start() + Calls(1, 3) + GpuLinkText(1, {{1, 2, 0}, {2, 70, 0}}) +
       GpuActivityText({{.start_ns = 2300, .correlation = 1}, {.start_ns = 2400, .correlation = 2}}) + Footer(9000, 3));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(1u, kNone));
-  EXPECT_THAT(model.gpu.asked_ns, ElementsAre(2000, kNotKnown));
+  EXPECT_THAT(model.gpu.requested_ns, ElementsAre(2000, kNotKnown));
   EXPECT_THAT(model.gpu.thread, ElementsAre(0u, 0u));
   EXPECT_THAT(model.oddities, IsEmpty());
 }
@@ -152,7 +152,7 @@ TEST(GpuModelTest, PairsOfEventsNameTheirCall) {
                       trace::GPU_TIME_EVENTS));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(1u, 2u, kNone, kNone));
   EXPECT_THAT(model.gpu.thread, ElementsAre(0u, 0u, 0u, kNone));
-  EXPECT_THAT(model.gpu.asked_ns, ElementsAre(2000, 4900, kNotKnown, kNotKnown));
+  EXPECT_THAT(model.gpu.requested_ns, ElementsAre(2000, 4900, kNotKnown, kNotKnown));
   EXPECT_EQ(model.gpu.bytes[1], 4096u) << "as its call says";
   EXPECT_EQ(model.gpu.direction[1], CopyDirection::kDeviceToHost);
   EXPECT_EQ(model.gpu.host_memory[1], HostMemory::kPageable);

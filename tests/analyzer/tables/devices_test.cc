@@ -46,7 +46,7 @@ class GpuRun {
     gpu.launch_call.push_back(call);
     gpu.call.push_back(call);
     gpu.thread.push_back(kNone);
-    gpu.asked_ns.push_back(GpuActivityColumns::kNotKnown);
+    gpu.requested_ns.push_back(GpuActivityColumns::kNotKnown);
   }
 
   void AllReduce(ProcessIndex process, int rank, int64_t start_ns, int64_t duration_ns, const std::string& more = "") {

@@ -71,8 +71,8 @@ void NoteActivity(const Activity& activity) {
     snprintf(name, sizeof name, "%s>%s", Letter(work.source), Letter(work.destination));
   const bool named = activity.kind == Activity::kKernel && work.name != nullptr;
   Note("gpu=%c:%d:%u:%" PRId64 ":%" PRId64 ":%" PRId64 ":%u:%" PRIu64 ":%u:%zu:%s", "KCSG"[activity.kind],
-       activity.device, activity.stream, activity.start_ns, activity.end_ns, activity.asked_ns, activity.correlation,
-       activity.node, activity.graph, work.bytes, named ? work.name : name);
+       activity.device, activity.stream, activity.start_ns, activity.end_ns, activity.requested_ns,
+       activity.correlation, activity.node, activity.graph, work.bytes, named ? work.name : name);
 }
 
 void Identify(Stream* stream) {
@@ -167,7 +167,7 @@ void Place(Stream* stream, const Node& node, uint32_t graph) {
     const int64_t start = stream->completes_ns > earliest ? stream->completes_ns : earliest;
     stream->completes_ns = start + node.nanoseconds;
     const int64_t offset = TheJump().offset();
-    activity.asked_ns = now + offset;
+    activity.requested_ns = now + offset;
     ++TheJump().activities;
     activity.start_ns = start + offset;
     activity.end_ns = stream->completes_ns + offset;

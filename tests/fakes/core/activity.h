@@ -14,7 +14,7 @@ FAKE_API int64_t RealTime();
 struct Activity {
   enum Kind { kKernel, kCopy, kSet, kGraph } kind = kKernel;
   int64_t start_ns = 0, end_ns = 0;  // RealTime
-  int64_t asked_ns = 0;              // RealTime of the requesting call
+  int64_t requested_ns = 0;          // RealTime of the requesting call
   int64_t completes_ns = 0;          // CLOCK_REALTIME; 0: completes at once (no WAITS)
   int device = 0;
   uint32_t stream = 0;  // CUPTI's number

@@ -46,8 +46,8 @@ void AddKernel(const fake::Activity& activity, uint32_t kind) {
   record.grid_id = activity.correlation;
   record.name = work.name;
   record.graph_node = activity.node;
-  if (TheSession().latency) record.queued = Stamp(activity.asked_ns);
-  if (TheSession().latency) record.submitted = Stamp(activity.asked_ns + 500);
+  if (TheSession().latency) record.queued = Stamp(activity.requested_ns);
+  if (TheSession().latency) record.submitted = Stamp(activity.requested_ns + 500);
   Add(record, activity.completes_ns);
 }
 
