@@ -1,5 +1,6 @@
 // The JSON of Chrome's trace viewer ("Trace Event Format"), which Perfetto, Chrome and many tools read: an event a line.
 // Times are microseconds with three decimals, which is exact.
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -133,7 +134,7 @@ class ChromeWriter : public TimelineWriter {
   ExportOutput& output_;
   std::string& out_;
   std::vector<TimelineTrack> tracks_;
-  std::vector<std::string> quoted_;  // by text
+  std::deque<std::string> quoted_;  // by text; references stay valid while it grows
   bool is_first_ = true;
 };
 

@@ -4,6 +4,7 @@
 #define DLHOOK_ANALYZER_EXPORT_TIMELINE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <variant>
@@ -27,7 +28,7 @@ class TimelineTexts {
   const std::string& operator[](TextIndex index) const { return texts_[static_cast<size_t>(index)]; }
 
  private:
-  std::vector<std::string> texts_;
+  std::deque<std::string> texts_;  // references stay valid while it grows
   absl::flat_hash_map<std::string, TextIndex> known_;
 };
 
