@@ -35,8 +35,7 @@ constexpr Compiler kCompilers[] = {
      "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes."},
     {"tf.function", "EagerLocalExecute: __inference_", '_',
      "For sizes: tf.function(reduce_retracing=True), an input_signature with None for what changes, or pad the input "
-     "to "
-     "few sizes. Pass tensors instead of Python numbers."}};
+     "to few sizes. Pass tensors instead of Python numbers."}};
 
 // Without its number; empty: not compiled by this one.
 absl::string_view FunctionOf(absl::string_view scope, const Compiler& compiler) {

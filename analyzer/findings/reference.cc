@@ -47,8 +47,7 @@ std::vector<Finding> FindReferenceImplementations(const StepFacts& facts) {
   finding.evidence = absl::StrCat("table algorithms, column implementation; ", op.problem, ", ", op.types);
   finding.advice =
       "It has no faster one for this: look which parameter makes the difference (ONEDNN_VERBOSE=dispatch says why "
-      "others "
-      "were refused), another size, type or memory format; or take a newer build of oneDNN.";
+      "others were refused), another size, type or memory format; or take a newer build of oneDNN.";
   return {finding};
 }
 
