@@ -126,7 +126,7 @@ void AppendRanks(const StepFacts& facts, size_t width, bool color, std::vector<s
                                      HumanTime(rank.step_ns), 100 * rank.collectives, 100 * rank.gpu_waits,
                                      has_late && rank.collectives == shares[0] ? "  late" : ""));
   }
-  if (has_late) lines->push_back("  late: it is least in collectives, where the others wait for it");
+  if (has_late) lines->push_back("  late: spends least time in collectives, where the others wait for it");
   if (ranks.size() > kMostRanks) lines->push_back(absl::StrCat("  ", ranks.size() - kMostRanks, " more: table ranks."));
 }
 
