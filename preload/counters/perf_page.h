@@ -5,7 +5,6 @@
 #define DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
 
 #include <linux/perf_event.h>
-#include <x86intrin.h>
 
 #include <atomic>
 #include <cstdint>
@@ -20,8 +19,8 @@ struct PerfPageReading {
 
 // The instructions; replaced in tests.
 struct ProcessorCounters {
-  static uint64_t Pmc(uint32_t index) { return static_cast<uint64_t>(__rdpmc(static_cast<int>(index))); }
-  static uint64_t Tsc() { return __rdtsc(); }
+  static uint64_t Pmc(uint32_t index) { return static_cast<uint64_t>(__builtin_ia32_rdpmc(static_cast<int>(index))); }
+  static uint64_t Tsc() { return __builtin_ia32_rdtsc(); }
 };
 
 // Nanoseconds since the page was written.
