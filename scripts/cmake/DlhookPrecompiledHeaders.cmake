@@ -17,17 +17,22 @@ function(_dlhook_targets_below folder result)
   set(${result} ${_targets} PARENT_SCOPE)
 endfunction()
 
-# dlhook_precompile_headers(NAME CXX_STANDARD number LINK library… HEADERS <header>… EXCEPT target…): for all C++
-# targets of this folder and its subfolders. Call after their definition.
+# dlhook_precompile_headers(NAME CXX_STANDARD number LINK library… HEADERS <header>… [OPTIONS option…]
+# ONLY target… | EXCEPT target…): for all C++ targets of this folder and its subfolders, or ONLY those named. Call after
+# their definition. OPTIONS: those of the targets that change what the compiler generates.
 function(dlhook_precompile_headers name)
-  cmake_parse_arguments(PARSE_ARGV 1 _arg "" "CXX_STANDARD" "LINK;HEADERS;EXCEPT")
+  cmake_parse_arguments(PARSE_ARGV 1 _arg "" "CXX_STANDARD" "LINK;HEADERS;OPTIONS;ONLY;EXCEPT")
   if(NOT DLHOOK_FROM_NOTHING)
     return()
   endif()
-  _dlhook_targets_below(${CMAKE_CURRENT_SOURCE_DIR} _targets)
+  set(_targets ${_arg_ONLY})
+  if(NOT _targets)
+    _dlhook_targets_below(${CMAKE_CURRENT_SOURCE_DIR} _targets)
+  endif()
   file(CONFIGURE OUTPUT ${name}.cc CONTENT "")
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
   target_compile_features(${name} PRIVATE cxx_std_${_arg_CXX_STANDARD})
+  target_compile_options(${name} PRIVATE ${_arg_OPTIONS})
   target_link_libraries(${name} PRIVATE ${_arg_LINK})
   target_precompile_headers(${name} PRIVATE ${_arg_HEADERS})
   foreach(_target ${_targets})
