@@ -54,11 +54,13 @@ std::optional<ConvolutionCost> WinogradCost(const ConvolutionShape& shape, const
 std::optional<ConvolutionCost> FftCost(const ConvolutionShape& shape) {
   if (!IsFlat(shape) || shape.is_for_weights || std::max(shape.kernel[1], shape.kernel[2]) >= kFftTile)
     return std::nullopt;
-  const double points = kFftTile * kFftTile, stored = 2 * kFftTile * (kFftTile / 2 + 1);
-  const double transform = 2.5 * points * std::log2(points);
+  const double stored = 2 * kFftTile * (kFftTile / 2 + 1);
+  constexpr double kOfComplex = 4 * kFftTile * 5 - 6 * kFftTile + 8;  // split-radix: 4 t log2 t - 6 t + 8
+  constexpr double kOfReal = kOfComplex / 2 - kFftTile + 2;
+  constexpr double kTransform = (kFftTile + 2) * kOfReal + (kFftTile / 2 - 1) * kOfComplex;
   const double tiles = TilesOf(shape, kFftTile - shape.kernel[1] + 1, kFftTile - shape.kernel[2] + 1);
   const double products = 8 * kFftTile * (kFftTile / 2 + 1) * shape.outputs * (shape.inputs / shape.groups) * tiles;
-  return ConvolutionCost{products + Transformed(shape, tiles, transform, transform, transform),
+  return ConvolutionCost{products + Transformed(shape, tiles, kTransform, kTransform, kTransform),
                          2 * Transformed(shape, tiles, stored, stored, stored)};
 }
 

@@ -7,12 +7,13 @@
 //             "cuDNN: Efficient Primitives for Deep Learning", arXiv:1410.0759, section 3.1). A kernel of one point with stride 1 needs none.
 //   Winograd  F(m x m, 3 x 3) with tiles of t = m + 2 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
 //             arXiv:1509.09308, section 4): T = N ceil(P_h/m) ceil(P_w/m) tiles, 2 K (C/G) T t^2 operations in the products, and the
-//             transforms: C T beta for the data, K (C/G) gamma for the filter, K T delta back. Its table 1 has beta, gamma and delta divided
-//             by t^2: 2.00, 1.75, 1.50 for t = 4; 4.33, 2.00, 2.78 for t = 6. Kernels of 3 x 3 with stride 1 and dilation 0 only.
+//             transforms: C T beta for the data, K (C/G) gamma for the filter, K T delta back, in floating-point instructions. Its table 1
+//             has beta, gamma and delta divided by t^2: 2.00, 1.75, 1.50 for t = 4; 4.33, 2.00, 2.78 for t = 6. Kernels of 3 x 3 with
+//             stride 1 and dilation 0 only.
 //   FFT       in tiles of t = 32 (cuDNN's fft_tiling; Vasilache et al., "Fast Convolutional Nets With fbfft", arXiv:1412.7580), of which
-//             t - r + 1 points in each direction are results: t (t/2 + 1) complex products by symmetry (Lavin and Gray, section 5), 8
-//             operations each, for every tile, K and C/G; a transform of real data is half of Cooley and Tukey's 5 n log2 n, n = t^2.
-//             Stride 1, dilation 0, two dimensions, kernels smaller than a tile.
+//             t - r + 1 points in each direction are results: t (t/2 + 1) complex products by symmetry (Lavin and Gray, section 4.4), 8
+//             operations each, for every tile, K and C/G; transforms by the split-radix algorithm, as in their table 1: t + 2 of t real
+//             numbers, t/2 - 1 of t complex ones. Stride 1, dilation 0, two dimensions, kernels smaller than a tile.
 // All count a tile at the border in full, as the algorithms compute it. Of the gradients those for data are convolutions with input and output
 // exchanged. Those for weights are no convolution with a small kernel: only direct and im2col are counted.
 #ifndef DLHOOK_ANALYZER_PEAKS_CONVOLUTION_COST_H_
