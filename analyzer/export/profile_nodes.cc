@@ -5,6 +5,7 @@
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/export/call_label.h"
+#include "analyzer/layers/place_title.h"
 #include "analyzer/tables/activity_labels.h"
 
 namespace dlhook::analyzer::inline exports {
@@ -134,16 +135,11 @@ NodeIndex ProfileNodes::Outer(ProcessIndex process, ThreadIndex thread, Place pl
   NodeIndex node = kRoot;
   if (choice.process) node = Named(node, FrameKind::kProcess, ProcessTitle(model_.processes[process]));
   if (choice.thread && thread != kNone) node = Named(node, FrameKind::kThread, ThreadTitle(model_.threads[thread]));
-  if (choice.layer) node = Named(node, FrameKind::kLayer, LayerTitle(place));
+  if (choice.layer) {
+    const bool is_known = place.layer != kNone;
+    node = Named(node, FrameKind::kLayer, is_known ? PlaceTitle(attribution_.layers, place) : kNoLayer);
+  }
   return node;
-}
-
-std::string ProfileNodes::LayerTitle(Place place) const {
-  if (place.layer == kNone) return kNoLayer;
-  const Layer& layer = attribution_.layers[place.layer];
-  const bool has_direction = place.direction != LayerDirection::kUnknown;
-  return absl::StrCat(layer.model, layer.model.empty() ? "" : ": ", layer.name, has_direction ? " " : "",
-                      has_direction ? LayerDirectionName(place.direction) : "");
 }
 
 NodeIndex ProfileNodes::Named(NodeIndex outer, FrameKind kind, const std::string& name) {

@@ -69,7 +69,6 @@ class ProfileNodes {
   NodeIndex UnderGpu(GpuDeviceIndex device, Place place);
   NodeIndex CallIn(NodeIndex outer, CallIndex call);
   NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call, FrameworkStacks& framework);
-  std::string LayerTitle(Place place) const;
   NodeIndex Named(NodeIndex outer, FrameKind kind, const std::string& name);
   ProfileFrameIndex OpFrame(OpIndex op);
   ProfileFrameIndex FrameOfOp(OpIndex op, bool with_kind);

@@ -10,6 +10,7 @@
 #include "analyzer/export/call_label.h"
 #include "analyzer/export/profile_nodes.h"
 #include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/place_title.h"
 #include "analyzer/tables/activity_labels.h"
 
 namespace dlhook::analyzer::inline exports {
@@ -32,8 +33,8 @@ SliceLabels::SliceLabels(const TraceModel& model, const Attribution& attribution
       scope_names_(model.names.size(), kNoText),
       kernels_(model.gpu_kernels.size(), kNoText) {
   for (const PythonPlace& place : ReadPythonPlaces(model)) lines_.push_back(texts.Of(LineLabel(model, place)));
-  for (const Layer& layer : attribution.layers) {
-    layers_.push_back(texts.Of(layer.model.empty() ? layer.name : absl::StrCat(layer.model, ": ", layer.name)));
+  for (LayerIndex layer = 0; layer < attribution.layers.size(); ++layer) {
+    layers_.push_back(texts.Of(PlaceTitle(attribution.layers, {.layer = layer})));
   }
 }
 

@@ -37,9 +37,12 @@ class Layout(frameworks.Case):
         away = witness[blocked, "abcd", "8x16x32x32"]
         back = witness["abcd", blocked, "8x16x32x32"]
         self.assertGreaterEqual(min(away, back), 2 * STEPS)
-        trips = {(row["from"], row["to"]): row["round_trip_calls"] for row in rows if row["dims"] == "8x16x32x32"}
-        self.assertGreaterEqual(trips[blocked, "abcd"], STEPS)
-        self.assertGreaterEqual(trips["abcd", blocked], STEPS)
+        between = [row for row in rows if row["dims"] == "8x16x32x32" and row["written_by"] and row["read_by"]]
+        for source, target in ((blocked, "abcd"), ("abcd", blocked)):
+            here = [row for row in between if (row["from"], row["to"]) == (source, target)]
+            self.assertGreaterEqual(sum(row["round_trip_calls"] for row in here), STEPS)
+            self.assertEqual(sorted(row["written_by"].split()[-1] for row in here), ["backward-data", "forward"])
+            self.assertEqual(sorted(row["read_by"].split()[-1] for row in here), ["backward-weights", "forward"])
         self.assertEqual(sum(row["round_trip_calls"] for row in rows) % 2, 0)
 
     def test_channels_last_shows_only_what_is_there(self):

@@ -145,7 +145,7 @@ class Matcher {
     }
     if (IsOwnWeightsGradient(pending.producer, consumer)) return false;
     it->second.pop_back();
-    found_.push_back({pending.away, call});
+    found_.push_back({pending.away, call, pending.producer, consumer});
     return true;
   }
 

@@ -10,8 +10,10 @@
 namespace dlhook::analyzer::inline tables {
 
 struct RoundTrip {
-  CallIndex away = 0;  // A -> B
-  CallIndex back = 0;  // B -> A
+  CallIndex away = 0;      // A -> B
+  CallIndex back = 0;      // B -> A
+  CallIndex producer = 0;  // the op before the first one
+  CallIndex consumer = 0;  // the op after the second one
 };
 
 // The log does not identify tensors. A pair is two reorders on one thread in one step, with equal dims and swapped

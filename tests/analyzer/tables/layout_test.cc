@@ -1,6 +1,7 @@
 // The table `layout` on real logs of torch 2.13 (testdata/README.md) and on hand-written sequences of reorders.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/tables/calls/round_trips.h"
 #include "tests/analyzer/builders/model_builder.h"
 
@@ -96,18 +97,74 @@ TEST(LayoutTableTest, PlainCnnGoesThroughAbcdAndBack) {
   builder.Log(ReadTestData("cnn_plain.log"), 5000);
   const Table table = RunPass("layout", builder.Build());
 
-  const size_t away = RowWhere(table, {{"dims", "8x16x32x32"}, {"from", "aBcd16b"}, {"to", "abcd"}});
-  EXPECT_EQ(Text(table, away, "tensor"), "activations");
-  EXPECT_EQ(Text(table, away, "change"), "format");
-  EXPECT_EQ(Integer(table, away, "calls"),
-            6 * 3);  // out of conv1, conv2 and the gradient out of conv2
-  EXPECT_EQ(Integer(table, away, "round_trip_calls"), 6 * 2);
-  EXPECT_EQ(Integer(table, away, "bytes"), 2 * 4 * 8 * 16 * 32 * 32);
-  const size_t back = RowWhere(table, {{"dims", "8x16x32x32"}, {"from", "abcd"}, {"to", "aBcd16b"}});
-  // Into conv2 forward; conv2's data gradient; twice into conv2's and once into conv1's weight gradient.
-  EXPECT_EQ(Integer(table, back, "calls"), 6 * 5);
-  EXPECT_EQ(Integer(table, back, "round_trip_calls"), 6 * 2);
-  EXPECT_LT(Integer(table, back, "round_trip_time"), Integer(table, back, "total_time"));
+  struct Expected {
+    const char* from;
+    const char* written_by;  // "-": not known
+    const char* read_by;
+    int calls_per_step;
+    bool is_round_trip;
+  };
+  // The pooled activation that conv2 leaves is read by no library call, and its gradient written by none. conv2's input was
+  // written long before its weight gradient reads it.
+  for (const Expected& expected : {Expected{"aBcd16b", "conv1 forward", "conv2 forward", 1, true},
+                                   {"abcd", "conv1 forward", "conv2 forward", 1, true},
+                                   {"aBcd16b", "conv2 forward", "-", 1, false},
+                                   {"abcd", "-", "conv2 backward-data", 1, false},
+                                   {"aBcd16b", "conv2 backward-data", "conv1 backward-weights", 1, true},
+                                   {"abcd", "conv2 backward-data", "conv1 backward-weights", 1, true},
+                                   {"abcd", "-", "conv2 backward-weights", 2, false}}) {
+    SCOPED_TRACE(absl::StrCat(expected.from, " ", expected.written_by, " ", expected.read_by));
+    const size_t row = RowWhere(table, {{"dims", "8x16x32x32"},
+                                        {"from", expected.from},
+                                        {"written_by", expected.written_by},
+                                        {"read_by", expected.read_by}});
+    EXPECT_EQ(Text(table, row, "tensor"), "activations");
+    EXPECT_EQ(Text(table, row, "change"), "format");
+    EXPECT_EQ(Integer(table, row, "bytes"), 2 * 4 * 8 * 16 * 32 * 32);
+    EXPECT_EQ(Integer(table, row, "calls"), 6 * expected.calls_per_step);
+    EXPECT_EQ(Integer(table, row, "round_trip_calls"), expected.is_round_trip ? 6 : 0);
+    EXPECT_EQ(Integer(table, row, "round_trip_time"), expected.is_round_trip ? Integer(table, row, "total_time") : 0);
+  }
+}
+
+// The share of an op is divided among its rows and stays whole.
+TEST(LayoutTableTest, WallSharesAddUp) {
+  ModelBuilder builder;
+  builder.Log(ReadTestData("cnn_plain.log"), 5000);
+  const TraceModel model = builder.Build();
+  const RunTotals totals = ComputeTotals(model);
+  int64_t share_ns = 0;
+  for (OpIndex op = 0; op < model.ops.size(); ++op) {
+    if (model.ops[op].kind == "reorder" && !model.ops[op].is_creation) share_ns += totals.ops[op].wall_share_ns;
+  }
+  EXPECT_GT(share_ns, 0);
+  EXPECT_EQ(Sum(RunPass("layout", model), "wall_share"), share_ns);
+}
+
+TEST(LayoutTableTest, NoOpOfAnotherStepOrThread) {
+  ModelBuilder builder;
+  const ThreadIndex other = builder.AddThread();
+  const OpIndex convolution = builder.AddOp(OneDnnDefinition(Convolution("forward_inference")));
+  const OpIndex back = builder.AddOp(OneDnnDefinition(kBack));
+  builder.Call(convolution, 0, 10);
+  builder.Call(builder.AddOp(OneDnnDefinition(kAway)), 20, 10, other);
+  builder.Call(back, 40, 10);
+  builder.Call(convolution, 60, 10, other);
+  const Table table = RunPass("layout", builder.Build());
+  EXPECT_EQ(table.rows.size(), 2u);
+  RowWhere(table, {{"from", "aBcd16b"}, {"written_by", "-"}, {"read_by", "-"}});
+  RowWhere(table, {{"from", "abcd"}, {"written_by", "-"}, {"read_by", "-"}});
+}
+
+// A weight gradient reads its input and writes weights: what is next to it is not always what it made.
+TEST(LayoutTableTest, AResultIsNotAnOperand) {
+  ModelBuilder builder;
+  builder.Log(Convolution("backward_weights") + kAway + Convolution("backward_data", 32) +
+                  Reorder("ABcd16b16a", "abcd", "16x32x3x3") + Convolution("backward_weights", 48),
+              1000);
+  const Table table = RunPass("layout", builder.Build());
+  EXPECT_TRUE(RowsWhere(table, {{"written_by", "convolution backward-weights"}}).empty());
+  EXPECT_EQ(RowsWhere(table, {{"written_by", "-"}, {"read_by", "-"}}).size(), 2u);
 }
 
 TEST(LayoutTableTest, WeightsAndBiasesAreToldFromActivations) {
@@ -116,10 +173,14 @@ TEST(LayoutTableTest, WeightsAndBiasesAreToldFromActivations) {
   const Table table = RunPass("layout", builder.Build());
   EXPECT_EQ(RowsWhere(table, {{"dims", "16x16x3x3"}, {"tensor", "weights"}}).size(), 3u);
   EXPECT_EQ(RowsWhere(table, {{"dims", "16x3x3x3"}, {"tensor", "weights"}}).size(), 2u);
-  const size_t bias = RowWhere(table, {{"dims", "16"}});
-  EXPECT_EQ(Text(table, bias, "tensor"), "bias");
-  EXPECT_EQ(Text(table, bias, "change"), "copy");
-  EXPECT_EQ(Integer(table, bias, "calls"), 6 * 2);
+  EXPECT_EQ(RowsWhere(table, {{"dims", "16"}}).size(), 2u);
+  for (const char* layer : {"conv1", "conv2"}) {
+    const size_t bias =
+        RowWhere(table, {{"dims", "16"}, {"written_by", absl::StrCat(layer, " backward-weights")}, {"read_by", "-"}});
+    EXPECT_EQ(Text(table, bias, "tensor"), "bias");
+    EXPECT_EQ(Text(table, bias, "change"), "copy");
+    EXPECT_EQ(Integer(table, bias, "calls"), 6);
+  }
   EXPECT_EQ(Sum(table, "calls"), 6 * 15);
 }
 

@@ -1,4 +1,4 @@
-// Tensors converted from one memory format to another: which, between which formats, for whom.
+// Tensors converted from one memory format to another: which, between which formats and which ops.
 import {bars} from "../bars.js";
 import {responsive} from "../chart.js";
 import {table} from "../data.js";
@@ -10,23 +10,39 @@ import {missingTables, part, sum, tablesOf} from "./parts.js";
 const MOST = 24,
   GAP = 10,
   LEAST = 3,
-  NODE = 12;
+  NODE = 12,
+  SIDE = 210; // for names of ops
 
 function moves() {
   const layout = table("layout");
-  const get = (row, name) => layout.get(row, name);
+  const moveOf = (row) => {
+    const get = (name) => layout.get(row, name);
+    const isRetyped = get("from_type") !== get("to_type");
+    const format = (name) => [get(name), isRetyped && get(`${name}_type`)].filter(Boolean).join(" ");
+    const tensor = get("tensor") || "tensor",
+      dims = get("dims") || "",
+      [from, to] = [format("from"), format("to")],
+      [writer, reader] = [get("written_by"), get("read_by")],
+      notKnown = `${tensor}, op not known`;
+    return {
+      tensor: `${tensor} ${dims}`,
+      from,
+      to,
+      what: `${dims} ${from} → ${to}`,
+      writer: writer || notKnown,
+      reader: reader || notKnown,
+      between:
+        writer || reader ? [writer && `from ${writer}`, reader && `for ${reader}`].filter(Boolean).join(" ") : tensor,
+      time: Math.max(get("gpu_time") || 0, get("total_time") || 0),
+      calls: get("calls"),
+      bytes: get("bytes"),
+      causedBy: get("caused_by"),
+      backCalls: get("round_trip_calls"),
+      backTime: get("round_trip_time"),
+    };
+  };
   return layout.rows
-    .map((row) => ({
-      tensor: `${get(row, "tensor") || "tensor"} ${get(row, "dims") || ""}`,
-      from: `${get(row, "from")}${get(row, "from_type") && get(row, "from_type") !== get(row, "to_type") ? " " + get(row, "from_type") : ""}`,
-      to: `${get(row, "to")}${get(row, "from_type") !== get(row, "to_type") ? " " + get(row, "to_type") : ""}`,
-      time: Math.max(get(row, "gpu_time") || 0, get(row, "total_time") || 0),
-      calls: get(row, "calls"),
-      bytes: get(row, "bytes"),
-      causedBy: get(row, "caused_by"),
-      backCalls: get(row, "round_trip_calls"),
-      backTime: get(row, "round_trip_time"),
-    }))
+    .map(moveOf)
     .filter((move) => move.time > 0)
     .sort((a, b) => b.time - a.time);
 }
@@ -37,6 +53,8 @@ const tipOf = (move) => () =>
     [
       ["from", move.from],
       ["to", move.to],
+      ["written by", move.writer],
+      ["read by", move.reader],
       ["time", time(move.time)],
       ["calls", move.calls],
       ["bytes of one", human(move.bytes, "bytes")],
@@ -46,7 +64,13 @@ const tipOf = (move) => () =>
     table("layout").explanation("total_time"),
   );
 
-// Three columns: the format before, the tensor, the format after; ribbons as high as the time.
+// As many characters as fit, the middle left out.
+function shortened(text, most) {
+  if (text.length <= most) return text;
+  return `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(text.length - Math.floor(most / 2))}`;
+}
+
+// Three columns: the op that wrote a tensor, its conversion, the op that reads it; ribbons as high as the time.
 function flow(all, width) {
   const ribbons = all
       .slice(0, MOST)
@@ -58,15 +82,16 @@ function flow(all, width) {
     whole = sum(ribbons.map((move) => move.part)),
     narrow = width < 640;
   const columns = [
-    ["from", new Map()],
-    ["tensor", new Map()],
-    ["to", new Map()],
+    ["writer", new Map()],
+    ["what", new Map()],
+    ["reader", new Map()],
   ];
   for (const move of ribbons)
     for (const [key, nodes] of columns) nodes.set(move[key], (nodes.get(move[key]) || 0) + move.part);
   const most = Math.max(...columns.map(([, nodes]) => nodes.size)),
     height = Math.max(220, most * 34);
-  const xs = narrow ? [0, width * 0.46, width - NODE] : [150, width * 0.46, width - 150 - NODE];
+  const xs = narrow ? [0, (width - NODE) / 2, width - NODE] : [SIDE, width * 0.4, width - SIDE - NODE],
+    letters = narrow ? Math.floor(width / 18) : 30;
   const places = columns.map(([, nodes]) => {
     const scale = (height - GAP * (nodes.size - 1)) / whole,
       at = new Map();
@@ -83,10 +108,10 @@ function flow(all, width) {
     width,
     height: bottom + 30,
     role: "group",
-    "aria-label": "Tensors between memory formats",
+    "aria-label": "Conversions of tensors between ops",
   });
   const inside = h("g", {transform: "translate(0,22)"});
-  ["from format", "tensor", "to format"].forEach((name, i) =>
+  ["written by", "converted", "read by"].forEach((name, i) =>
     svg.append(
       h(
         "text",
@@ -113,7 +138,7 @@ function flow(all, width) {
       d: `M${x0},${y0}C${middle},${y0} ${middle},${y1} ${x1},${y1}V${y1 + h1}C${middle},${y1 + h1} ${middle},${y0 + h0} ${x0},${y0 + h0}Z`,
       tabindex: side ? null : 0,
       role: "img",
-      "aria-label": `${move.tensor}: ${move.from} to ${move.to}, ${time(move.time)}`,
+      "aria-label": `${move.tensor}: ${move.from} to ${move.to}, from ${move.writer} to ${move.reader}, ${time(move.time)}`,
     });
     inside.append(tip(path, tipOf(move)));
   };
@@ -123,10 +148,16 @@ function flow(all, width) {
     for (const [name, place] of at) {
       const x = i === 0 && !narrow ? xs[0] - 6 : i === 2 && narrow ? xs[2] - 4 : xs[i] + NODE + 6,
         anchor = (i === 0 && !narrow) || (i === 2 && narrow) ? "end" : "start";
-      inside.append(
+      add(inside, [
         h("rect.node-bar", {x: xs[i], y: place.y, width: NODE, height: place.height, rx: 2}),
-        h("text.strong", {x, y: place.y + Math.max(place.height / 2, 4) + 4, "text-anchor": anchor}, name),
-      );
+        // No room for all three on a phone: the list below has the middle.
+        !(narrow && i === 1) &&
+          h(
+            "text.strong",
+            {x, y: place.y + Math.max(place.height / 2, 4) + 4, "text-anchor": anchor},
+            shortened(name, letters),
+          ),
+      ]);
     }
   });
   svg.append(inside);
@@ -136,7 +167,7 @@ function flow(all, width) {
 export const layoutView = {
   id: "layout",
   title: "Layout",
-  lead: "Tensors that were moved from one memory format to another, for operators that want it so.",
+  lead: "Tensors that were converted from one memory format to another: which op wrote them, and which reads the result.",
   missing: () => missingTables(["layout"], "No tensor was moved to another memory format."),
   render(section) {
     const all = moves(),
@@ -156,8 +187,8 @@ export const layoutView = {
         "Heaviest conversions",
         bars(
           all.slice(0, 12).map((move) => ({
-            name: `${move.tensor}: ${move.from} → ${move.to}`,
-            note: move.causedBy || "",
+            name: move.between,
+            note: move.what,
             parts: [
               {value: move.time - (move.backTime || 0), color: "library"},
               {value: move.backTime || 0, color: "backward"},

@@ -1,0 +1,143 @@
+// Between which ops a tensor is converted: see move_ends.h.
+#include "analyzer/tables/calls/move_ends.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "analyzer/calls/address_links.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/steps/step_clock.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+enum class Use { kReads, kWrites };
+
+bool IsBackward(Direction direction) { return direction != Direction::kUnknown && direction != Direction::kForward; }
+
+// By oneDNN's names. Backward convolutions, and most primitives of old releases, name gradients like what they are
+// gradients of: "src" is then a result. "data" and "diff" (old releases) are operand and result in one.
+bool Does(Use use, const Op& op, const std::string& role) {
+  if (role == "diff" || (role == "data" && !IsBackward(op.direction))) return true;
+  bool is_result = absl::StartsWith(role, "dst");
+  if (absl::StartsWith(role, "diff_")) {
+    is_result = !absl::StartsWith(role, "diff_dst");
+  } else if (op.direction == Direction::kBackwardWeights || op.direction == Direction::kBackwardBias) {
+    is_result = absl::StartsWith(role, "wei") || absl::StartsWith(role, "bia");
+  } else if (IsBackward(op.direction)) {
+    is_result = absl::StartsWith(role, "src");
+  }
+  return is_result == (use == Use::kWrites);
+}
+
+bool IsSame(const Tensor& tensor, const Tensor& moved) {
+  return tensor.defined && tensor.dims == moved.dims && tensor.format == moved.format && tensor.type == moved.type;
+}
+
+class Finder {
+ public:
+  Finder(const TraceModel& model, const std::vector<bool>& is_move) : model_(model), is_move_(is_move) {}
+
+  absl::flat_hash_map<CallIndex, MoveEnds> Find(absl::Span<const RoundTrip> trips) {
+    FindNeighbours();
+    for (const RoundTrip& trip : trips) ends_[trip.away] = ends_[trip.back] = {trip.producer, trip.consumer};
+    FindByAddresses();
+    FindAroundKernels();
+    return std::move(ends_);
+  }
+
+ private:
+  const Op& OpOf(CallIndex call) const { return model_.ops[model_.calls.op[call]]; }
+  bool IsMove(CallIndex call) const { return is_move_[model_.calls.op[call]]; }
+
+  void FindNeighbours();
+  void FindByAddresses();
+  void FindAroundKernels();
+  // The call has a tensor like that in the role `moved_role` of the move, and uses it so.
+  bool Uses(CallIndex call, Use use, CallIndex move, const char* moved_role) const;
+
+  const TraceModel& model_;
+  const std::vector<bool>& is_move_;
+  absl::flat_hash_map<CallIndex, MoveEnds> ends_;
+};
+
+bool Finder::Uses(CallIndex call, Use use, CallIndex move, const char* moved_role) const {
+  const Op& op = OpOf(call);
+  for (const Tensor& moved : OpOf(move).tensors) {
+    if (moved.role != moved_role || moved.dims.empty()) continue;
+    return std::any_of(op.tensors.begin(), op.tensors.end(),
+                       [&](const Tensor& tensor) { return IsSame(tensor, moved) && Does(use, op, tensor.role); });
+  }
+  return false;
+}
+
+void Finder::FindNeighbours() {
+  const StepClock clock(model_);
+  ThreadIndex thread = kNone;
+  size_t step = 0;
+  CallIndex before = kNone;
+  std::vector<CallIndex> open;  // moves since `before`
+  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+    const Op& op = OpOf(call);
+    if (op.on_gpu || op.is_creation || op.is_trial) continue;
+    const ThreadIndex now = model_.calls.thread[call];
+    const size_t step_now = clock.At(now, model_.calls.start_ns[call]);
+    if (now != thread || step_now != step) {
+      before = kNone;
+      open.clear();
+    }
+    thread = now;
+    step = step_now;
+    if (IsMove(call)) {
+      if (before != kNone && Uses(before, Use::kWrites, call, "src")) ends_[call].written_by = before;
+      open.push_back(call);
+      continue;
+    }
+    for (CallIndex move : open) {
+      if (Uses(call, Use::kReads, move, "dst")) ends_[move].read_by = call;
+    }
+    open.clear();
+    before = call;
+  }
+}
+
+void Finder::FindByAddresses() {
+  for (const AddressLink& link : FindAddressLinks(model_, is_move_)) {
+    if (IsMove(link.writer)) ends_[link.writer].read_by = link.reader;
+    if (IsMove(link.reader)) ends_[link.reader].written_by = link.writer;
+  }
+}
+
+void Finder::FindAroundKernels() {
+  std::vector<std::pair<CallIndex, CallIndex>> inside;  // move, call around it
+  absl::flat_hash_map<CallIndex, CallIndex> last;       // by call around moves: its last kernel that is none
+  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+    if (!IsMove(call) || !OpOf(call).on_gpu) continue;
+    const CallIndex around = EnclosingLibraryOp(model_, call);
+    if (around == kNone || IsMove(around)) continue;
+    inside.emplace_back(call, around);
+    last[around] = 0;
+  }
+  if (inside.empty()) return;
+  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+    if (IsMove(call) || !OpOf(call).launch()) continue;
+    for (CallIndex at = EnclosingLibraryOp(model_, call); at != kNone; at = EnclosingLibraryOp(model_, at)) {
+      const auto it = last.find(at);
+      if (it != last.end()) it->second = call;
+    }
+  }
+  for (const auto& [call, around] : inside) {
+    (last[around] > call ? ends_[call].read_by : ends_[call].written_by) = around;
+  }
+}
+
+}  // namespace
+
+absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,
+                                                      absl::Span<const RoundTrip> trips) {
+  if (std::none_of(is_move.begin(), is_move.end(), [](bool is) { return is; })) return {};
+  return Finder(model, is_move).Find(trips);
+}
+
+}  // namespace dlhook::analyzer::tables

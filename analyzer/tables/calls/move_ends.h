@@ -1,0 +1,34 @@
+// Between which ops a tensor is converted: which op wrote it, and which reads the result.
+#ifndef DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
+#define DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/tables/calls/round_trips.h"
+
+namespace dlhook::analyzer::inline tables {
+
+struct MoveEnds {
+  CallIndex written_by = kNone;  // kNone: not known
+  CallIndex read_by = kNone;
+  friend bool operator==(const MoveEnds& a, const MoveEnds& b) = default;
+};
+
+// Of the calls of ops in `is_move` (by op index) those of which an end is known.
+//
+// CPU libraries' logs do not identify tensors, so only neighbours count: the call before on the same thread and in the
+// same step, other moves left out, if a result of it has these dims, format and type; and the call after, if it takes
+// such a tensor. Both halves of a round trip have the op before the first and the op after the second.
+//
+// On a GPU: the call that wrote the address that is read, and the one that reads what was written (address_links.h). A
+// conversion kernel inside a call prepares an operand if another kernel of the call follows it, else it converts the
+// result.
+absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,
+                                                      absl::Span<const RoundTrip> trips);
+
+}  // namespace dlhook::analyzer::tables
+
+#endif  // DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
