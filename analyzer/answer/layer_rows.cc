@@ -40,6 +40,7 @@ void Merge(const LayerRow& row, LayerRow& into) {
   into.layers += row.layers;
   into.forward_ns += row.forward_ns;
   into.backward_ns += row.backward_ns;
+  into.update_ns += row.update_ns;
   into.total_ns += row.total_ns;
   into.least_ns = std::min(into.least_ns, row.least_ns);
   into.most_ns = std::max(into.most_ns, row.most_ns);
@@ -59,6 +60,7 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
     LayerRow row = {.name = model.empty() ? name : absl::StrCat(model, ": ", name),
                     .forward_ns = time_of(cells, "forward"),
                     .backward_ns = time_of(cells, "backward"),
+                    .update_ns = time_of(cells, "update"),
                     .total_ns = time_of(cells, "time")};
     row.least_ns = row.most_ns = row.total_ns;
     if (row.total_ns > 0) by_pattern[{PatternOf(row.name), TextOf(layers, cells, "type")}].push_back(row);

@@ -19,7 +19,8 @@ struct LayerRow {
   size_t layers = 1;  // in this row
   double forward_ns = 0;
   double backward_ns = 0;
-  double total_ns = 0;               // with update, recompute and work without direction
+  double update_ns = 0;
+  double total_ns = 0;               // with recompute and work without direction
   double least_ns = 0, most_ns = 0;  // of a single layer
 };
 

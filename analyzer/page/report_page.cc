@@ -46,6 +46,7 @@ Json Answer(const StepFacts& facts) {
                       {"layers", row.layers},
                       {"forward", row.forward_ns},
                       {"backward", row.backward_ns},
+                      {"update", row.update_ns},
                       {"time", row.total_ns}});
   }
   return {{"what_ran", WhatRan(facts)},         {"how_long", HowLong(facts)},

@@ -105,6 +105,12 @@ class Browser:
     def dark(self, is_dark):
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}])
 
+    def key(self, name):
+        """Pressed and released, as the keyboard does it."""
+        code = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}[name]
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
+
     def open(self, path):
         """A page of dlhook, until it is usable."""
         self.errors.clear()

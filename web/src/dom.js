@@ -68,3 +68,12 @@ export function replace(element, ...children) {
   element.textContent = "";
   return add(element, children);
 }
+
+// A box to search in; `onsearch` gets what was typed, in lower case.
+export const searchBox = (label, onsearch) =>
+  h("input", {
+    type: "search",
+    placeholder: label,
+    "aria-label": label,
+    oninput: (event) => onsearch(event.target.value.toLowerCase()),
+  });

@@ -1,5 +1,5 @@
 // A table of the report: sortable, searchable, with as many columns as matter.
-import {add, h, replace} from "./dom.js";
+import {add, h, replace, searchBox} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
 import {card, tip} from "./tip.js";
 
@@ -49,15 +49,16 @@ export function tableView(table, options = {}) {
     more = h("div.more");
   const grid = h(
     "div.scroll",
-    {tabindex: 0, role: "region", "aria-label": table.title || table.name},
-    h("table", null, head, body),
+    null,
+    h("table", {role: "grid", "aria-label": table.title || table.name, onkeydown: keys}, head, body),
   );
+  let current = null; // of all cells the one that the Tab key reaches; arrow keys lead to the others
 
   const columns = () => (state.wide ? useful : brief);
   function rows() {
     let rows = options.rows || table.rows;
     if (state.query) {
-      const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+      const words = state.query.split(/\s+/).filter(Boolean);
       rows = rows.filter((row) => {
         const text = row
           .filter((cell) => typeof cell === "string")
@@ -105,6 +106,33 @@ export function tableView(table, options = {}) {
     );
   }
 
+  function goTo(td) {
+    if (current) current.tabIndex = -1;
+    current = td || null;
+    if (current) current.tabIndex = 0;
+  }
+
+  function keys(event) {
+    const td = event.target.closest("td");
+    if (!td) return;
+    const row = td.parentElement,
+      next = {
+        ArrowLeft: () => td.previousElementSibling,
+        ArrowRight: () => td.nextElementSibling,
+        ArrowUp: () => row.previousElementSibling?.cells[td.cellIndex],
+        ArrowDown: () => row.nextElementSibling?.cells[td.cellIndex],
+        Home: () => row.cells[0],
+        End: () => row.cells[row.cells.length - 1],
+        Enter: () => row.click(),
+      }[event.key];
+    if (!next || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    const to = next();
+    if (!to) return;
+    goTo(to);
+    to.focus();
+  }
+
   function cell(row, i) {
     const column = table.columns[i];
     const [text, unit] = cellText(column, row, table);
@@ -117,7 +145,7 @@ export function tableView(table, options = {}) {
           : row[i] === null || row[i] === ""
             ? "td.unknown"
             : "td",
-      null,
+      {tabindex: -1, onfocus: (event) => goTo(event.target)},
       row[i] === "" ? "–" : text,
     );
     if (isNumber) td.dataset.value = row[i];
@@ -146,6 +174,7 @@ export function tableView(table, options = {}) {
         ? `${groups(all.length)} ${all.length === 1 ? "row" : "rows"}`
         : `${groups(all.length)} of ${groups(table.rows.length)} rows`,
     );
+    goTo(body.querySelector("td"));
     const left = all.length - state.shown;
     replace(
       more,
@@ -166,14 +195,9 @@ export function tableView(table, options = {}) {
 
   const search =
     table.rows.length > 8 &&
-    h("input", {
-      type: "search",
-      placeholder: "Search",
-      "aria-label": `Search in ${table.name}`,
-      oninput: (event) => {
-        state.query = event.target.value;
-        draw();
-      },
+    searchBox(`Search in ${label(table.name)}`, (query) => {
+      state.query = query;
+      draw();
     });
   const wide =
     brief.length < useful.length &&

@@ -1,34 +1,34 @@
 // Light or dark: as the system has it, until the reader chooses.
 import {h} from "./dom.js";
 
-const isDark = () => {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-};
-
+const system = matchMedia("(prefers-color-scheme: dark)");
 const listeners = [];
+let isChosen = false;
 // What is drawn with colours of its own (canvas) is drawn again when they change.
 export const onTheme = (listener) => listeners.push(listener);
 
-export function themeButton() {
-  const button = h(
+function set(isDark) {
+  document.documentElement.dataset.theme = isDark ? "dark" : "light";
+  listeners.forEach((listener) => listener());
+}
+
+set(system.matches);
+system.addEventListener("change", () => isChosen || set(system.matches));
+
+export const themeButton = () =>
+  h(
     "button.theme",
     {
       type: "button",
       title: "Light or dark",
       "aria-label": "Switch between light and dark",
       onclick: () => {
-        document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-        listeners.forEach((listener) => listener());
+        isChosen = true;
+        set(document.documentElement.dataset.theme !== "dark");
       },
     },
     "◐",
   );
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    listeners.forEach((listener) => listener()),
-  );
-  return button;
-}
 
 // The value of a colour of style/colors.css.
 export const color = (name) =>

@@ -28,6 +28,11 @@ export function hide() {
   owner = null;
 }
 
+function below(element) {
+  const at = element.getBoundingClientRect();
+  return [at.left, at.bottom - 14];
+}
+
 // Rows of a tooltip: a title, names with values, a sentence below.
 export function card(title, pairs, sentence) {
   return [
@@ -55,13 +60,13 @@ export function tip(element, make) {
   element.addEventListener("pointerleave", hide);
   element.addEventListener("focus", () => {
     if (!element.matches(":focus-visible")) return;
-    const at = element.getBoundingClientRect();
     owner = element;
-    show(content(), at.left, at.bottom - 14);
+    show(content(), ...below(element));
   });
   element.addEventListener("blur", () => owner === element && hide());
   return element;
 }
 
 addEventListener("keydown", (event) => event.key === "Escape" && hide());
-addEventListener("scroll", hide, true);
+// What the keyboard reached may have to be scrolled to.
+addEventListener("scroll", () => (owner && owner === document.activeElement ? place(...below(owner)) : hide()), true);

@@ -131,7 +131,10 @@ function findings(answer) {
 
 function heaviest(answer) {
   if (answer.layers.length === 0) return null;
-  const rows = answer.layers.map((row) => ({...row, other: Math.max(0, row.time - row.forward - row.backward)}));
+  const rows = answer.layers.map((row) => ({
+    ...row,
+    other: Math.max(0, row.time - row.forward - row.backward - row.update),
+  }));
   const shown = PARTS.filter((part) => rows.some((row) => row[part.key] > 0));
   return h(
     "section",

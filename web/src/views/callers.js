@@ -1,7 +1,7 @@
 // Who called: all stacks of the run as a tree, and the tables of callers.
 import {legend} from "../bars.js";
 import {page, hasRows} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, searchBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {icicle} from "../icicle.js";
 import {card} from "../tip.js";
@@ -92,14 +92,9 @@ export const callersView = {
           null,
           legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))),
           h("span.spacer"),
-          h("input", {
-            type: "search",
-            placeholder: "Find a function",
-            "aria-label": "Find a function",
-            oninput: (event) => {
-              query = event.target.value.toLowerCase();
-              trees.forEach((tree) => tree.draw());
-            },
+          searchBox("Find a function", (found) => {
+            query = found;
+            trees.forEach((tree) => tree.draw());
           }),
         ),
         trees.map((tree, i) => [

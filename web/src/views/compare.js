@@ -1,7 +1,7 @@
 // Two sides, row by row: what changed first, then what changed no more than noise.
 import {legend, segments} from "../bars.js";
 import {report, table, tables} from "../data.js";
-import {add, h, replace} from "../dom.js";
+import {add, h, replace, searchBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {tableView} from "../table_view.js";
 import {card, tip} from "../tip.js";
@@ -79,7 +79,7 @@ function pairs(one, isOrdered) {
       ? rows
       : [...rows].sort((a, b) => Math.abs(one.get(b, "change") || 0) - Math.abs(one.get(a, "change") || 0));
   function draw() {
-    const words = state.query.toLowerCase();
+    const words = state.query;
     const quiet = one.rows.filter((row) => QUIET.has(one.get(row, "verdict")));
     const rows = [...sorted(changed), ...(state.all || changed.length === 0 ? sorted(quiet) : [])].filter((row) =>
       row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)),
@@ -133,14 +133,9 @@ function pairs(one, isOrdered) {
           }),
           "All rows",
         ),
-      h("input", {
-        type: "search",
-        placeholder: "Search",
-        "aria-label": "Search rows",
-        oninput: (event) => {
-          state.query = event.target.value;
-          draw();
-        },
+      searchBox("Search rows", (query) => {
+        state.query = query;
+        draw();
       }),
     ),
     list,

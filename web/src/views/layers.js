@@ -1,7 +1,7 @@
 // What each layer costs: bars, an icicle of modules, the table.
 import {bars, segments} from "../bars.js";
 import {hasRows, page, table} from "../data.js";
-import {add, h, replace} from "../dom.js";
+import {add, h, replace, searchBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {icicle} from "../icicle.js";
 import {PARTS, layerRows, legendOfLayers} from "../layer_rows.js";
@@ -63,7 +63,7 @@ export const layersView = {
       count = h("span.count");
 
     function chosen() {
-      const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+      const words = state.query.split(/\s+/).filter(Boolean);
       const rows = all.filter(
         (row) =>
           row.step === state.kind &&
@@ -162,14 +162,9 @@ export const layersView = {
         ),
         h("span.spacer"),
         count,
-        h("input", {
-          type: "search",
-          placeholder: "Search layers",
-          "aria-label": "Search layers",
-          oninput: (event) => {
-            state.query = event.target.value;
-            draw();
-          },
+        searchBox("Search layers", (query) => {
+          state.query = query;
+          draw();
         }),
       ),
       box,

@@ -1,7 +1,7 @@
 // What threads and GPU streams did in one step.
 import {segments} from "../bars.js";
 import {page} from "../data.js";
-import {add, h, replace} from "../dom.js";
+import {add, h, replace, searchBox} from "../dom.js";
 import {groups, time} from "../format.js";
 import {Timeline} from "../timeline.js";
 
@@ -64,14 +64,9 @@ export const timelineView = {
         },
       ),
       h("span.spacer"),
-      h("input", {
-        type: "search",
-        placeholder: "Find: op, layer, kernel",
-        "aria-label": "Find in the timeline",
-        oninput: (event) => {
-          timeline.query = event.target.value.toLowerCase();
-          timeline.draw();
-        },
+      searchBox("Find: op, layer, kernel", (query) => {
+        timeline.query = query;
+        timeline.draw();
       }),
     ]);
   },
