@@ -179,6 +179,10 @@ int RunReport(const Args& args) {
     run = OpenRun(*path, IsAnswer(*options) ? reading : kWholeReading, progress);
     if (!run.ok()) return Fail(run.status());
     if (run->model.processes.empty()) break;
+    // What is kept in a file must say by itself what it lacks.
+    for (const absl::Status& status : run->damage) {
+      if (options->is_page || options->format != "text") ++run->model.oddities[std::string(status.message())];
+    }
     report = MakeReport(*path, run->model, *options, progress);
     if (!absl::IsUnavailable(report.status())) break;
   }

@@ -13,6 +13,10 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
+// The newest Header.schema_minor of kSchemaMajor that is known, the one that this version's library writes; of newer traces
+// what is known is read.
+constexpr uint32_t kSchemaMinor = 1;
+
 constexpr char kCallBatchTag = 0x0A;     // field 1 of Packet, length-delimited
 constexpr char kScopeBatchTag = 0x2A;    // field 5
 constexpr uint32_t kMaxOpIid = 1 << 20;  // ids start at 1; far more than any real trace has
@@ -79,6 +83,9 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       aggregates_.push_back(packet->call_aggregate());
       return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
     case trace::Packet::kHeader:
+      if (packet->header().schema_minor() > kSchemaMinor) {
+        run_->oddities_.Count("a trace in a newer form than this dlhook knows; what is new in it was left out");
+      }
       return facts_.Add(packet->header());
     case trace::Packet::kThread:
       return AddThread(packet->thread());

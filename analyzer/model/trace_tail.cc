@@ -139,7 +139,8 @@ absl::Status TraceTail::ReadFrom(const ByteSource& file) {
     offset_ += taken;
     const uint64_t rest = piece.size() - taken;
     const bool may_be_whole_later = rest == 0 || (piece[taken] == kPacketKey && rest <= kMaxPacketBytes);
-    if (taken == 0 && !may_be_whole_later && !has_header()) return reader.status();
+    const bool is_refused = absl::IsFailedPrecondition(reader.status());  // of a newer version of the format
+    if (taken == 0 && (is_refused || (!may_be_whole_later && !has_header()))) return reader.status();
     if (taken == 0 && !may_be_whole_later) {
       return absl::DataLossError(
           absl::StrCat(path_, ": byte ", offset_, ": expected a packet; what follows is not read"));

@@ -9,7 +9,7 @@ const std::vector<Renderer>& Renderers() {
       {"csv", "a header line and raw numbers; tables are separated by an empty line", RenderCsv},
       {"json", "one object: tables with typed columns, and the run", RenderJson},
       {"markdown", "tables for issues and wikis, with the values of text", RenderMarkdown, true},
-      {"html", "the same tables as a plain page without scripts", RenderHtml, true},
+      {"html", "the tables alone, as a plain page without scripts; with pictures: --html FILE", RenderHtml, true},
   };
   return kRenderers;
 }

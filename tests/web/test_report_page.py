@@ -174,6 +174,57 @@ class ReportPage(unittest.TestCase):
             tip = self.browser.evaluate(f"{hover}(document.querySelectorAll('.view .sort')[{place}])")
             self.assertIn(explanations[name], tip)
 
+    def test_cells_by_keyboard(self):
+        """The Tab key reaches one cell of a table, the arrow keys lead to the others, each says what its number means."""
+        run = traces.network(self.folder, "cells", 3, 20)
+        self.open(run)
+        self.browser.go("#table/ops")
+        (table,) = json.loads(dlhook("report", run, "--table", "ops", "--format", "json"))["tables"]
+        explanations = {column["name"]: column["explanation"] for column in table["columns"]}
+        self.browser.evaluate("document.querySelector('.view thead th:last-child .sort').focus()")
+        self.browser.key("Tab")
+        here = "(() => { const cell = document.activeElement; return [cell.tagName, cell.parentElement.rowIndex, cell.cellIndex]; })()"
+        self.assertEqual(self.browser.evaluate(here), ["TD", 1, 0])
+        shown = self.browser.evaluate(NAMES)
+        for place, name in enumerate(shown):
+            self.assertEqual(self.browser.evaluate(here), ["TD", 1, place])
+            value = self.browser.evaluate("document.activeElement.dataset.value")
+            tip = self.browser.evaluate("document.querySelector('.tip.shown') && document.querySelector('.tip.shown').innerText")
+            if value is not None:
+                self.assertIn(explanations[name], tip)
+                self.assertIn(value, "".join(tip.split()), name)
+            self.browser.key("ArrowRight")
+        for key, expected in (("ArrowDown", [2, len(shown) - 1]), ("Home", [2, 0]), ("ArrowUp", [1, 0]), ("ArrowUp", [1, 0]),
+                              ("End", [1, len(shown) - 1])):
+            self.browser.key(key)
+            self.assertEqual(self.browser.evaluate(here), ["TD", *expected], key)
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.view td[tabindex=\"0\"]').length"), 1)
+
+    def test_conversions_between_ops(self):
+        run = traces.golden(self.folder, "torch_cnn_level2", "between ops")
+        self.open(run)
+        self.browser.go("#layout")
+        shown = self.browser.evaluate("[...document.querySelectorAll('.ribbon[tabindex]')].map(one => one.getAttribute('aria-label'))")
+        (table,) = json.loads(dlhook("report", run, "--table", "layout", "--format", "json"))["tables"]
+        names = [column["name"] for column in table["columns"]]
+        rows = [dict(zip(names, row)) for row in table["rows"]]
+        known = [row for row in rows if row["written_by"] and row["read_by"]]
+        self.assertIn(("conv1 forward", "conv2 forward"), [(row["written_by"], row["read_by"]) for row in known])
+        for row in known:
+            words = f"{row['from']} to {row['to']}, from {row['written_by']} to {row['read_by']},"
+            self.assertTrue([text for text in shown if words in text], (row, shown))
+        self.assertEqual(len(shown), len(rows) + sum(0 < row["round_trip_time"] < row["total_time"] for row in rows))
+
+    def test_two_versions(self):
+        """What a newer version added is left out, and the page says so."""
+        for run, code in ((traces.newer(self.folder), 0), (traces.two_versions(self.folder), 0), (traces.two_versions(self.folder, 2), 2)):
+            with self.subTest(run=run):
+                self.open(run, expected=(code,))
+                self.check_views()
+                self.browser.go("#answer")
+                self.assertIn("written by dlhook 9.0" if code else "what is new in it was left out",
+                              self.browser.evaluate("document.querySelector('.view').innerText"))
+
     def test_keys_of_the_timeline(self):
         self.open(traces.network(self.folder, "keys", 3, 20))
         self.browser.go("#timeline/slowest")
@@ -219,7 +270,16 @@ class ReportPage(unittest.TestCase):
             self.browser.go("#" + view)
             self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390, view)
         self.assertEqual(self.browser.errors, [])
+        # The reader's choice against the system's.
+        ground = "getComputedStyle(document.body).backgroundColor"
+        dark = self.browser.evaluate(ground)
+        self.browser.evaluate("document.querySelector('.theme').click()")
+        light = self.browser.evaluate(ground)
+        self.assertNotEqual(dark, light)
         self.browser.dark(False)
+        self.assertEqual(self.browser.evaluate(ground), light)
+        self.open(traces.golden(self.folder, "training", "light"))
+        self.assertEqual(self.browser.evaluate(ground), light)
         self.browser.size(1280, 900)
 
 

@@ -21,7 +21,7 @@ packet { thread { thread_id: 1 tid: 4711 name: "%s" } }
 PLAIN = HEADER % ("train.py", "host", "python3")
 
 
-def footer(end):
+def footer(end, calls=0):
     return f"packet {{ footer {{ end: EXITED end_ticks: {end} }} }}"
 
 
@@ -30,19 +30,24 @@ def quoted(text):
     return "".join(f"\\{byte:03o}" if byte < 32 or byte in b"\"\\" or byte > 126 else chr(byte) for byte in text.encode())
 
 
-def write(folder, name, textproto):
-    """A run folder with one trace; its path."""
+def encoded(textproto):
+    command = ["protoc", "--encode=dlhook.trace.Trace", f"-I{ROOT}/proto", f"{ROOT}/proto/trace.proto"]
+    return subprocess.run(command, input=textproto.encode(), stdout=subprocess.PIPE, check=True).stdout
+
+
+def write(folder, name, *parts, file="1.dlh"):
+    """A trace in a run folder: textprotos and bytes one after another; the folder's path."""
     run = os.path.join(folder, name)
-    os.makedirs(run)
-    with open(os.path.join(run, "1.dlh"), "wb") as trace:
-        subprocess.run(["protoc", "--encode=dlhook.trace.Trace", f"-I{ROOT}/proto", f"{ROOT}/proto/trace.proto"], input=textproto.encode(),
-                       stdout=trace, check=True)
+    os.makedirs(run, exist_ok=True)
+    with open(os.path.join(run, file), "wb") as trace:
+        for part in parts:
+            trace.write(part if isinstance(part, bytes) else encoded(part))
     return run
 
 
-def golden(folder, name):
-    with open(os.path.join(GOLDEN, name + ".textproto"), encoding="utf-8") as file:
-        return write(folder, name, file.read())
+def golden(folder, trace, name=None):
+    with open(os.path.join(GOLDEN, trace + ".textproto"), encoding="utf-8") as file:
+        return write(folder, name or trace, file.read())
 
 
 def convolution(iid, channels, direction):
@@ -92,3 +97,25 @@ def hostile(folder):
     capability = f'packet {{ capability {{ name: "{name}" state: REFUSED object: "{name}" reason: "{name}" }} }}'
     return write(folder, "hostile", HEADER % (name, name, name) + capability + f"packet {{ interned {{ {op} {product} }} }}" +
                  calls([1, 2] * 6) + footer(9_000_000))
+
+
+def field(number, value):
+    """Of a message, as bytes, whatever its schema says."""
+    tag = number << 3 | 2
+    return bytes([tag] if tag < 128 else [tag & 127 | 128, tag >> 7]) + bytes([len(value)]) + value
+
+
+# What a later version may add: a kind of packet, and a field of a thread (number 9 of a packet).
+NEW = field(1, field(999, b"new")) + field(1, field(9, b"\x08\x01" + field(999, b"new")))
+
+
+def newer(folder, name="newer", major=1):
+    """Of a version with a newer minor number, or of another major one."""
+    header = PLAIN.replace("schema_major: 1", f"schema_major: {major} schema_minor: 99").replace('"test"', '"9.0"')
+    op = convolution(1, 3, "forward_training")
+    return write(folder, name, f"{header} packet {{ interned {{ {op} }} }} {calls([1] * 20)}", NEW, footer(9_000_000), file="2.dlh")
+
+
+def two_versions(folder, major=1):
+    """One process of the version before, which had fewer packets and fields, and one of a newer one."""
+    return newer(folder, os.path.basename(golden(folder, "training", f"two versions {major}")), major)
