@@ -100,11 +100,15 @@ function roofline(points, roofs, width) {
       h("text.strong", {x: chart.width, y: y(value) - 6, "text-anchor": "end"}, `${name}: ${rateText(value)}`),
     );
   }
-  roofs.bandwidths.forEach(({name, value}, i) => {
-    const start = Math.max(from, floor / value),
-      end = Math.min(to, best > 0 ? best / value : to);
-    if (end <= start) return;
-    const at = [start * (end / start) ** (0.1 + 0.12 * i), 0];
+  const slopes = roofs.bandwidths
+    .map((one) => ({
+      ...one,
+      start: Math.max(from, floor / one.value),
+      end: Math.min(to, best > 0 ? best / one.value : to),
+    }))
+    .filter(({start, end}) => end > start);
+  slopes.forEach(({name, value, start, end}, i) => {
+    const at = [start * (end / start) ** (0.04 + 0.12 * i), 0];
     const slope = (Math.atan2(y(end * value) - y(start * value), x(end) - x(start)) * 180) / Math.PI;
     chart.inside.append(
       h("path.roof.dashed", {
