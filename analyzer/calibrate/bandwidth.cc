@@ -1,5 +1,5 @@
 // Each thread stays on its own processor and has its own array, touched only by it. Arrays of half a cache fit into it;
-// those for memory are four times the size of all caches.
+// those for memory are four times the size of all caches in reach.
 #include "analyzer/calibrate/bandwidth.h"
 
 #include <sys/sysinfo.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr double kPassSeconds = 0.25;
 constexpr int kBandwidthChildSeconds = 20;
 constexpr uint64_t kLeastMemoryBytes = 64 << 20;
-constexpr uint64_t kMostMemoryBytes = uint64_t{2} << 30;
+constexpr uint64_t kMostMemoryBytes = uint64_t{16} << 30;  // two sockets can have 2.25 GiB of L3
 constexpr uint64_t kBytesAPass = 8 << 20;  // a pass over a small array is repeated until it has read this much
 
 // Vectors as wide as the processor's: eight at a time hide the latency of additions.
@@ -186,7 +186,8 @@ uint64_t MemoryBytes(const Caches& caches, size_t threads) {
   struct sysinfo info = {};
   sysinfo(&info);
   const uint64_t free_bytes = uint64_t{info.freeram} * info.mem_unit;
-  const uint64_t all_caches = caches.l3_bytes * caches.l3_count + caches.l2_bytes * threads;
+  const uint64_t all_caches =
+      caches.l3_bytes * std::min<uint64_t>(caches.l3_count, threads) + caches.l2_bytes * threads;
   return std::min(std::clamp(4 * all_caches, kLeastMemoryBytes, kMostMemoryBytes), free_bytes / 4) / threads;
 }
 

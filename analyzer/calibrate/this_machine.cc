@@ -113,12 +113,13 @@ std::string UtcNow() {
   return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-Caches ReadCaches(const std::vector<int>& processors) {
+Caches ReadCaches(const std::vector<int>& processors, const std::string& root) {
   Caches caches;
   std::set<std::string> l3_lists;
   for (const int processor : processors) {
     for (int index = 0; index < 8; ++index) {
-      const std::string folder = absl::StrCat("/sys/devices/system/cpu/cpu", processor, "/cache/index", index, "/");
+      const std::string folder =
+          absl::StrCat(root, "/sys/devices/system/cpu/cpu", processor, "/cache/index", index, "/");
       const std::string level = ReadLine(absl::StrCat(folder, "level"));
       if (level == "2") caches.l2_bytes = ReadSize(absl::StrCat(folder, "size"));
       if (level != "3") continue;

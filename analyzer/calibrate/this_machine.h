@@ -23,7 +23,7 @@ struct Caches {
   uint32_t l3_sharers = 0;  // of the available processors, those that share it
   uint32_t l3_count = 0;    // number of L3 caches of the available processors
 };
-Caches ReadCaches(const std::vector<int>& processors);
+Caches ReadCaches(const std::vector<int>& processors, const std::string& root = "");  // `root`: of sysfs, for tests
 
 // Times of this process's threads: on a processor, and runnable without one.
 struct RunTime {

@@ -1,4 +1,4 @@
-// Frequency and quotas, from folders like Linux's.
+// Frequency, quotas and caches, from folders like Linux's.
 #include "analyzer/io/machine_files.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/calibrate/this_machine.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -62,6 +65,24 @@ TEST_F(MachineFilesTest, NothingIsKnownWithoutGroups) {
   Write("/proc/7/cgroup", "nonsense\n0::\n3:cpu\n");
   Write("/sys/fs/cgroup/cpu.stat", "throttled_usec many\n");
   EXPECT_EQ(ThrottledTime(root_, 7).ReadNs(), 0u);
+}
+
+// Two sockets of four processors, each with two L3 caches as AMD's have them; a container has all of the first and one
+// processor of the second.
+TEST_F(MachineFilesTest, CachesOfTwoSockets) {
+  for (int processor = 0; processor < 8; ++processor) {
+    const std::string cache = absl::StrCat("/sys/devices/system/cpu/cpu", processor, "/cache/index");
+    Write(cache + "2/level", "2\n");
+    Write(cache + "2/size", "1024K\n");
+    Write(cache + "3/level", "3\n");
+    Write(cache + "3/size", "32M\n");
+    Write(cache + "3/shared_cpu_list", absl::StrCat(processor / 2 * 2, "-", processor / 2 * 2 + 1, "\n"));
+  }
+  const Caches caches = ReadCaches({0, 1, 2, 3, 6}, root_);
+  EXPECT_EQ(caches.l2_bytes, 1u << 20);
+  EXPECT_EQ(caches.l3_bytes, 32u << 20);
+  EXPECT_EQ(caches.l3_count, 3u);
+  EXPECT_EQ(caches.l3_sharers, 2u);
 }
 
 }  // namespace
