@@ -90,24 +90,12 @@ bool FirstThreadsWorkAlone(const StepFacts& facts) {
 // Time of operations and calls in a step: the median, or, if the first thread waits for a processor, that of the steps
 // that were disturbed least.
 double UndisturbedWorkNs(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
   std::map<std::pair<ProcessIndex, size_t>, int64_t> by_step;
-  const auto add = [&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
-    const ProcessIndex process = model.threads[thread].process;
+  facts.ForEachOperation([&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
+    const ProcessIndex process = facts.model().threads[thread].process;
     const size_t step = facts.StepAt(process, start_ns);
     if (step != kNone) by_step[{process, step}] += duration_ns;
-  };
-  const auto is_work = [&](ScopeIndex scope) {
-    return scope != kNone && model.scopes.kind[scope] != ScopeKind::kUserRange;
-  };
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (!is_work(scope) || is_work(model.scopes.parent[scope])) continue;
-    add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope]);
-  }
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    if (model.calls.parent[call] != kNone || is_work(model.calls.ScopeOf(call))) continue;
-    add(model.calls.thread[call], model.calls.start_ns[call], model.calls.duration_ns[call]);
-  }
+  });
   std::vector<int64_t> sums;
   for (const auto& [step, ns] : by_step) sums.push_back(ns);
   if (sums.empty()) return 0;
@@ -229,8 +217,9 @@ std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
   return {finding};
 }
 
-// Of a process whose first thread makes the calls, other threads hardly run. What other processes of the run use (ranks,
-// loader workers) is not free; processes with steps share the rest.
+// Of a process whose first thread makes the calls, other threads hardly run, or run only in what is not a product, as
+// OpenBLAS was told to use one. What other processes of the run use (ranks, loader workers) is not free; processes with
+// steps share the rest.
 std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const uint32_t processors = facts.processors();
   const MachineLoad& load = facts.load();
@@ -239,10 +228,16 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const bool is_alone = facts.model().processes.size() == 1 && own <= kOneThread;
   const bool is_first_alone = load.first_thread_cpu_ns > 0 && FirstThreadsWorkAlone(facts) &&
                               load.cpu_ns - load.first_thread_cpu_ns <= (kOneThread - 1) * facts.step_ns();
-  const double free = std::max(processors - own + (kOneThread - 1), 0.0);
+  const bool is_told =
+      !is_alone && !is_first_alone && facts.Setting("OPENBLAS_NUM_THREADS") == "1" && FirstThreadsWorkAlone(facts);
+  // While such a product runs, the process's other threads have nothing to do.
+  const double others_ns = is_told ? load.cpu_ns - load.first_thread_cpu_ns : 0;
+  const double free = std::max(processors - own + others_ns / facts.step_ns() + (kOneThread - 1), 0.0);
   const auto threads = static_cast<uint32_t>(1 + free / ProcessesWithSteps(facts));
-  if ((!is_alone && !is_first_alone) || threads < 2) return {};
-  const auto is_long = [](const WorkItem& item) {
+  if ((!is_alone && !is_first_alone && !is_told) || threads < 2) return {};
+  const auto is_long = [&](const WorkItem& item) {
+    if (is_told && !(item.op != nullptr && absl::StartsWith(item.op->function, "scipy_")))
+      return false;  // wheels' OpenBLAS
     return item.IsHostCompute() && item.calls > 0 && item.ns / item.calls >= kLongCallNs;
   };
   const double ns = facts.Sum(is_long);

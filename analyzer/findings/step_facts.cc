@@ -70,6 +70,20 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
   }
 }
 
+void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const {
+  const ScopeColumns& scopes = model_.scopes;
+  const CallColumns& calls = model_.calls;
+  const auto is_op = [&](ScopeIndex scope) { return scope != kNone && scopes.kind[scope] != ScopeKind::kUserRange; };
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!is_op(scope) || is_op(scopes.parent[scope])) continue;
+    visit(scopes.thread[scope], scopes.start_ns[scope], scopes.duration_ns[scope]);
+  }
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    if (calls.parent[call] != kNone || is_op(calls.ScopeOf(call))) continue;
+    visit(calls.thread[call], calls.start_ns[call], calls.duration_ns[call]);
+  }
+}
+
 bool StepFacts::Uses(absl::string_view framework) const {
   return std::find(frameworks_.begin(), frameworks_.end(), framework) != frameworks_.end();
 }

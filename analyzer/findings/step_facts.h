@@ -59,6 +59,8 @@ class StepFacts {
   double PhaseNs(PhaseKind phase) const;  // per mean step
   // The steady step of the process in which this time is: its number; kNone: none.
   size_t StepAt(ProcessIndex process, int64_t time_ns) const;
+  // Framework ops that are in no other, and calls outside of any: thread, start, duration.
+  void ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const;
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
   // Frameworks whose libraries the program loaded: "PyTorch", "TensorFlow" …; always in the same order.
   const std::vector<std::string>& frameworks() const { return frameworks_; }

@@ -15,9 +15,9 @@ from frameworks import e2e, program
 STEPS = 40
 
 
-def has_bfloat16():
+def has(instructions):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return re.search(r"\bavx512_bf16\b|\bamx_bf16\b", file.read()) is not None
+        return re.search(rf"\b({instructions})\b", file.read()) is not None
 
 
 class Findings(frameworks.Case):
@@ -88,6 +88,17 @@ class Findings(frameworks.Case):
         self.assertGreaterEqual(finding["gain_percent"], 20)
         self.assertIn("OMP_WAIT_POLICY=passive", finding["advice"])
 
+    def test_threads_with_unequal_parts(self):
+        finding = self.found("uneven-threads", least_percent=5)
+        self.assertRegex(finding["where"], r"^thread .+ \d+$")
+        self.assertIn("2 threads share a step's work unevenly", finding["finding"])
+
+    @unittest.skipIf(has("avx512_fp16|amx_fp16"), "the processor has instructions for float16, and oneDNN uses them")
+    def test_float16_without_a_library(self):
+        finding = self.found("own-loops", least_percent=3)
+        self.assertIn("aten::mm", finding["finding"])
+        self.assertEqual((finding["kind"], finding["numerics"]), ("loss", "changes"))
+
     def test_layout_conversions(self):
         finding = self.found("layout-conversions", least_percent=3)
         self.assertIn("channels_last", finding["advice"])
@@ -122,7 +133,7 @@ class Findings(frameworks.Case):
         self.assertEqual(finding["numerics"], "changes")
         self.assertIn("np.float32", finding["advice"])
 
-    @unittest.skipUnless(has_bfloat16(), "the processor has no instructions for bfloat16")
+    @unittest.skipUnless(has("avx512_bf16|amx_bf16"), "the processor has no instructions for bfloat16")
     def test_a_shorter_type(self):
         peaks = os.path.join(self.folder, "peaks")
         result = e2e.run([e2e.DLHOOK, "calibrate", "--python", frameworks.PYTHON, "--output", peaks], env=e2e.clean_environment())

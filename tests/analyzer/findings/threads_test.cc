@@ -86,10 +86,10 @@ TEST(SpinningThreads, AreNotJudgedWhereOthersCallOperations) {
 }
 
 // Products of 0.9 ms on the first thread of a machine of 8.
-CpuProgram Products(double first, double all, double of_workers) {
+CpuProgram Products(double first, double all, double of_workers, const std::string& function = "sgemm_") {
   CpuProgram program;
   program.process().processors = 8;
-  program.Calls(GemmDefinition(1024, 1024, 1024, "NN"), 1, 1000, 900'000);
+  program.Calls(GemmDefinition(1024, 1024, 1024, "NN", function), 1, 1000, 900'000);
   program.Load(all, 1);
   std::vector<LoadSample>& loads = program.builder().model().loads;
   for (LoadSample& sample : loads) {
@@ -117,6 +117,21 @@ TEST(OneThread, IsAllThatIsLeftByTheWorkers) { EXPECT_THAT(Products(1, 1, 6.5).F
 
 TEST(OneThread, IsNotAloneIfOthersOfItsProcessRun) {
   EXPECT_THAT(Products(1, 2, 1).Find("one-thread").rows, IsEmpty());
+}
+
+// Others run, but not in the products.
+TEST(OneThread, ComputesProductsIfOpenBlasWasToldSo) {
+  CpuProgram program = Products(1, 2, 1, "scipy_cblas_sgemm64_");
+  EXPECT_THAT(program.Find("one-thread").rows, IsEmpty());
+  program = Products(1, 2, 1, "scipy_cblas_sgemm64_");
+  program.process().settings = {{"OPENBLAS_NUM_THREADS", "1"}};
+  const auto found = program.Find("one-thread");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 900'000 * (1 - 1.0 / 7), 100);  // one of 8 is the worker's
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("OPENBLAS_NUM_THREADS=1 is set"));
+  program = Products(1, 2, 1);  // of another library
+  program.process().settings = {{"OPENBLAS_NUM_THREADS", "1"}};
+  EXPECT_THAT(program.Find("one-thread").rows, IsEmpty());
 }
 
 }  // namespace

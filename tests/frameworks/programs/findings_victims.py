@@ -1,7 +1,7 @@
 """Programs with one loss each, and the same with the advice applied. findings_victims.py RULE SIDE [STEPS]
 
 SIDE: victim, advised, or (for input-wait) hidden: batches take as long as for the victim but are never waited for; (for
-recompilations) two-sizes: both are soon compiled.
+recompilations) two-sizes: both are soon compiled; both: victim and advised take turns in one process.
 
 Prints the median time of a step in ms (of the second half of the steps), and the median of its processor time in the
 first thread, which tests/bench/findings.py compares.
@@ -12,7 +12,9 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -297,20 +299,59 @@ def spinning_threads(side):
             other.kill()
 
 
+def uneven_threads(side):
+    """Two threads compute the gradients of a part of the batch each; the first has most of it. Advised: equal parts."""
+    sizes = [256, 256] if side == "advised" else [448, 64]
+    model = nn.Sequential(nn.Linear(768, 768), nn.ReLU(), nn.Linear(768, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    threads = [ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) for _ in sizes]
+    together = threading.Barrier(len(sizes))
+
+    def work(x):
+        together.wait()
+        cross_entropy(model, x, torch.zeros(len(x), dtype=torch.long)).backward()
+
+    parts = torch.randn(512, 768).split(sizes)
+    while True:
+        optimizer.zero_grad()
+        for part in [thread.submit(work, x) for thread, x in zip(threads, parts)]:
+            part.result()
+        optimizer.step()
+        yield
+
+
+def own_loops(side):
+    """Of float16, whose products no library takes on most processors."""
+    dtype = torch.float32 if side == "advised" else torch.float16
+    model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)).to(dtype)
+
+    def loss_of(model, x, y):
+        return nn.functional.cross_entropy(model(x).float(), y)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return training(model, optimizer, loss_of, repeated(torch.randn(64, 256, dtype=dtype), torch.zeros(64, dtype=torch.long)))
+
+
+BLOCK = 5  # steps before it is the other's turn
+
+
 def main():
     rule, side = sys.argv[1:3]
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 60
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    steps = globals()[rule.replace("-", "_")](side)
-    times = []
-    for _ in range(count):
-        start, start_thread = time.perf_counter(), time.thread_time()
-        next(steps)
-        times.append((time.perf_counter() - start, time.thread_time() - start_thread))
-    print(*(f"{1e3 * statistics.median(column):.4f}" for column in zip(*times[count // 2:])))
-    sys.stdout.flush()
-    steps.close()
+    sides = ("victim", "advised") if side == "both" else (side,)
+    programs = [(globals()[rule.replace("-", "_")](each), []) for each in sides]
+    for _ in range(count // BLOCK):
+        for steps, times in programs:
+            for _ in range(BLOCK):
+                start, start_thread = time.perf_counter(), time.thread_time()
+                next(steps)
+                times.append((time.perf_counter() - start, time.thread_time() - start_thread))
+    for steps, times in programs:
+        print(*(f"{1e3 * statistics.median(column):.4f}" for column in zip(*times[count // 2:])))
+        sys.stdout.flush()
+        steps.close()
 
 
 if __name__ == "__main__":

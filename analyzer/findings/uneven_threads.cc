@@ -1,0 +1,153 @@
+// Rule uneven-threads: threads of the program share a step's work, and the first thread waits for the last of them.
+//
+// A thread's part of a step lasts from its first operation to its last. Where the parts overlap, and from the end of
+// the first one on only k of n threads work, (n - k) / n of that time would be gone if they were equal. Parts that don't
+// overlap wait for each other's results; where the first thread computes meanwhile, nobody waits.
+//
+// Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
+// their work was.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/table/human.h"
+#include "analyzer/time/intervals.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 5;
+constexpr double kInTurnPercent = 10;  // if it is another one in each step
+constexpr double kLeastShared = 0.25;  // of the steps
+constexpr double kMostly = 0.8;        // of these steps: one thread is late, rather than each in turn
+constexpr double kLonger = 1.25;       // its part, than the others' mean; else it only begins later
+
+struct SharedStep {
+  std::map<ThreadIndex, Interval> parts;
+  Interval tail;       // from the end of the first part to the end of the last
+  double busy_ns = 0;  // of the first thread in the tail
+};
+
+struct Sharing {
+  size_t threads = 0;
+  double steps = 0;                    // in which their parts overlap
+  double lost_ns = 0;                  // in all of them
+  std::map<ThreadIndex, double> last;  // in how many of them
+  std::map<ThreadIndex, double> part_ns;
+};
+
+bool IsFirst(const TraceModel& model, ThreadIndex thread) {
+  return model.threads[thread].tid == model.processes[model.threads[thread].process].pid;
+}
+
+std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) {
+  const TraceModel& model = facts.model();
+  std::vector<SharedStep> steps(track.steps.size());
+  facts.ForEachOperation([&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
+    if (model.threads[thread].process != track.process || IsFirst(model, thread)) return;
+    const size_t step = facts.StepAt(track.process, start_ns);
+    if (step == kNone) return;
+    Interval& part = steps[step].parts.try_emplace(thread, Interval{start_ns, start_ns}).first->second;
+    part.end_ns = std::max(part.end_ns, start_ns + duration_ns);
+  });
+  for (SharedStep& step : steps) {
+    Interval all = {INT64_MIN, INT64_MAX};  // in which all of them work
+    for (const auto& [thread, part] : step.parts) {
+      all = {std::max(all.start_ns, part.start_ns), std::min(all.end_ns, part.end_ns)};
+      step.tail.end_ns = std::max(step.tail.end_ns, part.end_ns);
+    }
+    if (step.parts.size() < 2 || all.start_ns >= all.end_ns) step.parts.clear();
+    step.tail.start_ns = all.end_ns;
+  }
+  const auto is_shared = [](const SharedStep& step) { return !step.parts.empty(); };
+  if (std::none_of(steps.begin(), steps.end(), is_shared)) return {};
+  facts.ForEachOperation([&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
+    if (model.threads[thread].process != track.process || !IsFirst(model, thread)) return;
+    const size_t at = facts.StepAt(track.process, start_ns);
+    if (at == kNone) return;
+    const Interval& tail = steps[at].tail;
+    const int64_t from_ns = std::max(start_ns, tail.start_ns), to_ns = std::min(start_ns + duration_ns, tail.end_ns);
+    steps[at].busy_ns += static_cast<double>(std::max<int64_t>(to_ns - from_ns, 0));
+  });
+  return steps;
+}
+
+// Of the tail, what equal parts would save on that many processors.
+double LostNs(const SharedStep& step, double processors) {
+  std::vector<int64_t> ends;
+  for (const auto& [thread, part] : step.parts) ends.push_back(part.end_ns);
+  std::sort(ends.begin(), ends.end());
+  const double at_once = std::min(processors, static_cast<double>(ends.size()));
+  double lost_ns = 0;
+  for (size_t i = 1; i < ends.size(); ++i) {
+    const auto working = static_cast<double>(ends.size() - i);
+    lost_ns += static_cast<double>(ends[i] - ends[i - 1]) * std::max(1 - working / at_once, 0.0);
+  }
+  const auto tail_ns = static_cast<double>(step.tail.end_ns - step.tail.start_ns);
+  return tail_ns > 0 ? lost_ns * std::max(1 - step.busy_ns / tail_ns, 0.0) : 0;
+}
+
+Sharing SharingOf(const StepFacts& facts) {
+  Sharing sharing;
+  for (const StepTrack& track : facts.steps().tracks) {
+    if (track.thread != kNone && !IsFirst(facts.model(), track.thread)) continue;  // threads with steps of their own
+    for (const SharedStep& step : StepsOf(facts, track)) {
+      if (step.parts.empty()) continue;
+      ++sharing.steps;
+      sharing.threads = std::max(sharing.threads, step.parts.size());
+      sharing.lost_ns += LostNs(step, facts.processors() > 0 ? facts.processors() : 1e9);
+      for (const auto& [thread, part] : step.parts) {
+        sharing.part_ns[thread] += static_cast<double>(part.end_ns - part.start_ns);
+        sharing.last[thread] += part.end_ns == step.tail.end_ns ? 1 : 0;
+      }
+    }
+  }
+  return sharing;
+}
+
+}  // namespace
+
+std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
+  // Executors of other frameworks choose a thread for each operation; on a GPU a thread's time is not its work's.
+  const bool is_judged = facts.frameworks().empty() || (facts.UsesTorch() && facts.frameworks().size() == 1);
+  if (!facts.HasSteps() || !is_judged || facts.HasGpuTimes()) return {};
+  const Sharing sharing = SharingOf(facts);
+  const double ns = sharing.lost_ns / facts.count();
+  if (sharing.steps < kLeastShared * facts.count() || !facts.IsAtLeast(ns, kPercent)) return {};
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [latest, times] = *std::max_element(sharing.last.begin(), sharing.last.end(), less);
+  double others_ns = 0;  // mean
+  for (const auto& [thread, part_ns] : sharing.part_ns) {
+    if (thread != latest) others_ns += part_ns / static_cast<double>(sharing.part_ns.size() - 1);
+  }
+  const double own_ns = sharing.part_ns.at(latest);
+  const bool is_one = times >= kMostly * sharing.steps && own_ns >= kLonger * others_ns;
+  // On a busy machine any of them may come last.
+  const bool is_disturbed = !facts.load().is_known || facts.load().runnable > facts.load().processors + 0.5;
+  if (!is_one && (is_disturbed || !facts.IsAtLeast(ns, kInTurnPercent))) return {};
+  Finding finding;
+  finding.where = is_one ? absl::StrCat("thread ", ThreadLabel(facts.model(), {latest})) : "threads";
+  finding.sentence =
+      absl::StrFormat("%d threads share a step's work unevenly, and the step waits for the last: ", sharing.threads);
+  absl::StrAppend(&finding.sentence,
+                  is_one ? absl::StrFormat("%s works for %s of it, the others for %s on average.", finding.where,
+                                           HumanTime(own_ns / sharing.steps), HumanTime(others_ns / sharing.steps))
+                         : "now for one, now for another.");
+  finding.gain_ns = ns;
+  finding.basis = GainBasis::kUpperBound;  // between operations they may have done what is not recorded
+  finding.confidence = Confidence::kMedium;
+  finding.evidence =
+      "each thread's time from its first operation in a step to its last; the gain: as if all ended at once, less what "
+      "the first thread computed meanwhile";
+  finding.advice =
+      "Divide the work by its cost rather than its number of items: more and smaller pieces than threads, of which "
+      "each "
+      "thread takes the next (ThreadPoolExecutor.map).";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings
