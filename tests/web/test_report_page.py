@@ -123,6 +123,15 @@ class ReportPage(unittest.TestCase):
             self.assertEqual(changes[0], 40_000)
         self.assertEqual(self.browser.errors, [])
 
+    def test_diff_of_conversions(self):
+        """Each row says between which ops, so that no two look the same."""
+        runs = [traces.golden(self.folder, name, name + " diff") for name in ("torch_cnn_level2", "torch_cnn_channels_last")]
+        self.open_page(os.path.join(self.folder, "conversions.html"), "diff", *runs)
+        self.browser.go("#layout")
+        names = self.browser.evaluate("[...document.querySelectorAll('.view .pair-row .pair-name')].map(one => one.textContent)")
+        self.assertGreater(len(names), 10)
+        self.assertEqual(len(names), len(set(names)), names)
+
     def test_scaling(self):
         runs = [traces.network(self.folder, name, 4, 30) for name in ("one", "two")]
         self.open_page(os.path.join(self.folder, "scaling.html"), "scaling", *runs)

@@ -64,17 +64,17 @@ TypedColumns<MoveTotals> Columns(int64_t wall_ns) {
        &MoveTotals::dims},
       {As(Role::kKey, TextColumn("from", "Memory format before.")), &MoveTotals::from},
       {As(Role::kKey, TextColumn("to", "Memory format after.")), &MoveTotals::to},
-      {As(Role::kChoice,
+      {As(Role::kKey,
           TextColumn("written_by",
                      "The op that left the tensor in the format before, with its layer. On a CPU the library call "
                      "before this one, if a result of it has these dims and this format; of a round trip the one "
                      "before its first half. On a GPU the call that wrote this address. Not known: for example the "
                      "program's weights, or the result of an operator that calls no library.")),
        Known(&MoveTotals::written_by)},
-      {As(Role::kChoice, TextColumn("read_by",
-                                    "The op that reads the tensor in the format after: the next library call, if it "
-                                    "takes such a tensor; of a round trip the one after its second half. On a GPU the "
-                                    "call that reads this address, or that begins with this kernel.")),
+      {As(Role::kKey, TextColumn("read_by",
+                                 "The op that reads the tensor in the format after: the next library call, if it "
+                                 "takes such a tensor; of a round trip the one after its second half. On a GPU the "
+                                 "call that reads this address, or that begins with this kernel.")),
        Known(&MoveTotals::read_by)},
       OpTotalTime(),
       {CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."), &MoveTotals::calls},
