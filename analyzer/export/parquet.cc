@@ -6,14 +6,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/export/exporter.h"
@@ -68,13 +71,19 @@ class Files:
         if self.writer:
             self.writer.close()
 
-for (table,) in database.execute("SELECT name FROM tables WHERE kind != 'view'").fetchall() + [("tables",), ("columns",), ("notes",)]:
+def rows_of(table):
+    return database.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()[0] or 0
+
+TABLES = [table for (table,) in database.execute("SELECT name FROM tables WHERE kind != 'view'")] + ["tables", "columns", "notes"]
+done, all_rows = 0, sum(map(rows_of, TABLES))
+for table in TABLES:
     files = Files(table, [(row[1], row[2]) for row in database.execute(f'PRAGMA table_info("{table}")')])
     cursor = database.execute(f'SELECT * FROM "{table}"')
     if files.by is None:
         files.write(None, [])
     while rows := cursor.fetchmany(1 << 16):
-        begin = 0
+        print(done, all_rows, flush=True)
+        done, begin = done + len(rows), 0
         for end in range(1, len(rows) + 1):
             if end == len(rows) or files.process_of(rows[end]) != files.process_of(rows[begin]):
                 files.write(files.process_of(rows[begin]), rows[begin:end])
@@ -82,13 +91,14 @@ for (table,) in database.execute("SELECT name FROM tables WHERE kind != 'view'")
     files.close()
 )py";
 
-// What a child wrote to its stderr, and how it ended.
+// How a child ended, and the last line that it wrote.
 struct Ended {
   int status = 0;
-  std::string errors;
+  std::string last_line;
 };
 
-absl::StatusOr<Ended> Run(const std::vector<std::string>& words) {
+// `take`: each line that it writes.
+absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::function<void(const std::string&)>& take) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -103,10 +113,16 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words) {
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   Ended ended;
+  std::string line;
   char piece[4096];
   for (ssize_t count = 0; error == 0 && (count = read(ends[0], piece, sizeof(piece))) != 0;) {
-    if (count > 0) ended.errors.append(piece, static_cast<size_t>(count));
     if (count < 0 && errno != EINTR) break;
+    for (ssize_t i = 0; i < count; ++i) {
+      if (piece[i] != '\n') line += piece[i];
+      if (piece[i] != '\n' || line.empty()) continue;
+      take(line);
+      ended.last_line = std::exchange(line, "");
+    }
   }
   close(ends[0]);
   if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", words[0], ": ", std::strerror(error)));
@@ -115,12 +131,19 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words) {
   return ended;
 }
 
-absl::Status Convert(const std::string& python, const std::string& database, const std::string& folder) {
-  const absl::StatusOr<Ended> ended = Run({python, "-B", "-c", kScript, database, folder});
+absl::Status Convert(const Timeline& run, const std::string& python, const std::string& database,
+                     const std::string& folder) {
+  const absl::StatusOr<Ended> ended =
+      Run({python, "-B", "-c", kScript, database, folder}, [&](const std::string& line) {
+        const std::vector<std::string> numbers = absl::StrSplit(line, ' ');
+        uint64_t done = 0, all = 0;
+        const bool is_progress =
+            numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &done) && absl::SimpleAtoi(numbers[1], &all);
+        if (is_progress && run.progress) run.progress(done, all);
+      });
   if (!ended.ok()) return absl::Status(ended.status().code(), absl::StrCat("parquet: ", ended.status().message()));
   if (WIFEXITED(ended->status) && WEXITSTATUS(ended->status) == 0) return absl::OkStatus();
-  const std::vector<std::string> lines = absl::StrSplit(absl::StripTrailingAsciiWhitespace(ended->errors), '\n');
-  return absl::UnavailableError(absl::StrCat("parquet: ", python, ": ", lines.back()));
+  return absl::UnavailableError(absl::StrCat("parquet: ", python, ": ", ended->last_line));
 }
 
 }  // namespace
@@ -132,7 +155,7 @@ absl::Status ExportParquet(const Timeline& run, const std::vector<Table>& tables
   if (error) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message()));
   const std::string database = absl::StrCat(path, "/run.sqlite");
   if (absl::Status status = ExportSqlite(run, tables, options, database); !status.ok()) return status;
-  if (absl::Status status = Convert(options.python, database, path); !status.ok()) return status;
+  if (absl::Status status = Convert(run, options.python, database, path); !status.ok()) return status;
   std::filesystem::remove(database, error);
   return absl::OkStatus();
 }
