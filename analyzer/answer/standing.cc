@@ -2,9 +2,11 @@
 #include "analyzer/answer/standing.h"
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
@@ -15,93 +17,159 @@ namespace dlhook::analyzer::inline answer {
 namespace {
 
 constexpr int64_t kOftenEnough = 3;  // to say what comes next
+constexpr size_t kMostFrames = 12;   // of a stack
+constexpr absl::string_view kAnyCall = "call";
 
-// The outermost calls and ranges of a thread, by their ends.
 struct Record {
+  int64_t start_ns = 0;
   int64_t end_ns = 0;
   bool is_call = false;
   uint32_t what = 0;   // op, or name
   uint32_t index = 0;  // of the call or scope
 };
 
-std::vector<std::vector<Record>> RecordsOfThreads(const TraceModel& model) {
-  std::vector<std::vector<Record>> records(model.threads.size());
-  const CallColumns& calls = model.calls;
-  for (CallIndex i = 0; i < calls.size(); ++i) {
-    if (calls.parent[i] != kNone) continue;
-    records[calls.thread[i]].push_back({calls.start_ns[i] + calls.duration_ns[i], true, calls.op[i], i});
-  }
-  const ScopeColumns& scopes = model.scopes;
-  for (ScopeIndex i = 0; i < scopes.size(); ++i) {
-    if (scopes.parent[i] == kNone) records[scopes.thread[i]].push_back({scopes.EndOf(i), false, scopes.name[i], i});
-  }
-  for (std::vector<Record>& of_thread : records) {
-    std::stable_sort(of_thread.begin(), of_thread.end(),
-                     [](const Record& a, const Record& b) { return a.end_ns < b.end_ns; });
-  }
-  return records;
-}
+// Of a thread.
+struct Records {
+  std::vector<Record> ended;  // the outermost, by their ends
+  std::vector<Record> open;   // that have not ended, by their beginnings
+};
 
 class Standing {
  public:
-  explicit Standing(const TraceModel& model)
+  Standing(const TraceModel& model, const std::vector<SilentProcess>& silent, int64_t now_ns)
       : model_(model),
-        records_(RecordsOfThreads(model)),
+        open_ns_(model.processes.size(), INT64_MAX),
+        records_(model.threads.size()),
         places_(ReadPythonPlaces(model)),
-        collective_names_(CollectiveNames(model)) {}
+        collective_names_(CollectiveNames(model)) {
+    for (const SilentProcess& process : silent) {
+      if (process.has_open) open_ns_[process.process] = now_ns;
+    }
+    for (const Op& op : model.ops) {
+      if (op.kind == "collective") collective_functions_.insert(op.function);
+    }
+    const CallColumns& calls = model.calls;
+    for (CallIndex i = 0; i < calls.size(); ++i) {
+      const auto is_open = [&](CallIndex call) {
+        return IsOpen(calls.thread[i], calls.start_ns[call] + calls.duration_ns[call]);
+      };
+      if (calls.parent[i] != kNone && !is_open(calls.parent[i])) continue;
+      Add(calls.thread[i], {calls.start_ns[i], calls.start_ns[i] + calls.duration_ns[i], true, calls.op[i], i});
+    }
+    const ScopeColumns& scopes = model.scopes;
+    for (ScopeIndex i = 0; i < scopes.size(); ++i) {
+      const ThreadIndex thread = scopes.thread[i];
+      const bool is_outermost = scopes.parent[i] == kNone || IsOpen(thread, scopes.EndOf(scopes.parent[i]));
+      if (is_outermost) Add(thread, {scopes.start_ns[i], scopes.EndOf(i), false, scopes.name[i], i});
+    }
+    for (Records& records : records_) {
+      std::stable_sort(records.ended.begin(), records.ended.end(),
+                       [](const Record& a, const Record& b) { return a.end_ns < b.end_ns; });
+      std::stable_sort(records.open.begin(), records.open.end(),
+                       [](const Record& a, const Record& b) { return a.start_ns < b.start_ns; });
+    }
+  }
 
+  // Those inside something first, then by what they recorded last.
   std::vector<ThreadIndex> ThreadsOf(ProcessIndex process) const {
     std::vector<ThreadIndex> threads;
     for (ThreadIndex i = 0; i < model_.threads.size(); ++i) {
-      if (model_.threads[i].process == process && !records_[i].empty()) threads.push_back(i);
+      const bool has_records = !records_[i].ended.empty() || !records_[i].open.empty();
+      if (model_.threads[i].process == process && has_records) threads.push_back(i);
     }
+    const auto last_ns = [&](ThreadIndex i) { return records_[i].ended.empty() ? 0 : records_[i].ended.back().end_ns; };
     std::stable_sort(threads.begin(), threads.end(), [&](ThreadIndex a, ThreadIndex b) {
-      return records_[a].back().end_ns > records_[b].back().end_ns;
+      const bool is_in = !Inside(a).empty(), is_other_in = !Inside(b).empty();
+      return is_in != is_other_in ? is_in : last_ns(a) > last_ns(b);
     });
     return threads;
   }
 
-  // "aten::linear, at train.py:8, 12.1 s ago; before, optimizer.py always came next".
-  std::string LastOf(ThreadIndex thread, int64_t now_ns) const {
-    const Record& last = records_[thread].back();
-    const std::string line = LineOf(last);
-    return absl::StrCat("last ", NameOf(last), line.empty() ? "" : absl::StrCat(" at ", line), ", ",
-                        HumanTime(static_cast<double>(std::max<int64_t>(now_ns - last.end_ns, 0))), " ago",
-                        NextOf(records_[thread]));
+  // "in aten::linear > sgemm_ for 12.1 s, at train.py:8", or "last aten::linear, at train.py:8, 12.1 s ago; after it came
+  // optimizer.py all 12 times before".
+  std::string PlaceOf(ThreadIndex thread, int64_t now_ns) const {
+    const std::vector<Record> inside = Inside(thread);
+    if (inside.empty()) return records_[thread].ended.empty() ? "" : LastOf(thread, now_ns);
+    std::vector<std::string> names;
+    std::string line;
+    for (const Record& record : inside) {
+      names.push_back(NameOf(record));
+      if (std::string its = LineOf(record); !its.empty()) line = std::move(its);
+    }
+    return absl::StrCat("in ", absl::StrJoin(names, " > "), " for ", Ago(inside.back().start_ns, now_ns),
+                        line.empty() ? "" : absl::StrCat(", at ", line));
   }
 
-  // The last collective operation of a process that returned; null: none.
+  // The last collective operation of a process: one that has not ended, else one that returned; null: none.
   const Record* LastCollective(ProcessIndex process) const {
     const Record* last = nullptr;
     for (ThreadIndex i = 0; i < model_.threads.size(); ++i) {
       if (model_.threads[i].process != process) continue;
-      const auto found = std::find_if(records_[i].rbegin(), records_[i].rend(),
-                                      [&](const Record& record) { return IsCollective(record); });
-      if (found != records_[i].rend() && (last == nullptr || found->end_ns > last->end_ns)) last = &*found;
+      for (const std::vector<Record>* records : {&records_[i].ended, &records_[i].open}) {
+        for (const Record& record : *records) {
+          if (IsCollective(record) && (last == nullptr || record.end_ns >= last->end_ns)) last = &record;
+        }
+      }
     }
     return last;
   }
 
+  // Begun by a process.
   int64_t Collectives(ProcessIndex process) const {
     int64_t count = 0;
     for (ThreadIndex i = 0; i < model_.threads.size(); ++i) {
       if (model_.threads[i].process != process) continue;
-      count += std::count_if(records_[i].begin(), records_[i].end(),
-                             [&](const Record& record) { return IsCollective(record); });
+      for (const std::vector<Record>* records : {&records_[i].ended, &records_[i].open}) {
+        count +=
+            std::count_if(records->begin(), records->end(), [&](const Record& record) { return IsCollective(record); });
+      }
     }
     return count;
+  }
+
+  bool IsOpen(ThreadIndex thread, int64_t end_ns) const { return end_ns >= open_ns_[model_.threads[thread].process]; }
+
+  ThreadIndex ThreadOf(const Record& record) const {
+    return record.is_call ? model_.calls.thread[record.index] : model_.scopes.thread[record.index];
+  }
+
+  static std::string Ago(int64_t ns, int64_t now_ns) {
+    return HumanTime(static_cast<double>(std::max<int64_t>(now_ns - ns, 0)));
   }
 
   std::string NameOf(const Record& record) const {
     if (!record.is_call) return model_.names[record.what];
     const Op& op = model_.ops[record.what];
     const std::string kind = KindLabel(op);
-    return kind == op.function ? kind : absl::StrCat(op.function, " (", kind, ")");
+    // Of a call that has not returned the kind is not known yet.
+    return kind == op.function || kind == kAnyCall ? op.function : absl::StrCat(op.function, " (", kind, ")");
   }
 
  private:
+  void Add(ThreadIndex thread, const Record& record) {
+    (IsOpen(thread, record.end_ns) ? records_[thread].open : records_[thread].ended).push_back(record);
+  }
+
+  // What the thread is in. Ranges of collective operations may have been begun by it and go on elsewhere.
+  std::vector<Record> Inside(ThreadIndex thread) const {
+    std::vector<Record> inside;
+    for (const Record& record : records_[thread].open) {
+      if (record.is_call || !collective_names_[record.what]) inside.push_back(record);
+    }
+    return inside;
+  }
+
+  // A call that has not returned has no arguments yet.
   bool IsCollective(const Record& record) const {
-    return record.is_call ? model_.ops[record.what].kind == "collective" : collective_names_[record.what];
+    return record.is_call ? collective_functions_.contains(model_.ops[record.what].function)
+                          : collective_names_[record.what];
+  }
+
+  std::string LastOf(ThreadIndex thread, int64_t now_ns) const {
+    const Record& last = records_[thread].ended.back();
+    const std::string line = LineOf(last);
+    return absl::StrCat("last ", NameOf(last), line.empty() ? "" : absl::StrCat(" at ", line), ", ",
+                        Ago(last.end_ns, now_ns), " ago", NextOf(records_[thread].ended));
   }
 
   std::string LineOf(const Record& record) const {
@@ -127,9 +195,11 @@ class Standing {
   }
 
   const TraceModel& model_;
-  const std::vector<std::vector<Record>> records_;
+  std::vector<int64_t> open_ns_;  // by process: from here on an end is not one
+  std::vector<Records> records_;  // by thread
   const std::vector<PythonPlace> places_;
   const std::vector<bool> collective_names_;
+  std::set<std::string> collective_functions_;
 };
 
 }  // namespace
@@ -139,19 +209,26 @@ std::string ProcessName(const TraceModel& model, ProcessIndex process) {
   return absl::StrCat(rank.empty() ? "" : absl::StrCat("rank ", rank, ", "), "process ", model.processes[process].pid);
 }
 
-std::vector<std::string> StandingLines(const TraceModel& model, const std::vector<ProcessIndex>& silent, int64_t now_ns,
-                                       size_t most, const ThreadNow& thread_now) {
-  const Standing standing(model);
+std::vector<std::string> StandingLines(const TraceModel& model, const std::vector<SilentProcess>& silent,
+                                       int64_t now_ns, size_t most, const ThreadNowOf& thread_now) {
+  const Standing standing(model, silent, now_ns);
   std::vector<std::string> lines;
   for (const ProcessIndex process : ByRank(model)) {
-    if (std::find(silent.begin(), silent.end(), process) == silent.end()) continue;
+    const auto is_it = [&](const SilentProcess& one) { return one.process == process; };
+    if (std::none_of(silent.begin(), silent.end(), is_it)) continue;
     const uint32_t pid = model.processes[process].pid;
     const std::vector<ThreadIndex> threads = standing.ThreadsOf(process);
     for (size_t i = 0; i < std::min(most, threads.size()); ++i) {
       const uint32_t tid = model.threads[threads[i]].tid;
-      const std::string now = thread_now(pid, tid);
-      lines.push_back(absl::StrCat(ProcessName(model, process), ", thread ", tid, now.empty() ? "" : " ", now, ": ",
-                                   standing.LastOf(threads[i], now_ns), "."));
+      const ThreadNow now = thread_now(pid, tid);
+      std::string line = absl::StrCat(ProcessName(model, process), ", thread ", tid, now.state.empty() ? "" : " ",
+                                      now.state, ": ", standing.PlaceOf(threads[i], now_ns), ".");
+      if (!now.stack.empty()) {
+        const auto end = now.stack.begin() + static_cast<int64_t>(std::min(kMostFrames, now.stack.size()));
+        absl::StrAppend(&line, " Stack: ", absl::StrJoin(now.stack.begin(), end, " < "),
+                        now.stack.size() > kMostFrames ? " < …" : "");
+      }
+      lines.push_back(std::move(line));
     }
     if (threads.size() > most) {
       lines.push_back(absl::StrCat(ProcessName(model, process), ": ", threads.size() - most, " more threads."));
@@ -161,13 +238,15 @@ std::vector<std::string> StandingLines(const TraceModel& model, const std::vecto
   for (const ProcessIndex process : ByRank(model)) {
     const Record* const last = standing.LastCollective(process);
     if (last == nullptr) continue;
+    const bool is_open = standing.IsOpen(standing.ThreadOf(*last), last->end_ns);
     // In a part of a run counts of ranks do not begin at the same operation.
     const std::string count = model.read_spans.empty()
                                   ? absl::StrCat("collective operation ", standing.Collectives(process))
-                                  : std::string("its last collective operation");
-    lines.push_back(absl::StrCat(ProcessName(model, process), " has returned from ", count, ", ",
-                                 standing.NameOf(*last), ", ",
-                                 HumanTime(static_cast<double>(std::max<int64_t>(now_ns - last->end_ns, 0))), " ago."));
+                                  : std::string(is_open ? "a collective operation" : "its last collective operation");
+    lines.push_back(absl::StrCat(ProcessName(model, process), is_open ? " is in " : " has returned from ", count, ", ",
+                                 standing.NameOf(*last), is_open ? ", for " : ", ",
+                                 Standing::Ago(is_open ? last->start_ns : last->end_ns, now_ns),
+                                 is_open ? "." : " ago."));
   }
   return lines;
 }

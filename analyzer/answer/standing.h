@@ -12,17 +12,27 @@
 
 namespace dlhook::analyzer::inline answer {
 
-// What the system says of a thread ("sleeps in futex_wait"); empty: nothing.
-using ThreadNow = std::function<std::string(uint32_t pid, uint32_t tid)>;
+// What the system says of a thread.
+struct ThreadNow {
+  std::string state;               // "sleeps in futex_wait"; empty: nothing
+  std::vector<std::string> stack;  // innermost first; empty: not known
+};
+using ThreadNowOf = std::function<ThreadNow(uint32_t pid, uint32_t tid)>;
+
+// A process that records nothing any more.
+struct SilentProcess {
+  ProcessIndex process = 0;
+  bool has_open = false;  // the model holds what has not ended (DrainOpen), as if it ended after `now_ns`
+};
 
 // "rank 1, process 4711" …
 std::string ProcessName(const TraceModel& model, ProcessIndex process);
 
-// Sentences about each of the processes: the threads that recorded something last with their last call or range, its line, and what came
-// after it before, if that was always the same: a call that has not returned is not recorded yet. Of ranks also their last collective
-// operation. Times are before `now_ns`, on the model's axis. At most `most` threads of a process.
-std::vector<std::string> StandingLines(const TraceModel& model, const std::vector<ProcessIndex>& silent, int64_t now_ns,
-                                       size_t most, const ThreadNow& thread_now);
+// Sentences about each of the processes: of threads, those first that are inside a call or range, which one and for how long, else what
+// they recorded last, its line, and what came after it before, if that was always the same; their stacks. Of ranks also which collective
+// operation they have begun or returned from. Times are before `now_ns`, on the model's axis. At most `most` threads of a process.
+std::vector<std::string> StandingLines(const TraceModel& model, const std::vector<SilentProcess>& silent,
+                                       int64_t now_ns, size_t most, const ThreadNowOf& thread_now);
 
 }  // namespace dlhook::analyzer::answer
 

@@ -12,8 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "analyzer/cli/launch.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/io/machine_files.h"
+#include "analyzer/symbols/live_stack.h"
 #include "preload/format/identity.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -63,9 +64,22 @@ std::string ThreadState(uint32_t pid, uint32_t tid) {
   }
 }
 
-absl::StatusOr<BackgroundRun> StartInBackground(const std::vector<std::string>& words) {
+const std::vector<std::string>& SleepingStacks::Of(uint32_t pid, uint32_t tid) {
+  Stack& stack = stacks_[{pid, tid}];
+  std::string system_call = SystemCallOf(pid, tid);
+  if (system_call != stack.system_call) {
+    stack.functions = LiveStack(pid, tid, system_call);
+    stack.system_call = std::move(system_call);
+  }
+  return stack.functions;
+}
+
+absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
+  absl::StatusOr<RunPlace> place = MakeRunPlace(args, args.operands().front());
+  if (!place.ok()) return place.status();
+  place->file.reset();  // the launcher's
   BackgroundRun started;
-  started.run = MakeNewFolder(DefaultRunFolder(words.front()));
+  started.run = place->path;
   started.output = absl::StrCat(started.run, "/output.txt");
   const int output = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -74,7 +88,7 @@ absl::StatusOr<BackgroundRun> StartInBackground(const std::vector<std::string>& 
   }
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> command = {self, "run", "-o", started.run, "--"};
-  command.insert(command.end(), words.begin(), words.end());
+  command.insert(command.end(), args.operands().begin(), args.operands().end());
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);

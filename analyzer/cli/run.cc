@@ -44,50 +44,6 @@ constexpr int kExitNotExecutable = 126;  // as in shells
 constexpr int kExitNotFound = 127;
 constexpr int kDrainNice = -5;
 
-// The folder requested by the user, and how; empty: not given.
-struct WantedFolder {
-  std::string said;  // for messages: "-o ", "DLHOOK_OUT="
-  std::string path;
-};
-
-WantedFolder FindWantedFolder(const Args& args) {
-  if (const std::optional<std::string> output = args.Last("output")) return {"-o ", *output};
-  const char* const variable = getenv("DLHOOK_OUT");
-  // Inside another `dlhook run` the variable belongs to that one.
-  if (variable == nullptr || *variable == '\0' || getenv("DLHOOK_COLLECTOR") != nullptr) return {};
-  return {"DLHOOK_OUT=", variable};
-}
-
-// The run folder of this launcher.
-struct RunPlace {
-  std::string path;  // absolute
-  std::unique_ptr<RunFile> file;
-};
-
-absl::StatusOr<RunPlace> MakeRunPlace(const WantedFolder& wanted, const std::string& otherwise) {
-  const std::string path = wanted.path.empty() ? MakeNewFolder(otherwise)
-                                               : std::filesystem::absolute(wanted.path).lexically_normal().string();
-  const std::string said = absl::StrCat(wanted.said, path);
-  const int made = OpenFolder(path.c_str(), true);
-  if (made < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
-  }
-  close(made);
-  if (access(path.c_str(), W_OK | X_OK) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
-  }
-  const auto folder = RunFolder::Open(path);
-  if (!folder.ok()) return folder.status();
-  absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(*folder);
-  if (!file.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": ", file.status().message(), "; name another folder, or remove this one"));
-  }
-  return RunPlace{path, *std::move(file)};
-}
-
 // The collector holds several descriptors for each of the program's processes, and for their samples. The program,
 // already started, keeps its own limit.
 void RaiseDescriptorLimit() {
@@ -221,7 +177,7 @@ int RunRun(const Args& args) {
   }
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
-  const absl::StatusOr<RunPlace> place = MakeRunPlace(FindWantedFolder(args), DefaultRunFolder(words.front()));
+  const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
   if (!place.ok()) return Fail(place.status(), kExitBadInput);
   Collector collector(place->path);
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
@@ -245,7 +201,7 @@ Command RunCommand() {
       .name = "run",
       .summary = "start a program and record it",
       .operands = "PROGRAM [WORD]...",
-      .flags = {{"output", "RUN", "folder for the traces (default: $DLHOOK_OUT, else dlhook-PROGRAM-DATE-TIME)", 'o'}},
+      .flags = {RunFolderFlag()},
       .examples = {{"dlhook run -o first -- python train.py",
                     "records into the folder first; then: dlhook report first"},
                    {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",

@@ -9,11 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/cli/launch.h"
 #include "analyzer/io/byte_source.h"
+#include "preload/format/folders.h"
 #include "preload/format/identity.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -65,6 +70,20 @@ Found JoinThose(const RunFolder& folder, int fd) {
   return Lock(fd, LOCK_SH) && StillLiesIn(folder, fd) ? Found::kJoined : Found::kTryAgain;
 }
 
+// The folder requested by the user, and how; empty: not given.
+struct WantedFolder {
+  std::string said;  // for messages: "-o ", "DLHOOK_OUT="
+  std::string path;
+};
+
+WantedFolder FindWantedFolder(const Args& args) {
+  if (const std::optional<std::string> output = args.Last("output")) return {"-o ", *output};
+  const char* const variable = getenv("DLHOOK_OUT");
+  // Inside another `dlhook run` the variable belongs to that one.
+  if (variable == nullptr || *variable == '\0' || getenv("DLHOOK_COLLECTOR") != nullptr) return {};
+  return {"DLHOOK_OUT=", variable};
+}
+
 absl::Status HoldsARun() { return absl::AlreadyExistsError("holds a run already"); }
 
 }  // namespace
@@ -108,6 +127,35 @@ void RunFile::RemoveIfLast() {
 void RunFile::TellOfNoCalls(const std::string& program) {
   const std::string lines = absl::StrCat(OwnKey(), "\n", program, "\n");
   if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has reported it as well
+}
+
+Flag RunFolderFlag() {
+  return {"output", "RUN", "folder for the traces (default: $DLHOOK_OUT, else dlhook-PROGRAM-DATE-TIME)", 'o'};
+}
+
+absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& program) {
+  const WantedFolder wanted = FindWantedFolder(args);
+  const std::string path = wanted.path.empty() ? MakeNewFolder(DefaultRunFolder(program))
+                                               : std::filesystem::absolute(wanted.path).lexically_normal().string();
+  const std::string said = absl::StrCat(wanted.said, path);
+  const int made = OpenFolder(path.c_str(), true);
+  if (made < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
+  }
+  close(made);
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
+  }
+  const auto folder = RunFolder::Open(path);
+  if (!folder.ok()) return folder.status();
+  absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(*folder);
+  if (!file.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ": ", file.status().message(), "; name another folder, or remove this one"));
+  }
+  return RunPlace{path, *std::move(file)};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/io/run_folder.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -34,6 +35,17 @@ class RunFile {
   std::shared_ptr<const RunFolder> folder_;
   int fd_;
 };
+
+// The run folder of a launcher.
+struct RunPlace {
+  std::string path;  // absolute
+  std::unique_ptr<RunFile> file;
+};
+
+// -o, of commands that start a program.
+Flag RunFolderFlag();
+// Makes the folder that the flag names, else DLHOOK_OUT, else a new one for `program`.
+absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& program);
 
 }  // namespace dlhook::analyzer::cli
 

@@ -25,9 +25,11 @@
 #include "analyzer/cli/live_terminal.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/cli/run_peaks.h"
 #include "analyzer/cli/symbol_options.h"
 #include "analyzer/cli/tables.h"
+#include "analyzer/io/ring_file.h"
 #include "analyzer/model/recent_run.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
@@ -98,11 +100,11 @@ class Live {
 
   // Returns the number of steps in it.
   size_t Analyze(const Window& window, bool shows) {
-    model_ = run_.Last(window.seconds, window.bytes);
-    AddSymbols(SymbolOptionsFor(path_), &model_);
-    const absl::StatusOr<Peaks> peaks = FindPeaks(model_, std::nullopt);
-    const RunAnalysis analysis(&model_, {}, peaks.ok() ? *peaks : Peaks());
-    const StepFacts facts(model_, analysis.options());
+    TraceModel model = run_.Last(window.seconds, window.bytes);
+    AddSymbols(SymbolOptionsFor(path_), &model);
+    const absl::StatusOr<Peaks> peaks = FindPeaks(model, std::nullopt);
+    const RunAnalysis analysis(&model, {}, peaks.ok() ? *peaks : Peaks());
+    const StepFacts facts(model, analysis.options());
     AddSteps(facts, &history_);
     size_t steps = 0;
     for (const StepTrack& track : analysis.layers().steps()) steps += track.steps.size();
@@ -116,7 +118,7 @@ class Live {
       for (const TraceTail* trace : run_.traces()) {
         recorded.push_back(static_cast<int64_t>(trace->calls() + trace->scopes()));
       }
-      steps_ = absl::StrCat(", ", model_.read_spans.empty() ? "" : "about ", AboutSteps(facts, recorded), " ",
+      steps_ = absl::StrCat(", ", model.read_spans.empty() ? "" : "about ", AboutSteps(facts, recorded), " ",
                             facts.StepNoun(), "s");
     }
     return steps;
@@ -143,7 +145,7 @@ class Live {
     const std::optional<StepTrend> trend = history_.Trend();
     const int64_t most_ns =
         std::max(kSilentNs, trend ? static_cast<int64_t>(kSilentSteps * trend->now_ns) : int64_t{0});
-    std::vector<ProcessIndex> silent;
+    std::vector<SilentProcess> silent;
     size_t ended = 0, killed = 0, elsewhere = 0, paused = 0, full = 0;
     int64_t silent_ns = INT64_MAX;
     const std::vector<const TraceTail*>& traces = run_.traces();
@@ -157,7 +159,7 @@ class Live {
       full += traces[i]->has_reached_limit() ? 1 : 0;
       const int64_t last_ns = traces[i]->LastRecordNs();
       if (!traces[i]->is_recording() || last_ns == 0 || now_ns - last_ns < most_ns) continue;
-      silent.push_back(static_cast<ProcessIndex>(i));
+      silent.push_back({.process = static_cast<ProcessIndex>(i)});
       silent_ns = std::min(silent_ns, now_ns - last_ns);
     }
     is_over_ = ended + killed == traces.size();
@@ -179,17 +181,39 @@ class Live {
     sentences.push_back(absl::StrCat(
         "Nothing was recorded for ", HumanTime(static_cast<double>(silent_ns)),
         silent.size() == traces.size() ? "" : absl::StrCat(" by ", silent.size(), " of ", traces.size(), " processes"),
-        ", but the program lives. Where it stands (a call that has not returned is not recorded yet):"));
-    const std::vector<std::string> lines = StandingLines(model_, silent, now_ns, kMostThreads, ThreadState);
+        ", but the program lives. Where it stands:"));
+    const std::vector<std::string> lines = StandingNow(&silent, now_ns);
     sentences.insert(sentences.end(), lines.begin(), lines.end());
     return sentences;
+  }
+
+  // Where the threads of processes stand that record nothing.
+  std::vector<std::string> StandingNow(std::vector<SilentProcess>* silent, int64_t now_ns) {
+    const auto recorded = [&] {
+      std::vector<uint64_t> counts;
+      for (const TraceTail* trace : run_.traces()) counts.push_back(trace->calls() + trace->scopes());
+      return counts;
+    };
+    const std::vector<uint64_t> before = recorded();
+    std::vector<Leftover> open(before.size());
+    for (const SilentProcess& one : *silent) {
+      absl::StatusOr<Leftover> its = DrainOpen(run_.traces()[one.process]->path());
+      if (its.ok()) open[one.process] = *std::move(its);
+    }
+    // What ended before is in the files by now, and nothing that is in both.
+    if (!run_.Read().ok() || recorded() != before) return {};
+    for (SilentProcess& one : *silent) one.has_open = !open[one.process].packets.empty();
+    const TraceModel model = run_.Last(kWindows[0].seconds, kWindows[0].bytes, open);
+    return StandingLines(model, *silent, now_ns, kMostThreads, [&](uint32_t pid, uint32_t tid) {
+      return ThreadNow{.state = ThreadState(pid, tid), .stack = stacks_.Of(pid, tid)};
+    });
   }
 
   const std::string path_;
   LiveOptions options_;
   RecentRun run_;
-  TraceModel model_;  // of the newest part
   StepHistory history_;
+  SleepingStacks stacks_;
   size_t window_ = 0;
   int64_t shown_calls_ = -1;
   bool is_over_ = false;
@@ -246,6 +270,9 @@ int RunTop(const Args& args) {
     return Fail(absl::InvalidArgumentError(absl::StrCat("expected one run, found '", args.operands()[1],
                                                         "' too; before the words of a program comes --")));
   }
+  if (!args.has_program() && args.Has("output")) {
+    return Fail(absl::InvalidArgumentError("-o names the folder for a program, which comes after --"));
+  }
   absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
   if (!ignored.ok()) return Fail(ignored.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
@@ -253,7 +280,7 @@ int RunTop(const Args& args) {
   std::optional<BackgroundRun> launched;
   std::string path;
   if (args.has_program() && !args.operands().empty()) {
-    const absl::StatusOr<BackgroundRun> started = StartInBackground(args.operands());
+    const absl::StatusOr<BackgroundRun> started = StartInBackground(args);
     if (!started.ok()) return Fail(started.status());
     launched = *started;
     path = launched->run;
@@ -285,7 +312,7 @@ std::string Details() {
   return "The newest part of a run that goes on, read again each second: the step time now and\n"
          "before, where a step goes, the heaviest layers, findings; of a program that hangs, where\n"
          "its threads stand. RUN need not exist yet. q or Ctrl-C quits; the program goes on. A\n"
-         "program after -- is recorded into a new folder, with what it prints in output.txt there;\n"
+         "program after -- is recorded, with what it prints in output.txt in the run's folder;\n"
          "if it has ended, its exit code is that of dlhook top.\n";
 }
 
@@ -295,9 +322,10 @@ Command TopCommand() {
   Command command = {.name = "top",
                      .summary = "a run that goes on, on the terminal, refreshed each second",
                      .operands = "[RUN | -- PROGRAM [WORD]...]",
-                     .flags = {{"once", "", "print the screen once: for scripts"}, ColorFlag()},
+                     .flags = {{"once", "", "print the screen once: for scripts"}, RunFolderFlag(), ColorFlag()},
                      .examples = {{"dlhook top", "the latest run here"},
-                                  {"dlhook top -- python train.py", "starts it and records it, as dlhook run does"},
+                                  {"dlhook top -o first -- python train.py",
+                                   "starts it and records it into the folder first, as dlhook run does"},
                                   {"dlhook top RUN --once", "how it goes just now, as text"}},
                      .min_operands = 0,
                      .max_operands = SIZE_MAX,

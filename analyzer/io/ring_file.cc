@@ -100,8 +100,14 @@ ProcessEnd EndOf(const SessionHeader& session) {
   return session.left_ticks.load() != 0 ? ProcessEnd::kLeft : ProcessEnd::kVanished;
 }
 
-// Drains a private copy of the rings; `is_over` adds losses and the footer.
-absl::StatusOr<Leftover> DrainCopy(const RingFile& ring, const PrivatePages& copy, bool is_over) {
+// kOver: with losses and the footer. kOpen: with what has not ended.
+enum class CopyOf : uint8_t { kOver, kLiving, kOpen };
+
+// Drains a private copy of the rings.
+absl::StatusOr<Leftover> DrainCopy(const RingFile& ring, CopyOf what) {
+  const absl::StatusOr<PrivatePages> snapshot = ring.Snapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  const PrivatePages& copy = *snapshot;
   auto session = reinterpret_cast<SessionHeader*>(copy.data());
   Leftover leftover;
   leftover.cut_file = true;
@@ -113,11 +119,9 @@ absl::StatusOr<Leftover> DrainCopy(const RingFile& ring, const PrivatePages& cop
   if (!drain.Open(session, copy.bytes(), &sink)) {
     return absl::DataLossError(absl::StrCat(ring.trace_name(), ": rings left by its process: ", drain.error()));
   }
-  if (is_over) {
-    drain.Finish(EndOf(*session), false);
-  } else {
-    drain.Step(true, true);
-  }
+  if (what == CopyOf::kOver) drain.Finish(EndOf(*session), false);
+  if (what == CopyOf::kLiving) drain.Step(true, true);
+  if (what == CopyOf::kOpen) drain.TakeOpen();
   leftover.packets.assign(sink.buffer().data(), sink.buffer().size());
   return leftover;
 }
@@ -385,6 +389,13 @@ bool RunIsStillThere(const SessionHeader& session) {
   return false;
 }
 
+absl::StatusOr<std::unique_ptr<RingFile>> RingOf(const std::string& trace_path) {
+  const std::string parent = std::filesystem::path(trace_path).parent_path().string();
+  const auto folder = RunFolder::Open(parent.empty() ? "." : parent);
+  if (!folder.ok()) return folder.status();
+  return RingFile::Open(*folder, BaseName(trace_path));
+}
+
 Leftover Noted(const absl::Status& status) {
   Leftover leftover;
   leftover.note = std::string(status.message());
@@ -405,25 +416,23 @@ void RemoveOrphanedRings() {
   }
 }
 
+absl::StatusOr<Leftover> DrainOpen(const std::string& trace_path) {
+  const absl::StatusOr<std::unique_ptr<RingFile>> ring = RingOf(trace_path);
+  return ring.ok() ? DrainCopy(**ring, CopyOf::kOpen) : ring.status();
+}
+
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
-  const std::string parent = std::filesystem::path(trace_path).parent_path().string();
-  const auto folder = RunFolder::Open(parent.empty() ? "." : parent);
-  if (!folder.ok()) return folder.status();
-  const std::string name = BaseName(trace_path);
-  absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(*folder, name);
+  absl::StatusOr<std::unique_ptr<RingFile>> ring = RingOf(trace_path);
   if (absl::IsNotFound(ring.status())) return Leftover{};
   if (absl::IsFailedPrecondition(ring.status())) return Noted(ring.status());
   if (!ring.ok()) return ring.status();
   const bool is_over = !(*ring)->IsMappedByProcess();
+  const RunFolder& folder = *(*ring)->folder();
+  const std::string& name = (*ring)->trace_name();
   struct stat trace;
-  const bool may_write = is_over && IsOnlyOurs((*folder)->info()) && (*ring)->IsOurs() &&
-                         (*folder)->Stat(name, &trace) && IsOurOwnFile(trace) &&
-                         faccessat((*folder)->fd(), name.c_str(), W_OK, AT_EACCESS) == 0;
-  if (!may_write || !(*ring)->Lock()) {
-    absl::StatusOr<PrivatePages> copy = (*ring)->Snapshot();
-    if (!copy.ok()) return copy.status();
-    return DrainCopy(**ring, *copy, is_over);
-  }
+  const bool may_write = is_over && IsOnlyOurs(folder.info()) && (*ring)->IsOurs() && folder.Stat(name, &trace) &&
+                         IsOurOwnFile(trace) && faccessat(folder.fd(), name.c_str(), W_OK, AT_EACCESS) == 0;
+  if (!may_write || !(*ring)->Lock()) return DrainCopy(**ring, is_over ? CopyOf::kOver : CopyOf::kLiving);
   absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring));
   if (!drain.ok()) return drain.status();
   (*drain)->Finish();

@@ -137,6 +137,9 @@ class RingDrain {
 // is drained into memory, and nothing is changed.
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path);
 
+// The same of a process that lives, with the calls and scopes that have not ended as if they ended now. Changes nothing.
+absl::StatusOr<Leftover> DrainOpen(const std::string& trace_path);
+
 // Removes rings of this user's processes that are gone and whose run was deleted before it was opened.
 void RemoveOrphanedRings();
 

@@ -40,14 +40,16 @@ int64_t RecentRun::calls() const {
   return static_cast<int64_t>(sum);
 }
 
-TraceModel RecentRun::Last(int64_t seconds, uint64_t bytes) const {
+TraceModel RecentRun::Last(int64_t seconds, uint64_t bytes, const std::vector<Leftover>& open) const {
   int64_t last_ns = 0, start_ns = 0;
   for (const TraceTail* tail : order_) last_ns = std::max(last_ns, tail->LastWrittenRealtimeNs());
   for (const TraceTail* tail : order_) start_ns = std::max(start_ns, tail->StartOfLast(bytes / order_.size()));
   start_ns = std::min(std::max(start_ns, last_ns - seconds * 1'000'000'000), last_ns);
   TraceBuilder builder(name_);
-  for (const TraceTail* tail : order_) {
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const TraceTail* const tail = order_[i];
     TraceTail::Part part = tail->Since(start_ns);
+    if (i < open.size() && !open[i].packets.empty()) part.chunks.emplace_back(open[i].packets);
     const absl::Status status = builder.AddTrace(tail->path(), std::move(part.chunks), nullptr, std::move(part.parts));
     if (!status.ok()) builder.Note(status.message());
   }

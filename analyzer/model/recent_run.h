@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "analyzer/io/trace_bytes.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/model/trace_tail.h"
 
@@ -32,7 +33,8 @@ class RecentRun {
 
   // A model of the last `seconds` in which something was recorded; of less if these have more than `bytes`. Its read_spans tell which
   // part of each process it holds.
-  TraceModel Last(int64_t seconds, uint64_t bytes) const;
+  // `open`: of each trace, what its process has not ended yet (DrainOpen), or empty. What was read must hold all that ended before.
+  TraceModel Last(int64_t seconds, uint64_t bytes, const std::vector<Leftover>& open = {}) const;
 
  private:
   const std::string path_;

@@ -16,6 +16,7 @@
 #include "preload/drain/interner.h"
 #include "preload/drain/scope_batch.h"
 #include "preload/format/gpu_records.h"
+#include "preload/format/open_scopes.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
 #include "preload/format/session.h"
@@ -39,6 +40,8 @@ class Drain {
   void Suspend();
   // Takes the totals that threads of a dead process kept and could not hand over.
   void TakeLeftTotals();
+  // As Step(true, true), and what has not ended as if it did now.
+  void TakeOpen();
   // Drains the rest and writes losses and the footer.
   void Finish(ProcessEnd end, bool take_clock_sample);
   const char* error() const { return error_; }
@@ -97,6 +100,9 @@ class Drain {
   void AddTotals(uint32_t op, const CallTotalsRecord& record);
   void TakeThread(uint32_t slot, const ThreadRecord* record);
   void TakeScope(uint32_t slot, const ScopeRecord* record);
+  void TakeOpenCall(uint32_t index, uint64_t first_sequence, uint64_t now);
+  uint64_t TakeOpenScopes(uint32_t index, uint64_t now);  // returns the first number of a call in the innermost
+  void TakeOpenScope(uint32_t index, const OpenScopeEntry& scope, const char* name, uint64_t now);
   void TakePythonModule(const PythonModuleRecord* record);
   uint32_t NameOf(const void* text, uint32_t bytes);
   uint32_t DefinedNameOf(uint32_t number);

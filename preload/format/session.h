@@ -4,6 +4,7 @@
 //   +0                 SessionHeader (control words, identity, slots, checkpoints)
 //   +kSessionDataStart definitions: texts that records refer to (format/definitions.h), allocated on demand
 //   +kStackNodesStart  StackNodes (format/stack_nodes.h), allocated on demand
+//   +kOpenScopesStart  each slot's OpenScopes (format/open_scopes.h), allocated when it has its first
 //   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
 //   +chunks_offset     chunks: extensions for full rings (runtime/ring_growth.h), allocated on demand
 //
@@ -41,6 +42,10 @@ struct alignas(64) Slot {
 
   alignas(64) std::atomic<uint64_t> head;  // producer: committed up to here
   std::atomic<uint64_t> dropped;           // producer: records without room
+  // The outermost call that has not returned, by OpenCallWord; 0: none. One store when it begins and one when it ends, on a
+  // line that each record's commit writes.
+  std::atomic<uint64_t> open_call;
+  std::atomic<uint32_t> open_scopes;
 
   alignas(64) std::atomic<uint64_t> tail;  // consumer: free up to here
 };
@@ -80,6 +85,16 @@ struct Checkpoint {
   uint32_t thread_ids[kMaxSlots];     // of the slot's current thread, 0: none
   uint32_t python_stacks[kMaxSlots];  // the last PythonStackRecord's
 };
+
+// A range that may end on another thread than it began on (tap/record_function_hooks.cc: collective operations).
+struct AsynchronousRange {
+  std::atomic<const void*> owner;  // null: free
+  uint64_t start_ticks;
+  uint32_t thread_id;     // on which it began
+  uint32_t python_stack;  // definition, 0: none
+  char name[40];          // as much as fits
+};
+constexpr uint32_t kAsynchronousRanges = 64;  // further ones are not recorded
 
 // The lines in which a tapped library describes itself: stored here so that any drain can parse its other lines.
 struct TapSource {
@@ -167,6 +182,7 @@ struct SessionHeader {
   char trace_name[128];  // "program-pid[-n].dlh"
 
   TapSource tap_sources[kMaxTapSources];
+  AsynchronousRange asynchronous_ranges[kAsynchronousRanges];
 
   uint64_t chunks_offset;
   uint64_t chunk_bytes;               // power of two
@@ -186,7 +202,9 @@ constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_
 constexpr uint64_t kDefinitionsCapacity = 4 << 20;
 constexpr uint64_t kStackNodesStart = kSessionDataStart + kDefinitionsCapacity;
 constexpr uint64_t kStackNodesCapacity = 4 << 20;  // bytes
-constexpr uint64_t kRingsStart = kStackNodesStart + kStackNodesCapacity;
+constexpr uint64_t kOpenScopesStart = kStackNodesStart + kStackNodesCapacity;
+constexpr uint64_t kOpenScopesBytes = 12 << 10;  // of one slot; whole pages
+constexpr uint64_t kRingsStart = kOpenScopesStart + kMaxSlots * kOpenScopesBytes;
 
 inline uint64_t TicksPerSecond(const SessionHeader& session) {
   return session.ticks_per_second == 0 ? 1000000000u : session.ticks_per_second;

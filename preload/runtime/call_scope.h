@@ -14,6 +14,7 @@
 
 #include "preload/format/clock.h"
 #include "preload/format/hook_table.h"
+#include "preload/format/open_scopes.h"
 #include "preload/format/record.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/parts.h"
@@ -48,7 +49,8 @@ inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
   return real;
 }
 
-inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {
+__attribute__((always_inline)) inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller,
+                                                      CallFrame* frame) {
   ThreadState* thread = dlhook_thread;
   if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(family_bit);
   void* real = RealFunction(thread, hook, caller);
@@ -74,6 +76,9 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
   frame->detail = thread->detail_families & family_bit;
   if (__builtin_expect(frame->detail != 0, 0)) BeginCallDetail(thread, family_bit, frame->sequence);
   frame->start_ticks = ReadTicks(thread->clock);
+  if (__builtin_expect(thread->depth == 1, 1)) {
+    thread->ring.slot->open_call.store(OpenCallWord(hook, frame->start_ticks), std::memory_order_relaxed);
+  }
   return real;
 }
 
@@ -83,7 +88,12 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   ThreadState* thread = frame->thread;
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
   uint64_t end_ticks = ReadTicks(thread->clock);
-  if (thread->depth > 0) --thread->depth;
+  if (__builtin_expect(thread->depth == 1, 1)) {
+    thread->depth = 0;
+    thread->ring.slot->open_call.store(0, std::memory_order_relaxed);
+  } else if (thread->depth > 0) {  // 0: forked since it began
+    --thread->depth;
+  }
   uint32_t words = sizeof(CallRecord) / 8 + shape_words + address_count;
   uint32_t native_stack = 0;
   if (__builtin_expect(frame->detail != 0, 0)) {

@@ -4,7 +4,11 @@
 #include <string.h>
 
 #include "preload/format/clock.h"
+#include "preload/format/open_scopes.h"
 #include "preload/runtime/parts.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/shared_pages.h"
+#include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline runtime {
 namespace {
@@ -46,10 +50,21 @@ bool MayRunPython(ScopeKind kind, const char* name, size_t name_bytes) {
   return kind != ScopeKind::kFrameworkOp || memchr(name, ':', name_bytes) == nullptr;
 }
 
+// The place of the thread's open scopes, null if there is no memory for it. Loaded once by its users: a child that a signal
+// handler forks finds the thread's state wiped.
+OpenScopes* ScopesOf(ThreadState* thread) {
+  if (__builtin_expect(thread->scopes != nullptr, 1)) return thread->scopes;
+  Undisturbed undisturbed;
+  ProcessState* process = GetProcess();
+  uint64_t offset = OpenScopesOffset(static_cast<uint32_t>(thread->ring.slot - thread->session->slots));
+  if (process == nullptr || !AllocatePages(process, offset, kOpenScopesBytes)) return nullptr;
+  return thread->scopes = reinterpret_cast<OpenScopes*>(reinterpret_cast<char*>(thread->session) + offset);
+}
+
 }  // namespace
 
 bool MayHavePythonFrames(const ThreadState* thread) {
-  return thread->scope_depth == 0 || thread->scopes[thread->scope_depth - 1].may_run_python != 0;
+  return thread->scope_depth == 0 || thread->scopes->entries[thread->scope_depth - 1].may_run_python != 0;
 }
 
 ThreadState* ScopeThread(uint32_t family_bit) {
@@ -63,12 +78,14 @@ void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t nam
   CountAtBoundary(thread, kind);
   uint32_t cut = name_bytes > kMaxScopeNameBytes;
   if (cut != 0) name_bytes = kMaxScopeNameBytes;
-  if (thread->scope_depth == kMaxOpenScopes || thread->scope_names_used + name_bytes > kScopeNamesBytes) {
+  OpenScopes* scopes = ScopesOf(thread);
+  if (scopes == nullptr || thread->scope_depth == kMaxOpenScopes ||
+      thread->scope_names_used + name_bytes > kScopeNamesBytes) {
     thread->session->deep_scopes.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   uint32_t python_stack = MayHavePythonFrames(thread) ? CapturePythonStack(thread) : 0;
-  OpenScopeEntry& scope = thread->scopes[thread->scope_depth++];
+  OpenScopeEntry& scope = scopes->entries[thread->scope_depth++];
   scope.owner = owner;
   scope.first_sequence = thread->next_sequence + 1;
   scope.link = link;
@@ -78,31 +95,34 @@ void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t nam
   scope.kind = kind;
   scope.cut = static_cast<uint8_t>(cut);
   scope.may_run_python = MayRunPython(kind, name, name_bytes);
-  memcpy(thread->scope_names + thread->scope_names_used, name, name_bytes);
+  memcpy(scopes->names + thread->scope_names_used, name, name_bytes);
   thread->scope_names_used += static_cast<uint32_t>(name_bytes);
   scope.start_ticks = ReadTicks(thread->clock);
+  thread->ring.slot->open_scopes.store(thread->scope_depth, std::memory_order_relaxed);
 }
 
 bool CloseScope(ThreadState* thread, const void* owner) {
   uint64_t end_ticks = ReadTicks(thread->clock);
+  OpenScopes* scopes = thread->scopes;
   uint32_t place = thread->scope_depth;
-  while (place > 0 && thread->scopes[place - 1].owner != owner) --place;
+  while (place > 0 && scopes->entries[place - 1].owner != owner) --place;
   if (place == 0) return false;
   // User ranges may end in any order, on any thread; a framework's scopes can't outlast the one around them.
-  ScopeKind kind = thread->scopes[place - 1].kind;
+  ScopeKind kind = scopes->entries[place - 1].kind;
   uint32_t kept = 0;
   for (uint32_t i = thread->scope_depth; i-- > place - 1;) {
-    const OpenScopeEntry& scope = thread->scopes[i];
+    const OpenScopeEntry& scope = scopes->entries[i];
     bool stays = i >= place && scope.kind == ScopeKind::kUserRange;
-    if (!stays) WriteRecord(thread, scope, i, thread->scope_names + scope.name_offset, end_ticks);
+    if (!stays) WriteRecord(thread, scope, i, scopes->names + scope.name_offset, end_ticks);
     if (stays) ++kept;
   }
   uint32_t to = place - 1;
   for (uint32_t i = place; kept > 0 && i < thread->scope_depth; ++i) {
-    if (thread->scopes[i].kind == ScopeKind::kUserRange) thread->scopes[to++] = thread->scopes[i];
+    if (scopes->entries[i].kind == ScopeKind::kUserRange) scopes->entries[to++] = scopes->entries[i];
   }
   thread->scope_depth = to;
-  const OpenScopeEntry* top = to == 0 ? nullptr : &thread->scopes[to - 1];
+  thread->ring.slot->open_scopes.store(to, std::memory_order_relaxed);
+  const OpenScopeEntry* top = to == 0 ? nullptr : &scopes->entries[to - 1];
   thread->scope_names_used = top == nullptr ? 0 : uint32_t{top->name_offset} + top->name_bytes;
   CountAtBoundary(thread, kind);
   return true;
@@ -120,6 +140,10 @@ void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, siz
   WriteRecord(thread, scope, thread->scope_depth, name, end_ticks);
 }
 
-uint32_t OpenScopes(const ThreadState* thread) { return thread->scope_depth; }
+uint32_t OpenPythonStack(const ThreadState* thread) {
+  uint32_t depth = thread->scope_depth;
+  while (depth > 0 && thread->scopes->entries[depth - 1].python_stack == 0) --depth;
+  return depth == 0 ? 0 : thread->scopes->entries[depth - 1].python_stack;
+}
 
 }  // namespace dlhook::inline runtime

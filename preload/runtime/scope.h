@@ -32,8 +32,8 @@ void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, siz
 // False inside an operator of a framework: between the calls there, no Python runs.
 bool MayHavePythonFrames(const ThreadState* thread);
 
-// Number of scopes open on this thread.
-uint32_t OpenScopes(const ThreadState* thread);
+// The Python stack of the innermost open scope that has one; 0: none.
+uint32_t OpenPythonStack(const ThreadState* thread);
 
 }  // namespace dlhook::inline runtime
 

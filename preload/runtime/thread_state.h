@@ -15,6 +15,7 @@
 // State of other rooms, per thread.
 namespace dlhook {
 inline namespace format {
+struct OpenScopes;
 struct TotalsTable;
 }
 inline namespace python {
@@ -80,22 +81,6 @@ struct KnownPlan {
 };
 constexpr uint32_t kKnownPlans = 64;
 
-// A scope that has not ended yet (runtime/scope.h). Its name is in ThreadState.scope_names.
-struct OpenScopeEntry {
-  const void* owner;
-  uint64_t start_ticks;
-  uint64_t first_sequence;
-  int64_t link;
-  uint32_t python_stack;
-  uint16_t name_offset;
-  uint16_t name_bytes;
-  ScopeKind kind;
-  uint8_t cut;
-  uint8_t may_run_python;  // user code may run directly inside
-};
-constexpr uint32_t kMaxOpenScopes = 64;
-constexpr uint32_t kScopeNamesBytes = 8192;
-
 constexpr uint32_t kMaxTotalsTables = 4;
 
 // On cache lines of its own.
@@ -129,9 +114,8 @@ struct alignas(64) ThreadState {
   MemoryAnswer memory_answers[64];
   VariantPack packs[kVariantPacks];
   KnownPlan plans[kKnownPlans];
-  OpenScopeEntry scopes[kMaxOpenScopes];
-  char scope_names[kScopeNamesBytes];
   // Null until first needed. Separate pages, reused by the slot's next thread.
+  OpenScopes* scopes;                // in the session's mapping
   PythonThread* python;              // cached stacks
   NativeStackThread* native_stacks;  // the last stack, cached unwind rules
   CounterThread* counters;           // open counters

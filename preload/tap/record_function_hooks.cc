@@ -195,19 +195,20 @@ void TakeForeignEnds(ThreadState* thread) {
 // ---- ranges announced to end elsewhere (collectives)
 // ------------------------------------------------------------------------
 
-// They bracket nothing on their thread: recorded when they have ended, by the thread that ends them.
-struct OpenAsynchronousRange {
-  std::atomic<const void*> record_function;  // null: free
-  uint64_t start_ticks;
-};
-constexpr uint32_t kAsynchronousRanges = 64;  // further ones are not recorded
-OpenAsynchronousRange g_asynchronous_ranges[kAsynchronousRanges];
+// They bracket nothing on their thread: recorded when they have ended, by the thread that ends them. Until then they are in the
+// session, where a reader of a process that hangs finds them.
 std::atomic<uint32_t> g_asynchronous_count{0};
 
 void BeginAsynchronousRange(ThreadState* thread, const void* record_function) {
-  for (OpenAsynchronousRange& range : g_asynchronous_ranges) {
+  for (AsynchronousRange& range : thread->session->asynchronous_ranges) {
     const void* free = nullptr;
-    if (!range.record_function.compare_exchange_strong(free, record_function)) continue;
+    if (!range.owner.compare_exchange_strong(free, record_function)) continue;
+    range.thread_id = thread->thread_id;
+    range.python_stack = OpenPythonStack(thread);
+    const char* name = g_tap.torch.name(record_function);
+    size_t bytes = strnlen(name, sizeof range.name);
+    memcpy(range.name, name, bytes);
+    memset(range.name + bytes, 0, sizeof range.name - bytes);
     range.start_ticks = ReadTicks(thread->clock);
     g_asynchronous_count.fetch_add(1);
     return;
@@ -216,11 +217,13 @@ void BeginAsynchronousRange(ThreadState* thread, const void* record_function) {
 
 // True: it was one.
 bool EndAsynchronousRange(const void* record_function) {
-  if (g_asynchronous_count.load(std::memory_order_relaxed) == 0) return false;
-  for (OpenAsynchronousRange& range : g_asynchronous_ranges) {
-    if (range.record_function.load(std::memory_order_relaxed) != record_function) continue;
+  ProcessState* process = FindProcess();
+  SessionHeader* session = process == nullptr ? nullptr : process->session;
+  if (session == nullptr || g_asynchronous_count.load(std::memory_order_relaxed) == 0) return false;
+  for (AsynchronousRange& range : session->asynchronous_ranges) {
+    if (range.owner.load(std::memory_order_relaxed) != record_function) continue;
     uint64_t start_ticks = range.start_ticks;
-    range.record_function.store(nullptr, std::memory_order_release);
+    range.owner.store(nullptr, std::memory_order_release);
     g_asynchronous_count.fetch_sub(1);
     ThreadState* thread = ScopeThread(g_tap.family_bit);
     if (thread == nullptr) return true;

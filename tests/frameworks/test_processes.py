@@ -5,6 +5,7 @@ import collections
 import glob
 import json
 import os
+import socket
 
 import frameworks
 import scopes
@@ -111,6 +112,18 @@ class Processes(frameworks.Case):
         result = self.under("launcher", self.torchrun(), OMP_NUM_THREADS=1)
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
         self.check_training(e2e.Run(self.run_path), result.out)
+
+    def test_top_says_who_did_not_come(self):
+        """Rank 0 stands in a reduction that rank 1 has not begun."""
+        both = 'for RANK in 0 1; do export RANK; "$@" & done; wait'
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        env = e2e.clean_environment(WORLD_SIZE=2, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        text = self.hanging(["bash", "-c", both, "bash", *program("ranks", STEPS, "hang")],
+                            "gloo:all_reduce, for ", env=env)
+        self.assertRegex(text, r"rank 0, process \d+ is in .*gloo:all_reduce, for ")
+        self.assertRegex(text, r"rank 1, process \d+ has returned from .*gloo:all_reduce")
+        self.assertRegex(text, r"rank 0, process \d+, thread \d+ sleeps.* at ranks\.py:\d+, [\d.]+ s ago\. Stack: .*backward")
 
     def test_torchrun_without_launcher(self):
         run, result = self.found_run(self.torchrun())

@@ -85,7 +85,7 @@ TEST_F(ScopeTest, WhatWasNeverEndedEndsWithTheScopeAroundIt) {
   Open(thread_, "and its inner one", &owners_[2]);
   EXPECT_TRUE(CloseScope(thread_, &owners_[0]));
   EXPECT_THAT(NamesSince(thread_, head_), ElementsAre("and its inner one", "left by an exception", "outer"));
-  EXPECT_EQ(OpenScopes(thread_), 0u);
+  EXPECT_EQ(thread_->scope_depth, 0u);
 }
 
 // Context managers may be left in any order; the framework's scopes are nested.
@@ -95,7 +95,7 @@ TEST_F(ScopeTest, RangesOfTheUsersOutliveTheScopeAroundThem) {
   Open(thread_, "op", &owners_[2]);
   EXPECT_TRUE(CloseScope(thread_, &owners_[0]));
   EXPECT_THAT(NamesSince(thread_, head_), ElementsAre("op", "mode"));
-  EXPECT_EQ(OpenScopes(thread_), 1u);
+  EXPECT_EQ(thread_->scope_depth, 1u);
   Open(thread_, "next op", &owners_[3]);
   EXPECT_TRUE(CloseScope(thread_, &owners_[3]));
   EXPECT_TRUE(CloseScope(thread_, &owners_[1]));
@@ -106,7 +106,7 @@ TEST_F(ScopeTest, RangesOfTheUsersOutliveTheScopeAroundThem) {
 TEST_F(ScopeTest, UnknownOwnersEndNothing) {
   Open(thread_, "open", &owners_[0]);
   EXPECT_FALSE(CloseScope(thread_, &owners_[1]));
-  EXPECT_EQ(OpenScopes(thread_), 1u);
+  EXPECT_EQ(thread_->scope_depth, 1u);
   CloseScope(thread_, &owners_[0]);
 }
 
@@ -124,7 +124,7 @@ TEST_F(ScopeTest, TooDeepOnesAreCountedAndTheOthersStayWhole) {
 TEST_F(ScopeTest, LongNamesAreCutAndTheRoomForNamesIsGivenBack) {
   for (int round = 0; round < 100; ++round) {
     Open(thread_, std::string(5000, 'n'), &owners_[0]);
-    EXPECT_EQ(OpenScopes(thread_), 1u);
+    EXPECT_EQ(thread_->scope_depth, 1u);
     CloseScope(thread_, &owners_[0]);
   }
   const std::vector<std::string> names = NamesSince(thread_, head_);
@@ -147,7 +147,7 @@ TEST_F(ScopeTest, AForkedChildHasNoOpenScopes) {
   InChild([] {
     ThreadState* thread = Attach();
     ASSERT_NE(thread, nullptr);
-    EXPECT_EQ(OpenScopes(thread), 0u);
+    EXPECT_EQ(thread->scope_depth, 0u);
   });
   CloseScope(thread_, &owners_[0]);
 }

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 DLHOOK = os.environ.get("DLHOOK_TEST_DLHOOK", "")
@@ -113,6 +114,17 @@ def run(argv, env=None, cwd=None, stdin=b"", timeout=200):
         out.seek(0)
         err.seek(0)
         return Result(code, out.read(), err.read())
+
+
+def until_top_says(path, words, patience=120):
+    """What dlhook top says, in one line, once it has these words."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        result = run([DLHOOK, "top", path, "--once"])
+        text = " ".join((result.out + result.err).decode().split())
+        if words in text:
+            return text
+    raise AssertionError(f"{words!r} did not come:\n{text}")
 
 
 def shell_code(code):
@@ -341,6 +353,14 @@ class Case(unittest.TestCase):
     def fresh_run(self):
         self.run_path = tempfile.mktemp(prefix="run-", dir=self.folder)
         return self.run_path
+
+    def hanging(self, argv, words="but the program lives", env=None):
+        """Starts a program that hangs, records it, and ends it with the test; what dlhook top says, in one line, once it has
+        these words."""
+        process = start([DLHOOK, "run", "-o", self.fresh_run(), "--", *argv], env=env, cwd=self.folder)
+        self.addCleanup(process.communicate)
+        self.addCleanup(os.killpg, process.pid, signal.SIGKILL)
+        return until_top_says(self.run_path, words)
 
     def environment(self, host, **extra):
         """The environment in which `host` drains a victim into self.run_path."""

@@ -88,29 +88,25 @@ class Top(e2e.Case):
         self.assertEqual(result.code, code, result.err)
         return (result.out + result.err).decode()
 
-    def until(self, run, words):
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            result = e2e.run([e2e.DLHOOK, "top", run, "--once"])
-            text = " ".join((result.out + result.err).decode().split())
-            if words in text:
-                return text
-        raise AssertionError(f"{words!r} did not come:\n{text}")
-
     def pid_of(self, run):
         return int(re.search(r"-(\d+)\.dlh", " ".join(os.listdir(run))).group(1))
 
     def test_grows_hangs_and_is_killed(self):
         run, process = self.start()
         self.calls(process, 100)
-        self.until(run, " 100 calls and ranges recorded")
+        e2e.until_top_says(run, " 100 calls and ranges recorded")
         self.calls(process, 50)
-        self.until(run, " 150 calls and ranges recorded")
-        text = self.until(run, "but the program lives")
+        e2e.until_top_says(run, " 150 calls and ranges recorded")
+        text = e2e.until_top_says(run, "but the program lives")
         self.assertRegex(text, r"process \d+, thread \d+ sleeps.*: last cblas_sgemm \(gemm\), .* ago")
         os.kill(self.pid_of(run), signal.SIGKILL)
-        self.until(run, "The process was killed")
+        e2e.until_top_says(run, "The process was killed")
         self.assertIn("150 calls", self.once(run))
+
+    def test_hangs_in_a_call(self):
+        text = self.hanging([e2e.victim("hangs")])
+        self.assertRegex(text, r"thread \d+ sleeps.*: in cblas_sgemm for [\d.]+ s\. Stack: .*pause < Sleep < cblas_sgemm < .*main")
+        self.assertIn(" 1 calls and ranges recorded", text)
 
     def test_ends(self):
         run, process = self.start()
@@ -181,6 +177,23 @@ class Top(e2e.Case):
         folder, = [name for name in os.listdir(self.folder) if name.startswith("dlhook-sh-")]
         with open(os.path.join(self.folder, folder, "output.txt"), encoding="utf-8") as file:
             self.assertIn("loud", file.read())
+
+    def test_starts_a_program_into_a_named_folder(self):
+        run = self.fresh_run()
+        terminal = Terminal([e2e.DLHOOK, "top", "-o", run, "--", "sh", "-c", f"echo 5 | {e2e.victim('stepwise')}"])
+        self.addCleanup(terminal.close)
+        terminal.wait_for("has ended with exit code 0")
+        terminal.press(b"q")
+        self.assertEqual(terminal.ends(), 0)
+        self.assertIn("output.txt", os.listdir(run))
+        self.assertTrue([name for name in os.listdir(run) if name.endswith(".dlh")])
+        again = Terminal([e2e.DLHOOK, "top", "-o", run, "--", "true"])
+        self.addCleanup(again.close)
+        self.assertEqual(again.ends(), 2)
+        self.assertIn(b"holds a run already", again.text)
+        without = e2e.run([e2e.DLHOOK, "top", "-o", run, "--once"])
+        self.assertEqual(without.code, 2)
+        self.assertIn(b"comes after --", without.err)
 
     def test_ctrl_c_and_signals_restore_the_terminal(self):
         for how in (lambda t: t.press(b"\x03"), lambda t: t.process.send_signal(signal.SIGTERM)):

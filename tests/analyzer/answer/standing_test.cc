@@ -18,13 +18,20 @@ using testing::Not;
 
 constexpr int64_t kMs = 1'000'000;
 
-std::string NoState(uint32_t, uint32_t) { return ""; }
+ThreadNow NoState(uint32_t, uint32_t) { return {}; }
+ThreadNow Sleeps(uint32_t, uint32_t) { return {"sleeps", {"poll", "MPI_Allreduce", "main"}}; }
 
 class StandingTest : public testing::Test {
  protected:
   std::vector<std::string> Lines(const std::vector<ProcessIndex>& silent, size_t most = 4) {
-    const TraceModel model = builder_.Build();
-    return StandingLines(model, silent, 1000 * kMs, most, NoState);
+    std::vector<SilentProcess> processes;
+    for (const ProcessIndex process : silent) processes.push_back({.process = process});
+    return StandingLines(builder_.Build(), processes, 1000 * kMs, most, NoState);
+  }
+
+  // What lasts until 1000 ms has not ended.
+  std::vector<std::string> OpenLines(const ThreadNowOf& now = NoState) {
+    return StandingLines(builder_.Build(), {{0, true}, {1, true}}, 1000 * kMs, 4, now);
   }
 
   ModelBuilder builder_;
@@ -62,6 +69,30 @@ TEST_F(StandingTest, TellsWhichRankReturnedFromWhichCollective) {
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_THAT(lines[2], HasSubstr("has returned from collective operation 3, MPI_Allreduce"));
   EXPECT_THAT(lines[3], HasSubstr("has returned from collective operation 2, MPI_Allreduce"));
+}
+
+TEST_F(StandingTest, TellsWhatAThreadIsInAndItsStack) {
+  const ThreadIndex other = builder_.AddThread();
+  builder_.Call(gemm_, 90 * kMs, kMs, other);
+  builder_.Call(gemm_, 80 * kMs, kMs);
+  builder_.Call(all_reduce_, 500 * kMs, 500 * kMs);
+  builder_.StackOfLastCall(builder_.AddStack({{"/home/u/train.py", "train", 42}}));
+  const std::vector<std::string> lines = OpenLines(Sleeps);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], HasSubstr(" sleeps: in MPI_Allreduce (collective) for 500 ms, at train.py:42. Stack: poll < "
+                                  "MPI_Allreduce < main"));
+  EXPECT_THAT(lines[1], HasSubstr(" sleeps: last sgemm_ (gemm), 909 ms ago. Stack:"));
+}
+
+TEST_F(StandingTest, TellsWhichRankIsInWhichCollective) {
+  const ThreadIndex other = builder_.AddThread(builder_.AddProcess());
+  for (const ThreadIndex thread : {ThreadIndex{0}, other}) builder_.Call(all_reduce_, 90 * kMs, kMs, thread);
+  builder_.Call(all_reduce_, 500 * kMs, 500 * kMs, 0);
+  const std::vector<std::string> lines = OpenLines();
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[2], HasSubstr(" is in collective operation 2, MPI_Allreduce (collective), for 500 ms."));
+  EXPECT_THAT(lines[3],
+              HasSubstr(" has returned from collective operation 1, MPI_Allreduce (collective), 909 ms ago."));
 }
 
 TEST_F(StandingTest, NamesThoseThreadsThatRecordedLast) {

@@ -1,11 +1,12 @@
 """A rank of two: products on one stream, each with a concurrent all-reduce on another one. All sizes differ, so there
 are no steps.
 
-Usage: data_parallel.py RANK; the fakes of CUDA 13 are on the loader's path.
+Usage: data_parallel.py RANK [STEP]: STEP is where it stops for ever. The fakes of CUDA 13 are on the loader's path.
 """
 
 import ctypes
 import sys
+import time
 
 STEPS = 5
 
@@ -27,6 +28,8 @@ def main():
     nccl.ncclGetUniqueId(ctypes.byref(unique))
     nccl.ncclCommInitRank(ctypes.byref(communicator), 2, unique, rank)
     for step in range(STEPS):
+        if sys.argv[2:] == [str(step)]:
+            time.sleep(1000)
         size = 512 + 64 * step + 16 * rank
         cublas.cublasSgemm_v2(handle, 0, 0, size, size, size, ctypes.byref(one), memory, size, memory, size,
                               ctypes.byref(one), memory, size)

@@ -1,0 +1,22 @@
+// The functions in which a sleeping thread of another process stands, read from outside: the process is not stopped.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_LIVE_STACK_H_
+#define DLHOOK_ANALYZER_SYMBOLS_LIVE_STACK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dlhook::analyzer::inline symbols {
+
+// What the system tells of a thread that is inside a system call: its number, arguments, stack pointer and instruction. Equal as
+// long as the thread stands there. Empty: it runs, is gone, or the system does not tell us.
+std::string SystemCallOf(uint32_t pid, uint32_t tid);
+
+// Innermost first, shortened as in other stacks, the interpreter's own as one "[Python]"; from where it can't be followed further
+// "…". Only the stack pointer and the instruction of the thread are known: a frame that is found by another register, which no frame
+// inside it has saved, ends the stack. `system_call`: SystemCallOf's. Takes up to a second where libraries are large.
+std::vector<std::string> LiveStack(uint32_t pid, uint32_t tid, const std::string& system_call);
+
+}  // namespace dlhook::analyzer::symbols
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_LIVE_STACK_H_
