@@ -17,11 +17,6 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-int Fail(absl::string_view message) {
-  PrintError(absl::StrCat("calibrate: ", message));
-  return kExitBadInput;
-}
-
 // The file for this machine's calibration; empty: there is no cache folder.
 std::string FileOf(const Args& args, const Calibration& machine) {
   if (const auto asked = args.Last("output")) return *asked;
@@ -43,17 +38,17 @@ int Keep(const Calibration& calibration, const std::string& path) {
 
 int RunCalibrate(const Args& args) {
   const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
-  if (!renderer.ok()) return Fail(renderer.status().message());
+  if (!renderer.ok()) return Fail("calibrate", renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail(color.status().message());
+  if (!color.ok()) return Fail("calibrate", color.status());
   const Calibration machine = DescribeMachine();
   const std::string path = FileOf(args, machine);
   Calibration calibration;
   int code = kExitOk;
   if (args.Has("show")) {
-    if (path.empty()) return Fail(kNoFolder);
+    if (path.empty()) return Fail("calibrate", kNoFolder);
     absl::StatusOr<Calibration> kept = ReadCalibration(path);
-    if (!kept.ok()) return Fail(absl::StrCat(kept.status().message(), "; dlhook calibrate measures"));
+    if (!kept.ok()) return Fail("calibrate", absl::StrCat(kept.status().message(), "; dlhook calibrate measures"));
     if (!Fits(*kept, machine.processor, machine.processors)) {
       PrintError(absl::StrCat("calibrate: ", path, " is of another machine"));
       code = kExitThreshold;

@@ -23,11 +23,6 @@ const std::vector<std::string>& TableNames() {
   return kNames;
 }
 
-int Fail(absl::string_view message) {
-  PrintError(absl::StrCat("counters: ", message));
-  return kExitBadInput;
-}
-
 // All counters that the processor may have.
 std::string AllWords(const Processor& processor) {
   std::vector<std::string> words;
@@ -88,19 +83,19 @@ int RunCounters(const Args& args) {
   const std::vector<std::string> sets = ListOf(args, "set");
   const std::vector<std::string> tables = ListOf(args, "table");
   for (const absl::Status& status : {CheckNames(sets, "set", SetNames()), CheckNames(tables, "table", TableNames())}) {
-    if (!status.ok()) return Fail(status.message());
+    if (!status.ok()) return Fail("counters", status);
   }
   const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
-  if (!renderer.ok()) return Fail(renderer.status().message());
+  if (!renderer.ok()) return Fail("counters", renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail(color.status().message());
+  if (!color.ok()) return Fail("counters", color.status());
 
   std::vector<std::string> words = args.operands();
   words.insert(words.end(), sets.begin(), sets.end());
   const bool is_asked = !words.empty();
   const Processor processor = ThisProcessor();
   const CounterList asked = ParseWords(is_asked ? absl::StrJoin(words, ",") : AllWords(processor), processor);
-  if (asked.complaint[0] != '\0') return Fail(asked.complaint);
+  if (asked.complaint[0] != '\0') return Fail("counters", asked.complaint);
   const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
   const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
   const std::string text = (*renderer)->render({.run = nullptr,
@@ -110,7 +105,7 @@ int RunCounters(const Args& args) {
   return std::max(PrintOutput(text), is_asked && HasMissing(report) ? kExitThreshold : kExitOk);
 }
 
-std::string Details() {
+std::string CountersDetails() {
   std::string text =
       "WORD is what DLHOOK_COUNTERS takes: a set, a counter (cycles, cycles:u, page-faults),\n"
       "a raw event (r01c2), an event of a PMU in /sys/bus/event_source/devices\n"
@@ -139,7 +134,7 @@ Command CountersCommand() {
                        {"dlhook counters instructions PAPI_FP_OPS", "whether these would work; exit code 1 if not"}},
           .min_operands = 0,
           .max_operands = SIZE_MAX,
-          .details = Details,
+          .details = CountersDetails,
           .run = RunCounters};
 }
 

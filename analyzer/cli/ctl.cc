@@ -55,13 +55,11 @@ int RunCtl(const Args& args) {
   const std::string& verb = args.operands()[0];
   const std::string& folder = args.operands()[1];
   if (verb != "start" && verb != "stop" && verb != "status") {
-    PrintError(absl::StrCat("ctl: ", UnknownName("action", verb, {"start", "stop", "status"}).message()));
-    return kExitBadInput;
+    return Fail("ctl", UnknownName("action", verb, {"start", "stop", "status"}));
   }
   const absl::StatusOr<Rings> rings = LiveRings(folder);
   if (!rings.ok() || rings->empty()) {
-    PrintError(absl::StrCat("ctl: ", folder, WhyNoRings(folder)));
-    return kExitBadInput;
+    return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder)));
   }
   std::string text;
   int exit_code = kExitOk;
@@ -75,8 +73,7 @@ int RunCtl(const Args& args) {
         SetRecording(verb == "start", ring->session());
         is_stopped = verb == "stop";
       } else {
-        PrintError(absl::StrCat("ctl: ", process, ": can't ", verb, " its recording: ", status.message()));
-        exit_code = kExitBadInput;
+        exit_code = Fail("ctl", absl::StrCat(process, ": can't ", verb, " its recording: ", status.message()));
       }
     }
     absl::StrAppend(&text, process, is_stopped ? ": stopped\n" : ": recording\n");

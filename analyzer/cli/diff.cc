@@ -30,7 +30,6 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr size_t kTextLimit = 20;      // rows of a table that are still readable
 constexpr ptrdiff_t kTablesOfAll = 3;  // verdict, causes, differences
 constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
 
@@ -44,11 +43,6 @@ struct DiffOptions {
   bool color = false;
   std::optional<std::string> page = std::nullopt;  // the file of an HTML page instead of the renderer's output
 };
-
-int Fail(const absl::Status& status) {
-  PrintError(absl::StrCat("diff: ", status.message()));
-  return kExitBadInput;
-}
 
 // Distinguishes unknown tables from those that can't be compared.
 absl::StatusOr<std::vector<const TableKind*>> FindComparable(const std::vector<std::string>& names) {
@@ -99,7 +93,7 @@ absl::Status ReadLimits(const Args& args, bool is_text, DiffOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
+absl::StatusOr<DiffOptions> DiffOptionsOf(const Args& args) {
   DiffOptions options;
   std::vector<std::string> names = ListOf(args, "table");
   if (names.empty() && args.Last("html")) names = NamesOf(ComparableTables());
@@ -255,15 +249,16 @@ absl::StatusOr<Paths> PathsOf(const Args& args) {
 }
 
 int RunDiff(const Args& args) {
-  const absl::StatusOr<DiffOptions> options = OptionsOf(args);
-  if (!options.ok()) return Fail(options.status());
+  const absl::StatusOr<DiffOptions> options = DiffOptionsOf(args);
+  if (!options.ok()) return Fail("diff", options.status());
   const absl::StatusOr<Paths> paths = PathsOf(args);
-  if (!paths.ok()) return Fail(paths.status());
+  if (!paths.ok()) return Fail("diff", paths.status());
   OpenedSide base, candidate;
-  if (absl::Status status = base.Open("BASE", paths->base, options->layers); !status.ok()) return Fail(status);
-  if (absl::Status status = candidate.Open("NEW", paths->candidate, options->layers); !status.ok()) return Fail(status);
+  if (absl::Status status = base.Open("BASE", paths->base, options->layers); !status.ok()) return Fail("diff", status);
+  if (absl::Status status = candidate.Open("NEW", paths->candidate, options->layers); !status.ok())
+    return Fail("diff", status);
   absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), options->kinds);
-  if (!diff.ok()) return Fail(diff.status());
+  if (!diff.ok()) return Fail("diff", diff.status());
   diff->tables.insert(diff->tables.begin() + kTablesOfAll,
                       FindingsDiff(Baseline(base.findings()), Contender(candidate.findings())));
   const Gate gate =
@@ -281,7 +276,7 @@ int RunDiff(const Args& args) {
   return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;
 }
 
-std::string Details() {
+std::string DiffDetails() {
   std::string text =
       "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
       "several of each side, which tells how much one run differs from the next. Compared are times\n"
@@ -329,7 +324,7 @@ Command DiffCommand() {
                    {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
       .min_operands = 2,
       .max_operands = 2,
-      .details = Details,
+      .details = DiffDetails,
       .run = RunDiff};
   const std::vector<Flag> layer_flags = LayerFlags();
   command.flags.insert(command.flags.begin() + 5, layer_flags.begin(), layer_flags.end());

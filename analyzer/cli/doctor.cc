@@ -85,31 +85,27 @@ absl::StatusOr<TriedProgram> DescribeProgram(const std::vector<std::string>& wor
   return TriedProgram{words, EndLabel(*trial), DescribeTrial(*trial, names)};
 }
 
-int Fail(absl::string_view message) {
-  PrintError(absl::StrCat("doctor: ", message));
-  return kExitBadInput;
-}
-
 int RunDoctor(const Args& args) {
   if (getenv(kProbeVariable) != nullptr) return AnswerProbe();
   const std::string format = args.Last("format").value_or("text");
   if (format != "text" && format != "json")
-    return Fail(absl::StrCat("--format expects text or json, found '", format, "'"));
+    return Fail("doctor", absl::StrCat("--format expects text or json, found '", format, "'"));
   int seconds = 0;
   const std::optional<std::string> wanted = args.Last("seconds");
   if (wanted.has_value() && (!absl::SimpleAtoi(*wanted, &seconds) || seconds <= 0)) {
-    return Fail(absl::StrCat("--seconds expects a whole number above 0, found '", *wanted, "'"));
+    return Fail("doctor", absl::StrCat("--seconds expects a whole number above 0, found '", *wanted, "'"));
   }
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail(color.status().message());
+  if (!color.ok()) return Fail("doctor", color.status());
   const ScratchFolder scratch;
-  if (!scratch.is_there()) return Fail("no temporary folder can be made; set TMPDIR to a place that can be written");
+  if (!scratch.is_there())
+    return Fail("doctor", "no temporary folder can be made; set TMPDIR to a place that can be written");
   DoctorReport report;
   const absl::StatusOr<std::string> shim = FindShim();
   report.machine = CheckMachine(shim, scratch.Folder("probe"), LeftoverDrain());
   if (!args.operands().empty() && shim.ok()) {
     absl::StatusOr<TriedProgram> program = DescribeProgram(args.operands(), seconds, *shim, scratch);
-    if (!program.ok()) return Fail(program.status().message());
+    if (!program.ok()) return Fail("doctor", program.status());
     report.program = *std::move(program);
   }
   const std::string text = format == "json"

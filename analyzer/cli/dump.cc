@@ -57,8 +57,7 @@ absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
 int RunDump(const Args& args) {
   const absl::StatusOr<RunFiles> files = FindRun(args.operands().front());
   if (!files.ok()) {
-    PrintError(absl::StrCat("dump: ", files.status().message()));
-    return kExitBadInput;
+    return Fail("dump", files.status());
   }
   int exit_code = kExitOk;
   for (const std::string& path : files->paths) {

@@ -35,11 +35,6 @@ struct Options {
   std::optional<std::string> out = std::nullopt;  // unset: stdout
 };
 
-int Fail(const absl::Status& status) {
-  PrintError(absl::StrCat("export: ", status.message()));
-  return kExitBadInput;
-}
-
 absl::StatusOr<FrameChoice> ReadFrames(const Args& args) {
   FrameChoice choice;
   if (!args.Has("frames")) return choice;
@@ -69,7 +64,7 @@ absl::StatusOr<bool> ReadOnly(const Args& args) {
   return only.has_value();
 }
 
-absl::StatusOr<Options> OptionsOf(const Args& args) {
+absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   Options options;
   const auto exporter = FindNamed(Exporters(), "format", args.Last("format").value_or("folded"));
   if (!exporter.ok()) return exporter.status();
@@ -184,18 +179,18 @@ void PrintNotes(const TraceModel& model) {
 }
 
 int RunExport(const Args& args) {
-  const absl::StatusOr<Options> options = OptionsOf(args);
-  if (!options.ok()) return Fail(options.status());
+  const absl::StatusOr<Options> options = ExportOptionsOf(args);
+  if (!options.ok()) return Fail("export", options.status());
   const std::string& path = args.operands().front();
   Progress progress(path);
   absl::StatusOr<LoadedRun> run = OpenRun(path, kWholeReading, progress);
-  if (!run.ok()) return Fail(run.status());
+  if (!run.ok()) return Fail("export", run.status());
   progress.Clear();
   PrintNotes(run->model);
   if (!run->model.processes.empty()) {
     const absl::Status status = WriteExport(*options, &run->model, progress);
     progress.Clear();
-    if (!status.ok()) return Fail(status);
+    if (!status.ok()) return Fail("export", status);
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the export holds what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
@@ -209,7 +204,7 @@ void AppendWords(absl::string_view title, const std::vector<T>& words, absl::str
   for (const T& word : words) absl::StrAppend(text, absl::StrFormat("  %-11s%s\n", word.name, word.*meaning));
 }
 
-std::string Details() {
+std::string ExportDetails() {
   std::string text =
       "By stack (folded, pprof, callgrind, dot): the time of steady steps, divided as in the\n"
       "table accounting: library calls, the framework's ops, what is not seen, data loading and\n"
@@ -251,7 +246,7 @@ Command ExportCommand() {
                        {"dlhook export RUN --frames layer,native --layer features.0", "one layer's stacks"}},
           .min_operands = 1,
           .max_operands = 1,
-          .details = Details,
+          .details = ExportDetails,
           .run = RunExport};
 }
 

@@ -80,11 +80,19 @@ absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
 
 int PrintPage(absl::string_view command, const std::string& path, absl::string_view page) {
   if (const absl::Status status = WriteOutputFile(path, page, OutputKind::kBytes); !status.ok()) {
-    PrintError(absl::StrCat(command, ": ", status.message()));
-    return kExitBadInput;
+    return Fail(command, status);
   }
   const std::string size = HumanCell(static_cast<int64_t>(page.size()), "bytes");
   return PrintOutput(absl::StrCat(path, ": ", size, "; a browser opens it.\n"));
+}
+
+int Fail(absl::string_view command, absl::string_view message, int exit_code) {
+  PrintError(absl::StrCat(command, ": ", message));
+  return exit_code;
+}
+
+int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
+  return Fail(command, status.message(), exit_code);
 }
 
 void PrintError(absl::string_view message, absl::string_view help) {

@@ -38,6 +38,12 @@ int PrintPage(absl::string_view command, const std::string& path, absl::string_v
 // Prints one line "dlhook: MESSAGE" on stderr; `help`: lines below it.
 void PrintError(absl::string_view message, absl::string_view help = "");
 
+// How a command ends that can't do what it was called for: prints "dlhook: COMMAND: MESSAGE"; returns the exit code.
+int Fail(absl::string_view command, absl::string_view message, int exit_code = kExitBadInput);
+int Fail(absl::string_view command, const absl::Status& status, int exit_code = kExitBadInput);
+
+constexpr size_t kTextLimit = 20;  // rows of a table that are still readable
+
 // Columns of the terminal `fd`; if it is not one, COLUMNS, else 80.
 int OutputWidth(int fd = STDOUT_FILENO);
 

@@ -32,7 +32,6 @@ namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr absl::string_view kProgramOrder = "program";  // value of --sort: rows in their original order
-constexpr size_t kTextLimit = 20;                       // rows of a table that are still readable
 
 constexpr std::pair<absl::string_view, StepKind> kSteps[] = {
     {"training", StepKind::kTraining}, {"validation", StepKind::kValidation}, {"inference", StepKind::kInference}};
@@ -102,7 +101,7 @@ absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tab
   return absl::OkStatus();
 }
 
-absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
+absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   ReportOptions options;
   options.tables = ListOf(args, "table");
   options.format = args.Last("format").value_or("text");
@@ -154,30 +153,25 @@ bool IsAnswer(const ReportOptions& options) {
   return options.tables.empty() && options.format == "text" && !options.is_page;
 }
 
-int Fail(const absl::Status& status) {
-  PrintError(absl::StrCat("report: ", status.message()));
-  return kExitBadInput;
-}
-
 int RunExplain(const std::string& name, const ReportOptions& options) {
   const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
-  if (!tables.ok()) return Fail(tables.status());
+  if (!tables.ok()) return Fail("report", tables.status());
   const absl::StatusOr<std::string> text = Explain(*tables, name, options.width, options.color);
-  return text.ok() ? PrintOutput(*text) : Fail(text.status());
+  return text.ok() ? PrintOutput(*text) : Fail("report", text.status());
 }
 
 int RunReport(const Args& args) {
-  const absl::StatusOr<ReportOptions> options = OptionsOf(args);
-  if (!options.ok()) return Fail(options.status());
+  const absl::StatusOr<ReportOptions> options = ReportOptionsOf(args);
+  if (!options.ok()) return Fail("report", options.status());
   if (const auto name = args.Last("explain")) return RunExplain(*name, *options);
   const absl::StatusOr<std::string> path = args.operands().empty() ? LatestRun(".") : args.operands().front();
-  if (!path.ok()) return Fail(path.status());
+  if (!path.ok()) return Fail("report", path.status());
   Progress progress(*path);
   absl::StatusOr<LoadedRun> run;
   absl::StatusOr<std::string> report;
   for (const Reading& reading : kAnswerReadings) {
     run = OpenRun(*path, IsAnswer(*options) ? reading : kWholeReading, progress);
-    if (!run.ok()) return Fail(run.status());
+    if (!run.ok()) return Fail("report", run.status());
     if (run->model.processes.empty()) break;
     // What is kept in a file must say by itself what it lacks.
     for (const absl::Status& status : run->damage) {
@@ -189,7 +183,7 @@ int RunReport(const Args& args) {
   progress.Clear();
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
-    if (!report.ok()) return Fail(report.status());
+    if (!report.ok()) return Fail("report", report.status());
     const std::optional<std::string> page = args.Last("html");
     exit_code = std::max(exit_code, page ? PrintPage("report", *page, *report) : PrintOutput(*report));
   }
@@ -198,7 +192,7 @@ int RunReport(const Args& args) {
   return exit_code;
 }
 
-std::string Details() {
+std::string ReportDetails() {
   std::string text =
       "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
       "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
@@ -309,7 +303,7 @@ Command ReportCommand() {
            {"dlhook report RUN --color always | less -R", "colours in a pager"}},
       .min_operands = 0,
       .max_operands = 1,
-      .details = Details,
+      .details = ReportDetails,
       .run = RunReport};
   const std::vector<Flag> layer_flags = LayerFlags();
   command.flags.insert(command.flags.begin() + 4, layer_flags.begin(), layer_flags.end());

@@ -54,7 +54,7 @@ void RaiseDescriptorLimit() {
 }
 
 // Drains until the program has ended; returns its wait status.
-int Collect(pid_t program, Collector* collector) {
+int CollectUntilEnd(pid_t program, Collector* collector) {
   DrainNap naps;
   int wait_status = 0;
   sigset_t child, before;
@@ -161,34 +161,29 @@ void PrintSummary(const Collector& collector, bool is_shared) {
   PrintEnd(collector, is_shared);
 }
 
-int Fail(const absl::Status& status, int exit_code) {
-  PrintError(absl::StrCat("run: ", status.message()));
-  return exit_code;
-}
-
 int RunRun(const Args& args) {
   const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
   if (!program.ok()) {
-    return Fail(program.status(), absl::IsNotFound(program.status()) ? kExitNotFound : kExitNotExecutable);
+    return Fail("run", program.status(), absl::IsNotFound(program.status()) ? kExitNotFound : kExitNotExecutable);
   }
   if (absl::Status status = CheckPreloadable(*program); !status.ok()) {
-    return Fail(status, absl::IsNotFound(status) ? kExitNotFound : kExitBadInput);
+    return Fail("run", status, absl::IsNotFound(status) ? kExitNotFound : kExitBadInput);
   }
   const absl::StatusOr<std::string> shim = FindShim();
-  if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
+  if (!shim.ok()) return Fail("run", shim.status(), kExitBadInput);
   const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
-  if (!place.ok()) return Fail(place.status(), kExitBadInput);
+  if (!place.ok()) return Fail("run", place.status(), kExitBadInput);
   Collector collector(place->path);
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
   if (!started.ok()) {
     place->file->RemoveIfLast();
-    return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
+    return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
   signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must end a write, not the collection
   RaiseDescriptorLimit();
   RemoveOrphanedRings();
-  const int wait_status = Collect(*started, &collector);
+  const int wait_status = CollectUntilEnd(*started, &collector);
   PrintSummary(collector, !place->file->IsLast());
   if (!HasTraces(collector)) place->file->TellOfNoCalls(words.front());
   return EndAs(wait_status);

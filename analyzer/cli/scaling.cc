@@ -26,11 +26,6 @@ namespace {
 
 constexpr size_t kExplanationWidth = 84;
 
-int Fail(const absl::Status& status) {
-  PrintError(absl::StrCat("scaling: ", status.message()));
-  return kExitBadInput;
-}
-
 absl::StatusOr<ScalingKind> ReadKind(const Args& args) {
   const std::string kind = args.Last("kind").value_or("auto");
   if (kind == "auto") return ScalingKind::kByBatch;
@@ -59,29 +54,29 @@ absl::StatusOr<ScalingRun> Measure(const std::string& path, bool* is_damaged) {
 
 int RunScaling(const Args& args) {
   const absl::StatusOr<ScalingKind> kind = ReadKind(args);
-  if (!kind.ok()) return Fail(kind.status());
+  if (!kind.ok()) return Fail("scaling", kind.status());
   const std::optional<std::string> page = args.Last("html");
   if (page && args.Last("format")) {
-    return Fail(absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own"));
+    return Fail("scaling", "--html and --format exclude each other: the page is a format of its own");
   }
   const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
-  if (!renderer.ok()) return Fail(renderer.status());
+  if (!renderer.ok()) return Fail("scaling", renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail(color.status());
+  if (!color.ok()) return Fail("scaling", color.status());
   const std::vector<std::string>& paths = args.operands();
   if (std::set<std::string>(paths.begin(), paths.end()).size() < paths.size()) {
-    return Fail(absl::InvalidArgumentError("the same run is given twice"));
+    return Fail("scaling", "the same run is given twice");
   }
   bool is_damaged = false;
   std::vector<ScalingRun> runs;
   for (const std::string& path : paths) {
     absl::StatusOr<ScalingRun> run = Measure(path, &is_damaged);
-    if (!run.ok()) return Fail(run.status());
+    if (!run.ok()) return Fail("scaling", run.status());
     runs.push_back(*std::move(run));
   }
   Report report;
   report.tables.push_back(ScalingTable(std::move(runs), *kind));
-  if (absl::Status status = CheckTable(report.tables.front()); !status.ok()) return Fail(status);
+  if (absl::Status status = CheckTable(report.tables.front()); !status.ok()) return Fail("scaling", status);
   TakeAwayNonsense(&report.tables.front());
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = *color;
@@ -90,7 +85,7 @@ int RunScaling(const Args& args) {
   return is_damaged ? kExitBadInput : exit_code;
 }
 
-std::string Details() {
+std::string ScalingDetails() {
   std::string text =
       "RUNs are runs of one program on different numbers of devices, in any order. Compared are\n"
       "mean steady steps; the run with fewest devices is what the others are measured by.\n\n"
@@ -126,7 +121,7 @@ Command ScalingCommand() {
                        {"dlhook scaling ONE TWO FOUR --format csv >scaling.csv", "for a plot"}},
           .min_operands = 2,
           .max_operands = SIZE_MAX,
-          .details = Details,
+          .details = ScalingDetails,
           .run = RunScaling};
 }
 

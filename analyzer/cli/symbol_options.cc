@@ -12,7 +12,7 @@ namespace dlhook::analyzer::inline cli {
 namespace {
 
 // Empty if unset or empty.
-absl::string_view Variable(const char* name) {
+absl::string_view ValueOf(const char* name) {
   const char* const value = getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -20,12 +20,12 @@ absl::string_view Variable(const char* name) {
 }  // namespace
 
 std::string CacheFolder() {
-  const absl::string_view own = Variable("DLHOOK_CACHE");
+  const absl::string_view own = ValueOf("DLHOOK_CACHE");
   if (own == "off") return "";
   if (!own.empty()) return std::string(own);
-  const absl::string_view caches = Variable("XDG_CACHE_HOME");
+  const absl::string_view caches = ValueOf("XDG_CACHE_HOME");
   if (!caches.empty() && caches.front() == '/') return absl::StrCat(caches, "/dlhook");
-  const absl::string_view home = Variable("HOME");
+  const absl::string_view home = ValueOf("HOME");
   return home.empty() ? "" : absl::StrCat(home, "/.cache/dlhook");
 }
 

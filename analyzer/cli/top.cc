@@ -228,11 +228,6 @@ bool IsUnicode() {
   return is_unicode;
 }
 
-int Fail(const absl::Status& status) {
-  PrintError(absl::StrCat("top: ", status.message()));
-  return kExitBadInput;
-}
-
 // Until the user quits. `launched`: its launcher is waited for. Returns its exit code, if it has ended.
 std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launched) {
   LiveTerminal terminal;
@@ -260,33 +255,33 @@ std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launche
 int RunTop(const Args& args) {
   const bool once = args.Has("once");
   if (!once && !LiveTerminal::IsThere()) {
-    return Fail(
-        absl::FailedPreconditionError("needs a terminal whose cursor can be moved; --once prints the screen once"));
+    return Fail("top", absl::FailedPreconditionError(
+                           "needs a terminal whose cursor can be moved; --once prints the screen once"));
   }
   if (args.has_program() && once) {
-    return Fail(absl::InvalidArgumentError("--once shows a run that goes on already; it starts no program"));
+    return Fail("top", "--once shows a run that goes on already; it starts no program");
   }
   if (!args.has_program() && args.operands().size() > 1) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat("expected one run, found '", args.operands()[1],
-                                                        "' too; before the words of a program comes --")));
+    return Fail("top", absl::StrCat("expected one run, found '", args.operands()[1],
+                                    "' too; before the words of a program comes --"));
   }
   if (!args.has_program() && args.Has("output")) {
-    return Fail(absl::InvalidArgumentError("-o names the folder for a program, which comes after --"));
+    return Fail("top", "-o names the folder for a program, which comes after --");
   }
   absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
-  if (!ignored.ok()) return Fail(ignored.status());
+  if (!ignored.ok()) return Fail("top", ignored.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail(color.status());
+  if (!color.ok()) return Fail("top", color.status());
   std::optional<BackgroundRun> launched;
   std::string path;
   if (args.has_program() && !args.operands().empty()) {
     const absl::StatusOr<BackgroundRun> started = StartInBackground(args);
-    if (!started.ok()) return Fail(started.status());
+    if (!started.ok()) return Fail("top", started.status());
     launched = *started;
     path = launched->run;
   } else {
     const absl::StatusOr<std::string> found = args.operands().empty() ? LatestRun(".") : args.operands().front();
-    if (!found.ok()) return Fail(found.status());
+    if (!found.ok()) return Fail("top", found.status());
     path = *found;
   }
   setpriority(PRIO_PROCESS, 0, kNice);
@@ -296,7 +291,7 @@ int RunTop(const Args& args) {
                    .ignored_findings = *std::move(ignored)});
   if (once) {
     const absl::Status status = live.Refresh();
-    return status.ok() ? PrintOutput(live.text()) : Fail(status);
+    return status.ok() ? PrintOutput(live.text()) : Fail("top", status);
   }
   const std::optional<int> exit_code = Watch(&live, launched);
   if (LiveTerminal::signal() != 0 && LiveTerminal::signal() != SIGINT) return 128 + LiveTerminal::signal();
@@ -308,7 +303,7 @@ int RunTop(const Args& args) {
   return exit_code.value_or(kExitOk);
 }
 
-std::string Details() {
+std::string TopDetails() {
   return "The newest part of a run that goes on, read again each second: the step time now and\n"
          "before, where a step goes, the heaviest layers, findings; of a program that hangs, where\n"
          "its threads stand. RUN need not exist yet. q or Ctrl-C quits; the program goes on. A\n"
@@ -329,7 +324,7 @@ Command TopCommand() {
                                   {"dlhook top RUN --once", "how it goes just now, as text"}},
                      .min_operands = 0,
                      .max_operands = SIZE_MAX,
-                     .details = Details,
+                     .details = TopDetails,
                      .run = RunTop};
   const std::vector<Flag> ignore_flags = IgnoreFlags();
   command.flags.insert(command.flags.end() - 1, ignore_flags.begin(), ignore_flags.end());

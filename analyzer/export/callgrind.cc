@@ -37,9 +37,9 @@ std::string Costs(const Weights& weights) {
 
 bool IsZero(const Weights& weights) { return weights == Weights{}; }
 
-class Writer {
+class CallgrindWriter {
  public:
-  explicit Writer(const Profile& profile)
+  explicit CallgrindWriter(const Profile& profile)
       : profile_(profile), self_(profile.SelfWeights()), total_(profile.TotalWeights()) {
     for (const ProfileFunction& function : profile.functions()) {
       name_of_.push_back(written_.try_emplace({function.file, function.name}, written_.size()).first->second);
@@ -126,7 +126,7 @@ class Writer {
 }  // namespace
 
 std::string ExportCallgrind(const Profile& profile, const ExportOptions& /*options*/) {
-  return Writer(profile).Write();
+  return CallgrindWriter(profile).Write();
 }
 
 }  // namespace dlhook::analyzer::exports

@@ -45,9 +45,9 @@ struct EdgeSum {
   bool is_direct = false;  // somewhere without an omitted function in between
 };
 
-class Writer {
+class DotWriter {
  public:
-  Writer(const Profile& profile, const ExportOptions& options)
+  DotWriter(const Profile& profile, const ExportOptions& options)
       : profile_(profile),
         options_(options),
         self_(profile.functions().size()),
@@ -174,6 +174,8 @@ class Writer {
 
 }  // namespace
 
-std::string ExportDot(const Profile& profile, const ExportOptions& options) { return Writer(profile, options).Write(); }
+std::string ExportDot(const Profile& profile, const ExportOptions& options) {
+  return DotWriter(profile, options).Write();
+}
 
 }  // namespace dlhook::analyzer::exports

@@ -15,16 +15,15 @@
 namespace dlhook::analyzer::inline exports {
 namespace {
 
-namespace pb = perftools::profiles;
+namespace pprof = perftools::profiles;
 
 // A count comes first, by convention. Readers show the last one by default if none is named; speedscope takes the field
 // for the default as an index into these, so none is set.
-// the field for the default to be an index into these, so none is.
 constexpr Weight kSampleTypes[] = {Weight::kCalls, Weight::kFlops, Weight::kBytes, Weight::kTime};
 
-class Writer {
+class PprofWriter {
  public:
-  explicit Writer(const Profile& profile) : profile_(profile) { Text(""); }
+  explicit PprofWriter(const Profile& profile) : profile_(profile) { Text(""); }
 
   std::string Write() {
     out_.set_duration_nanos(profile_.model().wall_ns());
@@ -48,7 +47,7 @@ class Writer {
   void AddSampleTypes() {
     for (Weight weight : kSampleTypes) {
       const WeightWord& word = WeightWords()[static_cast<size_t>(weight)];
-      pb::ValueType* type = out_.add_sample_type();
+      pprof::ValueType* type = out_.add_sample_type();
       type->set_type(Text(word.name));
       type->set_unit(Text(word.unit == "ns" ? "nanoseconds" : word.unit));
     }
@@ -62,7 +61,7 @@ class Writer {
     for (const ProcessInfo& process : processes) {
       maps_.emplace_back(process);
       for (const Mapping& mapping : process.mappings) {
-        pb::Mapping* added = AddMapping();
+        pprof::Mapping* added = AddMapping();
         added->set_memory_start(mapping.start);
         added->set_memory_limit(mapping.end);
         added->set_filename(Text(mapping.path));
@@ -73,8 +72,8 @@ class Writer {
   }
 
   // Marks names as complete, so that pprof does not look them up.
-  pb::Mapping* AddMapping() {
-    pb::Mapping* mapping = out_.add_mapping();
+  pprof::Mapping* AddMapping() {
+    pprof::Mapping* mapping = out_.add_mapping();
     mapping->set_id(out_.mapping_size());
     mapping->set_has_functions(true);
     mapping->set_has_filenames(true);
@@ -85,7 +84,7 @@ class Writer {
 
   void AddFunctions() {
     for (const ProfileFunction& function : profile_.functions()) {
-      pb::Function* added = out_.add_function();
+      pprof::Function* added = out_.add_function();
       added->set_id(out_.function_size());
       added->set_name(Text(function.name));
       // If both are equal, pprof shortens the name itself, and "<module>" would vanish.
@@ -108,11 +107,11 @@ class Writer {
   uint64_t LocationOf(const std::vector<ProfileFrameIndex>& lines) {
     const auto [at, is_new] = locations_.try_emplace(lines, out_.location_size() + 1);
     if (!is_new) return at->second;
-    pb::Location* location = out_.add_location();
+    pprof::Location* location = out_.add_location();
     location->set_id(at->second);
     for (ProfileFrameIndex index : lines) {
       const ProfileFrame& frame = profile_.frames()[index];
-      pb::Line* line = location->add_line();
+      pprof::Line* line = location->add_line();
       line->set_function_id(frame.function + 1);
       line->set_line(frame.line);
     }
@@ -124,7 +123,7 @@ class Writer {
   }
 
   // Frames inlined into the next one share its location.
-  void AddLocations(NodeIndex node, pb::Sample* sample) {
+  void AddLocations(NodeIndex node, pprof::Sample* sample) {
     std::vector<ProfileFrameIndex> lines;
     for (; node != kRoot; node = profile_.nodes()[node].parent) {
       lines.push_back(profile_.nodes()[node].frame);
@@ -137,15 +136,15 @@ class Writer {
     }
   }
 
-  void AddLabel(const std::string& key, const std::string& value, pb::Sample* sample) {
+  void AddLabel(const std::string& key, const std::string& value, pprof::Sample* sample) {
     if (value.empty()) return;
-    pb::Label* label = sample->add_label();
+    pprof::Label* label = sample->add_label();
     label->set_key(Text(key));
     label->set_str(Text(value));
   }
 
   void AddSample(const ProfileSample& sample) {
-    pb::Sample* added = out_.add_sample();
+    pprof::Sample* added = out_.add_sample();
     AddLocations(sample.stack, added);
     for (Weight weight : kSampleTypes) added->add_value(sample.weights[static_cast<size_t>(weight)]);
     const ProfileLabels& labels = profile_.labels()[sample.labels];
@@ -160,7 +159,7 @@ class Writer {
   }
 
   const Profile& profile_;
-  pb::Profile out_;
+  pprof::Profile out_;
   std::map<std::string, int64_t> texts_;
   std::vector<CodeMap> maps_;       // by process
   std::vector<int> mapping_begin_;  // by process: index of its first one in out_.mapping()
@@ -169,6 +168,8 @@ class Writer {
 
 }  // namespace
 
-std::string ExportPprof(const Profile& profile, const ExportOptions& /*options*/) { return Writer(profile).Write(); }
+std::string ExportPprof(const Profile& profile, const ExportOptions& /*options*/) {
+  return PprofWriter(profile).Write();
+}
 
 }  // namespace dlhook::analyzer::exports

@@ -54,9 +54,9 @@ const char* SqlType(ColumnType type) {
   return "";
 }
 
-class Writer {
+class SqliteWriter {
  public:
-  Writer(const Timeline& run, SqliteFile& file) : run_(run), file_(file) {
+  SqliteWriter(const Timeline& run, SqliteFile& file) : run_(run), file_(file) {
     file_.Run(
         "CREATE TABLE tables (name TEXT PRIMARY KEY, kind TEXT, title TEXT);"
         "CREATE TABLE columns (table_name TEXT, name TEXT, unit TEXT, explanation TEXT);"
@@ -123,7 +123,7 @@ class Writer {
 absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& /*options*/,
                           const std::string& path) {
   SqliteFile file(path);
-  Writer writer(run, file);
+  SqliteWriter writer(run, file);
   for (const Table& table : tables) writer.AddReportTable(table);
   for (const RawTable& table : RawTables()) writer.AddRawTable(table);
   writer.AddViews();

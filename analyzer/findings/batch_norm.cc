@@ -7,7 +7,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kBatchNormPercent = 3;
 
 bool IsBatchNorm(const WorkItem& item) {
   if (item.IsCall()) return item.op->kind == "batch_normalization";
@@ -19,7 +19,7 @@ bool IsBatchNorm(const WorkItem& item) {
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference || !facts.UsesTorch()) return {};
   const double ns = facts.Sum(IsBatchNorm);
-  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  if (!facts.IsAtLeast(ns, kBatchNormPercent)) return {};
   Finding finding;
   finding.where = facts.LayersOf(IsBatchNorm);
   finding.sentence =

@@ -14,7 +14,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kCopiedAgainPercent = 3;
 constexpr double kNearlyAll = 0.9;  // of the steps
 constexpr size_t kLeastSteps = 3;
 
@@ -55,7 +55,7 @@ absl::flat_hash_set<CallIndex> CopiedAgain(const StepFacts& facts) {
 std::vector<Finding> FindCopiedAgain(const StepFacts& facts) {
   const absl::flat_hash_set<CallIndex> again = CopiedAgain(facts);
   const HostCalls copies = HostCallsOf(facts, [&](CallIndex call) { return again.contains(call); });
-  if (!facts.IsAtLeast(copies.idle_ns, kPercent)) return {};
+  if (!facts.IsAtLeast(copies.idle_ns, kCopiedAgainPercent)) return {};
   Finding finding;
   finding.line = copies.line;
   finding.sentence = absl::StrFormat(

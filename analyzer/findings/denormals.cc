@@ -20,7 +20,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;
+constexpr double kDenormalsPercent = 5;
 constexpr double kSlower = 2;
 constexpr double kApart = 1.5;
 constexpr double kSamePace = 1.6;
@@ -163,7 +163,7 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
     largest = what;
   }
   gain_ns = std::min(gain_ns / facts.count(), facts.step_ns());
-  if (!facts.IsAtLeast(gain_ns, kPercent) || kept_ns < kMostOthers * others_ns) return {};
+  if (!facts.IsAtLeast(gain_ns, kDenormalsPercent) || kept_ns < kMostOthers * others_ns) return {};
   if (!facts.IsAtLeast(kept_ns / facts.count(), kLeastOthers)) return {};
   const auto is_in = [&](const WorkItem& item) {
     return std::any_of(slower.begin(), slower.end(), [&](const What& what) {

@@ -7,7 +7,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kFloat64Percent = 3;
 constexpr double kGain = 0.5;  // part of the time
 
 }  // namespace
@@ -17,7 +17,7 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
     return item.IsHostCompute() && absl::StrContains(item.op->types, "f64");
   };
   const double ns = facts.Sum(is_double);
-  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  if (!facts.IsAtLeast(ns, kFloat64Percent)) return {};
   Finding finding;
   finding.where = facts.LayersOf(is_double);
   finding.line = facts.LineOfLongest(is_double);

@@ -7,7 +7,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kLeastCalls = 0.5;  // per step; below this an allocator is still growing
+constexpr double kGpuAllocationsLeastCalls = 0.5;  // per step; below this an allocator is still growing
 
 bool IsAllocation(const Op& op) { return op.allocation() && op.allocation()->kind == AllocationKind::kDevice; }
 
@@ -17,7 +17,7 @@ std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const HostCalls calls =
       HostCallsOf(facts, [&](CallIndex call) { return IsAllocation(model.ops[model.calls.op[call]]); });
-  if (calls.calls < kLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
+  if (calls.calls < kGpuAllocationsLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
   Finding finding;
   finding.line = calls.line;
   finding.sentence =

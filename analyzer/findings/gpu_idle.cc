@@ -18,7 +18,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kGpuIdlePercent = 3;
 
 // Advice where the wait belongs to a copy of unpinned memory.
 constexpr char kPinned[] =
@@ -115,7 +115,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     if (cause == causes.end()) continue;
     double ns = cause->second.ns / devices;
     if (name == IdleCauseName(IdleCause::kCopies)) ns = std::max(ns - SaidOfCopiesNs(facts), 0.0);
-    if (!facts.IsAtLeast(ns, kPercent)) continue;
+    if (!facts.IsAtLeast(ns, kGpuIdlePercent)) continue;
     Finding finding;
     finding.where = cause->second.layer;
     finding.line = cause->second.line;  // of what the GPU does next
@@ -135,7 +135,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     if (name == IdleCauseName(IdleCause::kLaunch)) {
       const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
       SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step
-      if (!facts.IsAtLeast(finding.gain_ns, kPercent)) continue;
+      if (!facts.IsAtLeast(finding.gain_ns, kGpuIdlePercent)) continue;
     }
     findings.push_back(finding);
   }

@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;  // "moderate" in XProf's input pipeline analysis
+constexpr double kInputWaitPercent = 5;  // "moderate" in XProf's input pipeline analysis
 
 Finding InProgram(const StepFacts& facts, double ns) {
   const double compute_ns = std::max(facts.step_ns() - ns, 1.0);
@@ -47,7 +47,7 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
   const double waited_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });
   const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);
-  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
   const bool in_workers = facts.counted().loaders.contains("in worker processes");
   Finding finding = in_workers ? InWorkers(facts, ns) : InProgram(facts, ns);
   finding.where = "input";

@@ -22,7 +22,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kInstructionSetPercent = 3;
 
 // Of the vectors in "jit:avx512_core", AVX2; 0: not named.
 int VectorBits(absl::string_view name) {
@@ -124,7 +124,7 @@ std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
     const auto is_narrow = [&](const WorkItem& item) {
       return IsOneDnn(item) && (onednn.bits > 0 || VectorBits(item.op->implementation) > 0);
     };
-    if (facts.IsAtLeast(facts.Sum(is_narrow), kPercent)) {
+    if (facts.IsAtLeast(facts.Sum(is_narrow), kInstructionSetPercent)) {
       Finding finding = Narrow(facts, is_narrow, "oneDNN", widest, unit_bits);
       finding.evidence = "table algorithms, column implementation: none is of wider vectors";
       finding.advice = onednn.bits > 0 ? absl::StrCat(onednn.name, "=", onednn.value, " is set: run without it.")
@@ -136,7 +136,7 @@ std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
   const Limit openblas = LimitBy(process, kOpenBlasVariables, VectorBitsOfCore);
   if (openblas.bits > 0 && openblas.bits < unit_bits) {
     const auto is_narrow = [&](const WorkItem& item) { return IsOpenBlas(process, item); };
-    if (facts.IsAtLeast(facts.Sum(is_narrow), kPercent)) {
+    if (facts.IsAtLeast(facts.Sum(is_narrow), kInstructionSetPercent)) {
       Finding finding = Narrow(facts, is_narrow, "OpenBLAS", openblas.bits, unit_bits);
       finding.evidence = "table gemm; the width is that of the processor that the variable names";
       finding.advice = absl::StrCat(openblas.name, "=", openblas.value, " is set: run without it.");

@@ -10,8 +10,8 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;   // of a step, mean over the ranks that wait
-constexpr double kMostly = 0.6;  // of the operations: one rank is late, rather than each in turn
+constexpr double kLateRankPercent = 5;  // of a step, mean over the ranks that wait
+constexpr double kLateRankMostly = 0.6;         // of the operations: one rank is late, rather than each in turn
 
 std::string NameOf(const Table& table, const Row& row) {
   const std::string rank = TextOf(table, row, "rank");
@@ -34,12 +34,12 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
     most_last = std::max(most_last, came_last);
   }
   if (last == nullptr) return {};
-  const bool is_one = most_last >= kMostly * operations;
+  const bool is_one = most_last >= kLateRankMostly * operations;
   // The one that comes last does not wait; if each does in turn, all of them wait at times.
   const double own_ns = is_one ? NumberOf(*table, *last, "waiting") : 0;
   const double ranks = static_cast<double>(table->rows.size()) - (is_one ? 1 : 0);
   const double ns = (waiting_ns - own_ns) / ranks;
-  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  if (!facts.IsAtLeast(ns, kLateRankPercent)) return {};
   Finding finding;
   finding.where = is_one ? NameOf(*table, *last) : "ranks";
   finding.sentence =

@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kLayoutConversionsPercent = 3;
 
 bool IsPlain(absl::string_view format) { return format == "abcd" || format == "abcde"; }
 bool IsChannelsLast(absl::string_view format) { return format == "acdb" || format == "acdeb"; }
@@ -43,7 +43,7 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
     if (counts) calls += item.calls;
     return counts;
   });
-  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  if (!facts.IsAtLeast(ns, kLayoutConversionsPercent)) return {};
   Finding finding;
   finding.where = facts.LayersOf(is_conversion);
   finding.line = facts.LineOfLongest(is_conversion);

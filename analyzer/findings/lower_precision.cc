@@ -20,7 +20,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 10;
+constexpr double kLowerPrecisionPercent = 10;
 
 bool IsOfType(const Op& op, absl::string_view type) { return absl::StartsWith(op.types, type); }
 
@@ -57,7 +57,7 @@ std::vector<Finding> Bfloat16(const StepFacts& facts) {
     ns += item.ns;
     gain_ns += gain_of(item);
   }
-  if (!facts.IsAtLeast(gain_ns, kPercent)) return {};
+  if (!facts.IsAtLeast(gain_ns, kLowerPrecisionPercent)) return {};
   Finding finding = Information(facts, ns, gain_ns);
   finding.where = facts.LayersOf([&](const WorkItem& item) { return gain_of(item) > 0; });
   absl::StrAppend(&finding.sentence, "the processor has instructions for bfloat16, which the program does not use.");
@@ -104,7 +104,7 @@ std::vector<Finding> Tf32(const StepFacts& facts) {
     ns += kernel_ns;
     gain_ns += kernel_ns * (1 - then_ns / now_ns);
   }
-  if (!facts.IsAtLeast(gain_ns, kPercent)) return {};
+  if (!facts.IsAtLeast(gain_ns, kLowerPrecisionPercent)) return {};
   Finding finding = Information(facts, std::min(ns, facts.step_ns()), std::min(gain_ns, facts.step_ns()));
   absl::StrAppend(&finding.sentence, "the GPU computes them in TF32 on tensor cores, where that is allowed.");
   finding.evidence = "table gemm, column tensor_core: \"keeps f32\"; rates as stated by the vendor";

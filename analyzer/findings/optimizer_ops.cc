@@ -16,9 +16,9 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
-constexpr double kFusedPart = 0.33;  // upper bound of the time a fused step takes, relative to the default
-constexpr double kLeastOps = 20;     // per update
+constexpr double kOptimizerOpsPercent = 3;
+constexpr double kFusedPart = 0.33;           // upper bound of the time a fused step takes, relative to the default
+constexpr double kOptimizerOpsLeastOps = 20;  // per update
 constexpr std::array<const char*, 4> kCanBeFused = {"Adam", "AdamW", "SGD", "Adagrad"};
 
 bool IsUpdate(const WorkItem& item) {
@@ -37,7 +37,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   }
   if (optimizer.empty() || facts.counted().optimizers.size() > 1) return {};
   const double ns = facts.Sum(IsUpdate);
-  if (!facts.IsAtLeast((1 - kFusedPart) * ns, kPercent)) return {};
+  if (!facts.IsAtLeast((1 - kFusedPart) * ns, kOptimizerOpsPercent)) return {};
   double ops = 0;
   const Attribution& attribution = facts.attribution();
   const ScopeColumns& scopes = facts.model().scopes;
@@ -52,7 +52,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
     for (const Step& step : track.steps) updates += step.kind == StepKind::kTraining ? 1 : 0;
   }
   ops /= static_cast<double>(std::max<int64_t>(updates, 1));
-  if (ops < kLeastOps) return {};
+  if (ops < kOptimizerOpsLeastOps) return {};
   Finding finding;
   finding.where = absl::StrCat("optimizer (", optimizer, ")");
   finding.sentence = absl::StrFormat("%s updates each tensor by itself: about %.0f operations, %s.", optimizer, ops,
@@ -64,7 +64,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   const double own_ns = CostOfScopes(
       facts, [&](ScopeIndex scope) { return attribution.of_scope[scope].direction == LayerDirection::kUpdate; });
   SubtractOwnCost((1 - kFusedPart) * own_ns, finding);
-  if (!facts.IsAtLeast(finding.gain_ns, kPercent)) return {};
+  if (!facts.IsAtLeast(finding.gain_ns, kOptimizerOpsPercent)) return {};
   finding.advice = absl::StrCat("torch.optim.", optimizer, "(..., fused=True)");
   return {finding};
 }

@@ -21,8 +21,8 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
-constexpr double kLeastOpNs = 20'000;  // mean
+constexpr double kOwnLoopsPercent = 3;
+constexpr double kOwnLoopsLeastOpNs = 20'000;  // mean
 
 bool IsProduct(const std::string& op) { return op == "mm" || op == "addmm" || op == "addmm_"; }
 
@@ -62,7 +62,7 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
     loops.ns += static_cast<double>(scopes.duration_ns[scope]);
     ++loops.count;
   }
-  std::erase_if(by_op, [](const auto& of) { return of.second.ns < kLeastOpNs * of.second.count; });
+  std::erase_if(by_op, [](const auto& of) { return of.second.ns < kOwnLoopsLeastOpNs * of.second.count; });
   return by_op;
 }
 
@@ -76,7 +76,7 @@ std::vector<Finding> FindingOf(const StepFacts& facts, const std::map<std::strin
     ops.push_back(absl::StrCat("aten::", of.first));
     if (longest == nullptr || of.second.ns > longest->second.ns) longest = &of;
   }
-  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  if (!facts.IsAtLeast(ns, kOwnLoopsPercent)) return {};
   const auto is_in = [&](const WorkItem& item) { return item.scope != nullptr && by_op.contains(item.scope->op); };
   Finding finding;
   finding.where = facts.LayersOf(is_in);

@@ -14,7 +14,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kPageFaultsPercent = 3;
 constexpr double kPageBytes = 4096;
 // A setting with this in its value says how memory is kept.
 struct Setting {
@@ -61,7 +61,7 @@ std::string PageFaultsMissing(const StepFacts& facts) {
   if (facts.HasGpuTimes()) return "";  // then only what a GPU waits for counts: gpu-idle
   if (!facts.HasSteps()) return "no repeating step was found";
   if (!facts.load().is_known || faults.cost_ns == 0) return "page faults were not sampled";
-  if (!facts.IsAtLeast(CostNs(faults), kPercent)) return "";
+  if (!facts.IsAtLeast(CostNs(faults), kPageFaultsPercent)) return "";
   if (!FirstThreadsRunTheSteps(facts)) return "page faults were sampled in a thread that does not run the steps";
   return facts.counted().loaders.contains("in worker processes")
              ? "the batches of loader workers lie in shared memory, whose pages are counted, too"
@@ -72,7 +72,7 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
   const PageFaults& faults = facts.load().faults;
   const double ns = CostNs(faults);
   if (facts.HasGpuTimes() || !PageFaultsMissing(facts).empty()) return {};
-  if (!facts.IsAtLeast(ns, kPercent) || AllocatorIsSet(facts)) return {};
+  if (!facts.IsAtLeast(ns, kPageFaultsPercent) || AllocatorIsSet(facts)) return {};
   Finding finding;
   finding.sentence = absl::StrFormat(
       "Memory is taken from the kernel and given back in each step: %.0f page faults (%s) take %s.",

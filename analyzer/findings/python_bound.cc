@@ -13,12 +13,12 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 20;
-constexpr double kTinyPercent = 10;       // least part of Python if the operations are tiny …
-constexpr double kTinyWholePercent = 50;  // … and of Python and the operations together
-constexpr double kLeastOps = 20;          // framework ops per step
-constexpr double kShortOpNs = 100'000;    // mean time from one op to the next: longer gaps are not overhead
-constexpr double kTinyOpNs = 5'000;       // mean time in the framework, per op that computes next to nothing
+constexpr double kPythonBoundPercent = 20;
+constexpr double kTinyPercent = 10;          // least part of Python if the operations are tiny …
+constexpr double kTinyWholePercent = 50;     // … and of Python and the operations together
+constexpr double kPythonBoundLeastOps = 20;  // framework ops per step
+constexpr double kShortOpNs = 100'000;       // mean time from one op to the next: longer gaps are not overhead
+constexpr double kTinyOpNs = 5'000;          // mean time in the framework, per op that computes next to nothing
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
@@ -46,11 +46,11 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const double ns = facts.Sum(is_python), framework_ns = facts.Sum(is_framework);
   // Time waiting for a processor, which is part of all intervals, doesn't count.
   const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
-  if (ops < kLeastOps || running * ns / ops > kShortOpNs) return {};
+  if (ops < kPythonBoundLeastOps || running * ns / ops > kShortOpNs) return {};
   const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
   const bool tiny_ops_are_all =
       are_tiny && facts.IsAtLeast(ns, kTinyPercent) && facts.IsAtLeast(ns + framework_ns, kTinyWholePercent);
-  if (!facts.IsAtLeast(ns, kPercent) && !tiny_ops_are_all) return {};
+  if (!facts.IsAtLeast(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
   Finding finding;
   finding.where = facts.LayersOf(is_framework);
   finding.sentence = absl::StrFormat("Python between %.0f operations takes %s", ops, facts.PartOfStep(ns));
@@ -62,7 +62,7 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
-  if (!facts.IsAtLeast(finding.gain_ns, kPercent)) return {};
+  if (!facts.IsAtLeast(finding.gain_ns, kPythonBoundPercent)) return {};
   finding.advice = facts.UsesTorch()
                        ? "A larger batch, or torch.compile(model), makes fewer and larger operations."
                        : "Ask for more at once: a larger batch, whole arrays instead of loops over elements.";

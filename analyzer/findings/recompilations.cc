@@ -21,8 +21,8 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;  // of the steps after warm-up
-constexpr size_t kLeast = 3;    // recompilations
+constexpr double kRecompilationsPercent = 5;  // of the steps after warm-up
+constexpr size_t kLeast = 3;                  // recompilations
 
 struct Compiler {
   const char* name;
@@ -98,7 +98,7 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
   const auto median = others_ns.begin() + static_cast<ptrdiff_t>(others_ns.size() / 2);
   std::nth_element(others_ns.begin(), median, others_ns.end());
   const double extra_ns = compiling_ns - compiling * *median;
-  if (extra_ns < kPercent / 100 * all_ns) return {};
+  if (extra_ns < kRecompilationsPercent / 100 * all_ns) return {};
   Finding finding;
   finding.where = compiler.name;
   finding.sentence = absl::StrFormat(

@@ -14,7 +14,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 3;
+constexpr double kReferencePercent = 3;
 
 // "ref:any", "lrn_ref:any", "gemm:ref", "conv:any+ref:any". The implementations called "simple" are no reference: a
 // compiler made them for their formats. A recurrent network's "ref" is none either: its products are oneDNN's fast ones.
@@ -33,7 +33,7 @@ bool IsLimited(const StepFacts& facts) {
 
 std::vector<Finding> FindReferenceImplementations(const StepFacts& facts) {
   const double ns = facts.Sum(IsReference);
-  if (!facts.IsAtLeast(ns, kPercent) || IsLimited(facts)) return {};
+  if (!facts.IsAtLeast(ns, kReferencePercent) || IsLimited(facts)) return {};
   const auto longest = std::find_if(facts.items().begin(), facts.items().end(), IsReference);
   const Op& op = *longest->op;
   Finding finding;

@@ -28,14 +28,14 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;
+constexpr double kSlowProductsPercent = 5;
 constexpr int64_t kFewRows = 16;
-constexpr double kLeastCalls = 8;       // of the same product, per step
-constexpr double kSlowPart = 0.5;       // of the best rate
-constexpr double kBestCallNs = 20'000;  // shorter calls measure mostly the clock and the call's overhead
-constexpr double kFar = 0.25;           // of the bound
-constexpr double kReached = 0.5;        // of the bound, by ordinary products
-constexpr double kQuietPercent = 3;     // of a step: waiting for a processor
+constexpr double kSlowProductsLeastCalls = 8;  // of the same product, per step
+constexpr double kSlowPart = 0.5;              // of the best rate
+constexpr double kBestCallNs = 20'000;         // shorter calls measure mostly the clock and the call's overhead
+constexpr double kFar = 0.25;                  // of the bound
+constexpr double kReached = 0.5;               // of the bound, by ordinary products
+constexpr double kQuietPercent = 3;            // of a step: waiting for a processor
 
 bool IsJudged(const WorkItem& item) {
   if (!item.IsHostCompute() || item.op->is_asynchronous || !IsMatrixProduct(*item.op)) return false;
@@ -61,7 +61,8 @@ int64_t FewRows(const Op& op) {
 using Best = std::map<std::string, double>;  // by types, FLOPs per ns
 
 bool IsOneByOne(const StepFacts& facts, const WorkItem& item, const Best& best) {
-  if (!IsJudged(item) || item.calls < kLeastCalls || !facts.IsAtLeast(item.ns, kPercent)) return false;
+  if (!IsJudged(item) || item.calls < kSlowProductsLeastCalls || !facts.IsAtLeast(item.ns, kSlowProductsPercent))
+    return false;
   const auto rate = best.find(item.op->types);
   if (FewRows(*item.op) == 0 || rate == best.end()) return false;
   return RateOf(item) < kSlowPart * rate->second && !IsRecurrent(facts, item);
@@ -99,7 +100,7 @@ Reason ReasonOf(const WorkItem& item) {
   const std::optional<GemmShape> shape = GemmShapeOf(*item.op);
   if (shape && std::min(shape->m, shape->n) <= kFewRows) return Reason::kFewRows;
   if (shape && shape->k <= kFewRows) return Reason::kShortInner;
-  return item.calls >= kLeastCalls ? Reason::kMany : Reason::kNone;
+  return item.calls >= kSlowProductsLeastCalls ? Reason::kMany : Reason::kNone;
 }
 
 const char* AdviceFor(Reason reason) {
@@ -152,7 +153,7 @@ std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<cons
   }
   std::vector<Finding> findings;
   for (const auto& [reason, slow] : by_reason) {
-    if (!facts.IsAtLeast(slow.ns, kPercent)) continue;
+    if (!facts.IsAtLeast(slow.ns, kSlowProductsPercent)) continue;
     Finding finding;
     finding.where = facts.LayersOf([&, reason = reason](const WorkItem& item) {
       return gain_of(item, &bound_ns) > 0 && ReasonOf(item) == reason;

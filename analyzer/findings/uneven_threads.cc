@@ -20,10 +20,10 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;
+constexpr double kUnevenThreadsPercent = 5;
 constexpr double kInTurnPercent = 10;  // if it is another one in each step
 constexpr double kLeastShared = 0.25;  // of the steps
-constexpr double kMostly = 0.8;        // of these steps: one thread is late, rather than each in turn
+constexpr double kUnevenThreadsMostly = 0.8;        // of these steps: one thread is late, rather than each in turn
 constexpr double kLonger = 1.25;       // its part, than the others' mean; else it only begins later
 
 struct SharedStep {
@@ -117,7 +117,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
   if (!facts.HasSteps() || !is_judged || facts.HasGpuTimes()) return {};
   const Sharing sharing = SharingOf(facts);
   const double ns = sharing.lost_ns / facts.count();
-  if (sharing.steps < kLeastShared * facts.count() || !facts.IsAtLeast(ns, kPercent)) return {};
+  if (sharing.steps < kLeastShared * facts.count() || !facts.IsAtLeast(ns, kUnevenThreadsPercent)) return {};
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [latest, times] = *std::max_element(sharing.last.begin(), sharing.last.end(), less);
   double others_ns = 0;  // mean
@@ -125,7 +125,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
     if (thread != latest) others_ns += part_ns / static_cast<double>(sharing.part_ns.size() - 1);
   }
   const double own_ns = sharing.part_ns.at(latest);
-  const bool is_one = times >= kMostly * sharing.steps && own_ns >= kLonger * others_ns;
+  const bool is_one = times >= kUnevenThreadsMostly * sharing.steps && own_ns >= kLonger * others_ns;
   // On a busy machine any of them may come last.
   const bool is_disturbed = !facts.load().is_known || facts.load().runnable > facts.load().processors + 0.5;
   if (!is_one && (is_disturbed || !facts.IsAtLeast(ns, kInTurnPercent))) return {};

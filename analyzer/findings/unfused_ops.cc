@@ -17,8 +17,8 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;
-constexpr double kLeastOpNs = 20'000;  // mean
+constexpr double kUnfusedOpsPercent = 5;
+constexpr double kUnfusedOpsLeastOpNs = 20'000;  // mean
 constexpr absl::string_view kMovesOnly[] = {
     "relu", "relu_", "relu6", "leaky_relu", "leaky_relu_", "hardtanh", "hardtanh_", "clamp", "clamp_", "clamp_min",
     "add",  "add_",  "sub",   "sub_",       "mul",         "mul_",     "neg",       "abs",   "square"};
@@ -96,7 +96,7 @@ class Chains {
   }
 
   void End() {
-    if (chain_.ops > 1 && chain_.ns >= kLeastOpNs * chain_.ops) {
+    if (chain_.ops > 1 && chain_.ns >= kUnfusedOpsLeastOpNs * chain_.ops) {
       const double pass_ns = chain_.moving_ns / std::max(chain_.moving_ops, 1);
       gain_ns_ += (chain_.ops - 1) * std::min(pass_ns, chain_.ns / chain_.ops);
       ns_ += chain_.ns;
@@ -121,7 +121,7 @@ std::vector<Finding> FindUnfusedOps(const StepFacts& facts) {
   // Pages of large results are new each time, and cleared by the kernel: which of them are these is not known.
   double gain_ns = chains.gain_ns();
   for (const Finding& page_faults : FindPageFaults(facts)) gain_ns -= page_faults.gain_ns;
-  if (!facts.IsAtLeast(gain_ns, kPercent)) return {};
+  if (!facts.IsAtLeast(gain_ns, kUnfusedOpsPercent)) return {};
   const auto is_in = [&](const WorkItem& item) {
     return std::any_of(item.group->layers.begin(), item.group->layers.end(),
                        [&](LayerIndex layer) { return chains.layers().contains(layer); });

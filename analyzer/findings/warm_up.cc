@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 20;  // of all steps
+constexpr double kWarmUpPercent = 20;  // of all steps
 constexpr double kLeastNs = 2e9;
 constexpr double kIdleThreads = 0.5;
 
@@ -41,7 +41,7 @@ std::vector<Finding> FindLongWarmUp(const StepFacts& facts) {
     }
   }
   const double extra_ns = warm_up_ns - warm_up * facts.step_ns();
-  if (extra_ns < kLeastNs || extra_ns < kPercent / 100 * all_ns) return {};
+  if (extra_ns < kLeastNs || extra_ns < kWarmUpPercent / 100 * all_ns) return {};
   const bool compiles = Compiles(facts.model());
   Finding finding;
   finding.where = "warm-up";

@@ -16,6 +16,10 @@ Column IntegerColumn(std::string name, std::string unit, Better better, std::str
   return {std::move(name), std::move(unit), ColumnType::kInteger, better, std::move(explanation)};
 }
 
+Column TimeColumn(std::string name, std::string explanation) {
+  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+}
+
 Column RealColumn(std::string name, std::string unit, Better better, std::string explanation) {
   return {std::move(name), std::move(unit), ColumnType::kReal, better, std::move(explanation)};
 }

@@ -18,6 +18,7 @@ inline constexpr char kUnattributed[] = "[unattributed]";
 
 Column TextColumn(std::string name, std::string explanation);
 Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation);
+Column TimeColumn(std::string name, std::string explanation);  // ns, less is better
 Column RealColumn(std::string name, std::string unit, Better better, std::string explanation);
 
 // Less important: text output shows it only if the line has room.

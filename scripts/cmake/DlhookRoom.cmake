@@ -1,9 +1,9 @@
-# dlhook_room(NAME [APART] [ONCE] [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME
-# from all *.cc in the folder. Headers need USES, only the sources INSIDE. New files need no further line. APART: sources
-# use the same local names, so none are compiled together. ONCE: its code runs once for a command or a row, not
+# dlhook_room(NAME [ONCE] [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME
+# from all *.cc in the folder. Headers need USES, only the sources INSIDE. New files need no further line. Local names
+# differ within a room: its sources may be compiled together. ONCE: its code runs once for a command or a row, not
 # for each recorded call, and is optimized less, which compiles in three quarters of the time.
 function(dlhook_room name)
-  cmake_parse_arguments(ROOM "APART;ONCE" "" "USES;INSIDE" ${ARGN})
+  cmake_parse_arguments(ROOM "ONCE" "" "USES;INSIDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   add_library(dlhook_${name} STATIC ${sources})
   target_compile_features(dlhook_${name} PUBLIC cxx_std_20)
@@ -11,7 +11,7 @@ function(dlhook_room name)
     set_property(GLOBAL APPEND PROPERTY DLHOOK_ROOMS_ONCE dlhook_${name})
     target_compile_options(dlhook_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  if(DLHOOK_FROM_NOTHING AND NOT ROOM_APART)
+  if(DLHOOK_FROM_NOTHING)
     set_target_properties(dlhook_${name} PROPERTIES UNITY_BUILD ON)
   endif()
   target_link_libraries(dlhook_${name} PUBLIC ${ROOM_USES} PRIVATE ${ROOM_INSIDE} dlhook_options)

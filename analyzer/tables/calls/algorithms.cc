@@ -17,7 +17,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-struct Key {
+struct AlgorithmsKey {
   std::string kind;
   Direction direction = Direction::kUnknown;
   std::string problem;
@@ -28,17 +28,17 @@ struct Key {
   std::string post_ops;
   Chooser chooser = Chooser::kUnknown;
   std::string heuristic;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const AlgorithmsKey&) const = default;
 };
 
-Key KeyOf(const Op& op) {
+AlgorithmsKey AlgorithmsKeyOf(const Op& op) {
   return {op.kind,          op.direction,      op.problem,   op.types,
           FormatsLabel(op), op.implementation, op.algorithm, absl::StrJoin(op.post_ops, "+"),
           op.chooser,       op.heuristic};
 }
 
-struct Choice : Key, OpGroup {
-  explicit Choice(Key key) : Key(std::move(key)) {}
+struct Choice : AlgorithmsKey, OpGroup {
+  explicit Choice(AlgorithmsKey key) : AlgorithmsKey(std::move(key)) {}
   GpuOpTime gpu;
   std::string chosen;
   int64_t cache_hits = 0;
@@ -49,10 +49,10 @@ struct Choice : Key, OpGroup {
   std::set<std::string> notes, compute_types, math_modes, tensor_cores;
 };
 
-using ChoiceMap = std::map<Key, Choice>;
+using ChoiceMap = std::map<AlgorithmsKey, Choice>;
 
 Choice& ChoiceOf(const Op& op, ChoiceMap& choices) {
-  const Key key = KeyOf(op);
+  const AlgorithmsKey key = AlgorithmsKeyOf(op);
   return choices.try_emplace(key, key).first->second;
 }
 
@@ -79,7 +79,7 @@ int64_t OfferedTo(const Op& op) {
   return op.gemm() ? op.gemm()->heuristic_results : 0;
 }
 
-TypedColumns<Choice> Columns(int64_t wall_ns) {
+TypedColumns<Choice> AlgorithmsColumns(int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind", "The primitive.")), &Choice::kind},
       {As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
@@ -252,7 +252,7 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOption
            std::tie(b->gpu.busy_ns, b->total_ns, b->creation_ns);
   });
 
-  TypedColumns<Choice> columns = Columns(model.wall_ns());
+  TypedColumns<Choice> columns = AlgorithmsColumns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Choice::gpu));
   Table table = NewTable("algorithms", "Implementation and algorithm of each problem", columns, order);
   AddFallbackNotes(model, *options.choices, table);

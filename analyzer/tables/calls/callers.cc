@@ -20,50 +20,52 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr char kTitle[] = "Who called for what: by framework function, line of the program and layer";
+constexpr char kCallersTitle[] = "Who called for what: by framework function, line of the program and layer";
 
-struct Key {
+struct CallersKey {
   std::string kind, problem;
   std::string asked_by, line, layer, model, direction;  // empty: not known
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const CallersKey&) const = default;
 };
 
-struct Sums : Key {
-  explicit Sums(Key key) : Key(std::move(key)) {}
+struct CallersSums : CallersKey {
+  explicit CallersSums(CallersKey key) : CallersKey(std::move(key)) {}
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;
   std::set<std::string> functions;
 };
 
-TypedColumns<Sums> Columns(int64_t thread_ns) {
+TypedColumns<CallersSums> CallersColumns(int64_t thread_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &Sums::kind},
-      {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))), &Sums::problem},
+      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &CallersSums::kind},
+      {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))), &CallersSums::problem},
       {As(Role::kKey,
           TextColumn(
               "asked_by",
               "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
               "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, else the innermost "
               "Python function. [libfoo.so]: a function without a name.")),
-       Known(&Sums::asked_by)},
+       Known(&CallersSums::asked_by)},
       {As(Role::kKey,
           TextColumn("line",
                      "Innermost line, or function, of the program itself; of backward work that of its layer.")),
-       Known(&Sums::line)},
-      {CallsColumn("Calls, without those inside another call of the same kind."), &Sums::calls},
+       Known(&CallersSums::line)},
+      {CallsColumn("Calls, without those inside another call of the same kind."), &CallersSums::calls},
       {RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
-       [thread_ns](const Sums& sums) { return Percent(sums.self_ns, thread_ns); }},
-      {As(Role::kName, TextColumn("layer", "The layer that it is computed for.")), Known(&Sums::layer)},
-      {As(Role::kKey, TextColumn("direction", "Forward or backward, of the layer's work.")), Known(&Sums::direction)},
+       [thread_ns](const CallersSums& sums) { return Percent(sums.self_ns, thread_ns); }},
+      {As(Role::kName, TextColumn("layer", "The layer that it is computed for.")), Known(&CallersSums::layer)},
+      {As(Role::kKey, TextColumn("direction", "Forward or backward, of the layer's work.")),
+       Known(&CallersSums::direction)},
       {As(Role::kWeight,
           Detail(IntegerColumn("self_time", "ns", Better::kLower,
                                "Thread time without calls inside of other kinds, which have rows of their own."))),
-       &Sums::self_ns},
-      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&Sums::model)},
-      {Detail(TotalTimeColumn()), &Sums::total_ns},
-      {Detail(MeanTimeColumn()), [](const Sums& sums) { return Mean(sums.total_ns, sums.calls); }},
-      {Detail(TextColumn("functions", "Functions or logs through which the calls were seen.")), &Sums::functions},
+       &CallersSums::self_ns},
+      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&CallersSums::model)},
+      {Detail(TotalTimeColumn()), &CallersSums::total_ns},
+      {Detail(MeanTimeColumn()), [](const CallersSums& sums) { return Mean(sums.total_ns, sums.calls); }},
+      {Detail(TextColumn("functions", "Functions or logs through which the calls were seen.")),
+       &CallersSums::functions},
   };
 }
 
@@ -80,11 +82,12 @@ class CallersReport {
   Table Make() {
     for (CallIndex call = 0; call < model_.calls.size(); ++call) AddCall(call);
     for (const AggregateRow& row : model_.aggregates) AddAggregate(row);
-    std::vector<const Sums*> order;
+    std::vector<const CallersSums*> order;
     for (const auto& [key, sums] : groups_) order.push_back(&sums);
-    std::stable_sort(order.begin(), order.end(), [](const Sums* a, const Sums* b) { return a->self_ns > b->self_ns; });
+    std::stable_sort(order.begin(), order.end(),
+                     [](const CallersSums* a, const CallersSums* b) { return a->self_ns > b->self_ns; });
     if (!knows_any_) order.clear();
-    Table table = NewTable("callers", kTitle, Columns(thread_ns_), order);
+    Table table = NewTable("callers", kCallersTitle, CallersColumns(thread_ns_), order);
     if (!knows_any_) {
       table.notes.emplace_back(kNoStacks);
       return table;
@@ -100,7 +103,7 @@ class CallersReport {
     const CallIndex outermost = same_work_.Outermost(call);
     const Op& op = model_.ops[model_.calls.op[outermost]];
     if (!filter_.Takes(model_.calls.op[outermost])) return;
-    Sums& sums = SumsOf(outermost, op);
+    CallersSums& sums = SumsOf(outermost, op);
     sums.self_ns += model_.calls.self_ns[call];
     sums.functions.insert(model_.ops[model_.calls.op[call]].function);
     if (call != outermost) return;
@@ -112,7 +115,7 @@ class CallersReport {
   }
 
   // A cache: most calls resemble an earlier one.
-  Sums& SumsOf(CallIndex call, const Op& op) {
+  CallersSums& SumsOf(CallIndex call, const Op& op) {
     const Place& place = attribution_.of_call[call];
     const Alike alike = {model_.calls.op[call], &askers_.FunctionOf(call), place.layer, place.direction};
     const auto [at, is_new] = alike_.try_emplace(alike, nullptr);
@@ -120,9 +123,9 @@ class CallersReport {
     return *at->second;
   }
 
-  Sums& GroupOf(const Key& key) { return groups_.try_emplace(key, key).first->second; }
+  CallersSums& GroupOf(const CallersKey& key) { return groups_.try_emplace(key, key).first->second; }
 
-  Key KeyOf(CallIndex call, const Op& op) {
+  CallersKey KeyOf(CallIndex call, const Op& op) {
     const Place& place = attribution_.of_call[call];
     const Layer none;
     const Layer& layer = place.layer == kNone ? none : attribution_.layers[place.layer];
@@ -138,7 +141,7 @@ class CallersReport {
     const Op& op = model_.ops[row.op];
     thread_ns_ += row.sum_ns - row.nested_sum_ns;
     if (!filter_.Takes(row.op)) return;
-    Sums& sums = GroupOf({KindLabel(op), ProblemLabel(op), "", "", "", "", ""});
+    CallersSums& sums = GroupOf({KindLabel(op), ProblemLabel(op), "", "", "", "", ""});
     sums.calls += row.count - row.nested_count;
     sums.total_ns += row.sum_ns - row.nested_sum_ns;
     sums.self_ns += row.sum_ns - row.nested_sum_ns;
@@ -163,8 +166,8 @@ class CallersReport {
   const SameWork same_work_;
   Askers askers_;
   using Alike = std::tuple<OpIndex, const std::string*, LayerIndex, LayerDirection>;  // the caller's name by address
-  std::map<Key, Sums> groups_;
-  absl::flat_hash_map<Alike, Sums*> alike_;
+  std::map<CallersKey, CallersSums> groups_;
+  absl::flat_hash_map<Alike, CallersSums*> alike_;
   int64_t thread_ns_ = 0;
   int64_t with_stack_ = 0;
   int64_t without_stack_ = 0;

@@ -102,7 +102,7 @@ void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, 
   }
 }
 
-TypedColumns<CandidateRow> Columns() {
+TypedColumns<CandidateRow> CandidatesColumns() {
   return {
       {TextColumn("kind", "The problem to be computed."), [](const CandidateRow& row) { return row.problem.kind; }},
       {TextColumn("direction", "Forward or backward."),
@@ -150,7 +150,7 @@ absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOption
   for (const AlgorithmSearch& search : options.choices->algorithm_searches) {
     AddAlgorithmSearch(model, search, problems);
   }
-  const TypedColumns<CandidateRow> columns = Columns();
+  const TypedColumns<CandidateRow> columns = CandidatesColumns();
   Table table = NewTable("candidates", "Algorithms tried or offered for each problem", columns);
   for (const auto& [problem, candidates] : problems) {
     std::vector<const CandidateMap::value_type*> order;

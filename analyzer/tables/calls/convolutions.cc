@@ -23,17 +23,17 @@ namespace {
 
 using Algorithm = ConvolutionAlgorithm;
 
-struct Key {
+struct ConvolutionsKey {
   std::string problem;
   std::string direction;
   std::string types;
   std::string chosen;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const ConvolutionsKey&) const = default;
 };
 
 // Calls of one problem that were computed in one way.
-struct Convolution : Key {
-  explicit Convolution(Key key) : Key(std::move(key)) {}
+struct Convolution : ConvolutionsKey {
+  explicit Convolution(ConvolutionsKey key) : ConvolutionsKey(std::move(key)) {}
   const Op* op = nullptr;  // one of them
   ConvolutionShape shape;
   std::optional<Algorithm> algorithm;
@@ -79,7 +79,7 @@ TypedColumn<Convolution> AtLeastColumn(const char* name, Algorithm algorithm, co
           }};
 }
 
-TypedColumns<Convolution> Columns(const TableOptions& options) {
+TypedColumns<Convolution> ConvolutionsColumns(const TableOptions& options) {
   TypedColumns<Convolution> columns = {
       {As(Role::kKey, TextColumn("direction", "Forward, or the gradient of data or weights.")),
        &Convolution::direction},
@@ -139,14 +139,14 @@ std::string FastNote(const Convolution& row, double peak) {
 
 absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
-  std::map<Key, Convolution> rows;
+  std::map<ConvolutionsKey, Convolution> rows;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     const OpTotals& totals = options.totals->ops[i];
     const std::optional<ConvolutionShape> shape = ConvolutionShapeOf(op);
     if (!shape || op.is_creation || op.is_trial || totals.calls == totals.nested_calls) continue;
     if (op.captured && gpu_times[i].executions == 0) continue;
-    const Key key = {op.problem, DirectionName(op.direction), op.types, ChosenLabel(op)};
+    const ConvolutionsKey key = {op.problem, DirectionName(op.direction), op.types, ChosenLabel(op)};
     Convolution& row = rows.try_emplace(key, key).first->second;
     row.op = &op;
     row.shape = *shape;
@@ -161,7 +161,7 @@ absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOpti
   for (const auto& [key, row] : rows) order.push_back(&row);
   std::stable_sort(order.begin(), order.end(),
                    [](const Convolution* a, const Convolution* b) { return a->time_ns > b->time_ns; });
-  Table table = NewTable("convolutions", "Cost of convolutions by algorithm", Columns(options), order);
+  Table table = NewTable("convolutions", "Cost of convolutions by algorithm", ConvolutionsColumns(options), order);
   AddBoundNotes(options, &table);
   for (const Convolution* row : order) {
     const std::optional<double> peak = options.peaks == nullptr ? std::nullopt : options.peaks->RateOf(*row->op);

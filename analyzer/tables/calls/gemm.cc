@@ -17,22 +17,22 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-struct Key {
+struct GemmKey {
   std::string kind;
   GemmShape shape;  // all -1: not known
   std::string types;
   Direction direction = Direction::kUnknown;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const GemmKey&) const = default;
 };
 
-Key KeyOf(const Op& op) {
+GemmKey GemmKeyOf(const Op& op) {
   const GemmShape unknown = {-1, -1, -1, -1, "", ""};
   return {op.kind, GemmShapeOf(op).value_or(unknown), op.types, op.direction};
 }
 
 // A group of calls, and what cuBLAS and cuBLASLt report about them.
-struct Product : Key, OpGroup {
-  explicit Product(Key key) : Key(std::move(key)) {}
+struct Product : GemmKey, OpGroup {
+  explicit Product(GemmKey key) : GemmKey(std::move(key)) {}
   GpuOpTime gpu;
   BoundSums bounds;
   bool on_gpu = false;
@@ -54,10 +54,10 @@ void AddGpuWords(const Op& op, Product& group) {
   if (op.tensor_core) AddWord(TensorCoreLabel(*op.tensor_core), group.tensor_cores);
 }
 
-using ProductMap = std::map<Key, Product>;
+using ProductMap = std::map<GemmKey, Product>;
 
 Product& ProductOf(const Op& op, ProductMap& products) {
-  const Key key = KeyOf(op);
+  const GemmKey key = GemmKeyOf(op);
   return products.try_emplace(key, key).first->second;
 }
 
@@ -69,7 +69,7 @@ TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64
           }};
 }
 
-TypedColumns<Product> Columns(int64_t gemm_ns, int64_t wall_ns) {
+TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind",
                                  "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
@@ -165,7 +165,7 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
     return std::tie(a->gpu.busy_ns, a->total_ns) > std::tie(b->gpu.busy_ns, b->total_ns);
   });
 
-  TypedColumns<Product> columns = Columns(gemm_ns, model.wall_ns());
+  TypedColumns<Product> columns = GemmColumns(gemm_ns, model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Product::gpu));
   columns.InsertAfter("flops", BoundColumns(options).Of(&Product::bounds));
   Table table = NewTable("gemm", "Matrix products by shape", columns, order);

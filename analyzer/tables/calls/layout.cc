@@ -55,7 +55,7 @@ std::string CausesLabel(const std::map<std::string, int64_t>& causes) {
   });
 }
 
-TypedColumns<MoveTotals> Columns(int64_t wall_ns) {
+TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
   TypedColumn<MoveTotals> wall_share = OpWallShare();
   absl::StrAppend(&wall_share.column.explanation,
                   " Rows of one conversion between different ops divide it by their total times.");
@@ -281,7 +281,7 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& o
                    [](const MoveTotals* a, const MoveTotals* b) { return a->total_ns > b->total_ns; });
 
   Table table =
-      NewTable("layout", "Tensors converted from one memory format to another", Columns(model.wall_ns()), order);
+      NewTable("layout", "Tensors converted from one memory format to another", LayoutColumns(model.wall_ns()), order);
   if (!order.empty()) AddNotes(moves.rows(), moves.round_trips(), model.wall_ns(), table);
   return table;
 }

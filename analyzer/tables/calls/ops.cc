@@ -14,9 +14,11 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Key = std::tuple<std::string, std::string, std::string, std::string>;
+using OpsKey = std::tuple<std::string, std::string, std::string, std::string>;
 
-Key KeyOf(const Op& op, const std::string& direction) { return {KindLabel(op), ProblemLabel(op), op.types, direction}; }
+OpsKey OpsKeyOf(const Op& op, const std::string& direction) {
+  return {KindLabel(op), ProblemLabel(op), op.types, direction};
+}
 
 // The direction that the library reports for each op; otherwise that of the layers of all its calls. Not known if they
 // differ.
@@ -49,7 +51,7 @@ struct RowSums : OpGroup {
   std::string direction;
 };
 
-TypedColumns<RowSums> Columns(int64_t wall_ns) {
+TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind",
                                  "What was computed; create: the library prepared a primitive for it; search: it "
@@ -96,10 +98,10 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
   const std::vector<OpIndex> home = HomeOps(model, totals);
   const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   const std::vector<std::string> directions = DirectionsOf(model, options.analysis->attribution());
-  std::map<Key, RowSums> groups;
+  std::map<OpsKey, RowSums> groups;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     if (totals.ops[i].calls == 0) continue;
-    const auto [it, is_new] = groups.try_emplace(KeyOf(model.ops[home[i]], directions[home[i]]));
+    const auto [it, is_new] = groups.try_emplace(OpsKeyOf(model.ops[home[i]], directions[home[i]]));
     if (is_new) {
       it->second.op = &model.ops[home[i]];
       it->second.direction = directions[home[i]];
@@ -115,7 +117,7 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
            std::tie(b->gpu.busy_ns, b->wall_share_ns, b->total_ns);
   });
 
-  TypedColumns<RowSums> columns = Columns(model.wall_ns());
+  TypedColumns<RowSums> columns = OpsColumns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&RowSums::gpu));
   columns.InsertAfter("flops", BoundColumns(options).Of(&RowSums::bounds));
   Table table = NewTable("ops", "What was computed, by problem and direction", columns, order);

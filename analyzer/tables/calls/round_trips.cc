@@ -43,16 +43,16 @@ bool DifferentPass(const Op& a, const Op& b) {
 }
 
 // The moves of the model's ops, numbered, with the number of the move that undoes each.
-struct Moves {
+struct MoveNumbers {
   static constexpr int kNoMove = -1;
   std::vector<int> of_op;    // kNoMove: not a reorder, or nothing changes
   std::vector<int> undoing;  // per op: the number of the opposite move, kNoMove if there is none
 };
 
-Moves NumberMoves(const std::vector<Op>& ops) {
+MoveNumbers NumberMoves(const std::vector<Op>& ops) {
   std::map<Move, int> numbers;
   std::vector<Move> opposite(ops.size());
-  Moves moves = {std::vector<int>(ops.size(), Moves::kNoMove), std::vector<int>(ops.size(), Moves::kNoMove)};
+  MoveNumbers moves = {std::vector<int>(ops.size(), MoveNumbers::kNoMove), std::vector<int>(ops.size(), MoveNumbers::kNoMove)};
   for (size_t i = 0; i < ops.size(); ++i) {
     if (!IsReorder(ops[i])) continue;
     const Tensor* from = TensorOf(ops[i], "src");
@@ -64,7 +64,7 @@ Moves NumberMoves(const std::vector<Op>& ops) {
   }
   for (size_t i = 0; i < ops.size(); ++i) {
     const auto it = numbers.find(opposite[i]);
-    if (moves.of_op[i] != Moves::kNoMove && it != numbers.end()) moves.undoing[i] = it->second;
+    if (moves.of_op[i] != MoveNumbers::kNoMove && it != numbers.end()) moves.undoing[i] = it->second;
   }
   return moves;
 }
@@ -85,7 +85,7 @@ class Matcher {
       if (!IsReorder(op)) {
         last_op_ = call;
         if (op.direction == Direction::kBackwardWeights) last_weights_gradient_[op.problem] = call;
-      } else if (moves_.undoing[calls_.op[call]] != Moves::kNoMove) {
+      } else if (moves_.undoing[calls_.op[call]] != MoveNumbers::kNoMove) {
         if (!Close(call)) Open(call);
       }
     }
@@ -160,7 +160,7 @@ class Matcher {
 
   const TraceModel& model_;
   const CallColumns& calls_;
-  const Moves moves_;
+  const MoveNumbers moves_;
   const StepClock clock_;
   std::vector<CallIndex> next_op_;
   ThreadIndex thread_ = kNone;

@@ -19,36 +19,36 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr char kTitle[] = "Stacks under which the time of recorded calls passed";
+constexpr char kStacksTitle[] = "Stacks under which the time of recorded calls passed";
 
-struct Key {
+struct StacksKey {
   std::string kind, stack, path;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const StacksKey&) const = default;
 };
 
-struct Sums : Key {
-  explicit Sums(Key key) : Key(std::move(key)) {}
+struct StacksSums : StacksKey {
+  explicit StacksSums(StacksKey key) : StacksKey(std::move(key)) {}
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;
 };
 
-TypedColumns<Sums> Columns(int64_t thread_ns) {
+TypedColumns<StacksSums> StacksColumns(int64_t thread_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &Sums::kind},
-      {CallsColumn("Calls, without those inside another call of the same kind."), &Sums::calls},
+      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &StacksSums::kind},
+      {CallsColumn("Calls, without those inside another call of the same kind."), &StacksSums::calls},
       {As(Role::kWeight,
           IntegerColumn("self_time", "ns", Better::kLower, "Thread time without calls inside of other kinds.")),
-       &Sums::self_ns},
+       &StacksSums::self_ns},
       {RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
-       [thread_ns](const Sums& sums) { return Percent(sums.self_ns, thread_ns); }},
-      {Detail(TotalTimeColumn()), &Sums::total_ns},
+       [thread_ns](const StacksSums& sums) { return Percent(sums.self_ns, thread_ns); }},
+      {Detail(TotalTimeColumn()), &StacksSums::total_ns},
       {As(Role::kKey,
           Detail(TextColumn("stack",
                             "The function called, then who called whom, outwards, with lines where they are known."))),
-       &Sums::stack},
+       &StacksSums::stack},
       {TextColumn("path", "The same without the inside of math libraries, dispatchers and the start of threads."),
-       &Sums::path},
+       &StacksSums::path},
   };
 }
 
@@ -58,8 +58,8 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
   const CallFilter filter(model, options);
   const SameWork same_work(model);
   Askers askers(model, options.analysis->attribution());
-  std::map<Key, Sums> groups;
-  absl::flat_hash_map<std::pair<OpIndex, const std::string*>, Sums*> alike;  // most calls resemble an earlier one
+  std::map<StacksKey, StacksSums> groups;
+  absl::flat_hash_map<std::pair<OpIndex, const std::string*>, StacksSums*> alike;  // most calls resemble an earlier one
   int64_t thread_ns = 0, without_ns = 0;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const int64_t self_ns = model.calls.self_ns[call];
@@ -71,10 +71,10 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
     if (stack.empty()) continue;
     const auto [at, is_new] = alike.try_emplace({model.calls.op[outermost], &stack}, nullptr);
     if (is_new) {
-      const Key key = {KindLabel(model.ops[model.calls.op[outermost]]), stack, askers.PathOf(outermost)};
+      const StacksKey key = {KindLabel(model.ops[model.calls.op[outermost]]), stack, askers.PathOf(outermost)};
       at->second = &groups.try_emplace(key, key).first->second;
     }
-    Sums& sums = *at->second;
+    StacksSums& sums = *at->second;
     sums.self_ns += self_ns;
     if (call != outermost) continue;
     ++sums.calls;
@@ -84,10 +84,11 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
     thread_ns += row.sum_ns - row.nested_sum_ns;
     if (filter.Takes(row.op)) without_ns += row.sum_ns - row.nested_sum_ns;
   }
-  std::vector<const Sums*> order;
+  std::vector<const StacksSums*> order;
   for (const auto& [key, sums] : groups) order.push_back(&sums);
-  std::stable_sort(order.begin(), order.end(), [](const Sums* a, const Sums* b) { return a->self_ns > b->self_ns; });
-  Table table = NewTable("stacks", kTitle, Columns(thread_ns), order);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const StacksSums* a, const StacksSums* b) { return a->self_ns > b->self_ns; });
+  Table table = NewTable("stacks", kStacksTitle, StacksColumns(thread_ns), order);
   if (groups.empty()) {
     table.notes.emplace_back(kNoStacks);
     return table;

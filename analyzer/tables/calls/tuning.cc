@@ -16,16 +16,16 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-struct Key {
+struct TuningKey {
   std::string activity;
   std::string kind;
   Direction direction = Direction::kUnknown;
   std::string problem;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const TuningKey&) const = default;
 };
 
-struct Cost : Key {
-  explicit Cost(Key key) : Key(std::move(key)) {}
+struct Cost : TuningKey {
+  explicit Cost(TuningKey key) : TuningKey(std::move(key)) {}
   int64_t count = 0;
   int64_t total_ns = 0;
   bool is_time_known = true;
@@ -38,9 +38,9 @@ struct Cost : Key {
   bool HasCandidates() const { return activity == "measuring" || activity == "heuristics" || activity == "autotuning"; }
 };
 
-using CostMap = std::map<Key, Cost>;
+using CostMap = std::map<TuningKey, Cost>;
 
-Cost& CostOf(const Key& key, CostMap& costs) { return costs.try_emplace(key, key).first->second; }
+Cost& CostOf(const TuningKey& key, CostMap& costs) { return costs.try_emplace(key, key).first->second; }
 
 bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmKind::kHeuristic; }
 
@@ -133,7 +133,7 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
   }
 }
 
-TypedColumns<Cost> Columns(int64_t wall_ns) {
+TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
   return {
       {TextColumn("activity",
                   "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked "
@@ -194,7 +194,7 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
   std::vector<const Cost*> order;
   for (const auto& [key, cost] : costs) order.push_back(&cost);
   std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
-  Table table = NewTable("tuning", "What finding and preparing algorithms cost", Columns(model.wall_ns()), order);
+  Table table = NewTable("tuning", "What finding and preparing algorithms cost", TuningColumns(model.wall_ns()), order);
   AddNotes(costs, model.wall_ns(), table);
   return table;
 }

@@ -22,11 +22,11 @@ namespace {
 // behalf of a library, without a hooked call.
 enum class Form { kSync, kAsync, kCaptured, kNotSeen };
 
-struct Key {
+struct CopiesKey {
   CopyDirection direction = CopyDirection::kUnknown;
   HostMemory memory = HostMemory::kNone;
   Form form = Form::kSync;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const CopiesKey&) const = default;
 
   bool IsCopied() const { return direction != CopyDirection::kSet && form != Form::kCaptured; }
 };
@@ -49,8 +49,8 @@ size_t SizeClassOf(uint64_t bytes) {
   return i;
 }
 
-struct CopyGroup : Key {
-  explicit CopyGroup(const Key& key) : Key(key) {}
+struct CopyGroup : CopiesKey {
+  explicit CopyGroup(const CopiesKey& key) : CopiesKey(key) {}
   int64_t calls = 0;   // that succeeded
   int64_t failed = 0;  // others; they moved nothing
   int64_t copies = 0;  // a batch call makes several
@@ -70,7 +70,7 @@ Form FormOf(const Op& op) {
   return op.copy()->asynchronous ? Form::kAsync : Form::kSync;
 }
 
-Key KeyOf(const Op& op) { return {op.copy()->direction, op.copy()->host_memory, FormOf(op)}; }
+CopiesKey KeyOf(const Op& op) { return {op.copy()->direction, op.copy()->host_memory, FormOf(op)}; }
 
 // Whether the call lasts as long as the copy. CUDA's manual, "API synchronization behavior": a synchronous copy from or
 // to the host returns when the host's memory has been read or written (pageable memory: copied into the staging
@@ -115,13 +115,13 @@ void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup
   AddRates(op, calls, durations, group);
 }
 
-using CopyMap = std::map<Key, CopyGroup>;
+using CopyMap = std::map<CopiesKey, CopyGroup>;
 
-CopyGroup& GroupOf(const Key& key, CopyMap& groups) { return groups.try_emplace(key, key).first->second; }
+CopyGroup& GroupOf(const CopiesKey& key, CopyMap& groups) { return groups.try_emplace(key, key).first->second; }
 
 // The GPU's record is exact; the call may have left the direction to the library (cudaMemcpyDefault).
-Key KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
-  Key key = KeyOf(op);
+CopiesKey KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
+  CopiesKey key = KeyOf(op);
   if (model.gpu.direction[activity] != CopyDirection::kUnknown) key.direction = model.gpu.direction[activity];
   const HostMemory memory = model.gpu.host_memory[activity];
   if (memory != HostMemory::kNone && memory != HostMemory::kUnknown) key.memory = memory;
@@ -134,7 +134,7 @@ void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
 }
 
 // The row of each call whose copy was seen on the GPU.
-using KeyOfCall = absl::flat_hash_map<CallIndex, Key>;
+using KeyOfCall = absl::flat_hash_map<CallIndex, CopiesKey>;
 
 // The GPUs' copies, assigned to the call that requested them.
 KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
@@ -144,8 +144,9 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
     if (!copies.IsCopy(activity)) continue;
     const CallIndex call = model.gpu.call[activity] == kNone ? kNone : same_work.Outermost(model.gpu.call[activity]);
     const bool is_seen = call != kNone && model.ops[model.calls.op[call]].copy();
-    const Key key = is_seen ? KeyOf(model, model.ops[model.calls.op[call]], activity)
-                            : Key{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
+    const CopiesKey key =
+        is_seen ? KeyOf(model, model.ops[model.calls.op[call]], activity)
+                : CopiesKey{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
     if (is_seen) keys.try_emplace(call, key);
     CopyGroup& group = GroupOf(is_seen ? keys.at(call) : key, groups);
     copies.Add(activity, &group.gpu);
@@ -159,7 +160,7 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   const SameWork same_work(model);
   CopyMap groups;
   const KeyOfCall keys = has_gpu ? CollectGpu(model, same_work, groups) : KeyOfCall();
-  std::map<OpIndex, Key> key_of_op;  // of the first call of each op
+  std::map<OpIndex, CopiesKey> key_of_op;  // of the first call of each op
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.copy() || same_work.IsNested(call)) continue;
@@ -273,7 +274,7 @@ TypedColumns<CopyGroup> GpuColumns() {
   };
 }
 
-TypedColumns<CopyGroup> Columns(bool has_gpu, int64_t all_bytes, int64_t wall_ns) {
+TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t wall_ns) {
   // By GPU time if known, else by the time the caller waits.
   const auto rate = [](double GpuCopySum::*by_gpu, double CopyGroup::*by_host) {
     return [by_gpu, by_host](const CopyGroup& group) {
@@ -365,8 +366,8 @@ absl::StatusOr<Table> CopiesTable(const TraceModel& model, const TableOptions& o
     return std::pair(a->IsCopied(), a->bytes) > std::pair(b->IsCopied(), b->bytes);
   });
 
-  Table table =
-      NewTable("copies", "Memory copied and filled, by direction", Columns(has_gpu, all_bytes, model.wall_ns()), order);
+  Table table = NewTable("copies", "Memory copied and filled, by direction",
+                         CopiesColumns(has_gpu, all_bytes, model.wall_ns()), order);
   AddSizeNotes(groups, table);
   return table;
 }

@@ -58,7 +58,7 @@ struct DeviceRow {
   int64_t exposed_ns = work.ExposedCommunication().total_ns();
 };
 
-TypedColumns<DeviceRow> Columns(bool has_ranks, bool has_processes) {
+TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
   TypedColumns<DeviceRow> columns = {
       {TextColumn("rank",
                   "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
@@ -185,7 +185,7 @@ class Rows {
 absl::StatusOr<Table> DevicesTable(const TraceModel& model, const TableOptions& options) {
   bool has_ranks = false;
   for (ProcessIndex i = 0; i < model.processes.size(); ++i) has_ranks |= !RankOf(model, i).empty();
-  const TypedColumns<DeviceRow> columns = Columns(has_ranks, model.processes.size() > 1);
+  const TypedColumns<DeviceRow> columns = DevicesColumns(has_ranks, model.processes.size() > 1);
   Table table = NewTable("devices", "What GPUs were busy with", columns);
   if (model.gpu.empty()) return table;  // finding steps takes time
   Rows(model, options.analysis->steps()).AddTo(columns, &table);

@@ -9,7 +9,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = GpuActivityKind;
+using GpuCopiesKind = GpuActivityKind;
 
 // Peak bytes per second for such a copy; 0: not known. A copy inside a device reads and writes its memory.
 double PeakOf(const GpuDevice& device, CopyDirection direction) {
@@ -36,9 +36,9 @@ std::string GpuCopySum::Source() const {
 }
 
 bool GpuCopies::IsCopy(GpuIndex activity) const {
-  const Kind kind = model_.gpu.kind[activity];
-  return kind == Kind::kCopy || kind == Kind::kSet ||
-         (kind == Kind::kOp && GpuWorkOf(model_, activity) == GpuWork::kCopy);
+  const GpuCopiesKind kind = model_.gpu.kind[activity];
+  return kind == GpuCopiesKind::kCopy || kind == GpuCopiesKind::kSet ||
+         (kind == GpuCopiesKind::kOp && GpuWorkOf(model_, activity) == GpuWork::kCopy);
 }
 
 void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {

@@ -36,7 +36,7 @@ constexpr char kCauses[] =
     "the call returned and 20 us more, copies if it is one. not known: nothing is known of the thread, or the work "
     "waited longer, for another stream, device or the host.";
 
-struct Sums {
+struct GpuIdleSums {
   int64_t steady_ns = 0;
   int64_t run_ns = 0;
   int64_t gaps = 0;
@@ -46,7 +46,7 @@ struct Sums {
   int64_t longest_start_ns = 0;
   GpuIndex longest_next = kNone;
 
-  void Merge(const Sums& other) {
+  void Merge(const GpuIdleSums& other) {
     steady_ns += other.steady_ns;
     run_ns += other.run_ns;
     gaps += other.gaps;
@@ -64,8 +64,8 @@ struct Gap {
   GpuIndex next = kNone;
 };
 
-using Key = std::pair<IdleCause, std::string>;  // cause, during
-using Line = std::pair<Key, Sums>;
+using GpuIdleKey = std::pair<IdleCause, std::string>;  // cause, during
+using GpuIdleLine = std::pair<GpuIdleKey, GpuIdleSums>;
 
 class IdleSums {
  public:
@@ -80,8 +80,8 @@ class IdleSums {
   const std::vector<Gap>& longest_gaps() const { return longest_gaps_; }
 
   // By cause, most time first, unknown last; within a cause by time.
-  std::vector<Line> Lines() const {
-    std::map<Key, Sums> by_label;
+  std::vector<GpuIdleLine> Lines() const {
+    std::map<GpuIdleKey, GpuIdleSums> by_label;
     int64_t all_ns = 0;
     std::array<int64_t, kIdleCauses> of_cause_ns = {};
     for (const auto& [key, sums] : sums_) {
@@ -89,13 +89,14 @@ class IdleSums {
       of_cause_ns[static_cast<size_t>(key.cause)] += sums.steady_ns;
       all_ns += sums.steady_ns;
     }
-    std::vector<Line> lines = WithoutSmall(by_label, all_ns);
-    const auto rank = [&](const Line& line) {
+    std::vector<GpuIdleLine> lines = WithoutSmall(by_label, all_ns);
+    const auto rank = [&](const GpuIdleLine& line) {
       const IdleCause cause = line.first.first;
       return std::tuple(cause == IdleCause::kUnknown, -of_cause_ns[static_cast<size_t>(cause)], cause,
                         -line.second.steady_ns);
     };
-    std::stable_sort(lines.begin(), lines.end(), [&](const Line& a, const Line& b) { return rank(a) < rank(b); });
+    std::stable_sort(lines.begin(), lines.end(),
+                     [&](const GpuIdleLine& a, const GpuIdleLine& b) { return rank(a) < rank(b); });
     return lines;
   }
 
@@ -151,7 +152,7 @@ class IdleSums {
     const int64_t run_ns = run_.CoveredNs(piece.start_ns, piece.end_ns);
     const int64_t steady_ns = steady_.CoveredNs(piece.start_ns, piece.end_ns);
     if (run_ns == 0 && steady_ns == 0) return;
-    Sums& sums = sums_[KindOf(piece)];
+    GpuIdleSums& sums = sums_[KindOf(piece)];
     sums.run_ns += run_ns;
     if (steady_ns == 0) return;
     sums.steady_ns += steady_ns;
@@ -183,9 +184,9 @@ class IdleSums {
     if (longest_gaps_.size() > kLongestGaps) longest_gaps_.pop_back();
   }
 
-  static std::vector<Line> WithoutSmall(const std::map<Key, Sums>& by_label, int64_t all_ns) {
-    std::vector<Line> lines;
-    std::map<IdleCause, std::pair<int64_t, Sums>> small;
+  static std::vector<GpuIdleLine> WithoutSmall(const std::map<GpuIdleKey, GpuIdleSums>& by_label, int64_t all_ns) {
+    std::vector<GpuIdleLine> lines;
+    std::map<IdleCause, std::pair<int64_t, GpuIdleSums>> small;
     for (const auto& [key, sums] : by_label) {
       if (static_cast<double>(sums.steady_ns) >= kSmallPart * static_cast<double>(all_ns) && sums.steady_ns > 0) {
         lines.emplace_back(key, sums);
@@ -196,7 +197,7 @@ class IdleSums {
     }
     for (const auto& [cause, others] : small) {
       const bool is_in_steps = others.second.steady_ns > 0;
-      lines.emplace_back(Key{cause, is_in_steps ? absl::StrCat("others (", others.first, ")") : kOutside},
+      lines.emplace_back(GpuIdleKey{cause, is_in_steps ? absl::StrCat("others (", others.first, ")") : kOutside},
                          others.second);
     }
     return lines;
@@ -205,7 +206,7 @@ class IdleSums {
   const TraceModel& model_;
   const IntervalSet& steady_;
   const IntervalSet& run_;
-  absl::flat_hash_map<Kind, Sums> sums_;
+  absl::flat_hash_map<Kind, GpuIdleSums> sums_;
   Gap gap_;
   std::vector<Gap> longest_gaps_;
 };
@@ -250,15 +251,15 @@ class NextWork {
 
 struct IdleRow {
   DeviceLabel device;
-  const Line& line;
+  const GpuIdleLine& line;
   int64_t idle_ns = 0;  // of all rows of the device
   int64_t time_ns = 0;
   int64_t steps = 1;
   std::string then, layer, next_line;  // of the work after the longest gap
-  const Sums& sums() const { return line.second; }
+  const GpuIdleSums& sums() const { return line.second; }
 };
 
-TypedColumns<IdleRow> Columns(bool has_processes, int64_t start_ns) {
+TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
@@ -305,7 +306,7 @@ TypedColumns<IdleRow> Columns(bool has_processes, int64_t start_ns) {
 // "On device 0 no kernel runs in 4.50 ms of a mean step of 12.30 ms (36.6 %), nothing at all in 3.20 ms:
 // synchronization 2.10 ms, …"
 std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceIndex device,
-                       const std::vector<Line>& lines) {
+                       const std::vector<GpuIdleLine>& lines) {
   const int64_t steps = std::max<int64_t>(run.Steps(device), 1);
   const int64_t time_ns = run.SteadyTime(device).total_ns();
   int64_t idle_ns = 0;
@@ -356,18 +357,18 @@ std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& 
 
 absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "Why GPUs do not compute";
-  if (model.gpu.empty()) return NewTable("gpu_idle", title, Columns(false, 0));
+  if (model.gpu.empty()) return NewTable("gpu_idle", title, GpuIdleColumns(false, 0));
   const GpuRun run(model, options.analysis->steps());
-  const TypedColumns<IdleRow> columns = Columns(run.HasSeveralProcesses(), model.start_ns);
+  const TypedColumns<IdleRow> columns = GpuIdleColumns(run.HasSeveralProcesses(), model.start_ns);
   Table table = NewTable("gpu_idle", title, columns);
   const HostRules rules(model);
   NextWork next_work(model, options.analysis->attribution());
   for (GpuDeviceIndex device : run.devices()) {
     const IdleSums sums(model, rules, run, device);
-    const std::vector<Line> lines = sums.Lines();
+    const std::vector<GpuIdleLine> lines = sums.Lines();
     int64_t idle_ns = 0;
-    for (const Line& line : lines) idle_ns += line.second.steady_ns;
-    for (const Line& line : lines) {
+    for (const GpuIdleLine& line : lines) idle_ns += line.second.steady_ns;
+    for (const GpuIdleLine& line : lines) {
       const GpuIndex next = line.second.longest_next;
       AddRow(columns,
              {run.LabelOf(device), line, idle_ns, run.SteadyTime(device).total_ns(),

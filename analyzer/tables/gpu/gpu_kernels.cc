@@ -24,24 +24,24 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = GpuActivityKind;
+using GpuKernelsKind = GpuActivityKind;
 
-constexpr char kNotKnown[] = "not known";
+constexpr char kGpuKernelsNotKnown[] = "not known";
 
 bool IsKernel(const TraceModel& model, GpuIndex activity) {
-  return model.gpu.kind[activity] == Kind::kKernel || model.gpu.kind[activity] == Kind::kGraph;
+  return model.gpu.kind[activity] == GpuKernelsKind::kKernel || model.gpu.kind[activity] == GpuKernelsKind::kGraph;
 }
 
-struct Key {
+struct GpuKernelsKey {
   std::string name;  // full: instances of a template are different kernels
   std::string short_name;
   std::string model, layer;
   std::string launched_by;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const GpuKernelsKey&) const = default;
 };
 
-struct KernelGroup : Key {
-  explicit KernelGroup(Key key) : Key(std::move(key)) {}
+struct KernelGroup : GpuKernelsKey {
+  explicit KernelGroup(GpuKernelsKey key) : GpuKernelsKey(std::move(key)) {}
   int64_t total_ns = 0;
   std::vector<int64_t> durations_ns;  // without first launches
   int64_t first_count = 0;
@@ -53,7 +53,7 @@ struct KernelGroup : Key {
   int64_t calls() const { return first_count + static_cast<int64_t>(durations_ns.size()); }
 };
 
-using KernelMap = std::map<Key, KernelGroup>;
+using KernelMap = std::map<GpuKernelsKey, KernelGroup>;
 
 class Collector {
  public:
@@ -68,7 +68,7 @@ class Collector {
     KernelMap groups;
     for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
       if (!IsKernel(model_, activity)) continue;
-      const Key key = KeyOf(activity);
+      const GpuKernelsKey key = KeyOf(activity);
       Add(activity, &groups.try_emplace(key, key).first->second);
     }
     return groups;
@@ -81,9 +81,9 @@ class Collector {
   }
 
  private:
-  Key KeyOf(GpuIndex activity) const {
-    Key key = {kNotKnown, kNotKnown, "", "", GpuAskerOf(model_, activity)};
-    if (model_.gpu.kind[activity] == Kind::kGraph) key.name = key.short_name = "[whole graph]";
+  GpuKernelsKey KeyOf(GpuIndex activity) const {
+    GpuKernelsKey key = {kGpuKernelsNotKnown, kGpuKernelsNotKnown, "", "", GpuAskerOf(model_, activity)};
+    if (model_.gpu.kind[activity] == GpuKernelsKind::kGraph) key.name = key.short_name = "[whole graph]";
     const GpuKernelIndex kernel = model_.gpu.kernel[activity];
     if (kernel != kNone && model_.gpu_kernels[kernel].name != kNone) {
       key.name = model_.names[model_.gpu_kernels[kernel].name];
@@ -172,11 +172,7 @@ bool HasSeveralModels(const KernelMap& groups) {
   return models.size() > 1;
 }
 
-Column TimeColumn(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-}
-
-TypedColumns<KernelRow> Columns(bool has_models, int64_t all_ns, int64_t steps) {
+TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64_t steps) {
   TypedColumns<KernelRow> columns = {
       {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
        [](const KernelRow& row) { return row.group.short_name; }},
@@ -289,7 +285,7 @@ std::string GpuAskerOf(const TraceModel& model, GpuIndex activity) {
   if (scope != kNone) {
     return FactsOf(model.scopes.kind[scope]).is_bracket ? "application" : model.names[model.scopes.name[scope]];
   }
-  return call == kNone ? kNotKnown : "application";
+  return call == kNone ? kGpuKernelsNotKnown : "application";
 }
 
 std::vector<bool> FirstLaunches(const TraceModel& model) {
@@ -318,7 +314,7 @@ Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const KernelGroup* a, const KernelGroup* b) { return a->total_ns > b->total_ns; });
-  const TypedColumns<KernelRow> columns = Columns(HasSeveralModels(groups), all_ns, collector.steps());
+  const TypedColumns<KernelRow> columns = GpuKernelsColumns(HasSeveralModels(groups), all_ns, collector.steps());
   Table table =
       NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", columns);
   for (const KernelGroup* group : order) {

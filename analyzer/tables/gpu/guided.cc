@@ -43,7 +43,7 @@ constexpr char kMetrics[] =
     "compute, memset is no copy.";
 
 // The row of a metric, without its verdict.
-struct Line {
+struct GuidedLine {
   std::string metric = {};
   Cell value = {};
   std::string unit = {};
@@ -58,33 +58,33 @@ struct Line {
   int64_t steps = 1;
 };
 
-TypedColumns<Line> Columns(bool has_processes) {
+TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kNeither, std::move(explanation));
   };
-  TypedColumns<Line> columns = GpuLabelColumns(has_processes).Of(&Line::device);
+  TypedColumns<GuidedLine> columns = GpuLabelColumns(has_processes).Of(&GuidedLine::device);
   columns.Add({
-      {As(Role::kKey, TextColumn("metric", kMetrics)), &Line::metric},
+      {As(Role::kKey, TextColumn("metric", kMetrics)), &GuidedLine::metric},
       {RealColumn("value", "", Better::kHigher, "Of steady steps (where none are found, of all the process's time)."),
-       &Line::value},
-      {TextColumn("unit", "Of the value; empty: a plain ratio."), &Line::unit},
+       &GuidedLine::value},
+      {TextColumn("unit", "Of the value; empty: a plain ratio."), &GuidedLine::unit},
       {TextColumn(
            "verdict",
            "low, ok; negligible: low, but less than 1 % of the time could be gained; unknown: no threshold is at hand; "
            "none: nothing to report; rank of kernels."),
-       &Line::verdict},
-      {As(Role::kKey, TextColumn("what", "Which kernel.")), Known(&Line::what)},
+       &GuidedLine::verdict},
+      {As(Role::kKey, TextColumn("what", "Which kernel.")), Known(&GuidedLine::what)},
       {time("time",
             "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
             "throughput: the sum of the durations of those that it covers; of kernels: alike)."),
-       [](const Line& line) { return Mean(line.time_ns, line.steps); }},
+       [](const GuidedLine& line) { return Mean(line.time_ns, line.steps); }},
       {time("of",
             "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
-       [](const Line& line) { return Mean(line.of_ns, line.steps); }},
+       [](const GuidedLine& line) { return Mean(line.of_ns, line.steps); }},
       {IntegerColumn("at_stake", "ns", Better::kLower, "At most this much of a mean step could be saved here."),
-       [](const Line& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
-      {Detail(TextColumn("threshold", "What is called low, and where that comes from.")), &Line::threshold},
-      {Detail(TextColumn("advice", "What helps.")), &Line::advice},
+       [](const GuidedLine& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
+      {Detail(TextColumn("threshold", "What is called low, and where that comes from.")), &GuidedLine::threshold},
+      {Detail(TextColumn("advice", "What helps.")), &GuidedLine::advice},
   });
   return columns;
 }
@@ -114,10 +114,10 @@ class Guided {
   Guided(const TraceModel& model, const GpuRun& run, GpuDeviceIndex device)
       : model_(model), device_(device), timeline_(run.TimelineOf(device)), time_(run.SteadyTime(device)) {}
 
-  std::vector<Line> Lines() const {
-    std::vector<Line> lines = {Efficiency(),  CopyComputeOverlap(), Throughput(),
-                               CopyOverlap(), Utilization(),        Concurrency()};
-    for (Line& line : Kernels()) lines.push_back(std::move(line));
+  std::vector<GuidedLine> Lines() const {
+    std::vector<GuidedLine> lines = {Efficiency(),  CopyComputeOverlap(), Throughput(),
+                                     CopyOverlap(), Utilization(),        Concurrency()};
+    for (GuidedLine& line : Kernels()) lines.push_back(std::move(line));
     return lines;
   }
 
@@ -142,11 +142,11 @@ class Guided {
     }
   }
 
-  Line Efficiency() const {
-    Line line = {.metric = "compute/memcpy efficiency",
-                 .verdict = "none",
-                 .threshold = "below 1: more copies than compute (dlhook's)",
-                 .advice = "copy less: keep data on the GPU, send smaller types, or overlap copies with kernels"};
+  GuidedLine Efficiency() const {
+    GuidedLine line = {.metric = "compute/memcpy efficiency",
+                       .verdict = "none",
+                       .threshold = "below 1: more copies than compute (dlhook's)",
+                       .advice = "copy less: keep data on the GPU, send smaller types, or overlap copies with kernels"};
     line.time_ns = In(timeline_.compute);
     line.of_ns = In(timeline_.copies);
     if (line.of_ns == 0) return line;
@@ -158,12 +158,12 @@ class Guided {
   }
 
   // Overlap of two things that can run at once.
-  Line Overlap(std::string metric, const IntervalSet& a, const IntervalSet& b, std::string advice) const {
-    Line line = {.metric = std::move(metric),
-                 .unit = "%",
-                 .verdict = "none",
-                 .threshold = "below 50 % of what is possible (dlhook's)",
-                 .advice = std::move(advice)};
+  GuidedLine Overlap(std::string metric, const IntervalSet& a, const IntervalSet& b, std::string advice) const {
+    GuidedLine line = {.metric = std::move(metric),
+                       .unit = "%",
+                       .verdict = "none",
+                       .threshold = "below 50 % of what is possible (dlhook's)",
+                       .advice = std::move(advice)};
     line.time_ns = In(a, b);
     line.of_ns = std::min(In(a), In(b));
     if (line.of_ns == 0) return line;
@@ -173,13 +173,13 @@ class Guided {
     return line;
   }
 
-  Line CopyComputeOverlap() const {
+  GuidedLine CopyComputeOverlap() const {
     return Overlap(
         "memcpy/compute overlap", timeline_.copies, timeline_.compute,
         "pinned host memory, asynchronous copies on a stream of their own, the next batch while this one computes");
   }
 
-  Line CopyOverlap() const {
+  GuidedLine CopyOverlap() const {
     return Overlap("memcpy overlap", timeline_.to_device, timeline_.from_device,
                    "copy to and from the device on two streams, from pinned memory: the link works both ways at once");
   }
@@ -206,12 +206,12 @@ class Guided {
     return rates;
   }
 
-  Line Throughput() const {
+  GuidedLine Throughput() const {
     const Rates rates = CopyRates();
-    Line line = {.metric = "memcpy throughput",
-                 .unit = "MB/s",
-                 .verdict = "none",
-                 .advice = "pinned host memory; a few large copies in place of many small ones"};
+    GuidedLine line = {.metric = "memcpy throughput",
+                       .unit = "MB/s",
+                       .verdict = "none",
+                       .advice = "pinned host memory; a few large copies in place of many small ones"};
     line.time_ns = rates.slow_ns > 0 ? rates.slow_ns : rates.all_ns;
     line.of_ns = rates.all_ns;
     if (rates.all_ns == 0) return line;
@@ -225,12 +225,12 @@ class Guided {
     return line;
   }
 
-  Line Utilization() const {
-    Line line = {.metric = "compute utilization",
-                 .unit = "%",
-                 .verdict = "none",
-                 .threshold = "below 50 % (the default of Nsight Systems' rule gpu_time_util)",
-                 .advice = "table gpu_idle says what the GPU waits for"};
+  GuidedLine Utilization() const {
+    GuidedLine line = {.metric = "compute utilization",
+                       .unit = "%",
+                       .verdict = "none",
+                       .threshold = "below 50 % (the default of Nsight Systems' rule gpu_time_util)",
+                       .advice = "table gpu_idle says what the GPU waits for"};
     line.time_ns = In(timeline_.compute);
     line.of_ns = time_.total_ns();
     if (line.of_ns == 0) return line;
@@ -254,8 +254,8 @@ class Guided {
     return IntervalSet(std::move(small));
   }
 
-  Line Concurrency() const {
-    Line line = {
+  GuidedLine Concurrency() const {
+    GuidedLine line = {
         .metric = "kernel concurrency",
         .unit = "%",
         .verdict = "none",
@@ -284,7 +284,7 @@ class Guided {
     return call == kNone ? "" : model_.ops[model_.calls.op[call]].function;
   }
 
-  std::vector<Line> Kernels() const {
+  std::vector<GuidedLine> Kernels() const {
     std::map<std::string, int64_t> by_name;
     std::map<std::pair<GpuKernelIndex, OpIndex>, int64_t> by_kernel;  // looks up each name once
     std::map<std::pair<GpuKernelIndex, OpIndex>, GpuIndex> examples;
@@ -302,14 +302,14 @@ class Guided {
     std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [name, ns] : by_name) order.emplace_back(-ns, name);
     std::sort(order.begin(), order.end());
-    std::vector<Line> lines;
+    std::vector<GuidedLine> lines;
     for (const auto& [negative_ns, name] : order) {
       if (lines.size() == kRankedKernels) break;
-      Line line = {.metric = "kernel priority",
-                   .unit = "%",
-                   .what = name,
-                   .threshold = "none: a ranking by time",
-                   .advice = "table kernels says which layer and op launch it"};
+      GuidedLine line = {.metric = "kernel priority",
+                         .unit = "%",
+                         .what = name,
+                         .threshold = "none: a ranking by time",
+                         .advice = "table kernels says which layer and op launch it"};
       line.verdict = absl::StrCat("rank ", lines.size() + 1);
       line.time_ns = -negative_ns;
       line.of_ns = all_ns;
@@ -326,7 +326,7 @@ class Guided {
   const IntervalSet& time_;
 };
 
-std::string LowNote(const Line& line, const std::string& device) {
+std::string LowNote(const GuidedLine& line, const std::string& device) {
   return absl::StrCat("On ", device, " low ", line.metric, ": ", line.advice, ". At stake: at most ",
                       HumanTime(*line.at_stake_ns / line.steps), " of a mean step. Low is: ", line.threshold, ".");
 }
@@ -335,12 +335,12 @@ std::string LowNote(const Line& line, const std::string& device) {
 
 absl::StatusOr<Table> GuidedTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "How well GPUs are used: the metrics of the Visual Profiler's guided analysis";
-  if (model.gpu.empty()) return NewTable("guided", title, Columns(false));
+  if (model.gpu.empty()) return NewTable("guided", title, GuidedColumns(false));
   const GpuRun run(model, options.analysis->steps());
-  const TypedColumns<Line> columns = Columns(run.HasSeveralProcesses());
+  const TypedColumns<GuidedLine> columns = GuidedColumns(run.HasSeveralProcesses());
   Table table = NewTable("guided", title, columns);
   for (GpuDeviceIndex device : run.devices()) {
-    for (Line& line : Guided(model, run, device).Lines()) {
+    for (GuidedLine& line : Guided(model, run, device).Lines()) {
       line.device = run.LabelOf(device);
       line.steps = std::max<int64_t>(run.Steps(device), 1);
       AddRow(columns, line, &table);

@@ -17,19 +17,19 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr char kApplication[] = "application";
-constexpr char kNotKnown[] = "not known";
+constexpr char kKernelsNotKnown[] = "not known";
 
 using Dim = std::array<uint32_t, 3>;
 
-struct Key {
+struct KernelsKey {
   std::string name;  // full: instances of a template are different kernels
   std::string short_name;
   std::string launched_by;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const KernelsKey&) const = default;
 };
 
-struct LaunchGroup : Key {
-  explicit LaunchGroup(Key key) : Key(std::move(key)) {}
+struct KernelsLaunchGroup : KernelsKey {
+  explicit KernelsLaunchGroup(KernelsKey key) : KernelsKey(std::move(key)) {}
   int64_t calls = 0;     // executed
   int64_t captured = 0;  // recorded into a CUDA graph
   int64_t failed = 0;
@@ -40,13 +40,16 @@ struct LaunchGroup : Key {
   int64_t all() const { return calls + captured + failed; }
 };
 
-using LaunchMap = std::map<Key, LaunchGroup>;
+using KernelsLaunchMap = std::map<KernelsKey, KernelsLaunchGroup>;
 
-LaunchGroup& GroupOf(const Key& key, LaunchMap& groups) { return groups.try_emplace(key, key).first->second; }
+KernelsLaunchGroup& GroupOf(const KernelsKey& key, KernelsLaunchMap& groups) {
+  return groups.try_emplace(key, key).first->second;
+}
 
-Key KeyOf(const Op& op, std::string launched_by) {
+KernelsKey KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();
-  return {is_known ? op.kernel_name : kNotKnown, is_known ? op.kernel_short : kNotKnown, std::move(launched_by)};
+  return {is_known ? op.kernel_name : kKernelsNotKnown, is_known ? op.kernel_short : kKernelsNotKnown,
+          std::move(launched_by)};
 }
 
 std::string LauncherOf(const TraceModel& model, CallIndex call) {
@@ -54,19 +57,19 @@ std::string LauncherOf(const TraceModel& model, CallIndex call) {
   return launcher == kNone ? kApplication : KindAndDirection(model.ops[model.calls.op[launcher]]);
 }
 
-void AddShape(const Op& op, int64_t calls, LaunchGroup& group) {
+void AddShape(const Op& op, int64_t calls, KernelsLaunchGroup& group) {
   group.grids[op.launch()->grid] += calls;
   group.blocks[op.launch()->block] += calls;
 }
 
 // The driver's launch inside the runtime's is a second view of the same launch.
-LaunchMap Collect(const TraceModel& model, const StepClock& clock) {
+KernelsLaunchMap Collect(const TraceModel& model, const StepClock& clock) {
   const SameWork same_work(model);
-  LaunchMap groups;
+  KernelsLaunchMap groups;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.launch() || same_work.IsNested(call)) continue;
-    LaunchGroup& group = GroupOf(KeyOf(op, LauncherOf(model, call)), groups);
+    KernelsLaunchGroup& group = GroupOf(KeyOf(op, LauncherOf(model, call)), groups);
     AddShape(op, 1, group);
     group.total_ns += model.calls.duration_ns[call];
     if (model.StatusOf(call) != 0) {
@@ -82,7 +85,7 @@ LaunchMap Collect(const TraceModel& model, const StepClock& clock) {
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
     if (!op.launch() || calls == 0) continue;
-    LaunchGroup& group = GroupOf(KeyOf(op, kNotKnown), groups);
+    KernelsLaunchGroup& group = GroupOf(KeyOf(op, kKernelsNotKnown), groups);
     AddShape(op, calls, group);
     group.total_ns += row.sum_ns - row.nested_sum_ns;
     (op.captured ? group.captured : group.calls) += calls;
@@ -97,40 +100,41 @@ std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
   return absl::StrCat(x, "x", y, "x", z);
 }
 
-TypedColumns<LaunchGroup> Columns(int64_t all_ns, int64_t steps) {
+TypedColumns<KernelsLaunchGroup> KernelsColumns(int64_t all_ns, int64_t steps) {
   return {
       {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
-       &LaunchGroup::short_name},
+       &KernelsLaunchGroup::short_name},
       {As(Role::kKey, TextColumn("launched_by",
                                  "The library call that launched it, where the launch was seen inside one; "
                                  "application: no such call around it.")),
-       &LaunchGroup::launched_by},
-      {CallsColumn("Launches executed, without the driver's inside the runtime's."), &LaunchGroup::calls},
+       &KernelsLaunchGroup::launched_by},
+      {CallsColumn("Launches executed, without the driver's inside the runtime's."), &KernelsLaunchGroup::calls},
       {RealColumn("per_step", "", Better::kLower, "Of these, launches in steady steps, per step."),
-       [steps](const LaunchGroup& group) {
+       [steps](const KernelsLaunchGroup& group) {
          return steps == 0 ? Cell() : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(steps));
        }},
-      {As(Role::kWeight, TotalTimeColumn()), &LaunchGroup::total_ns},
-      {Detail(MeanTimeColumn()), [](const LaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
+      {As(Role::kWeight, TotalTimeColumn()), &KernelsLaunchGroup::total_ns},
+      {Detail(MeanTimeColumn()), [](const KernelsLaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
       {Detail(RealColumn("launch_percent", "%", Better::kLower,
                          "Total time as a part of that of all launches: of the host, not of the "
                          "GPU.")),
-       [all_ns](const LaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
+       [all_ns](const KernelsLaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
       {Detail(
            IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),
-       &LaunchGroup::captured},
+       &KernelsLaunchGroup::captured},
       {Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
-       [](const LaunchGroup& group) { return static_cast<int64_t>(group.grids.size()); }},
+       [](const KernelsLaunchGroup& group) { return static_cast<int64_t>(group.grids.size()); }},
       {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
-       [](const LaunchGroup& group) { return MostFrequent(group.grids); }},
+       [](const KernelsLaunchGroup& group) { return MostFrequent(group.grids); }},
       {As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
-       [](const LaunchGroup& group) { return MostFrequent(group.blocks); }},
-      {Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")), &LaunchGroup::failed},
-      {Detail(TextColumn("name", "The kernel's whole name.")), &LaunchGroup::name},
+       [](const KernelsLaunchGroup& group) { return MostFrequent(group.blocks); }},
+      {Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")),
+       &KernelsLaunchGroup::failed},
+      {Detail(TextColumn("name", "The kernel's whole name.")), &KernelsLaunchGroup::name},
   };
 }
 
-void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap& groups, Table& table) {
+void AddNotes(const TraceModel& model, const RunTotals& totals, const KernelsLaunchMap& groups, Table& table) {
   int64_t calls = 0, captured = 0, ns = 0, graphs = 0;
   for (const auto& [key, group] : groups) {
     calls += group.calls;
@@ -155,19 +159,19 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
   const bool any = std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.launch(); });
   const std::string title = "Kernel launches, by name and by who launched them";
-  if (!any) return NewTable("kernels", title, Columns(0, 0));
+  if (!any) return NewTable("kernels", title, KernelsColumns(0, 0));
   const StepClock clock(model);
-  const LaunchMap groups = Collect(model, clock);
+  const KernelsLaunchMap groups = Collect(model, clock);
   int64_t all_ns = 0;
-  std::vector<const LaunchGroup*> order;
+  std::vector<const KernelsLaunchGroup*> order;
   for (const auto& [key, group] : groups) {
     order.push_back(&group);
     all_ns += group.total_ns;
   }
-  std::stable_sort(order.begin(), order.end(), [](const LaunchGroup* a, const LaunchGroup* b) {
+  std::stable_sort(order.begin(), order.end(), [](const KernelsLaunchGroup* a, const KernelsLaunchGroup* b) {
     return std::make_pair(a->all(), a->total_ns) > std::make_pair(b->all(), b->total_ns);
   });
-  Table table = NewTable("kernels", title, Columns(all_ns, clock.steady_steps()), order);
+  Table table = NewTable("kernels", title, KernelsColumns(all_ns, clock.steady_steps()), order);
   AddNotes(model, *options.totals, groups, table);
   return table;
 }

@@ -19,7 +19,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = GpuActivityKind;
+using LaunchesKind = GpuActivityKind;
 
 // A launch and its result: one kernel, or all of a graph.
 struct Launch {
@@ -29,14 +29,14 @@ struct Launch {
   bool is_first = false;  // of its kernel in its process
 };
 
-struct Key {
+struct LaunchesKey {
   ThreadIndex thread = 0;
   std::string launched_by;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const LaunchesKey&) const = default;
 };
 
-struct LaunchGroup : Key {
-  explicit LaunchGroup(Key key) : Key(std::move(key)) {}
+struct LaunchesLaunchGroup : LaunchesKey {
+  explicit LaunchesLaunchGroup(LaunchesKey key) : LaunchesKey(std::move(key)) {}
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
   int64_t host_bound = 0;                                    // launches that took the host longer than the GPU
   int64_t first_count = 0;
@@ -46,12 +46,13 @@ struct LaunchGroup : Key {
   int64_t launches() const { return first_count + static_cast<int64_t>(host_ns.size()); }
 };
 
-using LaunchMap = std::map<Key, LaunchGroup>;
+using LaunchesLaunchMap = std::map<LaunchesKey, LaunchesLaunchGroup>;
 
 bool IsLaunched(const TraceModel& model, GpuIndex activity) {
   const GpuActivityColumns& gpu = model.gpu;
   if (gpu.launch_call[activity] == kNone) return false;
-  return gpu.kind[activity] == Kind::kKernel || gpu.kind[activity] == Kind::kGraph || gpu.graph[activity] != 0;
+  return gpu.kind[activity] == LaunchesKind::kKernel || gpu.kind[activity] == LaunchesKind::kGraph ||
+         gpu.graph[activity] != 0;
 }
 
 // By launching call. A call that makes several kernels itself (cuBLAS, if its launches are not hooked) is one launch of
@@ -77,7 +78,7 @@ std::vector<Launch> FindLaunches(const TraceModel& model) {
 // The clocks of host and GPU differ by about a microsecond: work may seem to begin before it was requested.
 int64_t NotNegative(int64_t ns) { return std::max<int64_t>(ns, 0); }
 
-void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
+void Add(const TraceModel& model, const Launch& launch, LaunchesLaunchGroup* group) {
   const GpuActivityColumns& gpu = model.gpu;
   const int64_t host_ns = model.calls.duration_ns[launch.call];
   group->host_total_ns += host_ns;
@@ -96,11 +97,11 @@ void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
   group->queued_ns.push_back(NotNegative(gpu.start_ns[launch.first] - queued_ns));
 }
 
-LaunchMap Collect(const TraceModel& model) {
-  LaunchMap groups;
+LaunchesLaunchMap Collect(const TraceModel& model) {
+  LaunchesLaunchMap groups;
   for (const Launch& launch : FindLaunches(model)) {
-    const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == Kind::kGraph;
-    const Key key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
+    const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == LaunchesKind::kGraph;
+    const LaunchesKey key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
     Add(model, launch, &groups.try_emplace(key, key).first->second);
   }
   for (auto& [key, group] : groups) {
@@ -114,8 +115,8 @@ LaunchMap Collect(const TraceModel& model) {
 using Times = std::vector<int64_t>;
 
 // Waits are differences, not durations: in a damaged trace their sum may overflow 64 bits.
-auto MeanOf(Times LaunchGroup::*sorted) {
-  return [sorted](const LaunchGroup& group) -> Cell {
+auto MeanOf(Times LaunchesLaunchGroup::*sorted) {
+  return [sorted](const LaunchesLaunchGroup& group) -> Cell {
     const Times& times = group.*sorted;
     if (times.empty()) return std::monostate();
     __int128 sum = 0;
@@ -124,8 +125,8 @@ auto MeanOf(Times LaunchGroup::*sorted) {
   };
 }
 
-auto Quantile(Times LaunchGroup::*sorted, double part) {
-  return [sorted, part](const LaunchGroup& group) {
+auto Quantile(Times LaunchesLaunchGroup::*sorted, double part) {
+  return [sorted, part](const LaunchesLaunchGroup& group) {
     return (group.*sorted).empty() ? Cell() : Cell(QuantileOfSorted(group.*sorted, part));
   };
 }
@@ -134,58 +135,60 @@ std::string ThreadLabel(const ThreadData& thread) {
   return absl::StrCat(thread.name.empty() ? "thread" : thread.name, " ", thread.thread_id);
 }
 
-Column TimeColumn(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-}
-
-TypedColumns<LaunchGroup> Columns(const TraceModel& model) {
+TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
   return {
       {As(Role::kKey, TextColumn("thread", "That launched: its name and number in the process.")),
-       [&model](const LaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
+       [&model](const LaunchesLaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
       {As(Role::kKey, TextColumn("launched_by",
                                  "The library's op or the framework's that the launches were made for; [graph]: "
                                  "launches of CUDA graphs, each with all that the graph does.")),
-       &LaunchGroup::launched_by},
+       &LaunchesLaunchGroup::launched_by},
       {IntegerColumn("launches", "", Better::kLower, "Launching calls whose work's GPU time is known."),
-       &LaunchGroup::launches},
-      {As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")), &LaunchGroup::host_total_ns},
-      {TimeColumn("gpu_total", "What they made GPUs do: sum of durations."), &LaunchGroup::gpu_total_ns},
+       &LaunchesLaunchGroup::launches},
+      {As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")),
+       &LaunchesLaunchGroup::host_total_ns},
+      {TimeColumn("gpu_total", "What they made GPUs do: sum of durations."), &LaunchesLaunchGroup::gpu_total_ns},
       {TimeColumn("host_time",
                   "Median duration of the launching call; without first launches of a kernel, as all that follows."),
-       Quantile(&LaunchGroup::host_ns, 0.5)},
+       Quantile(&LaunchesLaunchGroup::host_ns, 0.5)},
       {TimeColumn("wait_time", "Median from the beginning of the launching call until the GPU began."),
-       Quantile(&LaunchGroup::wait_ns, 0.5)},
-      {TimeColumn("gpu_time", "Median of what one launch makes the GPU do."), Quantile(&LaunchGroup::gpu_ns, 0.5)},
+       Quantile(&LaunchesLaunchGroup::wait_ns, 0.5)},
+      {TimeColumn("gpu_time", "Median of what one launch makes the GPU do."),
+       Quantile(&LaunchesLaunchGroup::gpu_ns, 0.5)},
       {RealColumn("launch_bound_percent", "%", Better::kLower,
                   "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
-       [](const LaunchGroup& group) { return Percent(group.host_bound, static_cast<int64_t>(group.host_ns.size())); }},
-      {Detail(TimeColumn("host_mean", "Mean duration of the launching call.")), MeanOf(&LaunchGroup::host_ns)},
+       [](const LaunchesLaunchGroup& group) {
+         return Percent(group.host_bound, static_cast<int64_t>(group.host_ns.size()));
+       }},
+      {Detail(TimeColumn("host_mean", "Mean duration of the launching call.")), MeanOf(&LaunchesLaunchGroup::host_ns)},
       {Detail(TimeColumn("host_p95", "95 % of the calls took at most this long.")),
-       Quantile(&LaunchGroup::host_ns, 0.95)},
-      {Detail(TimeColumn("host_max", "The longest call.")), Quantile(&LaunchGroup::host_ns, 1)},
+       Quantile(&LaunchesLaunchGroup::host_ns, 0.95)},
+      {Detail(TimeColumn("host_max", "The longest call.")), Quantile(&LaunchesLaunchGroup::host_ns, 1)},
       {Detail(TimeColumn("wait_mean", "Mean from the beginning of the call until the GPU began.")),
-       MeanOf(&LaunchGroup::wait_ns)},
-      {Detail(TimeColumn("wait_p95", "95 % waited at most this long.")), Quantile(&LaunchGroup::wait_ns, 0.95)},
-      {Detail(TimeColumn("wait_max", "The longest wait.")), Quantile(&LaunchGroup::wait_ns, 1)},
+       MeanOf(&LaunchesLaunchGroup::wait_ns)},
+      {Detail(TimeColumn("wait_p95", "95 % waited at most this long.")), Quantile(&LaunchesLaunchGroup::wait_ns, 0.95)},
+      {Detail(TimeColumn("wait_max", "The longest wait.")), Quantile(&LaunchesLaunchGroup::wait_ns, 1)},
       {Detail(
            TimeColumn("queue_time", "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.")),
-       Quantile(&LaunchGroup::queued_ns, 0.5)},
-      {Detail(TimeColumn("gpu_mean", "Mean of what one launch makes the GPU do.")), MeanOf(&LaunchGroup::gpu_ns)},
+       Quantile(&LaunchesLaunchGroup::queued_ns, 0.5)},
+      {Detail(TimeColumn("gpu_mean", "Mean of what one launch makes the GPU do.")),
+       MeanOf(&LaunchesLaunchGroup::gpu_ns)},
       {Detail(TimeColumn("gpu_p95", "95 % of the launches make it work at most this long.")),
-       Quantile(&LaunchGroup::gpu_ns, 0.95)},
+       Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
       {Detail(IntegerColumn("first_launches", "", Better::kNeither,
                             "The process's first launches of a kernel, which also load it (CUDA loads kernels "
                             "lazily).")),
-       &LaunchGroup::first_count},
-      {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")), &LaunchGroup::first_host_ns},
+       &LaunchesLaunchGroup::first_count},
+      {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
+       &LaunchesLaunchGroup::first_host_ns},
       {Detail(IntegerColumn("pid", "", Better::kNeither, "The thread's process.")),
-       [&model](const LaunchGroup& group) {
+       [&model](const LaunchesLaunchGroup& group) {
          return int64_t{model.processes[model.threads[group.thread].process].pid};
        }},
   };
 }
 
-std::string Note(const LaunchMap& groups) {
+std::string Note(const LaunchesLaunchMap& groups) {
   int64_t launches = 0, steady = 0, host_bound = 0, host_ns = 0, gpu_ns = 0;
   for (const auto& [key, group] : groups) {
     launches += group.launches();
@@ -202,13 +205,15 @@ std::string Note(const LaunchMap& groups) {
 }  // namespace
 
 absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions& options) {
-  const LaunchMap groups = GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchMap();
-  std::vector<const LaunchGroup*> order;
+  const LaunchesLaunchMap groups =
+      GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchesLaunchMap();
+  std::vector<const LaunchesLaunchGroup*> order;
   for (const auto& [key, group] : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const LaunchGroup* a, const LaunchGroup* b) { return a->host_total_ns > b->host_total_ns; });
+  std::stable_sort(order.begin(), order.end(), [](const LaunchesLaunchGroup* a, const LaunchesLaunchGroup* b) {
+    return a->host_total_ns > b->host_total_ns;
+  });
   Table table = NewTable("launches", "Launches: what they take the host, and how long until the GPU begins",
-                         Columns(model), order);
+                         LaunchesColumns(model), order);
   if (!groups.empty()) table.notes.push_back(Note(groups));
   return table;
 }

@@ -28,11 +28,11 @@ constexpr Pair kPairs[] = {
     {"copies HtoD", "copies DtoH", &GpuTimeline::to_device, &GpuTimeline::from_device, nullptr},
 };
 
-struct Sums {
+struct OverlapSums {
   int64_t first_ns = 0;
   int64_t second_ns = 0;
   int64_t both_ns = 0;
-  void Add(const Sums& other) {
+  void Add(const OverlapSums& other) {
     first_ns += other.first_ns;
     second_ns += other.second_ns;
     both_ns += other.both_ns;
@@ -41,8 +41,8 @@ struct Sums {
 };
 
 struct PairSums {
-  Sums steady;
-  Sums run;
+  OverlapSums steady;
+  OverlapSums run;
   void Add(const PairSums& other) {
     steady.Add(other.steady);
     run.Add(other.run);
@@ -58,7 +58,7 @@ struct PairRow {
   bool IsListed() const { return sums.run.first_ns != 0 && sums.run.second_ns != 0; }
 };
 
-TypedColumns<PairRow> Columns(bool has_processes) {
+TypedColumns<PairRow> OverlapColumns(bool has_processes) {
   const auto time = [](std::string name, Better better, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", better, std::move(explanation));
   };
@@ -107,7 +107,7 @@ PairSums SumsOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
   const IntervalSet& second = timeline.*pair.second;
   const IntervalSet both = pair.twice != nullptr ? timeline.*pair.twice : first.Intersection(second);
   const auto in = [&](const IntervalSet& time) {
-    return Sums{CoveredIn(first, time), CoveredIn(second, time), CoveredIn(both, time)};
+    return OverlapSums{CoveredIn(first, time), CoveredIn(second, time), CoveredIn(both, time)};
   };
   return {in(run.SteadyTime(device)), in(run.RunTime(device))};
 }
@@ -128,9 +128,9 @@ int64_t StepsOfAll(const GpuRun& run) {
 
 absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "Copies, compute and communication on GPUs, and how they overlap";
-  if (model.gpu.empty()) return NewTable("overlap", title, Columns(false));
+  if (model.gpu.empty()) return NewTable("overlap", title, OverlapColumns(false));
   const GpuRun run(model, options.analysis->steps());
-  const TypedColumns<PairRow> columns = Columns(run.HasSeveralProcesses());
+  const TypedColumns<PairRow> columns = OverlapColumns(run.HasSeveralProcesses());
   Table table = NewTable("overlap", title, columns);
   const auto add = [&](const PairRow& row) {
     if (row.IsListed()) AddRow(columns, row, &table);

@@ -57,7 +57,7 @@ struct DeviceTimes {
   }
 };
 
-TypedColumns<DeviceTimes> Columns(const CounterRows& rows) {
+TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
   const auto time = [](std::string name, Better better, std::string explanation, int64_t DeviceTimes::*ns) {
     return TypedColumn<DeviceTimes>(IntegerColumn(std::move(name), "ns", better, std::move(explanation)), ns);
   };
@@ -127,7 +127,7 @@ absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableO
   const bool by_step = options.interval_ns == 0 && (!has_times || !options.analysis->steps().empty());
   const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
   const std::unique_ptr<CounterRows> rows = by_step ? RowsByStep(model, options) : RowsByInterval(model, interval_ns);
-  const TypedColumns<DeviceTimes> columns = Columns(*rows);
+  const TypedColumns<DeviceTimes> columns = OverlapOverTimeColumns(*rows);
   Table table = NewTable("overlap_over_time",
                          "Copies, compute and communication on GPUs over time, and how they overlap", columns);
   if (!has_times) return table;

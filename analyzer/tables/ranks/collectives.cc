@@ -134,7 +134,7 @@ double BusBytes(const Key& key) {
   }
 }
 
-TypedColumns<CollectiveGroup> Columns(int64_t wall_ns) {
+TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind", "What is done.")),
        [](const CollectiveGroup& group) { return Words(EnumName(group.kind)); }},
@@ -231,7 +231,7 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptio
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](const CollectiveGroup* a, const CollectiveGroup* b) { return weight(a) > weight(b); });
-  TypedColumns<CollectiveGroup> columns = Columns(model.wall_ns());
+  TypedColumns<CollectiveGroup> columns = CollectivesColumns(model.wall_ns());
   if (GpuTimesOf(model, options) != GpuTimes::kNone) columns.InsertAfter("bytes", GpuColumns());
   Table table = NewTable("collectives", "Communication between ranks", columns, order);
   AddRanges(model, &table);

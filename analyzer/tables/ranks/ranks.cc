@@ -43,7 +43,7 @@ struct RankRow {
   bool KnowsWaiting() const { return sums.collectives > 0 && sums.knows_waiting; }
 };
 
-TypedColumns<RankRow> Columns(bool has_ranks) {
+TypedColumns<RankRow> RanksColumns(bool has_ranks) {
   TypedColumns<RankRow> columns = {
       {TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
        Known(&RankRow::rank)},
@@ -120,7 +120,7 @@ class RankTable {
   Table Make() const {
     bool has_ranks = false;
     for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_, i).empty();
-    const TypedColumns<RankRow> columns = Columns(has_ranks);
+    const TypedColumns<RankRow> columns = RanksColumns(has_ranks);
     Table table = NewTable("ranks", "Ranks compared", columns);
     std::vector<ProcessIndex> shown;
     for (const ProcessIndex process : ByRank(model_)) {
@@ -240,7 +240,7 @@ class RankTable {
 }  // namespace
 
 absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& options) {
-  if (model.processes.size() < 2) return NewTable("ranks", "Ranks compared", Columns(false));
+  if (model.processes.size() < 2) return NewTable("ranks", "Ranks compared", RanksColumns(false));
   return RankTable(model, options.analysis->steps()).Make();
 }
 

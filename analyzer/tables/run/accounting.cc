@@ -24,10 +24,10 @@ constexpr size_t kPhases = 6;  // PhaseKind
 // Framework ops and gaps below this part of the step share one row.
 constexpr double kSmallPart = 0.005;
 
-struct Sums {
+struct AccountingSums {
   int64_t total_ns = 0;
   std::array<int64_t, kPhases> by_phase_ns = {};
-  void Add(const Sums& other) {
+  void Add(const AccountingSums& other) {
     total_ns += other.total_ns;
     for (size_t i = 0; i < kPhases; ++i) by_phase_ns[i] += other.by_phase_ns[i];
   }
@@ -65,13 +65,13 @@ class Accounting {
   Accounting(const TraceModel& model, const Attribution& attribution, const std::vector<StepGroup>& groups)
       : model_(model), attribution_(attribution), sums_(groups.size()) {
     StepDivision(model, groups).Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) {
-      Sums& sums = SumsOf(group, piece);
+      AccountingSums& sums = SumsOf(group, piece);
       sums.total_ns += piece.share_ns;
       sums.by_phase_ns[static_cast<size_t>(phase)] += piece.share_ns;
     });
   }
 
-  const std::map<Activity, Sums>& Of(size_t group) const { return sums_[group]; }
+  const std::map<Activity, AccountingSums>& Of(size_t group) const { return sums_[group]; }
 
  private:
   // What tells activities apart without making their names.
@@ -99,11 +99,11 @@ class Accounting {
     return key;
   }
 
-  Sums& SumsOf(size_t group, const TimePiece& piece) {
+  AccountingSums& SumsOf(size_t group, const TimePiece& piece) {
     const Key key = KeyOf(group, piece);
     auto& [recent, sums] = recent_[(key.what + 16 * (key.before ^ key.after)) % recent_.size()];
     if (sums != nullptr && recent == key) return *sums;
-    Sums*& known = known_[key];
+    AccountingSums*& known = known_[key];
     if (known == nullptr) known = &sums_[group][ActivityOf(model_, attribution_, piece)];
     recent = key;
     return *(sums = known);
@@ -111,22 +111,23 @@ class Accounting {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  absl::flat_hash_map<Key, Sums*> known_;
-  std::array<std::pair<Key, Sums*>, 256> recent_ = {};  // of known_: a step has some hundred that recur in each
-  std::vector<std::map<Activity, Sums>> sums_;
+  absl::flat_hash_map<Key, AccountingSums*> known_;
+  std::array<std::pair<Key, AccountingSums*>, 256> recent_ =
+      {};  // of known_: a step has some hundred that recur in each
+  std::vector<std::map<Activity, AccountingSums>> sums_;
 };
 
 struct ActivityRow {
   int64_t pid;
   std::string step;
   const Activity& activity;
-  const Sums& sums;
+  const AccountingSums& sums;
   int64_t steps;
   int64_t whole_ns;  // of all steps
   Cell MeanOf(int64_t ns) const { return ns == 0 ? Cell() : Mean(ns, steps); }
 };
 
-TypedColumns<ActivityRow> Columns(const std::vector<StepGroup>& groups) {
+TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups) {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
@@ -171,12 +172,12 @@ TypedColumns<ActivityRow> Columns(const std::vector<StepGroup>& groups) {
   return columns;
 }
 
-using Line = std::pair<Activity, Sums>;
+using Line = std::pair<Activity, AccountingSums>;
 
 // By time, unknown last; small framework ops share a row, and so do small gaps.
-std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t whole_ns) {
+std::vector<Line> LinesOf(const std::map<Activity, AccountingSums>& activities, int64_t whole_ns) {
   std::vector<Line> lines;
-  std::map<ActivityKind, std::pair<Sums, int64_t>> small;  // and their number
+  std::map<ActivityKind, std::pair<AccountingSums, int64_t>> small;  // and their number
   for (const auto& [activity, sums] : activities) {
     const bool is_small = static_cast<double>(sums.total_ns) < kSmallPart * static_cast<double>(whole_ns);
     if ((activity.first == ActivityKind::kScope || activity.first == ActivityKind::kNotSeen) && is_small) {
@@ -197,7 +198,7 @@ std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t wh
   return lines;
 }
 
-void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities,
+void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, AccountingSums>& activities,
              const TypedColumns<ActivityRow>& columns, Table& table) {
   int64_t whole_ns = 0;
   for (const auto& [activity, sums] : activities) whole_ns += sums.total_ns;
@@ -208,7 +209,7 @@ void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Act
   }
 }
 
-void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities,
+void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, AccountingSums>& activities,
               Table& table) {
   int64_t whole_ns = 0, unattributed_ns = 0, not_seen_ns = 0;
   for (const auto& [activity, sums] : activities) {
@@ -235,7 +236,7 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Ac
 
 absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  const TypedColumns<ActivityRow> columns = Columns(groups);
+  const TypedColumns<ActivityRow> columns = AccountingColumns(groups);
   Table table = NewTable("accounting", "Where the time of a step goes", columns);
   const Accounting accounting(model, options.analysis->attribution(), groups);
   for (size_t i = 0; i < groups.size(); ++i) {

@@ -41,7 +41,7 @@ struct KnownFact : Fact {
   bool is_known = true;
 };
 
-TypedColumns<KnownFact> Columns() {
+TypedColumns<KnownFact> CapabilitiesColumns() {
   return {
       {TextColumn(
            "kind",
@@ -196,7 +196,7 @@ absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOpti
       if (fact.kind == kind) order.push_back(&fact);
     }
   }
-  Table table = NewTable("capabilities", "What was seen, how, and what could not be", Columns(), order);
+  Table table = NewTable("capabilities", "What was seen, how, and what could not be", CapabilitiesColumns(), order);
   if (table.rows.empty()) return table;
   table.notes.emplace_back(
       "What this run did not do is not here: dlhook doctor -- PROGRAM looks at every library that a program loads.");

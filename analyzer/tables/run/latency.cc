@@ -41,7 +41,7 @@ struct RequestRow {
   Requests requests;
 };
 
-TypedColumns<RequestRow> Columns(const std::vector<StepGroup>& groups) {
+TypedColumns<RequestRow> LatencyColumns(const std::vector<StepGroup>& groups) {
   const auto percentile = [](std::string name, std::string explanation, double part) {
     return TypedColumn<RequestRow>(
         IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
@@ -114,7 +114,7 @@ std::string LoadNote(const std::string& process, const Served& served) {
 absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& options) {
   std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   std::erase_if(groups, [](const StepGroup& group) { return group.kind != StepKind::kInference; });
-  const TypedColumns<RequestRow> columns = Columns(groups);
+  const TypedColumns<RequestRow> columns = LatencyColumns(groups);
   Table table = NewTable("latency", "How long requests take, by batch size", columns);
   std::map<ProcessIndex, Served> by_process;
   for (const StepGroup& group : groups) {

@@ -22,7 +22,7 @@ struct PhaseSums {
   int64_t total_ns = 0;
   int64_t calls = 0;
 };
-struct Sums {
+struct PhasesSums {
   std::array<PhaseSums, std::size(kOrder)> phases;  // by PhaseKind
   int64_t least_calls = INT64_MAX, most_calls = 0;  // per step
   PhaseSums& Of(PhaseKind kind) { return phases[static_cast<size_t>(kind)]; }
@@ -42,7 +42,8 @@ std::map<ThreadIndex, std::vector<const Step*>> ByThread(const StepGroup& group)
   return by_thread;
 }
 
-void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector<const Step*>& steps, Sums& sums) {
+void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector<const Step*>& steps,
+                PhasesSums& sums) {
   const ThreadIndex thread = steps.front()->thread;
   std::vector<int64_t> counts(steps.size());
   const auto [begin, end] = model.calls.RangeOf(thread);
@@ -62,8 +63,8 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
   }
 }
 
-Sums SumPhases(const TraceModel& model, const StepGroup& group) {
-  Sums sums;
+PhasesSums SumPhases(const TraceModel& model, const StepGroup& group) {
+  PhasesSums sums;
   for (const Step* step : group.steady) {
     int64_t rest_ns = step->end_ns - step->start_ns;
     for (const PhaseInterval& phase : step->phases) {
@@ -86,7 +87,7 @@ struct PhaseRow {
   std::optional<int64_t> calls;  // in all steps
 };
 
-TypedColumns<PhaseRow> Columns(const std::vector<StepGroup>& groups) {
+TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups) {
   TypedColumns<PhaseRow> columns = {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &PhaseRow::pid},
       {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
@@ -118,7 +119,7 @@ TypedColumns<PhaseRow> Columns(const std::vector<StepGroup>& groups) {
 }
 
 void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns<PhaseRow>& columns, Table& table) {
-  Sums sums = SumPhases(model, group);
+  PhasesSums sums = SumPhases(model, group);
   const int64_t pid = model.processes[group.process].pid;
   const std::string thread = ThreadLabel(model, group.threads);
   const std::string kind = StepName(group.kind, group.sort);
@@ -143,7 +144,7 @@ void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns
 
 absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  const TypedColumns<PhaseRow> columns = Columns(groups);
+  const TypedColumns<PhaseRow> columns = PhasesColumns(groups);
   Table table = NewTable("phases", "What a step is made of", columns);
   for (const StepGroup& group : groups) {
     AddRows(model, group, columns, table);

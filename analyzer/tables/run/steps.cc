@@ -27,7 +27,7 @@ struct StepRow {
 };
 
 // For a program without visible GPU use, GPU columns are omitted rather than zero.
-TypedColumns<StepRow> Columns(int64_t start_ns, bool uses_gpu) {
+TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
   return {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &StepRow::pid},
       {TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
@@ -138,7 +138,7 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTra
 }  // namespace
 
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options) {
-  const TypedColumns<StepRow> columns = Columns(model.start_ns, UsesGpu(model));
+  const TypedColumns<StepRow> columns = StepsColumns(model.start_ns, UsesGpu(model));
   Table table = NewTable("steps", "The repeating step of the program", columns);
   for (const StepTrack& steps : options.analysis->steps()) {
     const MeasuredTrack track = MeasureSteps(model, steps);

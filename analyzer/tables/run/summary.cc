@@ -27,7 +27,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-TypedColumns<Metric> Columns() {
+TypedColumns<Metric> SummaryColumns() {
   return {
       {TextColumn("metric", "What the row measures."), &Metric::metric},
       {IntegerColumn("value", "", Better::kNeither, "In the row's unit."), &Metric::value},
@@ -287,7 +287,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& 
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);
   AddOddities(model, metrics);
-  Table table = NewTable("summary", "The run in a few numbers", Columns(), metrics.all());
+  Table table = NewTable("summary", "The run in a few numbers", SummaryColumns(), metrics.all());
   if (HasTroubles(model))
     table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
   return table;
