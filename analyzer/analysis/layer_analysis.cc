@@ -12,6 +12,7 @@ const Attribution& LayerAnalysis::attribution() const {
 }
 
 const std::vector<StepTrack>& LayerAnalysis::steps() const {
+  if (known_steps_ != nullptr) return *known_steps_;
   if (!steps_) steps_ = FindStepTracks(model_, attribution());
   return *steps_;
 }

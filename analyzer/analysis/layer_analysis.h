@@ -28,6 +28,9 @@ class LayerAnalysis {
   // For some of a run's steps; `whole` must outlive it.
   LayerAnalysis(const LayerAnalysis& whole, std::vector<StepTrack> steps)
       : model_(whole.model_), whole_(&whole), steps_(std::move(steps)) {}
+  // The same without a copy: `steps` must outlive it, too.
+  LayerAnalysis(const LayerAnalysis& whole, const std::vector<StepTrack>* steps)
+      : model_(whole.model_), whole_(&whole), known_steps_(steps) {}
 
   const Attribution& attribution() const;
   const std::vector<StepTrack>& steps() const;
@@ -43,7 +46,8 @@ class LayerAnalysis {
  private:
   const TraceModel& model_;
   const AttributionOptions options_ = {};
-  const LayerAnalysis* const whole_ = nullptr;  // has the attribution
+  const LayerAnalysis* const whole_ = nullptr;                 // has the attribution
+  const std::vector<StepTrack>* const known_steps_ = nullptr;  // elsewhere
   mutable std::optional<Attribution> attribution_;
   mutable std::optional<std::vector<StepTrack>> steps_;
   mutable std::map<std::type_index, std::shared_ptr<const void>> derived_;

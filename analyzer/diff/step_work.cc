@@ -118,6 +118,6 @@ ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
 }  // namespace
 
 MainWork::MainWork(const TraceModel& model, const TableOptions& options)
-    : steps(MainSteps(options.analysis->steps())), analysis(*options.analysis, steps.tracks), work(model, analysis) {}
+    : steps(MainSteps(options.analysis->steps())), analysis(*options.analysis, &steps.tracks), work(model, analysis) {}
 
 }  // namespace dlhook::analyzer::diff

@@ -6,12 +6,14 @@
 // frequency slows all down, so most other operations must have kept their pace. The framework's ops have no shapes: they
 // count only if the library calls of both thirds are the same. The gain: a mean step's time above the early quartile.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -29,23 +31,53 @@ constexpr double kShortNs = 5'000;   // shorter ones are mostly the framework's 
 constexpr double kMostOthers = 0.7;  // of the others' time is in operations that kept their pace …
 constexpr double kLeastOthers = 5;   // … and takes this percentage of a step
 
-struct Durations {
-  std::vector<int64_t> early, late;
-  double sum_ns = 0;  // all steady steps
-  double count = 0;
+// Durations in nanoseconds, of which there may be tens of millions.
+class Sample {
+ public:
+  void Add(int64_t ns) {
+    if (ns > INT32_MAX) {
+      long_.push_back(ns);
+    } else {
+      usual_.push_back(static_cast<int32_t>(std::max<int64_t>(ns, INT32_MIN)));
+    }
+  }
+  size_t size() const { return usual_.size() + long_.size(); }
+  // Reorders them.
+  int64_t At(double part) {
+    const auto rank = static_cast<size_t>(part * static_cast<double>(size() - 1));
+    return rank < usual_.size() ? Nth(usual_, rank) : Nth(long_, rank - usual_.size());
+  }
 
-  static int64_t At(std::vector<int64_t> values, double part) {
-    const auto nth = values.begin() + static_cast<ptrdiff_t>(part * static_cast<double>(values.size() - 1));
+ private:
+  template <typename Value>
+  static int64_t Nth(std::vector<Value>& values, size_t rank) {
+    const auto nth = values.begin() + static_cast<ptrdiff_t>(rank);
     std::nth_element(values.begin(), nth, values.end());
     return *nth;
   }
+
+  std::vector<int32_t> usual_;
+  std::vector<int64_t> long_;
+};
+
+struct Durations {
+  Sample early, late;
+  double sum_ns = 0;  // all steady steps
+  double count = 0;
+
   bool AreEnough() const { return early.size() >= kLeastInThird && late.size() >= kLeastInThird; }
-  double Early() const { return static_cast<double>(std::max<int64_t>(At(early, 0.25), 1)); }
-  double Ratio() const { return static_cast<double>(At(late, 0.25)) / Early(); }
-  bool IsSlower() const {
-    const bool are_apart = static_cast<double>(At(late, 0.25)) >= kApart * static_cast<double>(At(early, 0.5));
-    return are_apart && Ratio() >= kSlower && Early() >= kShortNs;
-  }
+};
+
+// Quartiles of an operation with enough durations.
+struct Pace {
+  explicit Pace(Durations& durations)
+      : early(static_cast<double>(std::max<int64_t>(durations.early.At(0.25), 1))),
+        early_median(static_cast<double>(durations.early.At(0.5))),
+        late(static_cast<double>(durations.late.At(0.25))) {}
+  double Ratio() const { return late / early; }
+  bool IsSlower() const { return late >= kApart * early_median && Ratio() >= kSlower && early >= kShortNs; }
+
+  const double early, early_median, late;
 };
 
 // A call's op; or a framework op by name and place.
@@ -61,7 +93,7 @@ class OverTime {
   explicit OverTime(const StepFacts& facts) : facts_(facts) {
     for (const StepTrack& track : facts.steps().tracks) AddTrack(track);
   }
-  const std::map<What, Durations>& durations() const { return durations_; }
+  std::map<What, Durations>& durations() { return durations_; }
   bool AreShapesEqual() const {
     return std::all_of(durations_.begin(), durations_.end(), [](const auto& one) {
       return !std::get<0>(one.first) || one.second.early.size() == one.second.late.size();
@@ -125,41 +157,48 @@ class OverTime {
     while (step > 0 && (step == track.steps.size() || start_ns < track.steps[step].start_ns)) --step;
     while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
     if (step == track.steps.size() || start_ns < track.steps[step].start_ns) return;
-    Durations& durations = durations_[what];
+    auto& [recent, known] = recent_[(std::get<1>(what) * 8 + std::get<2>(what)) % recent_.size()];
+    if (known == nullptr || recent != what) {
+      recent = what;
+      known = &durations_[what];
+    }
+    Durations& durations = *known;
     durations.sum_ns += static_cast<double>(ns);
     ++durations.count;
-    if (step < third) durations.early.push_back(ns);
-    if (step >= track.steps.size() - third) durations.late.push_back(ns);
+    if (step < third) durations.early.Add(ns);
+    if (step >= track.steps.size() - third) durations.late.Add(ns);
   }
 
   const StepFacts& facts_;
   std::map<What, Durations> durations_;
+  std::array<std::pair<What, Durations*>, 256> recent_ = {};  // of durations_: a step has some hundred that recur
 };
 
 }  // namespace
 
 std::vector<Finding> FindDenormals(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
-  const OverTime over(facts);
+  OverTime over(facts);
   const bool counts_scopes = over.AreShapesEqual();
   double gain_ns = 0, kept_ns = 0, others_ns = 0, ratio = 0, most_ns = 0;
   std::set<What> slower;
   What largest;
-  for (const auto& [what, durations] : over.durations()) {
+  for (auto& [what, durations] : over.durations()) {
     if (!durations.AreEnough()) continue;
     const bool is_call = std::get<0>(what);
-    if (!durations.IsSlower()) {
+    const Pace pace(durations);
+    if (!pace.IsSlower()) {
       others_ns += durations.sum_ns;
-      kept_ns += durations.Ratio() <= kSamePace ? durations.sum_ns : 0;
+      kept_ns += pace.Ratio() <= kSamePace ? durations.sum_ns : 0;
       continue;
     }
     if (!is_call && !counts_scopes) continue;
-    const double more_ns = durations.sum_ns - durations.count * durations.Early();
+    const double more_ns = durations.sum_ns - durations.count * pace.early;
     gain_ns += std::max(more_ns, 0.0);
     slower.insert(what);
     if (more_ns <= most_ns) continue;
     most_ns = more_ns;
-    ratio = durations.Ratio();
+    ratio = pace.Ratio();
     largest = what;
   }
   gain_ns = std::min(gain_ns / facts.count(), facts.step_ns());

@@ -114,10 +114,15 @@ double StepFacts::PhaseNs(PhaseKind phase) const {
 size_t StepFacts::StepAt(ProcessIndex process, int64_t time_ns) const {
   for (const StepTrack& track : steps_.tracks) {
     if (track.process != process) continue;
-    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), time_ns,
+    const std::vector<Step>& steps = track.steps;
+    const auto begins_by_then = [&](size_t step) { return step < steps.size() && steps[step].start_ns <= time_ns; };
+    if (begins_by_then(last_step_) && !begins_by_then(last_step_ + 1) && time_ns < steps[last_step_].end_ns) {
+      return last_step_;
+    }
+    const auto after = std::upper_bound(steps.begin(), steps.end(), time_ns,
                                         [](int64_t ns, const Step& step) { return ns < step.start_ns; });
-    const bool is_in = after != track.steps.begin() && time_ns < std::prev(after)->end_ns;
-    return is_in ? static_cast<size_t>(after - track.steps.begin()) - 1 : kNone;
+    const bool is_in = after != steps.begin() && time_ns < std::prev(after)->end_ns;
+    return is_in ? last_step_ = static_cast<size_t>(after - steps.begin()) - 1 : kNone;
   }
   return kNone;
 }

@@ -57,7 +57,7 @@ class StepFacts {
   const DoneWork& counted() const { return counted_; }
   const MachineLoad& load() const { return load_; }
   double PhaseNs(PhaseKind phase) const;  // per mean step
-  // The steady step of the process in which this time is: its number; kNone: none.
+  // The steady step of the process in which this time is: its number; kNone: none. Cheap if it is often the same as before.
   size_t StepAt(ProcessIndex process, int64_t time_ns) const;
   // Framework ops that are in no other, and calls outside of any: thread, start, duration.
   void ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const;
@@ -98,6 +98,7 @@ class StepFacts {
   const std::vector<ScopeName> scope_names_;
   const DoneWork counted_;
   const MachineLoad load_;
+  mutable size_t last_step_ = 0;  // found by StepAt
   std::vector<std::string> frameworks_;
   std::vector<WorkItem> items_;
 };

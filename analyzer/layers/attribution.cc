@@ -1,6 +1,7 @@
 // Names of directions and evidence, places of gaps: see attribution.h.
 #include "analyzer/layers/attribution.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dlhook::analyzer::inline layers {
@@ -68,6 +69,7 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) 
     layers.push_back(std::move(attribution->layers[old]));
   }
   attribution->layers = std::move(layers);
+  if (std::is_sorted(order.begin(), order.end()) && order.size() == new_index.size()) return;  // as they were
   const auto renumber = [&](Place& place) {
     if (place.layer != kNone) place.layer = new_index[place.layer];
   };

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,6 +43,51 @@ struct AsDistance {
   }
 };
 
+// For a vector whose new elements have no value until they are set: what is filled from the back should not be touched
+// before.
+template <typename T>
+struct Unset : std::allocator<T> {
+  template <typename U>
+  struct rebind {
+    using other = Unset<U>;
+  };
+  template <typename U>
+  void construct(U* place) {
+    ::new (static_cast<void*>(place)) U;
+  }
+  template <typename U, typename... Arguments>
+  void construct(U* place, Arguments&&... arguments) {
+    ::new (static_cast<void*>(place)) U(std::forward<Arguments>(arguments)...);
+  }
+};
+
+// Over the values of a column that has no elements to point to.
+template <typename Column>
+class ColumnIterator {
+ public:
+  using value_type = typename Column::value_type;
+  using difference_type = std::ptrdiff_t;
+  using iterator_category = std::random_access_iterator_tag;
+  using pointer = const value_type*;
+  using reference = value_type;
+
+  ColumnIterator() = default;
+  ColumnIterator(const Column* column, size_t index) : column_(column), index_(index) {}
+  value_type operator*() const { return (*column_)[index_]; }
+  ColumnIterator& operator++() { return ++index_, *this; }
+  ColumnIterator& operator--() { return --index_, *this; }
+  ColumnIterator& operator+=(difference_type count) { return index_ += static_cast<size_t>(count), *this; }
+  friend ColumnIterator operator+(ColumnIterator at, difference_type count) { return at += count; }
+  friend difference_type operator-(const ColumnIterator& a, const ColumnIterator& b) {
+    return static_cast<difference_type>(a.index_ - b.index_);
+  }
+  friend bool operator==(const ColumnIterator& a, const ColumnIterator& b) { return a.index_ == b.index_; }
+
+ private:
+  const Column* column_ = nullptr;
+  size_t index_ = 0;
+};
+
 // Values of which nearly all fit into a `Small`, a signed type. The others are kept apart; if there are too many of
 // them, all are stored in full.
 template <typename Value, typename Small, typename Code = AsItIs>
@@ -55,11 +103,12 @@ class CompactColumn {
   size_t capacity() const { return full_.empty() ? small_.capacity() : full_.capacity(); }
   void reserve(size_t count) { full_.empty() ? small_.reserve(count) : full_.reserve(count); }
 
-  Value operator[](size_t index) const {
-    if (!full_.empty()) return full_[index];
-    const Small small = small_[index];
-    if (small == kApart) return apart_.find(index)->second;
-    return Code::template Decode<Value>(index, small);
+  // Inline everywhere: it is read some dozens of times per element.
+  [[gnu::always_inline]] Value operator[](size_t index) const {
+    const Small* const small = small_.data();  // null if all are stored in full
+    if (small == nullptr || small[index] == kApart) [[unlikely]]
+      return Rare(index);
+    return Code::template Decode<Value>(index, small[index]);
   }
 
   void Set(size_t index, Value value) {
@@ -86,35 +135,24 @@ class CompactColumn {
     Set(small_.size() - 1, value);
   }
 
+  // As many elements; new ones are to be Set before they are read.
+  void Resize(size_t count) {
+    if (count < size()) absl::erase_if(apart_, [&](const auto& apart) { return apart.first >= count; });
+    full_.empty() ? small_.resize(count) : full_.resize(count);
+  }
+
   // All elements anew. `value`: a small one whose code is the same for each element (kNone).
   void Fill(size_t count, Value value) {
     *this = CompactColumn();
     small_.assign(count, static_cast<Small>(Code::Encode(0, value)));
   }
 
-  class Iterator {
-   public:
-    using value_type = Value;
-    using difference_type = std::ptrdiff_t;
-    Iterator(const CompactColumn* column, size_t index) : column_(column), index_(index) {}
-    Value operator*() const { return (*column_)[index_]; }
-    Iterator& operator++() { return ++index_, *this; }
-    friend bool operator==(const Iterator& a, const Iterator& b) { return a.index_ == b.index_; }
-
-   private:
-    const CompactColumn* column_;
-    size_t index_;
-  };
-  using const_iterator = Iterator;
-  Iterator begin() const { return {this, 0}; }
-  Iterator end() const { return {this, size()}; }
+  using const_iterator = ColumnIterator<CompactColumn>;
+  const_iterator begin() const { return {this, 0}; }
+  const_iterator end() const { return {this, size()}; }
 
   friend bool operator==(const CompactColumn& column, const std::vector<Value>& values) {
-    if (column.size() != values.size()) return false;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (column[i] != values[i]) return false;
-    }
-    return true;
+    return std::equal(column.begin(), column.end(), values.begin(), values.end());
   }
 
  private:
@@ -122,17 +160,93 @@ class CompactColumn {
   static constexpr size_t kMostApart = 4096;
   static constexpr size_t kMostApartOf = 64;  // this part of the elements
 
+  // One that is not set yet may look as if it was kept apart.
+  [[gnu::noinline]] Value Rare(size_t index) const {
+    if (!full_.empty()) return full_[index];
+    const auto apart = apart_.find(index);
+    return apart == apart_.end() ? Value() : apart->second;
+  }
+
   void StoreInFull() {
-    std::vector<Value> full;
+    std::vector<Value, Unset<Value>> full;
     full.reserve(small_.capacity());
     for (size_t i = 0; i < small_.size(); ++i) full.push_back((*this)[i]);
     *this = CompactColumn();
     full_ = std::move(full);
   }
 
-  std::vector<Small> small_;
+  std::vector<Small, Unset<Small>> small_;
   absl::flat_hash_map<uint64_t, Value> apart_;  // by index
-  std::vector<Value> full_;                     // if it has values, nothing else has
+  std::vector<Value, Unset<Value>> full_;       // if it has values, nothing else has
+};
+
+// Values most of which are near the others nearby, or all bits set (kNone, -1): what `Small` holds is the distance from
+// the first one of a block.
+template <typename Value, typename Small>
+class NearColumn {
+ public:
+  using value_type = Value;
+
+  NearColumn() = default;
+  NearColumn(size_t count, Value value) {
+    Resize(count);
+    for (size_t i = 0; i < count; ++i) Set(i, value);
+  }
+
+  size_t size() const { return distance_.size(); }
+  bool empty() const { return distance_.empty(); }
+  size_t capacity() const { return distance_.capacity(); }
+  void reserve(size_t count) { distance_.reserve(count); }
+
+  [[gnu::always_inline]] Value operator[](size_t index) const {
+    const int64_t distance = distance_[index];
+    if (distance == kNothing) return kAllBits;
+    return static_cast<Value>(static_cast<uint64_t>(base_[index / kBlock]) + static_cast<uint64_t>(distance));
+  }
+  void Set(size_t index, Value value) {
+    if (value == kAllBits) return distance_.Set(index, kNothing);
+    Value& base = base_[index / kBlock];
+    if (base == kAllBits) base = value;
+    // Times of a damaged trace may be so far apart that the difference wraps around.
+    distance_.Set(index, static_cast<int64_t>(static_cast<uint64_t>(value) - static_cast<uint64_t>(base)));
+  }
+  void push_back(Value value) {
+    Resize(size() + 1);
+    Set(size() - 1, value);
+  }
+  // See CompactColumn.
+  void Resize(size_t count) {
+    distance_.Resize(count);
+    base_.resize((count + kBlock - 1) / kBlock, kAllBits);
+  }
+
+  using const_iterator = ColumnIterator<NearColumn>;
+  const_iterator begin() const { return {this, 0}; }
+  const_iterator end() const { return {this, size()}; }
+
+  friend bool operator==(const NearColumn& column, const std::vector<Value>& values) {
+    return std::equal(column.begin(), column.end(), values.begin(), values.end());
+  }
+
+ private:
+  static constexpr size_t kBlock = 32;
+  static constexpr Value kAllBits = static_cast<Value>(-1);
+  static constexpr int64_t kNothing = std::numeric_limits<int64_t>::max();
+
+  // The largest code stands for kNothing.
+  struct AsNothing {
+    static constexpr int64_t kLargest = std::numeric_limits<Small>::max();
+    static int64_t Encode(size_t /*index*/, int64_t distance) {
+      return distance == kNothing ? kLargest : distance == kLargest ? kNothing : distance;
+    }
+    template <typename>
+    static int64_t Decode(size_t /*index*/, int64_t code) {
+      return code == kLargest ? kNothing : code;
+    }
+  };
+
+  std::vector<Value> base_;  // of each block the value that was set first; kAllBits: none yet
+  CompactColumn<int64_t, Small, AsNothing> distance_;
 };
 
 // Ascending values, each of them for many elements in a row: the thread of a scope.
@@ -143,6 +257,12 @@ class RunColumn {
   void push_back(uint32_t value) {
     if (runs_.empty() || runs_.back().value != value) runs_.push_back({size_, value});
     ++size_;
+  }
+  // As many elements; new ones get this value.
+  void Resize(size_t count, uint32_t value) {
+    while (!runs_.empty() && runs_.back().begin >= count) runs_.pop_back();
+    if (count > size_ && (runs_.empty() || runs_.back().value != value)) runs_.push_back({size_, value});
+    size_ = static_cast<uint32_t>(count);
   }
   // The elements [first, second) with this value.
   std::pair<uint32_t, uint32_t> RangeOf(uint32_t value) const {

@@ -4,24 +4,8 @@
 
 #include <algorithm>
 
-#include "absl/types/span.h"
-
 namespace dlhook::analyzer::inline model {
 namespace {
-
-constexpr size_t kScopesAtATime = 1 << 14;  // moved from staging to the model
-constexpr uint32_t kMaxKind = 15;           // the largest that fits into StagedScope
-
-template <typename Function>
-void ForEachColumn(ScopeColumns* scopes, Function function) {
-  function(&scopes->start_ns);
-  function(&scopes->duration_ns);
-  function(&scopes->name);
-  function(&scopes->kind);
-  function(&scopes->link);
-  function(&scopes->parent);
-  function(&scopes->python_stack);
-}
 
 size_t UsableScopes(const trace::ScopeBatch& batch, Oddities* oddities) {
   auto [shortest, longest] =
@@ -50,35 +34,30 @@ void ThreadScopes::Add(const trace::ScopeBatch& batch, const ReadParts& parts, P
                        Oddities* oddities) {
   const size_t count = UsableScopes(batch, oddities);
   const bool has_stacks = batch.python_stack_iid_size() != 0;
-  StagedScope* const begin = scopes_.Reserve(count);
-  StagedScope* out = begin;
-  uint64_t end_ticks = batch.base_end_ticks();
-  uint64_t first_sequence = batch.base_first_sequence();
-  int64_t link = 0;
+  RecordedScope scope;
+  scope.end_ticks = batch.base_end_ticks();
+  scope.first_sequence = batch.base_first_sequence();
+  scope.link = 0;
   for (int i = 0; i < static_cast<int>(count); ++i) {
-    end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
-    first_sequence += static_cast<uint64_t>(batch.first_sequence_delta(i));
-    link = static_cast<int64_t>(static_cast<uint64_t>(link) + static_cast<uint64_t>(batch.link_delta(i)));
-    const uint64_t duration = batch.duration_ticks(i);
-    if (!parts.all() && !parts.Has(end_ticks - std::min(duration, end_ticks), end_ticks)) continue;
-    if (end_ticks < last_end_ticks_) in_order_ = false;
-    last_end_ticks_ = end_ticks;
+    scope.end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
+    scope.first_sequence += static_cast<uint64_t>(batch.first_sequence_delta(i));
+    scope.link = static_cast<int64_t>(static_cast<uint64_t>(scope.link) + static_cast<uint64_t>(batch.link_delta(i)));
+    scope.duration_ticks = batch.duration_ticks(i);
+    const uint64_t start_ticks = scope.end_ticks - std::min(scope.duration_ticks, scope.end_ticks);
+    if (!parts.all() && !parts.Has(start_ticks, scope.end_ticks)) continue;
+    if (scope.end_ticks < last_end_ticks_) in_order_ = false;
+    last_end_ticks_ = scope.end_ticks;
     const auto kind = static_cast<uint32_t>(batch.kind(i));
-    out->time = static_cast<int64_t>(end_ticks);
-    out->duration = Saturated(duration);
-    out->first_sequence = first_sequence;
-    out->link = link;
-    out->call_count = batch.call_count(i);
-    out->name = names->FindName(batch.name_iid(i));
-    out->kind = kind <= kMaxKind ? kind : 0;
-    out->python_stack = has_stacks ? names->FindStack(batch.python_stack_iid(i)) : kNone;
-    if (names->IsScopeWindow(out->name)) {
-      windows_.emplace_back(end_ticks - std::min(duration, end_ticks), end_ticks);
+    scope.call_count = batch.call_count(i);
+    scope.name = names->FindName(batch.name_iid(i));
+    scope.kind = kind <= StagedScopes::kMaxKind ? kind : 0;
+    scope.python_stack = has_stacks ? names->FindStack(batch.python_stack_iid(i)) : kNone;
+    if (names->IsScopeWindow(scope.name)) {
+      windows_.emplace_back(start_ticks, scope.end_ticks);
     } else {
-      ++out;
+      scopes_.Add(scope);
     }
   }
-  scopes_.Commit(static_cast<size_t>(out - begin));
 }
 
 // Windows may begin and end anywhere: they do not nest.
@@ -96,54 +75,22 @@ void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t firs
     oddities->Count("a scope beyond the 2^32 that one report can hold", static_cast<int64_t>(scopes_.size()));
     return;
   }
-  const absl::Span<StagedScope> scopes = scopes_.values();
-  if (!in_order_) {
-    std::stable_sort(scopes.begin(), scopes.end(), [](const StagedScope& a, const StagedScope& b) {
-      return static_cast<uint64_t>(a.time) < static_cast<uint64_t>(b.time);
-    });
-  }
-  oddities->Count("a scope that overlapped another one of its thread and was shortened", NestScopes(clock, scopes));
-  if (!budget->TakeAll(scopes)) {
-    oddities->Count("a scope of a thread whose times can't be true", static_cast<int64_t>(scopes.size()));
+  if (!in_order_) scopes_.Sort();
+  const size_t base = model->scopes.size(), count = scopes_.size();
+  const TimeBudget before = *budget;
+  model->scopes.Resize(base + count, thread);
+  const bool has_calls = first_call != model->calls.size();
+  const NestedScopes nested = NestScopes(clock, has_calls, &scopes_, budget, &model->scopes);
+  oddities->Count("a scope that overlapped another one of its thread and was shortened", nested.cut);
+  if (!nested.are_possible) {
+    *budget = before;
+    model->scopes.Resize(base, thread);
+    oddities->Count("a scope of a thread whose times can't be true", static_cast<int64_t>(count));
     return;
   }
-  Append(thread, model);
-  Join(first_call, model);
-}
-
-void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
-  ScopeColumns& columns = model->scopes;
-  const absl::Span<const StagedScope> scopes = scopes_.values();
-  const size_t base = columns.size();
-  ForEachColumn(&columns, [&](auto* column) { GrowFor(column, scopes.size()); });
-  for (size_t begin = 0; begin < scopes.size(); begin += kScopesAtATime) {
-    const size_t end = std::min(begin + kScopesAtATime, scopes.size());
-    for (size_t i = begin; i < end; ++i) {
-      const StagedScope& scope = scopes[i];
-      const size_t to = base + i;
-      const int64_t end_ns = scope.time + scope.duration;
-      columns.start_ns.push_back(scope.time);
-      columns.duration_ns.push_back(scope.duration);
-      columns.name.push_back(scope.name);
-      columns.kind.push_back(static_cast<ScopeKind>(scope.kind));
-      columns.link.push_back(scope.link);
-      columns.thread.push_back(thread);
-      columns.parent.push_back(scope.parent == kNone ? kNone : static_cast<ScopeIndex>(base + scope.parent));
-      columns.python_stack.push_back(scope.python_stack);
-      start_ns_ = std::min(start_ns_, scope.time);
-      end_ns_ = std::max(end_ns_, end_ns);
-      if (scope.first_sequence == 0) {
-        by_time_.Open(scope.time, end_ns, static_cast<ScopeIndex>(to));
-      } else if (scope.call_count != 0) {
-        const int64_t first = Saturated(scope.first_sequence);
-        by_sequence_.Open(first, Saturated(static_cast<uint64_t>(first) + scope.call_count),
-                          static_cast<ScopeIndex>(to));
-      }
-    }
-    scopes_.ReleaseFront(end);
-  }
-  by_sequence_.Seal();
-  by_time_.Seal();
+  start_ns_ = nested.start_ns;
+  end_ns_ = nested.end_ns;
+  if (!nested.calls.empty()) Join(nested.calls, first_call, model);
 }
 
 void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns,
@@ -170,13 +117,23 @@ void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int6
 }
 
 // By time, a call belongs where its end is: the start that a tap reports is its end minus a coarse duration.
-void ThreadScopes::Join(size_t first_call, TraceModel* model) {
+void ThreadScopes::Join(const std::vector<NestedScopes::Calls>& scopes_of_calls, size_t first_call, TraceModel* model) {
+  InnermostIndex by_sequence, by_time;
+  for (auto of = scopes_of_calls.rbegin(); of != scopes_of_calls.rend(); ++of) {
+    if (of->first_sequence == 0) {
+      by_time.Open(model->scopes.start_ns[of->scope], model->scopes.EndOf(of->scope), of->scope);
+    } else {
+      const int64_t first = Saturated(of->first_sequence);
+      by_sequence.Open(first, Saturated(static_cast<uint64_t>(first) + of->count), of->scope);
+    }
+  }
+  by_sequence.Seal();
+  by_time.Seal();
   CallColumns& calls = model->calls;
-  if (first_call == calls.size() || (by_sequence_.empty() && by_time_.empty())) return;
   calls.scope.resize(calls.size(), kNone);
   for (size_t i = first_call; i < calls.size(); ++i) {
     const int64_t end_ns = calls.start_ns[i] + calls.duration_ns[i];
-    calls.scope[i] = Inner(model->scopes, by_sequence_.At(Saturated(calls.sequence[i])), by_time_.At(end_ns - 1));
+    calls.scope[i] = Inner(model->scopes, by_sequence.At(Saturated(calls.sequence[i])), by_time.At(end_ns - 1));
   }
 }
 

@@ -12,7 +12,7 @@
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/read_parts.h"
 #include "analyzer/model/scope_nesting.h"
-#include "analyzer/model/staging.h"
+#include "analyzer/model/staged_scopes.h"
 #include "analyzer/model/time_budget.h"
 #include "analyzer/model/trace_model.h"
 #include "proto/call.pb.h"
@@ -37,17 +37,14 @@ class ThreadScopes {
 
  private:
   void AppendWindows(const ClockMap& clock, ThreadIndex thread, TraceModel* model) const;
-  void Append(ThreadIndex thread, TraceModel* model);
-  void Join(size_t first_call, TraceModel* model);
+  static void Join(const std::vector<NestedScopes::Calls>& scopes_of_calls, size_t first_call, TraceModel* model);
 
-  StagingArray<StagedScope> scopes_;
+  StagedScopes scopes_;
   std::vector<std::pair<uint64_t, uint64_t>> windows_;  // start and end, in ticks
   uint64_t last_end_ticks_ = 0;
   bool in_order_ = true;
   int64_t start_ns_ = INT64_MAX;
   int64_t end_ns_ = INT64_MIN;
-  InnermostIndex by_sequence_;
-  InnermostIndex by_time_;  // for scopes that do not know their calls
 };
 
 // For one process, once all its threads are finished: orders the windows from `first` on. A zero-length mark shows

@@ -1,10 +1,11 @@
 // One pass from the scope that ended last to the first, as NestCalls does with calls: later ones are inside or before
-// earlier ones, and the result fits into the array it is read from. Compares ticks: in nanoseconds, scopes less than
+// earlier ones, and columns fill up from the back as fast as what they are read from gets shorter. Compares ticks: in nanoseconds, scopes less than
 // one apart would touch.
 #include "analyzer/model/scope_nesting.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "analyzer/model/limits.h"
 
@@ -12,8 +13,8 @@ namespace dlhook::analyzer::inline model {
 namespace {
 
 struct OpenScope {
-  StagedScope scope;  // as recorded; its parent: the child visited last, to which the others are linked until the scope
-                      // is closed
+  RecordedScope scope;
+  uint32_t last_child = kNone;  // the child visited last, to which the others are linked until the scope is closed
   uint64_t start = 0;
   uint64_t end = 0;
   uint64_t first_child_start = 0;
@@ -21,28 +22,32 @@ struct OpenScope {
 
 class ScopeNester {
  public:
-  ScopeNester(const ClockMap& clock, absl::Span<StagedScope> scopes)
-      : clock_(clock), scopes_(scopes), next_place_(scopes.size()) {}
+  ScopeNester(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns)
+      : clock_(clock),
+        has_calls_(has_calls),
+        staged_(*staged),
+        budget_(*budget),
+        columns_(*columns),
+        next_place_(columns->size()) {}
 
-  int64_t Run() {
-    for (size_t i = scopes_.size(); i-- > 0;) {
-      OpenScope scope = Read(scopes_[i]);
+  NestedScopes Run() {
+    while (staged_.size() > 0) {
+      OpenScope scope = Read(staged_.TakeLast());
       while (!open_.empty() && !Holds(open_.back(), scope)) CloseInnermost();
       if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // limits the walk from each call outwards
       Fit(&scope);
       open_.push_back(scope);
     }
     while (!open_.empty()) CloseInnermost();
-    return cut_;
+    return std::move(nested_);
   }
 
  private:
-  static OpenScope Read(const StagedScope& staged) {
+  static OpenScope Read(const RecordedScope& recorded) {
     OpenScope scope;
-    scope.scope = staged;
-    scope.scope.parent = kNone;
-    scope.end = static_cast<uint64_t>(staged.time);
-    scope.start = scope.end - std::min(static_cast<uint64_t>(staged.duration), scope.end);
+    scope.scope = recorded;
+    scope.end = recorded.end_ticks;
+    scope.start = scope.end - std::min(recorded.duration_ticks, scope.end);
     return scope;
   }
 
@@ -58,7 +63,7 @@ class ScopeNester {
     const uint64_t end = std::max(std::min(scope->end, latest), earliest);
     const uint64_t start = std::min(std::max(scope->start, earliest), end);
     const uint64_t cut = (scope->end - scope->start) - (end - start);
-    if (cut != 0 && clock_.DurationNs(cut) > kScopeResolutionNs) ++cut_;
+    if (cut != 0 && clock_.DurationNs(cut) > kScopeResolutionNs) ++nested_.cut;
     scope->start = start;
     scope->end = end;
     scope->first_child_start = end;
@@ -67,38 +72,65 @@ class ScopeNester {
   void CloseInnermost() {
     const OpenScope closed = open_.back();
     open_.pop_back();
-    const uint32_t place = static_cast<uint32_t>(--next_place_);
-    for (uint32_t child = closed.scope.parent; child != kNone;) {
-      const uint32_t sibling = scopes_[child].parent;
-      scopes_[child].parent = place;
+    const auto place = static_cast<ScopeIndex>(--next_place_);
+    for (uint32_t child = closed.last_child; child != kNone;) {
+      const uint32_t sibling = columns_.parent[child];
+      columns_.parent.Set(child, place);
       child = sibling;
     }
-    StagedScope& nested = scopes_[place];
-    nested = closed.scope;
-    nested.time = clock_.ToNs(closed.start);
-    nested.duration = clock_.ToNs(closed.end) - nested.time;
-    nested.parent = kNone;
+    Write(closed, place);
     if (open_.empty()) {
       top_start_ = closed.start;
+      columns_.parent.Set(place, kNone);
       return;
     }
     OpenScope& parent = open_.back();
-    nested.parent = parent.scope.parent;
-    parent.scope.parent = place;
+    columns_.parent.Set(place, parent.last_child);
+    parent.last_child = place;
     parent.first_child_start = closed.start;
   }
 
+  void Write(const OpenScope& closed, ScopeIndex place) {
+    const RecordedScope& scope = closed.scope;
+    const int64_t start_ns = clock_.ToNs(closed.start), end_ns = clock_.ToNs(closed.end);
+    columns_.start_ns.Set(place, start_ns);
+    columns_.duration_ns.Set(place, end_ns - start_ns);
+    columns_.name.Set(place, scope.name);
+    columns_.kind[place] = static_cast<ScopeKind>(scope.kind);
+    columns_.link.Set(place, scope.link);
+    columns_.python_stack.Set(place, scope.python_stack);
+    nested_.start_ns = std::min(nested_.start_ns, start_ns);
+    nested_.end_ns = std::max(nested_.end_ns, end_ns);
+    nested_.are_possible = nested_.are_possible && budget_.Take(end_ns - start_ns);
+    if (has_calls_ && MayBeInnermost(scope)) nested_.calls.push_back({place, scope.call_count, scope.first_sequence});
+  }
+
+  // Around a call. What was closed before may be its first child, with the same calls.
+  bool MayBeInnermost(const RecordedScope& scope) const {
+    if (scope.first_sequence == 0) return true;
+    if (scope.call_count == 0) return false;
+    if (nested_.calls.empty()) return true;
+    const NestedScopes::Calls& inner = nested_.calls.back();
+    return inner.count != scope.call_count || inner.first_sequence != scope.first_sequence;
+  }
+
   const ClockMap& clock_;
-  absl::Span<StagedScope> scopes_;
+  const bool has_calls_;
+  StagedScopes& staged_;
+  TimeBudget& budget_;
+  ScopeColumns& columns_;
   size_t next_place_;  // one after the place of the next scope to be closed
   std::vector<OpenScope> open_;
   uint64_t top_start_ = UINT64_MAX;  // of the earliest closed scope without a parent
-  int64_t cut_ = 0;
+  NestedScopes nested_;
 };
 
 }  // namespace
 
-int64_t NestScopes(const ClockMap& clock, absl::Span<StagedScope> scopes) { return ScopeNester(clock, scopes).Run(); }
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget,
+                        ScopeColumns* columns) {
+  return ScopeNester(clock, has_calls, staged, budget, columns).Run();
+}
 
 void InnermostIndex::Open(int64_t begin, int64_t end, ScopeIndex scope) {
   CloseUntil(begin);

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "analyzer/model/clock_map.h"
-#include "analyzer/model/staging.h"
+#include "analyzer/model/staged_scopes.h"
+#include "analyzer/model/time_budget.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline model {
@@ -17,11 +17,27 @@ namespace dlhook::analyzer::inline model {
 // both ends are off by the time until then.
 constexpr int64_t kScopeResolutionNs = 1000;
 
-// `scopes`: as recorded, in the order of their ends. Afterwards: nested, in the order of their starts, parents before
-// their children (see StagedScope), each inside its parent and disjoint from its siblings. Of two scopes, the one that
-// ended first is inside the other if it began in it. If it began earlier, it is inside if at least half of it overlaps:
-// then its start is cut, else its end. Returns how many were cut by more than kScopeResolutionNs.
-int64_t NestScopes(const ClockMap& clock, absl::Span<StagedScope> scopes);
+// What the nested scopes of a thread come to.
+struct NestedScopes {
+  // A scope that knows which calls it encloses, or that encloses those in its time (no first_sequence).
+  struct Calls {
+    ScopeIndex scope = 0;
+    uint32_t count = 0;
+    uint64_t first_sequence = 0;
+  };
+  std::vector<Calls> calls;  // from the last scope to the first; left out if the thread has no calls
+  int64_t cut = 0;           // by more than kScopeResolutionNs
+  int64_t start_ns = INT64_MAX;
+  int64_t end_ns = INT64_MIN;
+  bool are_possible = true;  // false: their durations exceed the budget
+};
+
+// `staged`: in the order of their ends; none is left. They become the last scopes of `columns`, where there is room for
+// them already, nested, in the order of their starts, parents before their children, each inside its parent and disjoint
+// from its siblings. Of two scopes, the one that ended first is inside the other if it began in it. If it began earlier,
+// it is inside if at least half of it overlaps: then its start is cut, else its end.
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget,
+                        ScopeColumns* columns);
 
 // The innermost of nested intervals [begin, end) by point: filled in order of begins, outer ones first, then Sealed.
 class InnermostIndex {

@@ -29,23 +29,8 @@ struct StagedCall {
 static_assert(sizeof(StagedCall) == 32);
 constexpr uint32_t kTapCall = 0x80000000;
 
-// A scope of one thread; its fields change their meaning like a call's (scope_nesting.h).
-struct StagedScope {
-  // As recorded                            | as nested
-  int64_t time = 0;      // end, in ticks  | start, in nanoseconds
-  int64_t duration = 0;  // ticks          | nanoseconds
-  uint64_t first_sequence = 0;
-  int64_t link = -1;
-  uint32_t call_count = 0;
-  uint32_t name : 28 = 0;  // of model.names
-  uint32_t kind : 4 = 0;
-  uint32_t python_stack = 0;  // of model.python_stacks
-  uint32_t parent = 0;        // not used | place of the parent in this thread's scopes, or kNone
-};
-static_assert(sizeof(StagedScope) == 48);
-
-// A growing array of plain values that moves by remapping, not by copying, and returns its front to the system while it
-// is read, so that the calls of a thread are in memory at most one and a half times. Once large, it asks for huge
+// A growing array of plain values that moves by remapping, not by copying, and returns what was read from its front or
+// its back to the system, so that the calls of a thread are in memory at most one and a half times. Once large, it asks for huge
 // pages: touching small ones took a fifth of the time to read a run.
 template <typename T>
 class StagingArray {
@@ -57,6 +42,7 @@ class StagingArray {
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
     std::swap(released_bytes_, other.released_bytes_);
+    std::swap(used_bytes_, other.used_bytes_);
     return *this;
   }
   ~StagingArray() {
@@ -68,7 +54,10 @@ class StagingArray {
     if (size_ + count > capacity_) Grow(size_ + count);
     return data_ + size_;
   }
-  void Commit(size_t count) { size_ += count; }
+  void Commit(size_t count) {
+    size_ += count;
+    used_bytes_ = size_ * sizeof(T);
+  }
 
   size_t size() const { return size_; }
   absl::Span<T> values() { return {data_, size_}; }
@@ -80,6 +69,18 @@ class StagingArray {
     if (end <= begin + released_bytes_) return;
     madvise(reinterpret_cast<void*>(begin + released_bytes_), end - begin - released_bytes_, MADV_DONTNEED);
     released_bytes_ = end - begin;
+  }
+
+  // The last value; it is removed.
+  T TakeLast() {
+    const T last = data_[--size_];
+    const auto begin = reinterpret_cast<uintptr_t>(data_);
+    const uintptr_t end = (begin + size_ * sizeof(T) + kLargePageBytes - 1) & ~(kLargePageBytes - 1);
+    if (end < begin + used_bytes_) {
+      madvise(reinterpret_cast<void*>(end), begin + used_bytes_ - end, MADV_DONTNEED);
+      used_bytes_ = end - begin;
+    }
+    return last;
   }
 
  private:
@@ -100,7 +101,8 @@ class StagingArray {
   T* data_ = nullptr;
   size_t size_ = 0;
   size_t capacity_ = 0;
-  size_t released_bytes_ = 0;
+  size_t released_bytes_ = 0;  // of the front
+  size_t used_bytes_ = 0;      // beyond, the back was returned, or not used yet
 };
 
 // Reserves room for `count` more in a column of the model.

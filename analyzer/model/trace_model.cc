@@ -3,12 +3,29 @@
 
 #include <algorithm>
 
+#include "analyzer/model/staging.h"
+
 namespace dlhook::analyzer::inline model {
 
 std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {
   if (of_thread == kNone) return {0, static_cast<CallIndex>(size())};
   const auto [begin, end] = std::equal_range(thread.begin(), thread.end(), of_thread);
   return {static_cast<CallIndex>(begin - thread.begin()), static_cast<CallIndex>(end - thread.begin())};
+}
+
+void ScopeColumns::Resize(size_t count, ThreadIndex of_thread) {
+  const auto resize = [&](auto& column) {
+    if (count > column.size()) GrowFor(&column, count - column.size());
+    column.Resize(count);
+  };
+  resize(start_ns);
+  resize(duration_ns);
+  resize(name);
+  resize(link);
+  resize(parent);
+  resize(python_stack);
+  kind.resize(count);
+  thread.Resize(count, of_thread);
 }
 
 int32_t TraceModel::StatusOf(CallIndex call) const {

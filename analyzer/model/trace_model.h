@@ -57,18 +57,20 @@ struct CallColumns {
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
 
-// Scopes as parallel arrays, ordered by (thread, start, outer first). 23 bytes of memory per scope.
+// Scopes as parallel arrays, ordered by (thread, start, outer first). 18 bytes of memory per scope.
 struct ScopeColumns {
-  std::vector<int64_t> start_ns;
+  NearColumn<int64_t, int32_t> start_ns;
   CompactColumn<int64_t, int32_t> duration_ns;
   CompactColumn<NameIndex, int16_t> name;
-  std::vector<ScopeKind> kind;
-  CompactColumn<int64_t, int32_t> link;                   // -1: none; see proto/call.proto
+  std::vector<ScopeKind, Unset<ScopeKind>> kind;
+  NearColumn<int64_t, int16_t> link;                      // -1: none; see proto/call.proto
   RunColumn thread;                                       // ThreadIndex
   CompactColumn<ScopeIndex, int16_t, AsDistance> parent;  // kNone: top level
   CompactColumn<StackIndex, int16_t> python_stack;        // when the scope began; kNone: not known
   size_t size() const { return name.size(); }
   int64_t EndOf(ScopeIndex scope) const { return start_ns[scope] + duration_ns[scope]; }
+  // As many scopes; new ones are of this thread and otherwise to be Set before they are read.
+  void Resize(size_t count, ThreadIndex of_thread);
 };
 
 struct PythonFrame {

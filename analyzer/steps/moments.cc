@@ -150,10 +150,11 @@ class Collector {
         update_around_.Set(scope, roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent]);
       const ScopeIndex update = update_around_[scope];
       if (update == kNone) continue;
-      int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
       const bool is_gradient =
           scopes.kind[scope] == Scope::kBackwardNode || roles_[scopes.name[scope]] == NameRole::kEngine;
-      if (is_gradient) inside_end_ns = std::max(inside_end_ns, scopes.start_ns[scope] + scopes.duration_ns[scope]);
+      if (!is_gradient) continue;
+      int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
+      inside_end_ns = std::max(inside_end_ns, scopes.EndOf(scope));
     }
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
   }

@@ -86,7 +86,7 @@ class BeginningFinder {
   bool IsTrainedNetwork(const TrainingItems& training, size_t run) const {
     for (size_t i = training.trained; i < training.end; ++i) {
       for (LayerIndex layer : items_[run].layers) {
-        if (items_[i].layers.contains(layer)) return true;
+        if (std::binary_search(items_[i].layers.begin(), items_[i].layers.end(), layer)) return true;
       }
     }
     return false;

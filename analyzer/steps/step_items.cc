@@ -18,10 +18,16 @@ class ItemMaker {
  public:
   ItemMaker(const std::vector<Moment>& moments, const Attribution& attribution,
             const absl::flat_hash_set<int64_t>& trained_links)
-      : moments_(moments), attribution_(attribution), trained_links_(trained_links) {
+      : moments_(moments), trained_links_(trained_links), last_rank_(1) {
+    std::map<std::string, Network> networks = {{"", 0}};
+    for (const Layer& layer : attribution.layers) {
+      network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
+      is_loss_.push_back(layer.type == "loss");
+    }
+    last_rank_.resize(networks.size());
     for (const Moment& moment : moments_) {
       if (moment.kind != MomentKind::kForward || IsLoss(moment)) continue;
-      uint32_t& last = last_rank_[ModelOf(moment)];
+      uint32_t& last = last_rank_[NetworkOf(moment)];
       last = std::max(last, moment.rank);
     }
   }
@@ -41,6 +47,7 @@ class ItemMaker {
   }
 
  private:
+  using Network = uint32_t;
   using Beginning = std::pair<uint32_t, uint32_t>;  // rank and name of a run's first moment
 
   Beginning BeginningOf(const StepItem& run) const { return {moments_[run.first].rank, moments_[run.first].name}; }
@@ -86,11 +93,8 @@ class ItemMaker {
     }
   }
 
-  // The network's name; work without a layer belongs to one network.
-  const std::string& ModelOf(const Moment& moment) const {
-    static const std::string* const none = new std::string;
-    return moment.layer == kNone ? *none : attribution_.layers[moment.layer].model;
-  }
+  // Work without a layer belongs to the one without a name.
+  Network NetworkOf(const Moment& moment) const { return moment.layer == kNone ? 0 : network_[moment.layer]; }
 
   // A graph counts its steps and updates its metrics whenever the executor runs these nodes; weights are updated after
   // their gradients.
@@ -121,7 +125,8 @@ class ItemMaker {
   void AddToRun(const Moment& moment, StepItem& item) {
     if (moment.layer != kNone &&
         (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
-      item.layers.insert(moment.layer);
+      const auto at = std::lower_bound(item.layers.begin(), item.layers.end(), moment.layer);
+      if (at == item.layers.end() || *at != moment.layer) item.layers.insert(at, moment.layer);
     }
     if (moment.link >= 0) item.has_links = true;
     if (moment.link >= 0 && trained_links_.contains(moment.link)) item.is_linked = true;
@@ -145,21 +150,20 @@ class ItemMaker {
 
   bool BeginsRun(const StepItem& run, const Moment& moment) const {
     const Moment& first = moments_[run.first];
-    if (!IsLoss(moment) && ModelOf(moment) != ModelOf(first)) return true;
+    if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
     if (moment.rank != first.rank || moment.name != first.name || last_forward_ == nullptr) return false;
     // A cell in a loop repeats before the pass is complete.
     if (IsLoss(*last_forward_)) return true;
-    return last_forward_->rank == last_rank_.at(ModelOf(*last_forward_));
+    return last_forward_->rank == last_rank_[NetworkOf(*last_forward_)];
   }
 
-  bool IsLoss(const Moment& moment) const {
-    return moment.layer != kNone && attribution_.layers[moment.layer].type == "loss";
-  }
+  bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
 
   const std::vector<Moment>& moments_;
-  const Attribution& attribution_;
   const absl::flat_hash_set<int64_t>& trained_links_;
-  std::map<std::string, uint32_t> last_rank_;  // by network
+  std::vector<Network> network_;     // by layer
+  std::vector<bool> is_loss_;        // by layer
+  std::vector<uint32_t> last_rank_;  // by network
   const Moment* last_forward_ = nullptr;
   bool is_cut_ = false;
   std::vector<StepItem> items_;

@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/moments.h"
 
@@ -19,14 +19,14 @@ struct StepItem {
   MomentKind kind = MomentKind::kOther;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  size_t first = 0;             // index of the first moment
-  std::set<LayerIndex> layers;  // for a run: the layers it visited
+  size_t first = 0;                           // index of the first moment
+  absl::InlinedVector<LayerIndex, 4> layers;  // for a run: those it visited, ascending
   bool at_cut = false;
-  bool continues_pass = false;  // for a run: in the same pass as the previous item (encoder and decoder)
-  int64_t batch = 0;            // for a run: as set by SetBatchSizes; 0: not known
-  bool has_links = false;       // for a run: the tap recorded numbers of backward nodes …
-  bool is_linked = false;       // … and one of them ran
-  std::vector<uint32_t> marks;  // for an update: the moments, by index
+  bool continues_pass = false;             // for a run: in the same pass as the previous item (encoder and decoder)
+  int64_t batch = 0;                       // for a run: as set by SetBatchSizes; 0: not known
+  bool has_links = false;                  // for a run: the tap recorded numbers of backward nodes …
+  bool is_linked = false;                  // … and one of them ran
+  absl::InlinedVector<uint32_t, 2> marks;  // for an update: the moments, by index
 };
 
 // In order of time. A run ends where another network begins, and where its first layer runs again after a network's

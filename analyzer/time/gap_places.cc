@@ -2,8 +2,10 @@
 #include "analyzer/time/gap_places.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -35,6 +37,22 @@ bool IsCompilers(absl::string_view file) {
 
 using Stacks = std::pair<StackIndex, StackIndex>;  // before and after the gap
 using Node = uint32_t;
+
+// A set. A step has some dozens of pairs, which recur in each.
+class StackPairs {
+ public:
+  // False: it was there already.
+  bool Insert(const Stacks& pair) {
+    std::optional<Stacks>& recent = recent_[(pair.first * 31 + pair.second) % recent_.size()];
+    if (recent == pair) return false;
+    recent = pair;
+    return all_.insert(pair).second;
+  }
+
+ private:
+  absl::flat_hash_set<Stacks> all_;
+  std::array<std::optional<Stacks>, 256> recent_;
+};
 
 // Calls of Python functions, distinguished by function and by the calling lines of the whole stack.
 class PythonCalls {
@@ -105,11 +123,11 @@ class GapPlacer {
       const int64_t now_ns = activity.next_time_ns();
       activity.Step();
       const Stacks gap = {activity.now().gap.before, activity.now().gap.after};
-      if (activity.now().kind == ActivityKind::kNotSeen && known_gaps_.insert(gap).second) gaps_.insert(gap);
+      if (activity.now().kind == ActivityKind::kNotSeen && known_gaps_.Insert(gap)) gaps_.insert(gap);
       const StackIndex after = activity.last_stack();
       if (after == kNone) continue;
       if (before != kNone && !rules_.AreScopesWhole(model_.threads[thread].process, before_ns, now_ns)) before = kNone;
-      if (before != after && seen_.insert({before, after}).second) NoteEntries(before, after);
+      if (before != after && seen_.Insert({before, after})) NoteEntries(before, after);
       before = after;
       before_ns = now_ns;
     }
@@ -209,8 +227,8 @@ class GapPlacer {
   const std::vector<bool> in_compiler_;  // by stack
   std::vector<ModuleName> modules_;
   std::set<Stacks> gaps_;
-  absl::flat_hash_set<Stacks> known_gaps_;         // the same, without an order
-  absl::flat_hash_set<Stacks> seen_;               // successive on a thread
+  StackPairs known_gaps_;                          // the same, without an order
+  StackPairs seen_;                                // successive on a thread
   std::set<std::pair<Node, StackIndex>> entries_;  // what a call of a function did first when called from outside
   std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and module name
   Attribution& attribution_;

@@ -86,7 +86,8 @@ void ThreadActivity::FindNextStart(EdgeKind kind) {
   const bool is_call = kind == EdgeKind::kCallStart;
   const Range& range = is_call ? calls_ : scopes_;
   if (range.begin == range.end) return SetCandidate(kind, kNone, INT64_MAX);
-  SetCandidate(kind, range.begin, Clamped((is_call ? model_.calls.start_ns : model_.scopes.start_ns)[range.begin]));
+  const int64_t start_ns = is_call ? model_.calls.start_ns[range.begin] : model_.scopes.start_ns[range.begin];
+  SetCandidate(kind, range.begin, Clamped(start_ns));
 }
 
 void ThreadActivity::FindNextEnd(EdgeKind kind) {

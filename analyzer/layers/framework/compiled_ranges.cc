@@ -42,10 +42,12 @@ class RegionLinker {
   void Link() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
-      if (parent != kNone) region_of_.Set(scope, region_of_[parent]);
-      if (region_of_[scope] == kNone) region_of_.Set(scope, RegionOf(scope));
-      if (region_of_[scope] == kNone && IsInCompiler(scope)) region_of_.Set(scope, CompilationLayer(&attribution_));
-      if (region_of_[scope] != kNone) attribution_.of_scope.Set(scope, {region_of_[scope], DirectionOf(scope)});
+      LayerIndex region = parent == kNone ? kNone : region_of_[parent];
+      if (region == kNone) region = RegionOf(scope);
+      if (region == kNone && IsInCompiler(scope)) region = CompilationLayer(&attribution_);
+      if (region == kNone) continue;
+      region_of_.Set(scope, region);
+      attribution_.of_scope.Set(scope, {region, DirectionOf(scope)});
     }
   }
 

@@ -135,7 +135,7 @@ class OccurrenceCounter {
 std::vector<UnitIndex> UnitsByTime(const TraceModel& model, const TorchUnits& units) {
   std::vector<UnitIndex> order(units.units.size());
   for (UnitIndex unit = 0; unit < order.size(); ++unit) order[unit] = unit;
-  const std::vector<int64_t>& start_ns = model.scopes.start_ns;
+  const auto& start_ns = model.scopes.start_ns;
   const auto earlier = [&](UnitIndex a, UnitIndex b) {
     return start_ns[units.units[a].scope] < start_ns[units.units[b].scope];
   };

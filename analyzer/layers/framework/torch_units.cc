@@ -24,7 +24,7 @@ class UnitFinder {
  public:
   UnitFinder(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places)
       : model_(model), scopes_(model.scopes), names_(names), places_(places) {
-    found_.unit_of.assign(scopes_.size(), kNone);
+    found_.unit_of = {scopes_.size(), kNone};
     found_.node_of.Fill(scopes_.size(), kNone);
     found_.forward_of.Fill(scopes_.size(), kNone);
   }
@@ -105,7 +105,7 @@ class UnitFinder {
     const bool is_op = IsPlainOp(scope);
     if (!is_op && scopes_.kind[scope] != Kind::kFrameworkRange) return;
     if (!is_op || !StartsUnit(scope)) {
-      if (parent != kNone) found_.unit_of[scope] = found_.unit_of[parent];
+      if (parent != kNone) found_.unit_of.Set(scope, found_.unit_of[parent]);
       return;
     }
     Unit unit{.scope = scope};
@@ -115,7 +115,7 @@ class UnitFinder {
     } else if (IsUnderOptimizer(scope)) {
       unit.kind = UnitKind::kUpdate;
     }
-    found_.unit_of[scope] = static_cast<UnitIndex>(found_.units.size());
+    found_.unit_of.Set(scope, static_cast<UnitIndex>(found_.units.size()));
     found_.units.push_back(unit);
   }
 

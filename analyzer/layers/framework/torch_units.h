@@ -26,8 +26,8 @@ struct Unit {
 };
 
 struct TorchUnits {
-  std::vector<Unit> units;         // in the order of their scopes
-  std::vector<UnitIndex> unit_of;  // by scope; kNone: in none
+  std::vector<Unit> units;                 // in the order of their scopes
+  NearColumn<UnitIndex, int16_t> unit_of;  // by scope; kNone: in none
   using Scopes = CompactColumn<ScopeIndex, int16_t, AsDistance>;
   Scopes node_of;     // by scope: the innermost backward node around it; for the engine's scope, the node inside it
   Scopes forward_of;  // by scope: for a backward node, the forward op's scope; kNone: not known

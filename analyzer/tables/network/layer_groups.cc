@@ -154,13 +154,14 @@ GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
 }
 
 GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
-  const bool is_op = !FactsOf(model_.scopes.kind[scope]).is_bracket;
-  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
   const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
   if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
+  const bool is_op = !FactsOf(model_.scopes.kind[scope]).is_bracket;
+  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
   if (is_collective_[model_.scopes.name[scope]]) return communication_;
   StackIndex stack = kNone;
-  for (ScopeIndex around = scope; around != kNone && stack == kNone; around = model_.scopes.parent[around]) {
+  for (ScopeIndex around = of_stack_.empty() ? kNone : scope; around != kNone && stack == kNone;
+       around = model_.scopes.parent[around]) {
     stack = model_.scopes.python_stack[around];
   }
   // Time inside a user range is the program's own code.

@@ -2,6 +2,7 @@
 #include "analyzer/tables/network/layer_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -81,17 +82,24 @@ class StepTimes {
 
   // Whether the time is inside a step of this thread.
   bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
-    for (ThreadIndex of : {thread, ThreadIndex{kNone}}) {
-      const auto intervals = threads_[process].find(of);
-      if (intervals != threads_[process].end() && intervals->second.Has(time_ns)) return true;
+    if (thread != asked_of_) {
+      const auto finder = [&](ThreadIndex of) {
+        const auto intervals = threads_[process].find(of);
+        return intervals == threads_[process].end() ? nullptr : &intervals->second;
+      };
+      asked_of_ = thread;
+      of_asked_ = {finder(thread), finder(kNone)};
     }
-    return false;
+    return std::any_of(of_asked_.begin(), of_asked_.end(),
+                       [&](IntervalFinder* intervals) { return intervals != nullptr && intervals->Has(time_ns); });
   }
 
  private:
   std::vector<std::vector<Interval>> all_;
   std::vector<std::map<ThreadIndex, IntervalFinder>> threads_;
   std::set<ThreadIndex> of_threads_;
+  ThreadIndex asked_of_ = kNone;                  // by Contains last …
+  std::array<IntervalFinder*, 2> of_asked_ = {};  // … and the steps of that thread, and of its whole process
   int64_t count_ = 0;
   int64_t total_ns_ = 0;
   std::string sentence_;

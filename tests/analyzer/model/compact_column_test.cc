@@ -81,6 +81,75 @@ TEST(CompactColumnTest, IndicesNearAndFar) {
   ExpectEqual(column, values);
 }
 
+// A column that is filled from the back has no values in front while it may already have to store all of them in full.
+template <typename Column>
+void CompareFromTheBack(const std::vector<typename Column::value_type>& values) {
+  Column column;
+  column.push_back(7);
+  column.Resize(1 + values.size());
+  for (size_t i = values.size(); i-- > 0;) column.Set(1 + i, values[i]);
+  std::vector<typename Column::value_type> all = {7};
+  all.insert(all.end(), values.begin(), values.end());
+  ExpectEqual(column, all);
+  column.Resize(10);
+  all.resize(10);
+  ExpectEqual(column, all);
+  column.push_back(8);
+  all.push_back(8);
+  ExpectEqual(column, all);
+}
+
+TEST(CompactColumnTest, FilledFromTheBack) {
+  std::vector<int64_t> small, large;
+  for (int64_t i = 0; i < 50'000; ++i) {
+    small.push_back(i % 1000 == 0 ? i << 40 : i);
+    large.push_back(i << 40);
+  }
+  CompareFromTheBack<CompactColumn<int64_t, int32_t>>(small);
+  CompareFromTheBack<CompactColumn<int64_t, int32_t>>(large);
+  CompareFromTheBack<NearColumn<int64_t, int32_t>>(small);
+  CompareFromTheBack<NearColumn<int64_t, int32_t>>(large);
+}
+
+TEST(NearColumnTest, NearFarAndNothing) {
+  for (const int64_t large : {int64_t{INT16_MAX}, int64_t{INT16_MIN}, INT64_MAX - 200, INT64_MIN + 200}) {
+    Compare<NearColumn<int64_t, int16_t>>(50'000, 1000, large);
+    Compare<NearColumn<int64_t, int16_t>>(50'000, 2, large);
+  }
+  Compare<NearColumn<uint32_t, int16_t>>(50'000, 1000, INT16_MAX - 50);
+  NearColumn<uint32_t, int16_t> units(70, kNone);
+  ExpectEqual(units, std::vector<uint32_t>(70, kNone));
+  units.Set(1, 0);  // 0 is a value like any other
+  units.Set(2, 9);
+  EXPECT_EQ(units[1], 0u);
+  EXPECT_EQ(units[2], 9u);
+}
+
+TEST(NearColumnTest, ValuesThatAscend) {
+  NearColumn<int64_t, int32_t> starts;
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < 10'000; ++i) values.push_back(i * i * 1'000'000 - 5);
+  for (const int64_t value : values) starts.push_back(value);
+  ExpectEqual(starts, values);
+  for (const int64_t value : {int64_t{-6}, int64_t{-5}, int64_t{1'000'000'000}, INT64_MAX}) {
+    EXPECT_EQ(std::upper_bound(starts.begin() + 3, starts.end(), value) - starts.begin(),
+              std::upper_bound(values.begin() + 3, values.end(), value) - values.begin());
+  }
+}
+
+TEST(RunColumnTest, Resized) {
+  RunColumn threads;
+  threads.Resize(3, 0);
+  threads.Resize(5, 2);
+  threads.Resize(4, 2);
+  threads.Resize(6, 7);
+  const ThreadIndex expected[] = {0, 0, 0, 2, 7, 7};
+  ASSERT_EQ(threads.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(threads[i], expected[i]);
+  threads.Resize(3, 7);
+  EXPECT_EQ(threads.RangeOf(2), (std::pair<uint32_t, uint32_t>(0, 0)));
+}
+
 TEST(RunColumnTest, RangesOfThreads) {
   RunColumn threads;
   std::vector<ThreadIndex> values;
