@@ -44,7 +44,8 @@ constexpr std::chrono::milliseconds kRefresh(1000);
 constexpr int kBusyParts = 4;  // of the time, one is for reading at most: the program needs the processors
 constexpr uint64_t kMostBytes = 16 << 20;
 constexpr int kNice = 10;
-// A run hangs if it records nothing for so long: longer than garbage collections, checkpoints and waits for input usually take.
+// A run hangs if it records nothing for so long: longer than garbage collections, checkpoints and waits for input
+// usually take.
 constexpr int64_t kSilentNs = 5'000'000'000;
 constexpr double kSilentSteps = 10;
 constexpr size_t kMostThreads = 4;

@@ -10,8 +10,8 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kLateRankPercent = 5;  // of a step, mean over the ranks that wait
-constexpr double kLateRankMostly = 0.6;         // of the operations: one rank is late, rather than each in turn
+constexpr double kLateRankPercent = 5;   // of a step, mean over the ranks that wait
+constexpr double kLateRankMostly = 0.6;  // of the operations: one rank is late, rather than each in turn
 
 std::string NameOf(const Table& table, const Row& row) {
   const std::string rank = TextOf(table, row, "rank");

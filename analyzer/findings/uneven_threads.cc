@@ -21,10 +21,10 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kUnevenThreadsPercent = 5;
-constexpr double kInTurnPercent = 10;  // if it is another one in each step
-constexpr double kLeastShared = 0.25;  // of the steps
-constexpr double kUnevenThreadsMostly = 0.8;        // of these steps: one thread is late, rather than each in turn
-constexpr double kLonger = 1.25;       // its part, than the others' mean; else it only begins later
+constexpr double kInTurnPercent = 10;         // if it is another one in each step
+constexpr double kLeastShared = 0.25;         // of the steps
+constexpr double kUnevenThreadsMostly = 0.8;  // of these steps: one thread is late, rather than each in turn
+constexpr double kLonger = 1.25;              // its part, than the others' mean; else it only begins later
 
 struct SharedStep {
   std::map<ThreadIndex, Interval> parts;
@@ -145,8 +145,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
       "the first thread computed meanwhile";
   finding.advice =
       "Divide the work by its cost rather than its number of items: more and smaller pieces than threads, of which "
-      "each "
-      "thread takes the next (ThreadPoolExecutor.map).";
+      "each thread takes the next (ThreadPoolExecutor.map).";
   return {finding};
 }
 

@@ -1,6 +1,6 @@
 // One pass from the scope that ended last to the first, as NestCalls does with calls: later ones are inside or before
-// earlier ones, and columns fill up from the back as fast as what they are read from gets shorter. Compares ticks: in nanoseconds, scopes less than
-// one apart would touch.
+// earlier ones, and columns fill up from the back as fast as what they are read from gets shorter. Compares ticks: in
+// nanoseconds, scopes less than one apart would touch.
 #include "analyzer/model/scope_nesting.h"
 
 #include <algorithm>

@@ -30,8 +30,8 @@ static_assert(sizeof(StagedCall) == 32);
 constexpr uint32_t kTapCall = 0x80000000;
 
 // A growing array of plain values that moves by remapping, not by copying, and returns what was read from its front or
-// its back to the system, so that the calls of a thread are in memory at most one and a half times. Once large, it asks for huge
-// pages: touching small ones took a fifth of the time to read a run.
+// its back to the system, so that the calls of a thread are in memory at most one and a half times. Once large, it asks
+// for huge pages: touching small ones took a fifth of the time to read a run.
 template <typename T>
 class StagingArray {
  public:

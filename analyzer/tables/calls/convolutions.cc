@@ -1,5 +1,5 @@
-// Table `convolutions`: what each convolution costs by each algorithm, so that a rate by the direct count (effective) and the operations
-// that were really done are told apart.
+// Table `convolutions`: what each convolution costs by each algorithm, so that a rate by the direct count (effective) and
+// the operations that were really done are told apart.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -52,7 +52,8 @@ struct MoveNumbers {
 MoveNumbers NumberMoves(const std::vector<Op>& ops) {
   std::map<Move, int> numbers;
   std::vector<Move> opposite(ops.size());
-  MoveNumbers moves = {std::vector<int>(ops.size(), MoveNumbers::kNoMove), std::vector<int>(ops.size(), MoveNumbers::kNoMove)};
+  MoveNumbers moves = {std::vector<int>(ops.size(), MoveNumbers::kNoMove),
+                       std::vector<int>(ops.size(), MoveNumbers::kNoMove)};
   for (size_t i = 0; i < ops.size(); ++i) {
     if (!IsReorder(ops[i])) continue;
     const Tensor* from = TensorOf(ops[i], "src");
