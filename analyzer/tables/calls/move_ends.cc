@@ -41,7 +41,11 @@ class Finder {
 
   absl::flat_hash_map<CallIndex, MoveEnds> Find(absl::Span<const RoundTrip> trips) {
     FindNeighbours();
-    for (const RoundTrip& trip : trips) ends_[trip.away] = ends_[trip.back] = {trip.producer, trip.consumer};
+    for (const RoundTrip& trip : trips) {
+      const MoveEnds ends = {trip.producer, trip.consumer};
+      ends_[trip.away] = ends;
+      ends_[trip.back] = ends;
+    }
     FindByAddresses();
     FindAroundKernels();
     return std::move(ends_);

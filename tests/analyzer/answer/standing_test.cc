@@ -31,7 +31,10 @@ class StandingTest : public testing::Test {
 
   // What lasts until 1000 ms has not ended.
   std::vector<std::string> OpenLines(const ThreadNowOf& now = NoState) {
-    return StandingLines(builder_.Build(), {{0, true}, {1, true}}, 1000 * kMs, 4, now);
+    const TraceModel& model = builder_.Build();
+    std::vector<SilentProcess> all;
+    for (ProcessIndex i = 0; i < model.processes.size(); ++i) all.push_back({.process = i, .has_open = true});
+    return StandingLines(model, all, 1000 * kMs, 4, now);
   }
 
   ModelBuilder builder_;
