@@ -93,8 +93,9 @@ std::vector<Finding> FindingOf(const StepFacts& facts, const std::map<std::strin
       absl::StrFormat("table work; no call of a library inside; aten::%s %.0f times in a step, %s each", longest->first,
                       longest->second.count / facts.count(), HumanTime(longest->second.ns / longest->second.count));
   finding.advice =
-      "No library takes their type on this processor (float16 without AVX512-FP16 or AMX, integers): use float32, or "
-      "bfloat16 where the processor has it (torch.autocast(\"cpu\", dtype=torch.bfloat16)). Measure both.";
+      "Their type, which is not recorded, is probably one that no library takes on this processor (float16 without "
+      "AVX512-FP16 or AMX, integers): use float32, or bfloat16 where the processor has it "
+      "(torch.autocast(\"cpu\", dtype=torch.bfloat16)). Measure both.";
   return {finding};
 }
 
