@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace dlhook::analyzer {
-namespace {
+namespace step_history_test {
 
 constexpr int64_t kMs = 1'000'000;
 
@@ -78,5 +78,5 @@ TEST(StepHistoryTest, SmallChangesLookSmall) {
   EXPECT_EQ(history.Sparkline(2, true), "▁▁");
 }
 
-}  // namespace
+}  // namespace step_history_test
 }  // namespace dlhook::analyzer

@@ -10,7 +10,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace timed_search_test {
 
 // Like XLA: a pack for every execution, so only operands and events identify a search.
 class TimedProgram {
@@ -242,5 +242,5 @@ TEST(TimedSearchTest, AProgramThatTimesEverythingStaysWithTheWinner) {
   EXPECT_EQ(Texts(program), TextList{"10*1@200 20*1@300 -> 10"});
 }
 
-}  // namespace
+}  // namespace timed_search_test
 }  // namespace dlhook::analyzer

@@ -16,7 +16,7 @@
 #include "tests/analyzer/diff/training_run.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace diff_runs_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -311,5 +311,5 @@ TEST(DiffRunsTest, ARunWithoutGpuTimesIsComparedByTheHosts) {
   }
 }
 
-}  // namespace
+}  // namespace diff_runs_test
 }  // namespace dlhook::analyzer

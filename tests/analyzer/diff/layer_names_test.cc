@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace dlhook::analyzer {
-namespace {
+namespace layer_names_test {
 
 using Layers = std::vector<std::pair<std::string, std::string>>;  // name, kind of work
 
@@ -56,5 +56,5 @@ TEST(LayerNamesTest, AnotherKindOfWorkUnderTheSameNameInTheSamePlaceIsTheSameLay
   EXPECT_EQ(Names({{"0", "convolution"}, {"1", "relu"}}, {{"0", "convolution"}, {"1", "gelu"}}), NameMap());
 }
 
-}  // namespace
+}  // namespace layer_names_test
 }  // namespace dlhook::analyzer

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace dlhook::analyzer {
-namespace {
+namespace noise_test {
 
 // Times of steps: autoregressive with the coefficient `memory` (another program comes and goes), with a standard
 // deviation of `spread` and occasional outliers.
@@ -143,5 +143,5 @@ TEST(NoiseBoundTest, SeveralRunsASideCountWhatVariesBetweenThem) {
   EXPECT_GT(AlarmRateOfSides(0, 1, 1, 0.05), 0.5) << "what one run a side can't tell: the test has teeth";
 }
 
-}  // namespace
+}  // namespace noise_test
 }  // namespace dlhook::analyzer

@@ -5,7 +5,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace batch_norm_test {
 
 std::vector<size_t> Found(int64_t ns, StepKind kind = StepKind::kInference) {
   CpuProgram program(kind);
@@ -23,5 +23,5 @@ TEST(BatchNormInInference, TakesThreePercent) {
   EXPECT_THAT(Found(100'000, StepKind::kTraining), testing::IsEmpty());
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace dlhook::analyzer

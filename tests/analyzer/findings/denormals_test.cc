@@ -6,7 +6,7 @@
 #include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace denormals_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -78,5 +78,5 @@ TEST(Denormals, OfTheFrameworkNeedEqualShapes) {
   EXPECT_THAT(FoundOfFramework(true), IsEmpty());
 }
 
-}  // namespace
+}  // namespace denormals_test
 }  // namespace dlhook::analyzer

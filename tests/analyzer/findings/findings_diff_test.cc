@@ -10,7 +10,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace findings_diff_test {
 
 RuleFinding Found(const std::string& rule, const std::string& where, double gain_ns = 1000) {
   RuleFinding found;
@@ -52,5 +52,5 @@ TEST(FindingsDiffTest, OfSeveralRunsMostDecide) {
   EXPECT_EQ(Changes({none, some}, {some, none}), Rows()) << "half is not most";
 }
 
-}  // namespace
+}  // namespace findings_diff_test
 }  // namespace dlhook::analyzer

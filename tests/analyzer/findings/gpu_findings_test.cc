@@ -13,7 +13,7 @@
 #include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace gpu_findings_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -292,5 +292,5 @@ TEST_F(GpuFindingsTest, SaysWhichRulesCouldNotJudge) {
   EXPECT_THAT(table.notes, Not(Contains(HasSubstr("PyTorch"))));
 }
 
-}  // namespace
+}  // namespace gpu_findings_test
 }  // namespace dlhook::analyzer

@@ -7,7 +7,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace instruction_set_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -91,5 +91,5 @@ TEST(InstructionSet, TellsWhereTheProcessorIsNotKnown) {
               testing::Contains(HasSubstr("instruction-set (the trace does not tell its processor)")));
 }
 
-}  // namespace
+}  // namespace instruction_set_test
 }  // namespace dlhook::analyzer

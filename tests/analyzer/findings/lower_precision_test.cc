@@ -7,7 +7,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace lower_precision_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -114,5 +114,5 @@ TEST(LowerPrecision, Tf32) {
   EXPECT_THAT(FoundOnGpu(80, "math_mode: 0", {{"NVIDIA_TF32_OVERRIDE", "0"}}), IsEmpty());
 }
 
-}  // namespace
+}  // namespace lower_precision_test
 }  // namespace dlhook::analyzer

@@ -5,7 +5,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace own_loops_test {
 
 using testing::Contains;
 using testing::HasSubstr;
@@ -65,5 +65,5 @@ TEST(OwnLoops, AreNotJudgedWhereCallsWereLeftOut) {
   EXPECT_THAT(found.table.notes, Contains(HasSubstr("own-loops (not every call of a library was recorded)")));
 }
 
-}  // namespace
+}  // namespace own_loops_test
 }  // namespace dlhook::analyzer

@@ -9,7 +9,7 @@
 #include "tests/analyzer/diff/training_run.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace processors_test {
 
 using testing::Contains;
 using testing::HasSubstr;
@@ -118,5 +118,5 @@ TEST(ProcessorsTest, OneThreadIsEnoughWhereOthersComputeOrCallsAreShort) {
   EXPECT_THAT(RulesOf(Find(brief, {.cpu = 1, .runnable = 1})), testing::IsEmpty());
 }
 
-}  // namespace
+}  // namespace processors_test
 }  // namespace dlhook::analyzer

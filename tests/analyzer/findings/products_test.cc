@@ -5,7 +5,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace products_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -111,5 +111,5 @@ TEST(SlowProducts, WithNarrowVectorsHaveAnotherCause) {
   EXPECT_THAT(program.Find("slow-products", &machine).rows, IsEmpty());
 }
 
-}  // namespace
+}  // namespace products_test
 }  // namespace dlhook::analyzer

@@ -11,7 +11,7 @@
 #include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace recompilations_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -67,5 +67,5 @@ TEST(Recompilations, OfFewSizesAreSoonDone) { EXPECT_THAT(Find({.last_size = 2})
 TEST(Recompilations, MayTakeNextToNothing) { EXPECT_THAT(Find({.compiling_ns = 400'000}), IsEmpty()); }
 TEST(Recompilations, AreNotOfFunctionsWithoutNumbers) { EXPECT_THAT(Find({.function = "step"}), IsEmpty()); }
 
-}  // namespace
+}  // namespace recompilations_test
 }  // namespace dlhook::analyzer

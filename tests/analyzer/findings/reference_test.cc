@@ -5,7 +5,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace reference_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -52,5 +52,5 @@ TEST(ReferenceImplementation, HasAnotherCauseWhereInstructionsAreLimited) {
   EXPECT_THAT(RowsWhere(found.table, {{"rule", "instruction-set"}}), SizeIs(1));
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace dlhook::analyzer

@@ -5,7 +5,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace threads_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -134,5 +134,5 @@ TEST(OneThread, ComputesProductsIfOpenBlasWasToldSo) {
   EXPECT_THAT(program.Find("one-thread").rows, IsEmpty());
 }
 
-}  // namespace
+}  // namespace threads_test
 }  // namespace dlhook::analyzer

@@ -7,7 +7,7 @@
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace uneven_threads_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -93,5 +93,5 @@ TEST(UnevenThreads, AreAnExecutorsInTensorFlow) {
   EXPECT_THAT(program.Find("uneven-threads").rows, IsEmpty());
 }
 
-}  // namespace
+}  // namespace uneven_threads_test
 }  // namespace dlhook::analyzer

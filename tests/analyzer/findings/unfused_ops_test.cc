@@ -10,7 +10,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace unfused_ops_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -94,5 +94,5 @@ TEST(UnfusedOps, LeaveThePageFaultsAlone) {
   EXPECT_THAT(Gains({.ops = chain, .page_faults = 190}), IsEmpty());
 }
 
-}  // namespace
+}  // namespace unfused_ops_test
 }  // namespace dlhook::analyzer

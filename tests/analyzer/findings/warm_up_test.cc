@@ -6,7 +6,7 @@
 #include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace warm_up_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -50,5 +50,5 @@ TEST(WarmUp, IsShortOrTheRunIsLong) {
   EXPECT_THAT(Found({.steps = 170}), IsEmpty());  // 19 %
 }
 
-}  // namespace
+}  // namespace warm_up_test
 }  // namespace dlhook::analyzer

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace dlhook::analyzer {
-namespace {
+namespace occupancy_test {
 
 GpuKernel Kernel(uint32_t threads, uint32_t registers, uint32_t shared) {
   GpuKernel kernel;
@@ -34,5 +34,5 @@ TEST(OccupancyTest, IsNotKnownWhereANumberIsMissing) {
   }
 }
 
-}  // namespace
+}  // namespace occupancy_test
 }  // namespace dlhook::analyzer

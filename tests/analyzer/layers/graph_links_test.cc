@@ -10,7 +10,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace graph_links_test {
 
 using Kind = ScopeKind;
 
@@ -135,5 +135,5 @@ TEST(CompiledRangesTest, TorchCompileIsOneRegionForwardAndBackward) {
   EXPECT_EQ(attribution.of_scope[2].direction, LayerDirection::kBackward);
 }
 
-}  // namespace
+}  // namespace graph_links_test
 }  // namespace dlhook::analyzer

@@ -11,7 +11,7 @@
 #include "tests/analyzer/layers/structure_calls.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace structure_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -557,5 +557,5 @@ TEST(StructureTest, BackwardWorkWithoutItsForwardIsCounted) {
 
 TEST(StructureTest, EmptyRun) { EXPECT_THAT(StructureCalls().Check().layers, IsEmpty()); }
 
-}  // namespace
+}  // namespace structure_test
 }  // namespace dlhook::analyzer

@@ -12,7 +12,7 @@
 #include "tests/analyzer/layers/torch_recorder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace torch_links_test {
 
 using Kind = ScopeKind;
 using ::testing::ElementsAre;
@@ -388,5 +388,5 @@ TEST_F(NetTest, OpsTakeTheirDirectionFromTheLayersOfTheirCalls) {
   EXPECT_EQ(Text(table, RowWhere(table, {{"kind", "gemm"}}), "direction"), "forward");
 }
 
-}  // namespace
+}  // namespace torch_links_test
 }  // namespace dlhook::analyzer

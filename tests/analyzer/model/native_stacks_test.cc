@@ -8,7 +8,7 @@
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace native_stacks_test {
 
 // Stacks 5 (0x100), 6 (0x200 inside 5) and 7 (0x300, interrupted by a signal, inside 5), addresses 1 to 3.
 std::string StacksText() {
@@ -153,5 +153,5 @@ TEST(NativeStacks, PythonStacksKnowWhereTheLoopBegins) {
   EXPECT_TRUE(model.python_stacks[1].frames[1].is_entry);
 }
 
-}  // namespace
+}  // namespace native_stacks_test
 }  // namespace dlhook::analyzer

@@ -8,7 +8,7 @@
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace python_stacks_test {
 
 // Stacks 1 (object 7 in train.py:42) and 2 (only train.py:99).
 std::string StacksText() {
@@ -177,5 +177,5 @@ TEST(PythonModules, ACircleIsCut) {
   EXPECT_EQ(model.modules[1].parent, 0u);
 }
 
-}  // namespace
+}  // namespace python_stacks_test
 }  // namespace dlhook::analyzer

@@ -12,7 +12,7 @@
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace scopes_test {
 
 std::string NamesText() {
   return R"pb(packet {
@@ -469,5 +469,5 @@ TEST(InnermostIndex, IsEmptyAtFirst) {
   EXPECT_EQ(index.At(5), kNone);
 }
 
-}  // namespace
+}  // namespace scopes_test
 }  // namespace dlhook::analyzer

@@ -10,7 +10,7 @@
 #include "tests/analyzer/builders/training_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace phases_test {
 
 void TrainStep(TrainingProgram& program, int model, int64_t batch = 8) {
   program.Input();
@@ -665,5 +665,5 @@ TEST(TurnsTest, AreFoundInCycles) {
   EXPECT_EQ(FindTurns({}), Places());
 }
 
-}  // namespace
+}  // namespace phases_test
 }  // namespace dlhook::analyzer

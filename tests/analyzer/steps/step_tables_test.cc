@@ -7,7 +7,7 @@
 #include "tests/analyzer/builders/training_program.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace step_tables_test {
 
 // Scopes with stacks and modules, as the framework's links need them: conv -> loss -> backward -> update, 1000 ns per
 // step.
@@ -165,5 +165,5 @@ TEST(StepsTableTest, TellsKindBatchAndMicroSteps) {
   EXPECT_EQ(Integer(table, 5, "batch"), 3);
 }
 
-}  // namespace
+}  // namespace step_tables_test
 }  // namespace dlhook::analyzer

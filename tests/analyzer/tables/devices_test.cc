@@ -8,7 +8,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace devices_test {
 
 using Kind = GpuActivityKind;
 
@@ -287,5 +287,5 @@ TEST(RanksTableTest, OtherOperationsAreNotMatched) {
   EXPECT_NE(table.notes.back().find("other collective calls"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace devices_test
 }  // namespace dlhook::analyzer

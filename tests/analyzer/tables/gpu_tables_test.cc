@@ -6,7 +6,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace gpu_tables_test {
 
 using Kind = GpuActivityKind;
 
@@ -252,5 +252,5 @@ TEST(GpuTablesTest, SummaryTellsHowBusyGpusAre) {
   EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "gpu_kernel:conv"}}), "value"), 1300);
 }
 
-}  // namespace
+}  // namespace gpu_tables_test
 }  // namespace dlhook::analyzer

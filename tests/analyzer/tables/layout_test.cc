@@ -6,7 +6,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace layout_test {
 
 std::string Reorder(const std::string& from, const std::string& to, const std::string& dims = "8x16x32x32") {
   return "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:blk,undef,src:f32::blocked:" + from +
@@ -214,5 +214,5 @@ TEST(LayoutTableTest, SaysWhatChanges) {
   RowWhere(table, {{"change", "unknown"}, {"from", "what:is:this"}});
 }
 
-}  // namespace
+}  // namespace layout_test
 }  // namespace dlhook::analyzer

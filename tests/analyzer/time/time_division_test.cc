@@ -15,7 +15,7 @@
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
-namespace {
+namespace time_division_test {
 
 using Scope = ScopeKind;
 using Key = std::pair<ActivityKind, uint32_t>;
@@ -388,5 +388,5 @@ TEST(TimeDivisionOfRandomRuns, IsTheDefinition) {
   for (ActivityKind kind : {kUnattributed, kCall, kScope, kNotSeen, kDataLoading, kWaiting}) EXPECT_GT(met[kind], 50);
 }
 
-}  // namespace
+}  // namespace time_division_test
 }  // namespace dlhook::analyzer
