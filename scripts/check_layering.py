@@ -19,7 +19,7 @@ import sys
 
 # Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
 ANALYZER = ["io", "names", "model", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
-            "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
+            "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu",

@@ -22,8 +22,8 @@
 #include "analyzer/cli/run_peaks.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/export/profile_builder.h"
 #include "analyzer/model/losses.h"
+#include "analyzer/profile/profile_builder.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -54,14 +54,6 @@ absl::StatusOr<double> ReadMinShare(const Args& args) {
     return absl::InvalidArgumentError(absl::StrCat("--min-share expects a number of percent, found '", *text, "'"));
   }
   return percent;
-}
-
-absl::StatusOr<bool> ReadOnly(const Args& args) {
-  const std::optional<std::string> only = args.Last("only");
-  if (only && *only != "library") {
-    return absl::InvalidArgumentError(absl::StrCat("--only expects library, found '", *only, "'"));
-  }
-  return only.has_value();
 }
 
 absl::StatusOr<Options> ExportOptionsOf(const Args& args) {

@@ -82,13 +82,18 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
 std::vector<std::string> TablesMeant(const Args& args) {
   if (args.Last("by") || args.Last("depth") || args.Last("step")) return {"layers"};
   if (args.Last("function")) return {"callers"};
+  if (args.Last("only")) return {"stacks"};
   if (args.Last("sort") || args.Last("limit") || args.Last("interval")) return {std::string(kAllTables)};
   return {};
 }
 
-// --by and --step choose the rows of these tables; they do not apply to others.
+// --by, --step and --only choose the rows of these tables; they do not apply to others.
 absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tables) {
   for (const std::string& table : tables) {
+    if (args.Last("only") && table != "stacks" && table != kAllTables) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--only has no meaning for the table ", table, ", only for stacks"));
+    }
     if (table == "layers" || table == kAllTables) continue;
     if (args.Last("step")) {
       return absl::InvalidArgumentError(absl::StrCat("--step has no meaning for the table ", table,

@@ -105,7 +105,16 @@ std::vector<Flag> LayerFlags() {
           {"interval", "MS", "..._over_time tables by so many milliseconds (default: by step)"},
           {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
           {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
-          {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"}};
+          {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"},
+          {"only", "library", "stacks: every library call of the run, not the steps' whole time"}};
+}
+
+absl::StatusOr<bool> ReadOnly(const Args& args) {
+  const std::optional<std::string> only = args.Last("only");
+  if (only && *only != "library") {
+    return absl::InvalidArgumentError(absl::StrCat("--only expects library, found '", *only, "'"));
+  }
+  return only.has_value();
 }
 
 absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
@@ -130,6 +139,9 @@ absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
   }
   options.use_framework_evidence = evidence == "all";
   options.functions = ListOf(args, "function");
+  const absl::StatusOr<bool> library_only = ReadOnly(args);
+  if (!library_only.ok()) return library_only.status();
+  options.library_only = *library_only;
   return options;
 }
 
@@ -159,7 +171,8 @@ TableOptions RunAnalysis::options() const {
           .layers_of = options_.steps,
           .counters_by = options_.counters_by,
           .interval_ns = options_.interval_ns,
-          .functions = options_.functions};
+          .functions = options_.functions,
+          .library_only = options_.library_only};
 }
 
 absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const TableKind*>& kinds,

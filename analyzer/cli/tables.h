@@ -59,9 +59,13 @@ struct LayerOptions {
   int64_t interval_ns = 0;                       // for the table `counters_over_time`
   bool use_framework_evidence = true;            // false: layers from operands, shapes and order alone
   std::vector<std::string> functions;            // for the tables `callers` and `stacks`: see tables/table_kind.h
+  bool library_only = false;                     // for the table `stacks`
 };
 
-// --by, --interval, --depth, --evidence and --function.
+// --only library
+absl::StatusOr<bool> ReadOnly(const Args& args);
+
+// --by, --interval, --depth, --evidence, --function and --only.
 std::vector<Flag> LayerFlags();
 absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args);
 // InvalidArgument: the run has no such function or kind of op.

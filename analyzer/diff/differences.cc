@@ -19,8 +19,8 @@
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -12,11 +12,11 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/step_work.h"
-#include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/export/export_output.h"
-#include "analyzer/export/profile.h"
 #include "analyzer/export/timeline.h"
+#include "analyzer/profile/profile.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline exports {

@@ -6,12 +6,12 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/export/call_label.h"
 #include "analyzer/export/raw_time.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/layers/gpu_places.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/profile/call_label.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/counter_timeline.h"
 
 namespace dlhook::analyzer::inline exports {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analyzer/export/step_index.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline exports {

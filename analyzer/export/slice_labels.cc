@@ -7,11 +7,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/export/call_label.h"
-#include "analyzer/export/profile_nodes.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/layers/place_title.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/profile/call_label.h"
+#include "analyzer/profile/profile_nodes.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/export/profile_nodes.h"
+#include "analyzer/profile/profile_nodes.h"
 #include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer::inline exports {

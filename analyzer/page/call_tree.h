@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
-#include "analyzer/export/profile.h"
+#include "analyzer/profile/profile.h"
 
 namespace dlhook::analyzer::inline page {
 

@@ -10,12 +10,12 @@
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/export/gzip.h"
-#include "analyzer/export/profile_builder.h"
 #include "analyzer/page/call_tree.h"
 #include "analyzer/page/fit_rows.h"
 #include "analyzer/page/page_file.h"
 #include "analyzer/page/timelines.h"
 #include "analyzer/peaks/peaks.h"
+#include "analyzer/profile/profile_builder.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 

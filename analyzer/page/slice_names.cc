@@ -9,7 +9,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/table/human.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {

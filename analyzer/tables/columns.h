@@ -13,9 +13,6 @@
 
 namespace dlhook::analyzer::inline tables {
 
-// The row that makes wall shares add up to the whole.
-inline constexpr char kUnattributed[] = "[unattributed]";
-
 Column TextColumn(std::string name, std::string explanation);
 Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation);
 Column TimeColumn(std::string name, std::string explanation);  // ns, less is better

@@ -18,7 +18,7 @@ const std::vector<TableKind>& TableKinds() {
       {"layout", "tensors moved from one memory format to another, and back", LayoutTable},
       {"gemm", "matrix products by shape", GemmTable},
       {"callers", "who called for each problem: framework function, line of the program, layer", CallersTable},
-      {"stacks", "the heaviest stacks, native functions with Python's lines among them", StacksTable},
+      {"stacks", "what steps spend time on, by stack: the framework, Python, native functions", StacksTable},
       {"copies", "memory copied between host and GPU, by direction and kind", CopiesTable},
       {"kernels", "kernel launches by name and by who launched them", KernelsTable},
       {"launches", "how long launches take the host, and until the GPU begins", LaunchesTable},

@@ -52,6 +52,7 @@ struct TableOptions {
   std::optional<GpuTimes> gpu_times = std::nullopt;
   // For the tables `callers` and `stacks`: only calls of these functions or kinds; empty: all.
   std::vector<std::string> functions = {};
+  bool library_only = false;  // for the table `stacks`: library calls alone, over the whole run
 };
 
 GpuTimes GpuTimesOf(const TraceModel& model);

@@ -131,7 +131,7 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
                                                      ": no process recorded into this folder is alive; recording can "
                                                      "be started and stopped only while the program runs");
   const std::string flags =
-      "--table, --format, --html, --sort, --by, --step, --interval, --depth, --evidence, --function, --limit, "
+      "--table, --format, --html, --sort, --by, --step, --interval, --depth, --evidence, --function, --only, --limit, "
       "--calibration, --ignore, --ignore-file, --explain, --color, --help (see dlhook help report)";
   ExpectUsageError("report --tabel ops " + trace,
                    "report: unknown flag '--tabel'; did you mean --table? Expected one of: " + flags);
@@ -267,6 +267,8 @@ TEST_F(CliTest, SaysWhereByMeansNothing) {
   EXPECT_EQ(Dlhook("report " + trace + " --table layers --by type").exit_code, 0);
   ExpectUsageError("report " + trace + " --table gemm --step validation",
                    "report: --step has no meaning for the table gemm, only for layers; phases has all kinds of steps");
+  ExpectUsageError("report --table gemm --only library " + trace,
+                   "report: --only has no meaning for the table gemm, only for stacks");
   ExpectUsageError("report " + trace + " --step evaluation",
                    "report: --step expects training, validation or inference, found 'evaluation'");
 }

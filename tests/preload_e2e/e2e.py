@@ -313,9 +313,9 @@ class Run:
             raise AssertionError(f"dlhook report: {result.code}: {result.err.decode()}")
         return json.loads(result.out)
 
-    def table(self, name):
+    def table(self, name, *arguments):
         """The rows of a table as dictionaries."""
-        (table,) = self.report("--table", name)["tables"]
+        (table,) = self.report("--table", name, *arguments)["tables"]
         names = [column["name"] for column in table["columns"]]
         return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 

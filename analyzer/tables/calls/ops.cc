@@ -10,6 +10,7 @@
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

@@ -14,11 +14,11 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/gpu_places.h"
-#include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

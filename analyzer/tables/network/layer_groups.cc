@@ -10,6 +10,7 @@
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/gap_places.h"
 #include "preload/format/taps.h"
 

@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/step_division.h"
 #include "analyzer/time/time_division.h"
 

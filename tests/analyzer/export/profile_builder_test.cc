@@ -1,5 +1,5 @@
 // The stack of each call, and that nothing is lost or counted twice.
-#include "analyzer/export/profile_builder.h"
+#include "analyzer/profile/profile_builder.h"
 
 #include <gtest/gtest.h>
 
@@ -193,7 +193,7 @@ TEST(ProfileBuilder, AddsUpToTheTotalsOfTheRun) {
   }
 }
 
-// The steps, by kind of activity: as the table `accounting` divides them.
+// The steps, by kind of activity: as the table `accounting` divides them. So does the table `stacks`.
 TEST(ProfileBuilder, AddsUpToAccounting) {
   for (const std::string& text : GoldenTraces()) {
     TraceModel model = LoadText(text);
@@ -214,6 +214,13 @@ TEST(ProfileBuilder, AddsUpToAccounting) {
       }
       EXPECT_EQ(found, expected) << text.substr(0, 300);
     }
+    found.clear();
+    const Table stacks = RunPass("stacks", LoadText(text));
+    for (size_t row = 0; row < stacks.rows.size(); ++row) {
+      const int64_t time_ns = Integer(stacks, row, "time");
+      if (time_ns > 0) found[Text(stacks, row, "kind")] += time_ns;
+    }
+    EXPECT_EQ(found, expected) << text.substr(0, 300);
   }
 }
 

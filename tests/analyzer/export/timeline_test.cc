@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/export/profile_builder.h"
+#include "analyzer/profile/profile_builder.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/test_trace.h"

@@ -50,6 +50,7 @@ Table RunWith(const std::string& name, TraceModel model, std::vector<std::string
   options.totals = &totals;
   options.analysis = &analysis;
   options.functions = std::move(functions);
+  options.library_only = name == "stacks";
   options.layers_by = by;
   for (const TableKind& kind : TableKinds()) {
     if (kind.name == name) return *kind.run(model, options);
@@ -148,7 +149,7 @@ TEST(CallersTest, WithoutAnythingItSaysHowToGetIt) {
   Program program;
   program.Call(program.gemm, 10, {});
   for (const char* name : {"callers", "stacks"}) {
-    const Table table = RunPass(name, program.builder.Build());
+    const Table table = RunWith(name, program.builder.Build(), {});
     EXPECT_TRUE(table.rows.empty());
     ASSERT_EQ(table.notes.size(), 1u);
     EXPECT_NE(table.notes[0].find("DLHOOK_STACKS=all"), std::string::npos);
@@ -160,7 +161,7 @@ TEST(StacksTest, WholeStackAndWhatPeopleReadOfIt) {
   program.Call(program.gemm, 100, kAddmm, program.line14);
   TraceModel model = program.builder.Build();
   for (PythonStack& stack : model.python_stacks) stack.frames.back().is_entry = true;
-  const Table table = RunPass("stacks", model);
+  const Table table = RunWith("stacks", model, {});
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(
       Text(table, 0, "stack"),
@@ -169,6 +170,17 @@ TEST(StacksTest, WholeStackAndWhatPeopleReadOfIt) {
       "(linear.py:134) < "
       "LeNet.forward (lenet.py:14) < main");
   EXPECT_EQ(Text(table, 0, "path"), "sgemm_ < structured_addmm_out_cpu < linear < LeNet.forward (lenet.py:14) < main");
+}
+
+TEST(StacksTest, OfTheWholeStepAreShortenedInTheMiddle) {
+  Program program;
+  const StackIndex deep = program.builder.AddStack(
+      {{"f.py", "inner", 1}, {"f.py", "middle", 2}, {"f.py", "outer", 3}, {"f.py", "<module>", 4}});
+  program.Call(program.gemm, 100, {}, deep);
+  const Table table = RunPass("stacks", program.builder.Build());
+  const size_t row = RowWhere(table, {{"kind", "library"}});
+  EXPECT_EQ(Integer(table, row, "time"), 100);
+  EXPECT_EQ(Text(table, row, "path"), "sgemm_ m10 n4 k3456 TN f32 < inner (f.py:1) < ... < <module> (f.py:4)");
 }
 
 TEST(StacksTest, LayersByFunctionAndByStackAddUpAsLayersDo) {

@@ -1,20 +1,23 @@
 // What threads do, in words.
-#ifndef DLHOOK_ANALYZER_TABLES_ACTIVITY_LABELS_H_
-#define DLHOOK_ANALYZER_TABLES_ACTIVITY_LABELS_H_
+#ifndef DLHOOK_ANALYZER_TIME_ACTIVITY_LABELS_H_
+#define DLHOOK_ANALYZER_TIME_ACTIVITY_LABELS_H_
 
 #include <string>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 
-namespace dlhook::analyzer::inline tables {
+namespace dlhook::analyzer::inline time {
 
 // "ConvolutionBackward0" for autograd's scope, "_MklNativeFusedConv2D" for a graph node, "relu" for aten::relu.
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope);
 
+// The row that makes wall shares add up to the whole.
+inline constexpr char kUnattributed[] = "[unattributed]";
+
 // "library", "framework", "not seen" …
 const char* ActivityName(ActivityKind kind);
 
-}  // namespace dlhook::analyzer::tables
+}  // namespace dlhook::analyzer::time
 
-#endif  // DLHOOK_ANALYZER_TABLES_ACTIVITY_LABELS_H_
+#endif  // DLHOOK_ANALYZER_TIME_ACTIVITY_LABELS_H_

@@ -1,9 +1,9 @@
 // Adds woven stacks to the tree: see native_stacks.h.
-#include "analyzer/export/native_stacks.h"
+#include "analyzer/profile/native_stacks.h"
 
 #include <algorithm>
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 NativeStacks::NativeStacks(const NativeStackOptions& options, Profile* profile)
     : model_(profile->model()), options_(options), profile_(*profile), stacks_(profile->model()) {}
@@ -62,4 +62,4 @@ ProfileFrameIndex NativeStacks::FrameOf(const StackEntry& entry, FrameIndex nati
                          .is_inlined = is_inlined});
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles

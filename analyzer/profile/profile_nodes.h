@@ -1,6 +1,6 @@
 // Where calls, scopes, gaps and GPU work are in the tree of stacks, and their labels.
-#ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_NODES_H_
-#define DLHOOK_ANALYZER_EXPORT_PROFILE_NODES_H_
+#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_
+#define DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_
 
 #include <string>
 #include <utility>
@@ -8,17 +8,15 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/export/framework_stacks.h"
-#include "analyzer/export/native_stacks.h"
-#include "analyzer/export/profile.h"
-#include "analyzer/export/profile_builder.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/profile/framework_stacks.h"
+#include "analyzer/profile/native_stacks.h"
+#include "analyzer/profile/profile.h"
+#include "analyzer/profile/profile_builder.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/time_division.h"
 
-namespace dlhook::analyzer::inline exports {
-
-inline constexpr char kGpuKind[] = "gpu";
+namespace dlhook::analyzer::inline profiles {
 
 // What a sample's labels say.
 struct SampleLabels {
@@ -70,6 +68,7 @@ class ProfileNodes {
   NodeIndex CallIn(NodeIndex outer, CallIndex call);
   NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call, FrameworkStacks& framework);
   NodeIndex Named(NodeIndex outer, FrameKind kind, const std::string& name);
+  ProfileFrameIndex NamedFrame(FrameKind kind, const std::string& name);
   ProfileFrameIndex OpFrame(OpIndex op);
   ProfileFrameIndex FrameOfOp(OpIndex op, bool with_kind);
   ProfileLabels MakeLabels(const SampleLabels& labels) const;
@@ -83,11 +82,12 @@ class ProfileNodes {
   FrameworkStacks of_gpu_;  // without kinds, which are those of the host's time
   NativeStacks native_;
   std::vector<ProfileFrameIndex> op_frames_;
-  std::vector<bool> is_chosen_;  // by call
+  absl::flat_hash_map<std::pair<StackIndex, StackIndex>, ProfileFrameIndex> gap_frames_;  // by what comes before, after
+  std::vector<bool> is_chosen_;                                                           // by call
   std::vector<NodeIndex> node_of_call_;
   absl::flat_hash_map<SampleLabels, LabelsIndex> labels_;
 };
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
 
-#endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_NODES_H_
+#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_

@@ -1,6 +1,6 @@
 // Stacks of calls without native frames, of scopes and of gaps: Python frames, with the scopes of the framework's operators in between.
-#ifndef DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
-#define DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
+#ifndef DLHOOK_ANALYZER_PROFILE_FRAMEWORK_STACKS_H_
+#define DLHOOK_ANALYZER_PROFILE_FRAMEWORK_STACKS_H_
 
 #include <cstdint>
 #include <tuple>
@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/export/profile.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/profile/profile.h"
 #include "analyzer/time/thread_activity.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 struct FrameworkStackOptions {
   bool with_python = true;
@@ -65,6 +65,6 @@ class FrameworkStacks {
   absl::flat_hash_map<std::tuple<NodeIndex, PathIndex, StackIndex, StackIndex>, NodeIndex> woven_gaps_;
 };
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
 
-#endif  // DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
+#endif  // DLHOOK_ANALYZER_PROFILE_FRAMEWORK_STACKS_H_

@@ -1,16 +1,16 @@
 // Makes the profile of a run: what took time, under which frames, with which weights.
-#ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_BUILDER_H_
-#define DLHOOK_ANALYZER_EXPORT_PROFILE_BUILDER_H_
+#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_BUILDER_H_
+#define DLHOOK_ANALYZER_PROFILE_PROFILE_BUILDER_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/export/profile.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/profile/profile.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 // Frames added around a call's own, from the outermost.
 struct FrameChoice {
@@ -33,6 +33,7 @@ const std::vector<FrameWord>& FrameWords();
 struct ProfileOptions {
   FrameChoice frames = {};
   bool library_only = false;  // library calls alone, by thread time over the whole run
+  bool with_kinds = true;  // names of operators and calls end in their kind, "sgemm [library]"; not with library_only
   // Only calls of this layer or function, including nested ones; empty: all.
   std::string layer = {};
   std::string function = {};
@@ -54,6 +55,6 @@ Profile BuildProfile(const TraceModel& model, const LayerAnalysis& analysis, con
 std::vector<std::string> LayerNames(const Attribution& attribution);
 std::vector<std::string> FunctionNames(const TraceModel& model);
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
 
-#endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_BUILDER_H_
+#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_BUILDER_H_

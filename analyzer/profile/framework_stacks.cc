@@ -1,13 +1,13 @@
 // Scopes between Python frames: see framework_stacks.h.
-#include "analyzer/export/framework_stacks.h"
+#include "analyzer/profile/framework_stacks.h"
 
 #include <algorithm>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/activity_labels.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, Profile* profile)
     : model_(profile->model()), options_(options), profile_(*profile), rules_(model_), paths_{{0, kNone, kNone}} {
@@ -106,4 +106,4 @@ ActivityKind FrameworkStacks::KindOf(ScopeIndex scope) const {
   return rules_.IsInput(scope) ? ActivityKind::kDataLoading : ActivityKind::kScope;
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles

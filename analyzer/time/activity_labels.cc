@@ -1,11 +1,10 @@
 // What threads do, in words: see activity_labels.h.
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/activity_labels.h"
 
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "analyzer/tables/columns.h"
 
-namespace dlhook::analyzer::inline tables {
+namespace dlhook::analyzer::inline time {
 
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
   absl::string_view name = model.names[model.scopes.name[scope]];
@@ -32,4 +31,4 @@ const char* ActivityName(ActivityKind kind) {
   return kUnattributed;
 }
 
-}  // namespace dlhook::analyzer::tables
+}  // namespace dlhook::analyzer::time

@@ -1,14 +1,14 @@
 // Frames around what took time: see profile_nodes.h.
-#include "analyzer/export/profile_nodes.h"
+#include "analyzer/profile/profile_nodes.h"
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/export/call_label.h"
 #include "analyzer/layers/place_title.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/profile/call_label.h"
+#include "analyzer/time/activity_labels.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 namespace {
 
 constexpr char kNoStackKept[] = "[no stack kept]";
@@ -34,7 +34,9 @@ ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attributi
       profile_(*profile),
       framework_({.with_python = options.frames.python, .with_scopes = options.frames.scopes, .with_kinds = with_kinds},
                  profile),
-      of_gpu_({.with_python = options.frames.python, .with_scopes = options.frames.scopes}, profile),
+      of_gpu_(
+          {.with_python = options.frames.python, .with_scopes = options.frames.scopes && !model.gpu_devices.empty()},
+          profile),
       native_({.with_python = options.frames.python, .with_plumbing = options.frames.plumbing}, profile),
       op_frames_(model.ops.size(), kNone),
       is_chosen_(model.calls.size()),
@@ -89,10 +91,14 @@ NodeIndex ProfileNodes::OfScope(ScopeIndex scope) {
 }
 
 NodeIndex ProfileNodes::OfGap(ProcessIndex process, ThreadIndex thread, const UnseenGap& gap) {
-  const NodeIndex outer = Outer(process, thread, attribution_.PlaceOfGap(gap));
-  const std::string& line = attribution_.LineOfGap(gap);
-  return Named(framework_.UnderGap(outer, gap), FrameKind::kNote,
-               absl::StrCat(line, line.empty() ? "[" : " [", ActivityName(ActivityKind::kNotSeen), "]"));
+  const NodeIndex outer = framework_.UnderGap(Outer(process, thread, attribution_.PlaceOfGap(gap)), gap);
+  const auto [at, is_new] = gap_frames_.try_emplace({gap.before, gap.after}, 0);
+  if (is_new) {
+    const std::string& line = attribution_.LineOfGap(gap);
+    at->second = NamedFrame(FrameKind::kNote,
+                            absl::StrCat(line, line.empty() ? "[" : " [", ActivityName(ActivityKind::kNotSeen), "]"));
+  }
+  return profile_.Child(outer, at->second);
 }
 
 NodeIndex ProfileNodes::OfGpu(GpuIndex activity, Place place) {
@@ -143,7 +149,11 @@ NodeIndex ProfileNodes::Outer(ProcessIndex process, ThreadIndex thread, Place pl
 }
 
 NodeIndex ProfileNodes::Named(NodeIndex outer, FrameKind kind, const std::string& name) {
-  return profile_.Child(outer, profile_.Frame({.function = profile_.Function({.kind = kind, .name = name})}));
+  return profile_.Child(outer, NamedFrame(kind, name));
+}
+
+ProfileFrameIndex ProfileNodes::NamedFrame(FrameKind kind, const std::string& name) {
+  return profile_.Frame({.function = profile_.Function({.kind = kind, .name = name})});
 }
 
 ProfileFrameIndex ProfileNodes::OpFrame(OpIndex index) {
@@ -179,4 +189,4 @@ ProfileLabels ProfileNodes::MakeLabels(const SampleLabels& labels) const {
   return made;
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles

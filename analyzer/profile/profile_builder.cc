@@ -1,21 +1,22 @@
 // Adds up what took time: see profile_builder.h.
-#include "analyzer/export/profile_builder.h"
+#include "analyzer/profile/profile_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
 #include "analyzer/calls/call_context.h"
-#include "analyzer/export/phase_finder.h"
-#include "analyzer/export/profile_nodes.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/profile/phase_finder.h"
+#include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/tables/activity_labels.h"
+#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/step_division.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 namespace {
 
 Weights WorkOf(const TraceModel& model, const SameWork& same_work, CallIndex call) {
@@ -81,7 +82,7 @@ class StepProfile {
       : model_(model),
         attribution_(analysis.attribution()),
         profile_(model),
-        nodes_(model, attribution_, options, /*with_kinds=*/true, &profile_),
+        nodes_(model, attribution_, options, options.with_kinds, &profile_),
         groups_(GroupSteps(analysis.steps())) {
     for (const StepGroup& group : groups_) names_.push_back(StepName(group.kind, group.sort));
     if (groups_.empty()) TakeWholeRun();
@@ -142,7 +143,14 @@ class StepProfile {
         if (!nodes_.IsChosenLayer(kNone)) return;
         node = nodes_.OfNote(labels.process, ActivityName(piece.kind));
     }
-    profile_.Add(node, nodes_.Labels(labels), {piece.share_ns, 0, 0, 0});
+    AddTime(node, labels, piece.share_ns);
+  }
+
+  // Looking up labels and sample takes longer than the rest; a step has some hundred that recur in each.
+  void AddTime(NodeIndex node, const SampleLabels& labels, int64_t share_ns) {
+    Recent& recent = recent_[(node + 64 * static_cast<size_t>(labels.phase)) % recent_.size()];
+    if (recent.node == node && recent.labels == labels) return profile_.AddToSample(recent.sample, {share_ns, 0, 0, 0});
+    recent = {node, labels, profile_.Add(node, nodes_.Labels(labels), {share_ns, 0, 0, 0})};
   }
 
   // Calls, FLOPs and bytes of the calls that began in the steps.
@@ -205,10 +213,17 @@ class StepProfile {
                  {share_ns, 0, 0, 0});
   }
 
+  struct Recent {
+    NodeIndex node = kRoot;
+    SampleLabels labels = {.thread = kNone - 1};  // of no piece
+    uint32_t sample = 0;
+  };
+
   const TraceModel& model_;
   const Attribution& attribution_;
   Profile profile_;
   ProfileNodes nodes_;
+  std::array<Recent, 1024> recent_ = {};
   std::vector<StepGroup> groups_;
   std::vector<std::string> names_;  // of the groups' steps
   std::vector<Step> processes_;     // if the run has no steps
@@ -248,4 +263,4 @@ std::vector<std::string> FunctionNames(const TraceModel& model) {
   return {names.begin(), names.end()};
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles

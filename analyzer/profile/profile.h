@@ -1,6 +1,6 @@
 // The input of exporters by stack: what took time, as a tree of stacks with weights.
-#ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_H_
-#define DLHOOK_ANALYZER_EXPORT_PROFILE_H_
+#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_H_
+#define DLHOOK_ANALYZER_PROFILE_PROFILE_H_
 
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 enum class Weight : uint8_t { kTime, kCalls, kFlops, kBytes };
 constexpr size_t kWeights = 4;
@@ -68,7 +68,9 @@ struct ProfileNode {
   uint32_t depth = 0;  // number of frames
 };
 
-// Labels of what took time; empty: not known. `kind`: "library", "framework", "waiting" …
+inline constexpr char kGpuKind[] = "gpu";
+
+// Labels of what took time; empty: not known. `kind`: "library", "framework", "waiting" …; kGpuKind: what a GPU did
 struct ProfileLabels {
   std::string process = {}, thread = {}, layer = {}, direction = {}, phase = {}, op = {}, kind = {}, step = {};
 };
@@ -88,7 +90,8 @@ class Profile {
   ProfileFrameIndex Frame(const ProfileFrame& frame);
   NodeIndex Child(NodeIndex parent, ProfileFrameIndex frame);
   LabelsIndex AddLabels(ProfileLabels labels);
-  void Add(NodeIndex stack, LabelsIndex labels, const Weights& weights);
+  uint32_t Add(NodeIndex stack, LabelsIndex labels, const Weights& weights);  // the sample's index
+  void AddToSample(uint32_t sample, const Weights& weights) { AddTo(weights, samples_[sample].weights); }
 
   const TraceModel& model() const { return model_; }
   const std::vector<ProfileFunction>& functions() const { return functions_; }
@@ -126,6 +129,6 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
 
 std::string BaseNameOf(const std::string& path);
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
 
-#endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_H_
+#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_H_

@@ -1,9 +1,9 @@
 // Phases by time: see phase_finder.h.
-#include "analyzer/export/phase_finder.h"
+#include "analyzer/profile/phase_finder.h"
 
 #include <algorithm>
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 namespace {
 
 void SortByStart(std::vector<PhaseInterval>& phases) {
@@ -34,4 +34,4 @@ PhaseKind PhaseFinder::Of(CallIndex call) const {
   return (after - 1)->kind;
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles

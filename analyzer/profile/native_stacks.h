@@ -1,15 +1,15 @@
 // Unwound stacks of calls, with Python frames woven in (stacks/call_stacks.h).
-#ifndef DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
-#define DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
+#ifndef DLHOOK_ANALYZER_PROFILE_NATIVE_STACKS_H_
+#define DLHOOK_ANALYZER_PROFILE_NATIVE_STACKS_H_
 
 #include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/export/profile.h"
+#include "analyzer/profile/profile.h"
 #include "analyzer/stacks/call_stacks.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 struct NativeStackOptions {
   bool with_python = true;
@@ -38,6 +38,6 @@ class NativeStacks {
   absl::flat_hash_map<std::tuple<NodeIndex, FrameIndex, StackIndex>, NodeIndex> known_;
 };
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
 
-#endif  // DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
+#endif  // DLHOOK_ANALYZER_PROFILE_NATIVE_STACKS_H_

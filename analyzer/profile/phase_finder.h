@@ -1,13 +1,13 @@
 // Finds the phase of a step in which a call was made.
-#ifndef DLHOOK_ANALYZER_EXPORT_PHASE_FINDER_H_
-#define DLHOOK_ANALYZER_EXPORT_PHASE_FINDER_H_
+#ifndef DLHOOK_ANALYZER_PROFILE_PHASE_FINDER_H_
+#define DLHOOK_ANALYZER_PROFILE_PHASE_FINDER_H_
 
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 class PhaseFinder {
  public:
@@ -22,6 +22,6 @@ class PhaseFinder {
   std::vector<std::vector<PhaseInterval>> of_process_, of_thread_;  // by index, ascending by start
 };
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
 
-#endif  // DLHOOK_ANALYZER_EXPORT_PHASE_FINDER_H_
+#endif  // DLHOOK_ANALYZER_PROFILE_PHASE_FINDER_H_

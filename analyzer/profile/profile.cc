@@ -1,11 +1,11 @@
 // The tree of stacks: see profile.h.
-#include "analyzer/export/profile.h"
+#include "analyzer/profile/profile.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 namespace {
 
 // The index of `key` in `list`, adding it if necessary.
@@ -38,12 +38,13 @@ LabelsIndex Profile::AddLabels(ProfileLabels labels) {
   return static_cast<LabelsIndex>(labels_.size() - 1);
 }
 
-void Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
+uint32_t Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
   const size_t known = samples_.size();
   const uint32_t sample =
       Intern(std::make_pair(stack, labels), ProfileSample{stack, labels, {}}, sample_index_, samples_);
   if (samples_.size() > known) steps_.Take(nodes_[stack].depth);
   AddTo(weights, samples_[sample].weights);
+  return sample;
 }
 
 std::vector<NodeIndex> Profile::PathTo(NodeIndex node) const {
@@ -81,4 +82,4 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
 
 std::string BaseNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles

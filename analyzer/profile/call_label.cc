@@ -1,11 +1,11 @@
 // Labels of calls: see call_label.h.
-#include "analyzer/export/call_label.h"
+#include "analyzer/profile/call_label.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline profiles {
 
 std::string CallLabel(const Op& op) {
   // A tap has no function that the user knows: "onednn:exec".
@@ -20,4 +20,4 @@ std::string CallLabel(const Op& op) {
   return label;
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::profiles
