@@ -6,6 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline calls {
@@ -13,6 +15,17 @@ namespace {
 
 // A program that creates a model for each trial would fill the report: further models share one name.
 constexpr int kMaxModelsOfType = 8;
+
+// torch.compile(module) is an OptimizedModule with the module as _orig_mod.
+constexpr absl::string_view kCompiledModule = ".OptimizedModule";
+constexpr absl::string_view kInside = "_orig_mod";
+
+// "block.fc" for "_orig_mod.block._orig_mod.fc".
+std::string WithoutWrappers(absl::string_view name) {
+  std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
+  std::erase(parts, kInside);
+  return absl::StrJoin(parts, ".");
+}
 
 bool IsOfFramework(const std::string& type) {
   for (const char* package : {"torch.", "keras.", "tensorflow.", "flax.", "torchvision.ops."}) {
@@ -53,10 +66,19 @@ class ModuleNamer {
     const Module& module = model_.modules[root];
     std::string& label = labels_[root];
     if (!label.empty()) return label;
-    const std::string type = ShortType(module.type);
+    const std::string type = ShortType(TypeInside(root));
     const int number = ++models_[{module.process, type}];
     label = number == 1 || number > kMaxModelsOfType ? type : absl::StrCat(type, " #", number);
     return label;
+  }
+
+  // torch.compile(net) is a module around the network.
+  const std::string& TypeInside(ModuleIndex root) const {
+    if (!absl::EndsWith(model_.modules[root].type, kCompiledModule)) return model_.modules[root].type;
+    for (const Module& module : model_.modules) {
+      if (module.root == root && !module.names.empty() && module.names.front() == kInside) return module.type;
+    }
+    return model_.modules[root].type;
   }
 
   // A loss created again in each step is one layer.
@@ -74,7 +96,8 @@ class ModuleNamer {
       return named;
     }
     named.model = LabelOf(root);
-    if (!module.names.empty()) named.name = module.names.front();
+    if (!module.names.empty()) named.name = WithoutWrappers(module.names.front());
+    if (named.name.empty() && !module.names.empty()) named.is_root = true;
     if (named.is_root) named.name = named.type;
     return named;
   }

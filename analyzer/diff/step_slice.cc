@@ -135,6 +135,7 @@ class Slicer {
     slice.native_frames = model_.native_frames;
     slice.native_symbols = model_.native_symbols;
     slice.modules = model_.modules;
+    slice.compiled = model_.compiled;
     slice.gpu_devices = model_.gpu_devices;
     slice.gpu_kernels = model_.gpu_kernels;
     slice.gpu_windows = model_.gpu_windows;

@@ -11,10 +11,12 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "analyzer/calls/compiled_names.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 
@@ -29,13 +31,16 @@ struct Compiler {
   const char* prefix;  // of the scopes in which compiled functions run
   char before_number;  // function, this character, number
   const char* advice;
+  bool is_torch;
 };
 constexpr Compiler kCompilers[] = {
     {"torch.compile", "Torch-Compiled Region: ", '/',
-     "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes."},
+     "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes.",
+     true},
     {"tf.function", "EagerLocalExecute: __inference_", '_',
      "For sizes: tf.function(reduce_retracing=True), an input_signature with None for what changes, or pad the input "
-     "to few sizes. Pass tensors instead of Python numbers."}};
+     "to few sizes. Pass tensors instead of Python numbers.",
+     false}};
 
 // Without its number; empty: not compiled by this one.
 absl::string_view FunctionOf(absl::string_view scope, const Compiler& compiler) {
@@ -61,6 +66,22 @@ std::vector<int64_t> FirstRuns(const TraceModel& model, ProcessIndex process, co
   std::vector<int64_t> again;
   for (const auto& [function, runs] : by_function) again.insert(again.end(), std::next(runs.begin()), runs.end());
   return again;
+}
+
+// PyTorch's reason that was given most often, numbers aside, and for which function. Empty: not known.
+std::string CommonReason(const TraceModel& model, ProcessIndex process) {
+  std::map<std::string, std::pair<size_t, std::string>> reasons;  // how often, and the last one
+  for (const CompiledCode& code : model.compiled) {
+    if (code.process != process || code.kind != CompiledKind::kCompilation || code.text.empty()) continue;
+    std::string key = absl::StrCat(code.function, FileLine(code), code.text);
+    std::erase_if(key, [](char c) { return absl::ascii_isdigit(c); });
+    auto& [count, last] = reasons[key];
+    ++count;
+    last = absl::StrCat(CompiledFunctionName(code.function), " (", FileLine(code), "): ", code.text);
+  }
+  const auto most = std::max_element(reasons.begin(), reasons.end(),
+                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  return most == reasons.end() ? "" : most->second.second;
 }
 
 std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler) {
@@ -107,6 +128,8 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
   if (batches.size() > 1 && *batches.begin() > 0) {
     absl::StrAppendFormat(&finding.sentence, " Their batches are of %d to %d.", *batches.begin(), *batches.rbegin());
   }
+  const std::string reason = compiler.is_torch ? CommonReason(facts.model(), process) : "";
+  if (!reason.empty()) absl::StrAppend(&finding.sentence, " Most often, PyTorch's reason: ", reason);
   finding.gain_ns = extra_ns / all;
   finding.whole_ns = all_ns / all;
   finding.confidence = Confidence::kHigh;

@@ -99,6 +99,7 @@ const std::vector<Rule>& Rules() {
        Creations},
       {"recompilations", "torch.compile or tf.function compiles again in steady steps", FindRecompilations,
        RecompilationsMissing},
+      {"graph-breaks", "torch.compile could not compile a function as one graph", FindGraphBreaks, Steps},
       {"warm-up", "a short run is mostly warm-up", FindLongWarmUp, Steps},
       {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions,
        Nothing},

@@ -44,6 +44,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts);
 std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
 std::vector<Finding> FindRecompilations(const StepFacts& facts);
+std::vector<Finding> FindGraphBreaks(const StepFacts& facts);
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
 std::vector<Finding> FindInputGradient(const StepFacts& facts);

@@ -112,6 +112,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return AddScopes(packet->scope_batch());
     case trace::Packet::kPythonModule:
       return python_.AddModule(packet->python_module());
+    case trace::Packet::kCompiledCode:
+      return python_.AddCompiled(packet->compiled_code());
     case trace::Packet::kCounterBatch:
       return counters_.Add(packet->counter_batch(), &python_, &run_->oddities_);
     case trace::Packet::kGpuActivity:

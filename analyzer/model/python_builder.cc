@@ -2,9 +2,11 @@
 // each number from its first use.
 #include "analyzer/model/python_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline model {
@@ -84,6 +86,24 @@ void PythonBuilder::AddModule(const trace::PythonModule& module) {
   if (known.type.empty() || absl::StrContains(module.type(), '.')) known.type = module.type();
   if (module.name_size() != 0) known.names.clear();
   for (const std::string& name : module.name()) known.names.push_back(name.substr(0, kMaxNameBytes));
+}
+
+void PythonBuilder::AddCompiled(const trace::CompiledCode& compiled) {
+  const auto short_text = [](const std::string& text) { return text.substr(0, kMaxNameBytes); };
+  const auto number = [](uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); };
+  model_->compiled.push_back({.process = process_,
+                              .kind = FromProto<CompiledKind>(compiled.kind()),
+                              .region = short_text(compiled.region()),
+                              .is_backward = compiled.is_backward(),
+                              .file = short_text(compiled.file()),
+                              .line = compiled.line(),
+                              .compile_ns = number(compiled.compile_ns()),
+                              .count = number(compiled.count()),
+                              .function = short_text(compiled.function()),
+                              .text = short_text(compiled.text()),
+                              .module = short_text(compiled.module()),
+                              .part = FromProto<CompiledPart>(compiled.part()),
+                              .by_order = compiled.by_order()});
 }
 
 void PythonBuilder::Reset() {

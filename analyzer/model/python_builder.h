@@ -39,6 +39,7 @@ class PythonBuilder {
 
   void AddDefinitions(const trace::Interned& interned);
   void AddModule(const trace::PythonModule& module);
+  void AddCompiled(const trace::CompiledCode& compiled);
   void Reset();
 
   // For an id since the last Reset. An undefined id is an oddity: the name "[unknown name]", no stack.

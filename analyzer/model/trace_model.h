@@ -244,6 +244,23 @@ struct Module {
   std::vector<std::string> names;  // qualified, in the root's tree; empty if unknown
 };
 
+// What torch.compile kept of its work: see trace::CompiledCode.
+struct CompiledCode {
+  ProcessIndex process = 0;
+  CompiledKind kind = CompiledKind::kUnknown;
+  std::string region;
+  bool is_backward = false;
+  std::string file;
+  uint32_t line = 0;
+  int64_t compile_ns = 0;
+  int64_t count = 0;
+  std::string function;
+  std::string text;
+  std::string module;
+  CompiledPart part = CompiledPart::kUnknown;
+  bool by_order = false;
+};
+
 // A call that returned something other than success.
 struct FailedCall {
   CallIndex call = 0;
@@ -297,6 +314,7 @@ struct TraceModel {
   std::vector<std::string> names;          // distinct over the run
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;
+  std::vector<CompiledCode> compiled;  // by process; kernels of a region and direction in their order
   NativeFrameColumns native_frames;
   NativeSymbols native_symbols;         // empty before they are looked up
   std::vector<CounterSeries> counters;  // by process, thread (series without a thread last), kind

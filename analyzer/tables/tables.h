@@ -33,6 +33,7 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
 absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const TableOptions& options);
+absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOptions& options);
 

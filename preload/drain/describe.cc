@@ -296,6 +296,29 @@ void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out) {
   scope.writer.UInt(f::kParent, record.parent);
 }
 
+// The record's texts are in the order of the fields, so the number of a field is its place.
+void WriteCompiledCodePacket(const CompiledCodeRecord& record, Buffer* out) {
+  namespace f = fields::CompiledCode;
+  constexpr uint32_t kNumbers = 1u << f::kKind | 1u << f::kIsBackward | 1u << f::kLine | 1u << f::kCompileNs |
+                                1u << f::kCount | 1u << f::kPart | 1u << f::kByOrder;
+  PacketScope scope(out, fields::Packet::kCompiledCode);
+  auto text = reinterpret_cast<const char*>(&record + 1);
+  const char* end = text + record.text_bytes;
+  for (uint32_t field = f::kKind; field <= f::kByOrder && text < end; ++field) {
+    size_t length = strnlen(text, static_cast<size_t>(end - text));
+    uint64_t number = 0;
+    if ((kNumbers & 1u << field) == 0) {
+      scope.writer.Text(field, text, length);
+    } else {
+      for (size_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; ++i) {
+        number = number * 10 + static_cast<uint64_t>(text[i] - '0');
+      }
+      scope.writer.UInt(field, number);
+    }
+    text += length + 1;
+  }
+}
+
 void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* out) {
   namespace f = fields::InternedString;
   PacketWriter writer(out);

@@ -50,6 +50,7 @@ struct LossDescription {
 };
 void WriteLossPacket(const LossDescription& loss, Buffer* out);
 void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out);
+void WriteCompiledCodePacket(const CompiledCodeRecord& record, Buffer* out);
 void WriteResetPacket(ResetReason reason, Buffer* out);
 void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out);
 

@@ -41,6 +41,8 @@ size_t MinimumBytes(const RecordHeader& header) {
       return sizeof(PythonStackRecord);
     case RecordType::kPythonModule:
       return sizeof(PythonModuleRecord);
+    case RecordType::kCompiledCode:
+      return sizeof(CompiledCodeRecord);
     case RecordType::kCounters:
       return sizeof(CounterRecord) + 8u * header.shape_words;
     case RecordType::kGpuActivity:
@@ -273,6 +275,11 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return;
     case RecordType::kPythonModule:
       return TakePythonModule(reinterpret_cast<const PythonModuleRecord*>(record));
+    case RecordType::kCompiledCode: {
+      auto compiled = reinterpret_cast<const CompiledCodeRecord*>(record);
+      if (TextFits(compiled)) WriteCompiledCodePacket(*compiled, &out_);
+      return;
+    }
     case RecordType::kCounters:
       return TakeCounters(slot, reinterpret_cast<const CounterRecord*>(record));
     case RecordType::kGpuActivity:

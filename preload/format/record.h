@@ -40,6 +40,7 @@ enum class RecordType : uint8_t {
   kGpuDevice = 39,       // GpuDeviceRecord + name
   kGpuWindow = 40,       // GpuWindowRecord + text
   kCallTotals = 41,      // CallTotalsRecord + a call's record (format/call_totals.h)
+  kCompiledCode = 42,    // CompiledCodeRecord + text
 };
 
 inline bool IsCall(RecordType type) {
@@ -354,6 +355,13 @@ struct PythonModuleRecord {
   uint32_t root;
   uint32_t parent;
   uint32_t text_bytes;
+};
+
+// trace::CompiledCode. Followed by `text_bytes`: its fields as text (numbers in decimal), in their order, each with a NUL.
+struct CompiledCodeRecord {
+  RecordHeader header;
+  uint32_t text_bytes;
+  uint32_t reserved;
 };
 
 using CounterSource = fields::CounterBatch::Source;

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/python/compiled_code.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
 
@@ -49,12 +50,22 @@ PyObject* OnExit(PyObject*, PyObject*) {
   return g_api.none;
 }
 
-PyMethodDef g_on_exit = {"interpreter_ends", &OnExit, 4, nullptr};  // METH_NOARGS
+PyObject* OnCompilersExit(PyObject*, PyObject*) {
+  int saved_errno = errno;
+  RecordCompiledCode();
+  errno = saved_errno;
+  g_api.IncRef(g_api.none);
+  return g_api.none;
+}
 
-void Register() {
+constexpr int kNoArguments = 4;  // METH_NOARGS
+PyMethodDef g_on_exit = {"interpreter_ends", &OnExit, kNoArguments, nullptr};
+PyMethodDef g_on_compilers_exit = {"compiler_ends", &OnCompilersExit, kNoArguments, nullptr};
+
+void Register(PyMethodDef* method) {
   PyObject* module = g_api.ImportModule("atexit");
   PyObject* register_function = module == nullptr ? nullptr : g_api.GetAttrString(module, "register");
-  PyObject* callback = register_function == nullptr ? nullptr : g_api.NewFunction(&g_on_exit, nullptr, nullptr);
+  PyObject* callback = register_function == nullptr ? nullptr : g_api.NewFunction(method, nullptr, nullptr);
   PyObject* const end_of_arguments = nullptr;
   PyObject* result = callback == nullptr ? nullptr : g_api.CallFunction(register_function, callback, end_of_arguments);
   PyObject* const made[] = {module, register_function, callback, result};
@@ -64,36 +75,45 @@ void Register() {
   if (result == nullptr) g_api.ErrClear();
 }
 
-int OnPendingCall(void*) {
+int OnPendingCall(void* method) {
   int saved_errno = errno;
   PyObject *type, *value, *traceback;
   g_api.ErrFetch(&type, &value, &traceback);
-  Register();
+  Register(static_cast<PyMethodDef*>(method));
   g_api.ErrRestore(type, value, traceback);
   errno = saved_errno;
   return 0;
 }
 
-template <typename Pointer>
-bool Take(const char* name, Pointer* pointer) {
-  *pointer = reinterpret_cast<Pointer>(PythonSymbol(name));
-  return *pointer != nullptr;
+bool LoadApi() {
+  return TakePythonSymbol("Py_AddPendingCall", &g_api.AddPendingCall) &&
+         TakePythonSymbol("PyImport_ImportModule", &g_api.ImportModule) &&
+         TakePythonSymbol("PyObject_GetAttrString", &g_api.GetAttrString) &&
+         TakePythonSymbol("PyCFunction_NewEx", &g_api.NewFunction) &&
+         TakePythonSymbol("PyObject_CallFunctionObjArgs", &g_api.CallFunction) &&
+         TakePythonSymbol("PyErr_Fetch", &g_api.ErrFetch) && TakePythonSymbol("PyErr_Restore", &g_api.ErrRestore) &&
+         TakePythonSymbol("PyErr_Clear", &g_api.ErrClear) && TakePythonSymbol("Py_IncRef", &g_api.IncRef) &&
+         TakePythonSymbol("Py_DecRef", &g_api.DecRef) && TakePythonSymbol("_Py_NoneStruct", &g_api.none);
+}
+
+// `state` 1: done, or not possible.
+bool Watch(std::atomic<uint32_t>* state, PyMethodDef* method) {
+  if (state->exchange(1) != 0) return true;
+  bool is_refused = LoadApi() && g_api.AddPendingCall(&OnPendingCall, method) != 0;
+  if (is_refused) state->store(0);  // 32 are pending already: the next stack tries again
+  return !is_refused;
 }
 
 }  // namespace
 
 bool WatchPythonExit() {
-  static std::atomic<uint32_t> state{0};  // 1: done, or not possible
-  if (state.exchange(1) != 0) return true;
-  bool complete =
-      Take("Py_AddPendingCall", &g_api.AddPendingCall) && Take("PyImport_ImportModule", &g_api.ImportModule) &&
-      Take("PyObject_GetAttrString", &g_api.GetAttrString) && Take("PyCFunction_NewEx", &g_api.NewFunction) &&
-      Take("PyObject_CallFunctionObjArgs", &g_api.CallFunction) && Take("PyErr_Fetch", &g_api.ErrFetch) &&
-      Take("PyErr_Restore", &g_api.ErrRestore) && Take("PyErr_Clear", &g_api.ErrClear) &&
-      Take("Py_IncRef", &g_api.IncRef) && Take("Py_DecRef", &g_api.DecRef) && Take("_Py_NoneStruct", &g_api.none);
-  bool is_refused = complete && g_api.AddPendingCall(&OnPendingCall, nullptr) != 0;
-  if (is_refused) state.store(0);  // 32 are pending already: the next stack tries again
-  return !is_refused;
+  static std::atomic<uint32_t> state{0};
+  return Watch(&state, &g_on_exit);
+}
+
+bool WatchCompilersExit() {
+  static std::atomic<uint32_t> state{0};
+  return Watch(&state, &g_on_compilers_exit);
 }
 
 }  // namespace dlhook::inline python

@@ -27,6 +27,10 @@ inline void LeavePython(std::atomic<uint32_t>* reading) { reading->store(0, std:
 // accepts no pending call now.
 bool WatchPythonExit();
 
+// The same for a callback that reads what torch.compile kept. To be called when the compiler is in use: callbacks run in
+// the reverse order of their registration, and PyTorch's own (of weakref.finalize) drop what was compiled.
+bool WatchCompilersExit();
+
 // In python/python_stack.cc: is any thread of this process between EnterPython and LeavePython?
 bool IsAnyThreadReading();
 

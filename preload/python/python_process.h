@@ -75,6 +75,7 @@ struct PythonProcess {
   std::atomic<uint64_t> next_search_ticks;
   std::atomic<uint32_t> own_thread;    // 1: a thread of dlhook's own waits for the GIL
   std::atomic<uint32_t> waits;         // for that thread
+  std::atomic<uint32_t> compiles;      // 1: a stack goes through torch.compile
   std::atomic<uint32_t> main_is_idle;  // 1: the main thread did not come to the last pending call
   uint32_t searches;
   uint32_t object_count;

@@ -39,6 +39,12 @@ void FindPython();
 // A symbol of that Python, or null.
 void* PythonSymbol(const char* name);
 
+template <typename Pointer>
+bool TakePythonSymbol(const char* name, Pointer* pointer) {
+  *pointer = reinterpret_cast<Pointer>(PythonSymbol(name));
+  return *pointer != nullptr;
+}
+
 // The innermost frame of a thread state, or null.
 inline const void* PythonFrameOf(const PythonRuntime& python, const void* thread_state) {
   const PythonLayout& layout = python.layout;

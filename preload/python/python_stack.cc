@@ -127,12 +127,20 @@ uint64_t HashBytes(const char* bytes, size_t size) {
   return hash ^ (hash >> 29);
 }
 
+// Every call of a compiled function passes through this file of PyTorch's.
+bool IsCompilers(const char* file, size_t size) {
+  constexpr char kFile[] = "/torch/_dynamo/eval_frame.py";
+  constexpr size_t kFileBytes = sizeof kFile - 1;
+  return size >= kFileBytes && memcmp(file + size - kFileBytes, kFile, kFileBytes) == 0;
+}
+
 uint32_t DefineText(const PythonRuntime& python, PythonProcess* process, const void* string) {
   char text[kMaxTextBytes];
   size_t size = PythonText(python, string, text, sizeof text);
   uint64_t key = HashBytes(text, size);
   auto entry = process->texts.Find(key);
   if (entry != nullptr && entry->used != 0) return entry->definition;
+  if (IsCompilers(text, size)) process->compiles.store(1, std::memory_order_relaxed);
   uint32_t definition = Define(DefinitionKind::kText, text, size);
   if (entry != nullptr && definition != 0) process->texts.Fill(entry, key, definition);
   return definition;
@@ -219,6 +227,7 @@ uint32_t CaptureFrom(const PythonRuntime& python, PythonProcess* process, Thread
   found = KeyOf(python, process, memory, first);
   known = &memory->stacks[found.key % PythonThread::kStacks];
   *known = {found.key, LookUpStack(python, process, found.key, first), 1};
+  if (process->compiles.load(std::memory_order_relaxed) != 0) WatchCompilersExit();
   SeeToNames(process, thread, found);
   return known->definition;
 }

@@ -47,7 +47,9 @@ void CountAtBoundary(ThreadState* thread, ScopeKind kind) {
 
 // Operators ("aten::conv2d") run no Python; user-defined functions of autograd ("CheckpointFunction") do.
 bool MayRunPython(ScopeKind kind, const char* name, size_t name_bytes) {
-  return kind != ScopeKind::kFrameworkOp || memchr(name, ':', name_bytes) == nullptr;
+  if (kind != ScopeKind::kFrameworkOp) return true;
+  auto colon = static_cast<const char*>(memchr(name, ':', name_bytes));
+  return colon == nullptr || colon + 1 == name + name_bytes || colon[1] != ':';
 }
 
 // The place of the thread's open scopes, null if there is no memory for it. Loaded once by its users: a child that a signal

@@ -89,6 +89,7 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
       return PutText(ring, RecordType::kCapability, sizeof(CapabilityRecord));
     case 6:
       if (choice >= 128) return PutGpu(ring);
+      if (choice >= 64) return PutText(ring, RecordType::kCompiledCode, sizeof(CompiledCodeRecord));
       return PutText(ring, RecordType::kPythonModule, sizeof(PythonModuleRecord));
     case 7:
       if (choice >= 128) return PutCounters(ring);
@@ -246,6 +247,7 @@ void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_b
   if (type == RecordType::kMapping) reinterpret_cast<MappingRecord*>(space)->text_bytes = bytes;
   if (type == RecordType::kCapability) reinterpret_cast<CapabilityRecord*>(space)->text_bytes = bytes;
   if (type == RecordType::kPythonModule) reinterpret_cast<PythonModuleRecord*>(space)->text_bytes = bytes;
+  if (type == RecordType::kCompiledCode) reinterpret_cast<CompiledCodeRecord*>(space)->text_bytes = bytes;
   if (type == RecordType::kGpuDevice) reinterpret_cast<GpuDeviceRecord*>(space)->name_bytes = bytes;
   if (type == RecordType::kGpuWindow) reinterpret_cast<GpuWindowRecord*>(space)->text_bytes = bytes;
   memcpy(reinterpret_cast<char*>(space) + fixed_bytes, text.data(), text.size());

@@ -228,6 +228,30 @@ TEST(DrainScopesTest, ModulesKeepAllTheirNames) {
   FAIL() << "no module";
 }
 
+TEST(DrainScopesTest, CompiledCodeIsFieldsInTheirOrder) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  const char texts[] = "3\0000/1\0001\000/srv/net.py\0006\000\00012x\000aten::mm\000\000.fc\0002\0001";
+  RecordHeader* space = ReserveWords(&ring, sizeof(CompiledCodeRecord) + sizeof texts);
+  const auto words = static_cast<uint16_t>((sizeof(CompiledCodeRecord) + sizeof texts + 7) / 8);
+  auto record = reinterpret_cast<CompiledCodeRecord*>(space);
+  *record = {{words, RecordType::kCompiledCode, 0, 0, 0, 0}, sizeof texts, 0};
+  memcpy(record + 1, texts, sizeof texts);
+  ring.Commit(space);
+  const std::string bytes = DrainAll(&session);
+  const trace::Trace trace = ParseTrace(bytes);
+  EXPECT_EQ(trace.SerializeAsString(), bytes);
+  for (const trace::Packet& packet : trace.packet()) {
+    if (!packet.has_compiled_code()) continue;
+    EXPECT_EQ(packet.compiled_code().ShortDebugString(),
+              "kind: KERNEL region: \"0/1\" is_backward: true file: \"/srv/net.py\" line: 6 count: 12 function: "
+              "\"aten::mm\" module: \".fc\" part: WEIGHTS by_order: true");
+    return;
+  }
+  FAIL() << "no compiled code";
+}
+
 TEST(DrainScopesTest, AHundredThousandNamesStartTheDictionaryOver) {
   TestSession session(kRingBytes);
   MemorySink sink;

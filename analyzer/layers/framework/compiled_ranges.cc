@@ -6,6 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/calls/compiled_names.h"
+#include "analyzer/layers/framework/compiled_kernels.h"
 #include "analyzer/layers/framework/links.h"
 #include "analyzer/time/gap_places.h"
 
@@ -13,6 +15,8 @@ namespace dlhook::analyzer::inline framework {
 namespace {
 
 using Kind = ScopeKind;
+
+constexpr absl::string_view kBackwardRegion = "!";  // "!0/1/0": compiled autograd's
 
 // "jit_train_step" for XLA's range "XlaModule:#hlo_module=jit_train_step,program_id=3#"; empty for other ranges.
 std::string HloModule(absl::string_view name) {
@@ -40,18 +44,58 @@ class RegionLinker {
         in_compiler_(CompilerStacks(model)) {}
 
   void Link() {
+    FindForwardPasses();
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
-      LayerIndex region = parent == kNone ? kNone : region_of_[parent];
-      if (region == kNone) region = RegionOf(scope);
-      if (region == kNone && IsInCompiler(scope)) region = CompilationLayer(&attribution_);
+      // A compiled function may also have the engine compute gradients, of any code.
+      const bool is_outside =
+          IsBetweenGraphs(model_, scope) || names_[scopes_.name[scope]].role == ScopeRole::kEvaluate;
+      LayerIndex region = parent == kNone || is_outside ? kNone : region_of_[parent];
+      if (region == kNone || IsTorchRegion(model_, scope)) region = RegionOf(scope);
+      if (IsInCompiler(scope)) region = CompilationLayer(&attribution_);
       if (region == kNone) continue;
       region_of_.Set(scope, region);
+      NoteOtherLayer(scope);
       attribution_.of_scope.Set(scope, {region, DirectionOf(scope)});
     }
+    ReplaceOtherLayers();
+    if (!model_.compiled.empty()) PlaceCompiledKernels(model_, names_, runs_, in_compiler_, &attribution_);
   }
 
  private:
+  // LinkTorch made a layer of a region's scopes, too, to which it gave what the engine does for its backward pass.
+  void NoteOtherLayer(ScopeIndex scope) {
+    const LayerIndex other = attribution_.of_scope[scope].layer, own = region_of_[scope];
+    const bool is_region = own != kNone && attribution_.layers[own].is_compiled_region;
+    if (is_region && other != kNone && attribution_.layers[other].is_compiled_region) region_of_other_[other] = own;
+  }
+
+  void ReplaceOtherLayers() {
+    for (ScopeIndex scope = 0; scope < scopes_.size() && !region_of_other_.empty(); ++scope) {
+      const Place place = attribution_.of_scope[scope];
+      const auto at = region_of_other_.find(place.layer);
+      if (at != region_of_other_.end()) attribution_.of_scope.Set(scope, {at->second, place.direction});
+    }
+  }
+
+  ProcessIndex ProcessOf(ScopeIndex scope) const { return model_.threads[scopes_.thread[scope]].process; }
+
+  // Autograd's node of a region's code has the sequence number of the scope "CompiledFunction" that made it. Of threads
+  // with equal numbers none is known.
+  void FindForwardPasses() {
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (scopes_.link[scope] < 0 || model_.names[scopes_.name[scope]] != "CompiledFunction") continue;
+      ScopeIndex region = scope;
+      while (region != kNone && !IsTorchRegion(model_, region)) region = scopes_.parent[region];
+      if (region == kNone) continue;
+      const auto [at, is_new] = forward_.try_emplace({ProcessOf(scope), scopes_.link[scope]}, region);
+      if (!is_new && scopes_.thread[at->second] != scopes_.thread[region])
+        at->second = kNone;
+      else
+        at->second = region;
+    }
+  }
+
   LayerIndex RegionOf(ScopeIndex scope) {
     const std::string& name = model_.names[scopes_.name[scope]];
     if (scopes_.kind[scope] == Kind::kNvtxRange) {
@@ -60,9 +104,29 @@ class RegionLinker {
     }
     if (names_[scopes_.name[scope]].role != ScopeRole::kCompiled) return kNone;
     const std::string region = TorchRegion(name);
-    // Parts of a region without a name (its backward pass) belong to the last named region, if there is only one.
-    if (region.empty()) return regions_.size() == 1 ? regions_.begin()->second : LayerNamed("compiled region");
-    return LayerNamed(absl::StrCat("compiled region ", region));
+    if (!region.empty()) {
+      runs_.push_back({scope, scope, region, false});
+      return LayerOfRegion(scope);
+    }
+    const auto forward = forward_.find({ProcessOf(scope), scopes_.link[scope]});
+    if (forward != forward_.end() && forward->second != kNone) {
+      runs_.push_back({scope, forward->second, TorchRegion(model_.names[scopes_.name[forward->second]]), true});
+      return LayerOfRegion(forward->second);
+    }
+    // Otherwise a backward pass belongs to the only region, if there is only one.
+    return regions_.size() == 1 ? regions_.begin()->second : LayerNamed("compiled region");
+  }
+
+  // Processes that compile the same function have the same rows.
+  LayerIndex LayerOfRegion(ScopeIndex scope) {
+    const auto [at, is_new] = layer_of_region_.try_emplace({ProcessOf(scope), scopes_.name[scope]}, kNone);
+    if (!is_new) return at->second;
+    const std::string region = TorchRegion(model_.names[scopes_.name[scope]]);
+    const CompiledCode* const compilation = FindCompilation(model_, ProcessOf(scope), region);
+    const std::string function = compilation == nullptr ? "" : CompiledFunctionName(compilation->function);
+    at->second = LayerNamed(absl::StrCat("compiled region ", region, function.empty() ? "" : ": ", function));
+    if (compilation != nullptr) attribution_.layers[at->second].line = FileLine(*compilation);
+    return at->second;
   }
 
   // Whether a compiler runs it to trace a function, on tensors without data.
@@ -92,8 +156,10 @@ class RegionLinker {
     for (ScopeIndex around = scope; around != kNone; around = scopes_.parent[around]) {
       if (scopes_.kind[around] == Kind::kBackwardNode) return LayerDirection::kBackward;
     }
-    return absl::StrContains(model_.names[scopes_.name[scope]], "Backward") ? LayerDirection::kBackward
-                                                                            : LayerDirection::kForward;
+    const std::string& name = model_.names[scopes_.name[scope]];
+    const bool is_backward =
+        absl::StrContains(name, "Backward") || absl::StartsWith(TorchRegion(name), kBackwardRegion);
+    return is_backward ? LayerDirection::kBackward : LayerDirection::kForward;
   }
 
   const TraceModel& model_;
@@ -103,6 +169,10 @@ class RegionLinker {
   CompactColumn<LayerIndex, int16_t> region_of_;  // by scope
   const std::vector<bool> in_compiler_;           // by stack
   std::map<std::string, LayerIndex> regions_;
+  std::map<std::pair<ProcessIndex, NameIndex>, LayerIndex> layer_of_region_;
+  std::map<std::pair<ProcessIndex, int64_t>, ScopeIndex> forward_;  // regions by their sequence numbers
+  std::map<LayerIndex, LayerIndex> region_of_other_;
+  std::vector<CompiledRun> runs_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/calls/compiled_names.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -65,13 +66,14 @@ class UnitFinder {
   }
 
   // Inside an op called from Python, other ops are part of it, except for Functions written in Python: ops that these
-  // run belong to the Function, unless a module calls them (as in a checkpointed part of a network).
+  // run belong to the Function, unless a module calls them (as in a checkpointed part of a network) or torch.compile left
+  // them to the program.
   bool StartsUnit(ScopeIndex scope) const {
     const ScopeIndex parent = scopes_.parent[scope];
     if (parent == kNone) return true;
     const UnitIndex around = found_.unit_of[parent];
     if (scopes_.python_stack[scope] == kNone) return around == kNone && !IsPlainOp(parent);
-    return around == kNone || ModuleOf(found_.units[around].scope) != ModuleOf(scope);
+    return around == kNone || ModuleOf(found_.units[around].scope) != ModuleOf(scope) || IsBetweenGraphs(model_, scope);
   }
 
   bool IsUnderOptimizer(ScopeIndex scope) const {

@@ -25,6 +25,7 @@ struct Spec {
   int64_t compiling_ns = 2'000'000;  // more than the 1 ms of other steps
   int last_size = 4;                 // of 5, each for 8 steps
   int64_t before_ns = 500'000;       // from a step's beginning to the function's
+  std::vector<std::string> reasons = {};
 };
 
 // The findings, and the gain of a mean step of 40.
@@ -41,6 +42,13 @@ std::vector<std::string> Find(const Spec& spec, int64_t gain_ns = 0) {
     starts.push_back(start_ns - spec.before_ns + 1'000'000);
   }
   program.Steps(starts);
+  for (const std::string& reason : spec.reasons) {
+    program.builder().model().compiled.push_back({.kind = CompiledKind::kCompilation,
+                                                  .file = "/home/u/net.py",
+                                                  .line = 6,
+                                                  .function = "forward",
+                                                  .text = reason});
+  }
   program.WarmUp(1);
   program.Build(starts.back());
   const Table table = program.Make(ReportTables().front());
@@ -56,6 +64,10 @@ constexpr int64_t kGainNs = 4 * 2'000'000 / 39;  // the first step is warm-up
 
 TEST(Recompilations, OfTorchCompile) {
   EXPECT_THAT(Find({}, kGainNs), ElementsAre(HasSubstr("torch.compile compiles again in 4 of 39 training steps")));
+}
+TEST(Recompilations, HaveTheMostFrequentReason) {
+  EXPECT_THAT(Find({.reasons = {"0/0: size 4, not 5", "0/1: k == 1", "0/2: size 5, not 6"}}, kGainNs),
+              ElementsAre(HasSubstr("PyTorch's reason: forward (net.py:6): 0/2: size 5, not 6")));
 }
 TEST(Recompilations, OfTensorFlowsFunctions) {
   EXPECT_THAT(Find({.function = kTensorFlow}, kGainNs), ElementsAre(HasSubstr("tf.function: tf.function compiles")));

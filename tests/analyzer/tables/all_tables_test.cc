@@ -74,7 +74,8 @@ TEST(AllTablesTest, AreWellFormed) {
                                           "capabilities", "devices",
                                           "ranks",        "launches",
                                           "overlap",      "overlap_over_time",
-                                          "guided",       "gpu_idle"}));
+                                          "guided",       "gpu_idle",
+                                          "compiled"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

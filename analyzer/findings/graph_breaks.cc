@@ -1,0 +1,104 @@
+// Rule graph-breaks: torch.compile could not compile a function as one graph. The program's own code runs between the
+// graphs, and what it computes there is neither compiled nor fused.
+//
+// Condition: PyTorch kept where it broke graphs, and 3 % of a step (median of the steps) passes inside compiled functions
+// that go on after a break (a region inside a region) but outside of their compiled code (CompiledFunction: so with
+// gradients only). The gain is at most that time, because the code between the graphs has to run somewhere.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/compiled_names.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 3;
+constexpr absl::string_view kSuggestion = " PyTorch: ";  // between PyTorch's reason and what it suggests
+
+// The outermost regions of a process that have others inside them, and how long each is outside of compiled code.
+struct BrokenRun {
+  int64_t start_ns = 0;
+  int64_t outside_ns = 0;
+};
+
+std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process) {
+  const ScopeColumns& scopes = model.scopes;
+  std::vector<bool> is_regions;  // by name
+  for (const std::string& name : model.names) is_regions.push_back(absl::StartsWith(name, kTorchRegion));
+  const auto is_region = [&](ScopeIndex scope) { return is_regions[scopes.name[scope]]; };
+  std::vector<BrokenRun> runs;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!is_region(scope) || model.threads[scopes.thread[scope]].process != process) continue;
+    bool has_inner = false, has_code = false;
+    int64_t outside_ns = scopes.duration_ns[scope], code_end_ns = 0;
+    ScopeIndex inner = scope + 1;
+    for (; inner < scopes.size() && scopes.thread[inner] == scopes.thread[scope] &&
+           scopes.start_ns[inner] < scopes.EndOf(scope);
+         ++inner) {
+      has_inner |= is_region(inner);
+      if (model.names[scopes.name[inner]] != "CompiledFunction" || scopes.start_ns[inner] < code_end_ns) continue;
+      has_code = true;
+      code_end_ns = scopes.EndOf(inner);
+      outside_ns -= scopes.duration_ns[inner];
+    }
+    if (has_inner && has_code) runs.push_back({scopes.start_ns[scope], outside_ns});
+    scope = inner - 1;
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.steps().tracks.empty()) return {};
+  const ProcessIndex process = facts.steps().tracks.front().process;
+  std::vector<const CompiledCode*> breaks;
+  for (const CompiledCode& code : facts.model().compiled) {
+    if (code.kind == CompiledKind::kGraphBreak && code.process == process) breaks.push_back(&code);
+  }
+  if (breaks.empty()) return {};
+  const std::vector<BrokenRun> runs = BrokenRuns(facts.model(), process);
+  std::vector<double> outside_ns;  // by step; compilations are in few
+  for (const StepTrack& track : facts.options().analysis->steps()) {
+    for (const Step& step : track.steps) {
+      if (track.process != process || step.kind != facts.steps().kind || step.is_warm_up) continue;
+      outside_ns.push_back(0);
+      for (const BrokenRun& run : runs) {
+        const bool is_in = run.start_ns >= step.start_ns && run.start_ns < step.end_ns;
+        outside_ns.back() += is_in ? static_cast<double>(run.outside_ns) : 0;
+      }
+    }
+  }
+  if (outside_ns.empty()) return {};
+  const auto median = outside_ns.begin() + static_cast<ptrdiff_t>(outside_ns.size() / 2);
+  std::nth_element(outside_ns.begin(), median, outside_ns.end());
+  if (!facts.IsAtLeast(*median, kPercent)) return {};
+  const CompiledCode& first = *breaks.front();
+  const std::vector<std::string> parts = absl::StrSplit(first.text, absl::MaxSplits(kSuggestion, 1));
+  Finding finding;
+  finding.where = FileLine(first);
+  finding.sentence =
+      absl::StrFormat("torch.compile breaks the graph of %s at %s%s: %s. Between its graphs pass %s.",
+                      CompiledFunctionName(first.function), FileLine(first),
+                      breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
+                      absl::StripSuffix(parts.front(), "."), facts.PartOfStep(*median));
+  finding.gain_ns = *median;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table compiled: where graphs were broken; scopes Torch-Compiled Region without CompiledFunction";
+  finding.advice = parts.size() > 1
+                       ? absl::StrCat("PyTorch suggests: ", parts[1])
+                       : "TORCH_LOGS=graph_breaks explains each; move such code out of the compiled function.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,152 @@
+// Modules of the operators that compiled code calls: see compiled_kernels.h.
+#include "analyzer/layers/framework/compiled_kernels.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/compiled_names.h"
+#include "analyzer/calls/module_names.h"
+#include "analyzer/calls/python_places.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+using Kernels = std::vector<const CompiledCode*>;
+
+constexpr char kOtherOrder[] = "a run of a compiled region whose operators are not those of its code, in its order";
+
+class KernelPlacer {
+ public:
+  KernelPlacer(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler,
+               Attribution* attribution)
+      : model_(model),
+        scopes_(model.scopes),
+        names_(names),
+        in_compiler_(in_compiler),
+        places_(ReadPythonPlaces(model)),
+        modules_(NameModules(model, places_)),
+        attribution_(*attribution) {
+    for (const CompiledCode& code : model.compiled) {
+      if (code.kind == CompiledKind::kKernel) kernels_[{code.process, code.region, code.is_backward}].push_back(&code);
+    }
+  }
+
+  void PlaceRun(const CompiledRun& run) {
+    const auto found = kernels_.find({model_.threads[scopes_.thread[run.scope]].process, run.region, run.is_backward});
+    if (found == kernels_.end()) return;
+    const Kernels& kernels = found->second;
+    const std::vector<ScopeIndex> ops = OperatorsOf(run.scope, kernels);
+    const bool is_same = std::equal(
+        ops.begin(), ops.end(), kernels.begin(), kernels.end(),
+        [&](ScopeIndex op, const CompiledCode* kernel) { return model_.names[scopes_.name[op]] == kernel->function; });
+    if (!is_same) {
+      ++attribution_.oddities[kOtherOrder];
+      return;
+    }
+    const bool is_own_known = scopes_.python_stack[run.forward] != kNone;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const std::string& module = kernels[i]->module;
+      if (!module.empty() && (is_own_known || module.front() != '.')) PlaceOperator(ops[i], *kernels[i], run);
+    }
+  }
+
+ private:
+  // The operators that the run's code calls, as far as the compiler knows such.
+  std::vector<ScopeIndex> OperatorsOf(ScopeIndex run, const Kernels& kernels) const {
+    absl::flat_hash_set<absl::string_view> known;
+    for (const CompiledCode* kernel : kernels) known.insert(kernel->function);
+    std::vector<ScopeIndex> ops;
+    absl::flat_hash_set<ScopeIndex> code = {run};
+    for (ScopeIndex scope = run + 1; IsIn(scope, run); ++scope) {
+      const StackIndex stack = scopes_.python_stack[scope];
+      const bool is_compiling = stack != kNone && in_compiler_[stack];  // the backward pass, when it runs first
+      if (is_compiling || !code.contains(scopes_.parent[scope])) continue;
+      const std::string& name = model_.names[scopes_.name[scope]];
+      if (known.contains(name)) ops.push_back(scope);
+      const bool is_code = names_[scopes_.name[scope]].role == ScopeRole::kCompiled;
+      if (is_code && !absl::StartsWith(name, kTorchRegion)) code.insert(scope);
+    }
+    return ops;
+  }
+
+  bool IsIn(ScopeIndex scope, ScopeIndex outer) const {
+    return scope < scopes_.size() && scopes_.thread[scope] == scopes_.thread[outer] &&
+           scopes_.start_ns[scope] < scopes_.EndOf(outer);
+  }
+
+  void PlaceOperator(ScopeIndex op, const CompiledCode& kernel, const CompiledRun& run) {
+    LayerDirection direction = LayerDirection::kForward;
+    if (kernel.is_backward) {
+      direction = kernel.part == CompiledPart::kData      ? LayerDirection::kBackwardData
+                  : kernel.part == CompiledPart::kWeights ? LayerDirection::kBackwardWeights
+                                                          : LayerDirection::kBackward;
+    }
+    const Place place = {LayerOf(kernel, run.forward), direction};
+    attribution_.of_scope.Set(op, place);
+    absl::flat_hash_set<ScopeIndex> inside = {op};
+    for (ScopeIndex scope = op + 1; IsIn(scope, op); ++scope) {
+      if (!inside.contains(scopes_.parent[scope])) continue;
+      inside.insert(scope);
+      attribution_.of_scope.Set(scope, place);
+    }
+  }
+
+  // The module whose function the region is.
+  const ModuleName* ModuleOf(ScopeIndex region) const {
+    const StackIndex stack = scopes_.python_stack[region];
+    const ModuleIndex module = stack == kNone ? kNone : places_[stack].module();
+    return module == kNone ? nullptr : &modules_[module];
+  }
+
+  LayerIndex LayerOf(const CompiledCode& kernel, ScopeIndex region) {
+    const ModuleName* const around = ModuleOf(region);
+    absl::string_view inner = kernel.module;
+    std::string name;
+    if (absl::ConsumePrefix(&inner, ".") && around != nullptr && !around->is_root) name = around->name;
+    if (!inner.empty()) absl::StrAppend(&name, name.empty() ? "" : ".", inner);
+    const std::string model = around == nullptr ? "" : around->model;
+    const auto [at, is_new] = layer_by_name_.try_emplace({model, name}, kNone);
+    if (is_new) at->second = FindOrAdd(model, name, kernel);
+    Layer& layer = attribution_.layers[at->second];
+    if (kernel.by_order) layer.evidence = std::max(layer.evidence, Evidence::kOrder);
+    return at->second;
+  }
+
+  LayerIndex FindOrAdd(const std::string& model, const std::string& name, const CompiledCode& kernel) {
+    for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
+      if (attribution_.layers[i].model == model && attribution_.layers[i].name == name) return i;
+    }
+    Layer layer;
+    layer.model = model;
+    layer.name = layer.module = name;
+    layer.type = WorkOfOp(absl::StripPrefix(kernel.function, "aten::"));
+    layer.evidence = Evidence::kFramework;
+    attribution_.layers.push_back(std::move(layer));
+    return static_cast<LayerIndex>(attribution_.layers.size() - 1);
+  }
+
+  const TraceModel& model_;
+  const ScopeColumns& scopes_;
+  const std::vector<ScopeName>& names_;
+  const std::vector<bool>& in_compiler_;
+  const std::vector<PythonPlace> places_;
+  const std::vector<ModuleName> modules_;
+  Attribution& attribution_;
+  std::map<std::tuple<ProcessIndex, std::string, bool>, Kernels> kernels_;
+  std::map<std::pair<std::string, std::string>, LayerIndex> layer_by_name_;
+};
+
+}  // namespace
+
+void PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
+                          const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
+                          Attribution* attribution) {
+  KernelPlacer placer(model, names, in_compiler, attribution);
+  for (const CompiledRun& run : runs) placer.PlaceRun(run);
+}
+
+}  // namespace dlhook::analyzer::framework

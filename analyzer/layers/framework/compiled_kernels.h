@@ -1,0 +1,34 @@
+// What torch.compile kept of its work (TraceModel::compiled), by region, and the modules of the operators that compiled
+// code calls.
+#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
+#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline framework {
+
+// A region's code ran once: its forward pass in the scope "Torch-Compiled Region: 0/1", its backward pass in
+// "CompiledFunctionBackward".
+struct CompiledRun {
+  ScopeIndex scope = 0;
+  ScopeIndex forward = 0;  // the region's scope, also for a backward pass
+  std::string region;      // "0/1"
+  bool is_backward = false;
+};
+
+// Gives operators the places of their modules, where the compiler's own graphs show these and the operators of a run are
+// those of the code, in its order. All others stay in their region. `in_compiler`: by stack.
+void PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
+                          const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
+                          Attribution* attribution);
+
+}  // namespace dlhook::analyzer::framework
+
+#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_

@@ -1,0 +1,122 @@
+// Table `compiled`: the functions that torch.compile compiled, why again, and where it had to break a graph.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/compiled_names.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr size_t kKept = 64;  // compilations that PyTorch keeps
+
+struct CompiledRow {
+  const CompiledCode& code;
+  int64_t pid;
+  int64_t backward_ns = 0;  // of compiling its backward pass
+  int64_t runs = 0;
+  int64_t kernels = 0;
+  int64_t named_kernels = 0;
+
+  bool IsBreak() const { return code.kind == CompiledKind::kGraphBreak; }
+  std::string What() const {
+    return IsBreak() ? "graph break" : absl::EndsWith(code.region, "/0") ? "compiled" : "compiled again";
+  }
+};
+
+Cell Unless(bool is_unknown, int64_t value) { return is_unknown ? Cell() : Cell(value); }
+
+TypedColumns<CompiledRow> Columns() {
+  return {
+      {TextColumn("what", "compiled; compiled again, for other sizes or values; graph break."), &CompiledRow::What},
+      {TextColumn("region", "As in the table layers: number of the function, and how often it was compiled before."),
+       [](const CompiledRow& row) { return KnownText(row.code.region); }},
+      {TextColumn("function", "Of the program."),
+       [](const CompiledRow& row) { return KnownText(CompiledFunctionName(row.code.function)); }},
+      {TextColumn("line", "Where the function begins; where the graph is broken."),
+       [](const CompiledRow& row) { return KnownText(FileLine(row.code)); }},
+      {IntegerColumn("compile_time", "ns", Better::kLower, "Of compiling its forward pass."),
+       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.code.compile_ns); }},
+      {IntegerColumn("backward_compile_time", "ns", Better::kLower,
+                     "Of compiling its backward pass, where that was done separately, when it ran first."),
+       [](const CompiledRow& row) { return Unless(row.backward_ns == 0, row.backward_ns); }},
+      {IntegerColumn("operations", "", Better::kNeither, "In its graph; 0: there was nothing to compile."),
+       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.code.count); }},
+      {IntegerColumn("times", "", Better::kNeither,
+                     "How often the compiled code was recorded as it ran; how often compilation broke the graph here."),
+       [](const CompiledRow& row) { return row.IsBreak() ? row.code.count : row.runs; }},
+      {TextColumn("reason", "Why it was compiled again, or the graph broken, in PyTorch's words."),
+       [](const CompiledRow& row) { return KnownText(row.code.text); }},
+      {Detail(IntegerColumn("kernels", "", Better::kNeither, "Operators of libraries that its code calls.")),
+       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.kernels); }},
+      {Detail(IntegerColumn("named_kernels", "", Better::kHigher, "Of these, those whose module is known.")),
+       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.named_kernels); }},
+      {Detail(IntegerColumn("process", "", Better::kNeither, "Process id.")), &CompiledRow::pid},
+  };
+}
+
+using RegionKey = std::pair<ProcessIndex, std::string>;
+
+// Sums over the kernels, backward compilations and runs of each region.
+void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, std::vector<CompiledRow>* rows) {
+  const auto row = [&](ProcessIndex process, std::string region) {
+    const auto at = row_of.find({process, std::move(region)});
+    return at == row_of.end() ? nullptr : &(*rows)[at->second];
+  };
+  for (const CompiledCode& code : model.compiled) {
+    CompiledRow* const of = row(code.process, code.region);
+    if (of == nullptr) continue;
+    if (code.kind == CompiledKind::kCompilation && code.is_backward) of->backward_ns += code.compile_ns;
+    of->kernels += code.kind == CompiledKind::kKernel;
+    of->named_kernels += code.kind == CompiledKind::kKernel && !code.module.empty();
+  }
+  std::map<std::pair<ProcessIndex, NameIndex>, int64_t> runs;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    ++runs[{model.threads[model.scopes.thread[scope]].process, model.scopes.name[scope]}];
+  }
+  for (const auto& [key, count] : runs) {
+    absl::string_view name = model.names[key.second];
+    if (!absl::ConsumePrefix(&name, kTorchRegion) || !absl::ConsumePrefix(&name, ": ")) continue;
+    if (CompiledRow* const of = row(key.first, std::string(name))) of->runs += count;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions&) {
+  std::vector<CompiledRow> rows;
+  std::map<RegionKey, size_t> row_of;
+  std::map<ProcessIndex, size_t> compilations;
+  for (const CompiledCode& code : model.compiled) {
+    compilations[code.process] += code.kind == CompiledKind::kCompilation;
+    if (code.kind == CompiledKind::kKernel || code.is_backward) continue;
+    if (!code.region.empty()) row_of.try_emplace({code.process, code.region}, rows.size());
+    rows.push_back({.code = code, .pid = model.processes[code.process].pid});
+  }
+  AddUp(model, row_of, &rows);
+  Table table = NewTable("compiled", "What torch.compile compiled", Columns(), rows);
+  const bool has_run = std::any_of(model.names.begin(), model.names.end(),
+                                   [](const std::string& name) { return absl::StartsWith(name, kTorchRegion); });
+  if (rows.empty() && has_run) {
+    table.notes.push_back(
+        "Compiled code ran, but what PyTorch keeps of it was not read: it is when Python's interpreter ends by "
+        "itself.");
+  }
+  for (const auto& [process, count] : compilations) {
+    if (count < kKept) continue;
+    table.notes.push_back(absl::StrCat("PyTorch keeps the last ", kKept, " compilations of a process: of process ",
+                                       model.processes[process].pid, " there may have been more."));
+  }
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

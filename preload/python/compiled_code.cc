@@ -1,0 +1,101 @@
+#include "preload/python/compiled_code.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/python/python_api.h"
+#include "preload/python/python_runtime.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/registry.h"
+
+// compiled_code.py, with a NUL at its end: compiled_code_text.S.
+extern "C" const char dlhook_compiled_code_text[] __attribute__((visibility("hidden")));
+
+namespace dlhook::inline python {
+namespace {
+
+constexpr char kCapability[] = "compiled-code";
+constexpr char kCompiler[] = "torch._dynamo.utils";  // the module that keeps what was compiled
+constexpr int kStatements = 257;                     // Py_file_input
+constexpr size_t kMaxText = 4096;
+
+struct Api {
+  PyObject* (*ModuleDict)();                                  // borrowed
+  PyObject* (*DictGetItem)(PyObject* dict, const char* key);  // borrowed
+  PyObject* (*NewDict)();
+  PyObject* (*Run)(const char* text, int start, PyObject* globals, PyObject* locals);
+  PyObject* (*ListGetItem)(PyObject* list, ptrdiff_t index);  // borrowed
+  ptrdiff_t (*ListSize)(PyObject* list);
+  void (*DecRef)(PyObject*);
+  void (*ErrClear)();
+};
+
+bool Load(Api* api) {
+  return TakePythonSymbol("PyImport_GetModuleDict", &api->ModuleDict) &&
+         TakePythonSymbol("PyDict_GetItemString", &api->DictGetItem) && TakePythonSymbol("PyDict_New", &api->NewDict) &&
+         TakePythonSymbol("PyRun_String", &api->Run) && TakePythonSymbol("PyList_GetItem", &api->ListGetItem) &&
+         TakePythonSymbol("PyList_Size", &api->ListSize) && TakePythonSymbol("Py_DecRef", &api->DecRef) &&
+         TakePythonSymbol("PyErr_Clear", &api->ErrClear);
+}
+
+// What a fact of kind 0 says: a part could not be read.
+void ReportRefusal(const char* fact, size_t size) {
+  constexpr int kTextsBefore = 8;
+  const char* end = fact + size;
+  for (int i = 0; i < kTextsBefore && fact < end; ++i) fact += strnlen(fact, static_cast<size_t>(end - fact)) + 1;
+  char reason[200];
+  snprintf(reason, sizeof reason, "%.*s", fact < end ? static_cast<int>(end - fact) : 0, fact);
+  ReportCapability(kCapability, "", CapabilityState::kRefused, reason);
+}
+
+bool WriteFact(ThreadState* thread, const char* fact, size_t size) {
+  uint32_t words = static_cast<uint32_t>((sizeof(CompiledCodeRecord) + size + 7) / 8);
+  RecordHeader* header = ReserveDescription(thread, words);
+  if (header == nullptr) return false;
+  auto record = reinterpret_cast<CompiledCodeRecord*>(header);
+  record->header = {static_cast<uint16_t>(words), RecordType::kCompiledCode, 0, 0, 0, 0};
+  record->text_bytes = static_cast<uint32_t>(size);
+  record->reserved = 0;
+  memcpy(record + 1, fact, size);
+  CommitRecord(thread, header);
+  return true;
+}
+
+void WriteFacts(const Api& api, ThreadState* thread, PyObject* facts) {
+  ReportCapability(kCapability, "", CapabilityState::kOn, "read when the interpreter ended");
+  ptrdiff_t count = api.ListSize(facts);
+  for (ptrdiff_t i = 0; i < count; ++i) {
+    char text[kMaxText];
+    size_t size = PythonText(g_python, api.ListGetItem(facts, i), text, sizeof text);
+    if (size > 0 && text[0] == '0') {
+      ReportRefusal(text, size);
+    } else if (!WriteFact(thread, text, size)) {
+      ReportCapability(kCapability, "", CapabilityState::kLost, "there was no room for all of it");
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void RecordCompiledCode() {
+  Api api;
+  if (!Load(&api) || api.DictGetItem(api.ModuleDict(), kCompiler) == nullptr) return;
+  ThreadState* thread = dlhook_thread;  // the main thread may not have recorded anything
+  if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBitOf("python"));
+  if (thread == nullptr) return;
+  PyObject* globals = api.NewDict();
+  if (globals == nullptr) return api.ErrClear();
+  PyObject* result = api.Run(dlhook_compiled_code_text, kStatements, globals, globals);
+  PyObject* facts = result == nullptr ? nullptr : api.DictGetItem(globals, "facts");
+  if (facts == nullptr) {
+    ReportCapability(kCapability, "", CapabilityState::kRefused, "this torch._dynamo keeps something else");
+  } else if (api.ListSize(facts) > 0) {
+    WriteFacts(api, thread, facts);
+  }
+  api.ErrClear();
+  if (result != nullptr) api.DecRef(result);
+  api.DecRef(globals);
+}
+
+}  // namespace dlhook::inline python

@@ -1,0 +1,296 @@
+"""Lists what torch.compile keeps of its work: compilations, graph breaks, and which module each call of a library's operator is of.
+
+compiled_code.cc runs this text when the interpreter ends, in a dictionary of its own, if the program compiled something. It imports
+nothing that the program has not imported, changes nothing, and runs no operator. What it reads is PyTorch's own and may change with
+any release: each part that fails says so and the others go on. `facts`: texts in the order of trace::CompiledCode's fields, each with a
+NUL after it; of kind REFUSED only `text`.
+"""
+import functools
+import re
+import sys
+import types
+
+FIELDS = ("kind", "region", "is_backward", "file", "line", "compile_ns", "count", "function", "text", "module", "part", "by_order")
+REFUSED, COMPILATION, GRAPH_BREAK, KERNEL = range(4)
+DATA, WEIGHTS = 1, 2
+MOST_TEXT = 400
+MOST_FACTS = 4096  # of each kind
+MOST_PASSES = 16   # over a graph's operators, each of which may tell further ones apart
+VIEWS = ("permute", "reshape", "view", "t", "transpose", "expand", "unsqueeze", "squeeze", "as_strided", "alias", "detach", "clone",
+         "_to_copy", "convert_element_type", "select", "slice", "unbind", "split", "split_with_sizes", "chunk")
+
+
+def fact(kind, **fields):
+    fields["kind"] = kind
+    texts = [str(fields[name]) if fields.get(name) is not None else "" for name in FIELDS]
+    return "".join(text.replace("\0", " ")[:MOST_TEXT] + "\0" for text in texts)
+
+
+def reason(text):
+    """The first line of a reason, what PyTorch suggests, and where."""
+    first = " ".join(text.split("\n")[0].split("  # ")[0].split())
+    hint = re.search(r"Hint: (.*)", text)
+    at = re.findall(r'File "([^"]*)", line (\d+)', text)
+    if at:
+        first += " ({}:{})".format(at[-1][0].rsplit("/", 1)[-1], at[-1][1])
+    return first + ". PyTorch: " + hint.group(1) if hint else first
+
+
+def compilations(utils):
+    for metrics in utils.get_compilation_metrics():
+        of = vars(metrics)
+        why = of.get("recompile_reason") or of.get("fail_reason") or ""
+        yield fact(COMPILATION, region=of["compile_id"], is_backward=int(not of["is_forward"]), file=of["co_filename"],
+                   line=of["co_firstlineno"], compile_ns=(of["duration_us"] or 0) * 1000, count=of["graph_op_count"],
+                   function=of["co_name"], text=reason(why))
+
+
+def graph_breaks(utils):
+    counts = {}
+    for broken in utils.graph_break_reasons:
+        frame = broken.user_stack[-1] if broken.user_stack else None
+        key = (frame and frame.filename, frame and frame.lineno, frame and frame.name, reason(broken.reason))
+        counts[key] = counts.get(key, 0) + 1
+    for (file, line, function, text), count in counts.items():
+        yield fact(GRAPH_BREAK, file=file, line=line, function=function, text=text, count=count)
+
+
+# Where a graph's compiled code is: what Dynamo installed for a compiled function refers to it through closures.
+def contents(value):
+    if isinstance(value, types.FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # empty
+                pass
+        yield from vars(value).values()
+    elif isinstance(value, types.MethodType):
+        yield from (value.__self__, value.__func__)
+    elif isinstance(value, (tuple, list)):
+        yield from value[:64]
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield value.__func__
+    elif isinstance(value, functools.partial):
+        yield from (value.func, *value.args)
+    elif isinstance(value, type):
+        if value.__name__ == "CompiledFunction":
+            yield from vars(value).values()
+    elif (type(value).__module__ or "").startswith(("torch._functorch", "torch._inductor", "torch._dynamo")):
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def compiled_graphs(function, kind):
+    seen, level = set(), [function]
+    for _ in range(12):
+        further = []
+        for value in level:
+            if id(value) in seen or len(seen) > 10000:
+                continue
+            seen.add(id(value))
+            if type(value) is kind:
+                yield value
+            else:
+                further += contents(value)
+        level = further
+
+
+def guarded_sources(manager):
+    """"L['self']._modules['fc']._parameters['weight']" by the name that Dynamo makes of it; of two with one name neither."""
+    sources, level = {}, [manager]
+    while level:
+        manager = level.pop()
+        source = manager.get_source()
+        name = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", re.sub(r"[^a-zA-Z0-9]+", "_", source)).lower()
+        sources[name] = source if sources.get(name, source) == source else None
+        level += manager.get_child_managers()
+        for pair in getattr(manager, "get_key_value_managers", dict)().values():
+            level += [child for child in pair if child is not None]
+    return sources
+
+
+def modules_of(sources, self_name):
+    """By name: "fc"; ".fc" if it is of the function's own object; "net.fc" of several networks. Others than parameters have none."""
+    found = {}
+    for name, source in sources.items():
+        at = re.match(r"(.*?)((?:\._modules\['[^']*'\])*)\._parameters\['[^']*'\]$", source or "")
+        if at is not None:
+            found[name] = (at.group(1), ".".join(re.findall(r"\['([^']*)'\]", at.group(2))))
+    own = "L['%s']" % self_name
+    networks = {network for network, _ in found.values()} - {own}
+    modules = {}
+    for name, (network, path) in found.items():
+        variable = re.findall(r"\['(\w+)'\]", network)[-1:] if len(networks) > 1 else []
+        modules[name] = "." + path if network == own else ".".join(variable + [path] * bool(path))
+    return modules
+
+
+def first_argument(code):
+    """Of the program's function, also if this code goes on in it after a graph break."""
+    made = sys.modules["torch._dynamo.resume_execution"].ContinueExecutionCache.generated_code_metadata
+    while code in made:
+        code = made[code].code
+    return code.co_varnames[0] if code.co_argcount else ""
+
+
+class Graph:
+    """The text of a graph after its transformations: inputs, calls of operators, outputs. Its lines of the program are those of the
+    first program that had this graph, as inductor's cache keeps it."""
+
+    def __init__(self, text):
+        head = re.search(r"def forward\(self(.*?)\):?\s*(?:->.*)?\n", text)
+        self.inputs = re.findall(r'(\w+): "([^"]*)"', head.group(1))
+        self.calls, self.made_of = [], {}
+        names = {name for name, _ in self.inputs}
+        for line in text[head.end():].split("\n"):
+            made = re.match(r'\s*(\w+)(?:: "\w+\[([^\]]*)\][^"]*")? = (.*?)(?:;  .*)?$', line)
+            if made is None:
+                continue
+            name, shape, value = made.groups()
+            call = re.match(r"torch\.ops\.(\w+)\.(\w+)\.\w+\((.*)\)$", value)
+            item = re.match(r"(\w+)\[\d+\]$", value)
+            if call is None:
+                self.made_of[name] = [item.group(1)] if item else []
+                continue
+            arguments = re.findall(r"\b[a-z_]\w*", call.group(3))
+            if call.group(2) in VIEWS:
+                self.made_of[name] = arguments[:1]
+            else:
+                self.calls.append(("%s::%s" % call.group(1, 2), name, shape, arguments))
+        returned = re.search(r"return \((.*)\)\s*$", text.rstrip())
+        self.outputs = [self.origin(word.strip()) for word in returned.group(1).split(",")] if returned else []
+        self.calls = [Call(operator, {self.origin(word) for word in arguments} & names,
+                           {i for i, output in enumerate(self.outputs) if output == name}, shape)
+                      for operator, name, shape, arguments in self.calls]
+
+    def origin(self, name):
+        while self.made_of.get(name):
+            name = self.made_of[name][0]
+        return name
+
+
+class Call:
+    def __init__(self, operator, inputs, outputs, shape):
+        self.operator, self.inputs, self.outputs, self.shape = operator, inputs, outputs, shape
+
+    def may_be(self, node):
+        """Copies between may hide inputs and outputs."""
+        same = self.operator == node.operator and self.inputs <= node.inputs and self.outputs <= node.outputs
+        return same and (not self.shape or not node.shape or self.shape == node.shape)
+
+
+def library_calls(source, names):
+    """The calls of operators in generated code, in their order."""
+    begin = source.find("def call(")
+    body = source[begin:source.find("\ndef ", begin + 1)] if begin >= 0 else ""
+    shapes = dict(re.findall(r"(\w+) = empty_strided\w*\(\(([^)]*)\)", body) +
+                  re.findall(r"assert_size_stride\((\w+), \(([^)]*)\)", body))
+    items = dict(re.findall(r"(\w+) = (\w+)\[\d+\]", body))
+    returned = re.search(r"\n\s*return \((.*)\)", body)
+    outputs = re.sub(r"reinterpret_tensor\((\w+)(?:[^()]|\([^()]*\))*\)", r"\1", returned.group(1)).split(", ") if returned else []
+    for call in re.finditer(r"\n\s*(?:(\w+) = )?(?:extern_kernels\.(\w+)|torch\.ops\.(\w+)\.(\w+)\.\w+)\((.*)\)", body):
+        out = re.search(r"out=(\w+)", call.group(5))
+        made = out.group(1) if out else call.group(1)
+        operator = "aten::" + call.group(2) if call.group(2) else "%s::%s" % call.group(3, 4)
+        yield Call(operator, set(re.findall(r"\w+", call.group(5))) & names,
+                   {i for i, output in enumerate(outputs) if items.get(output, output) == made},
+                   shapes.get(made, "").strip(", "))
+
+
+def match(calls, nodes):
+    """For each call its node and whether only the order decided; (None, False) where it is not certain."""
+    found, left = {}, list(nodes)
+    for _ in range(MOST_PASSES):
+        before = len(found)
+        for i, call in enumerate(calls):
+            candidates = [node for node in left if call.may_be(node)] if i not in found else []
+            if len(candidates) == 1:
+                found[i] = (candidates[0], False)
+                left.remove(candidates[0])
+        if len(found) == before:
+            break
+    called = {call.operator for call in calls}
+    if [call.operator for call in calls] == [node.operator for node in nodes if node.operator in called]:
+        in_order = [node for node in nodes if node.operator in called]
+        for i, call in enumerate(calls):
+            if i not in found and in_order[i] in left and call.may_be(in_order[i]):
+                found[i] = (in_order[i], True)
+    return [found.get(i, (None, False)) for i in range(len(calls))]
+
+
+def modules_of_inputs(graph, placeholders, entry, code):
+    """By the forward graph's inputs: their modules. Empty unless its tensors are Dynamo's, in number and sizes."""
+    tensors = [(name, re.search(r"\[([^\]]*)\]", kind).group(1)) for name, kind in graph.inputs if "[" in kind]
+    if len(tensors) != len(placeholders):
+        return {}
+    module_of = modules_of(guarded_sources(entry.guard_manager.root), first_argument(code))
+    modules = {}
+    for (name, shape), (placeholder, sizes) in zip(tensors, placeholders):
+        if all(isinstance(size, int) for size in sizes) and shape != ", ".join(map(str, sizes)):
+            return {}
+        if placeholder in module_of:
+            modules[name] = module_of[placeholder]
+    return modules
+
+
+def kernels_of(region, graph, source, is_backward, modules, gradients):
+    names = {name for name, _ in graph.inputs}
+    calls = list(library_calls(source, names))
+    for call, (node, by_order) in zip(calls, match(calls, graph.calls)):
+        module, part = "", 0
+        if node is not None:
+            of_inputs = {modules[name] for name in node.inputs if name in modules}
+            of_outputs = {modules.get(gradients[i]) for i in node.outputs if is_backward and i < len(gradients)} - {None}
+            found = of_inputs | of_outputs
+            module = found.pop() if len(found) == 1 else ""
+            if is_backward and bool(of_inputs) != bool(of_outputs):
+                part = WEIGHTS if of_outputs else DATA
+        yield fact(KERNEL, region=region, is_backward=int(is_backward), function=call.operator, module=module, part=part,
+                   by_order=int(by_order))
+
+
+def entries(utils):
+    """Compiled functions that are still alive: their code, Dynamo's entry, and what Dynamo installed for them."""
+    convert_frame = sys.modules["torch._dynamo.convert_frame"]
+    entries_of = sys.modules["torch._dynamo.eval_frame"]._debug_get_cache_entry_list
+    for reference in list(convert_frame.input_codes.seen):
+        code = reference()
+        for entry in entries_of(code) if code is not None else ():
+            for hook in utils.CleanupManager.instance.get(entry.code, ()):
+                if hook.name.startswith("__compiled_fn"):
+                    yield code, entry, hook.scope.get(hook.name)
+
+
+def kernels(utils):
+    inductor = sys.modules.get("torch._inductor.output_code")
+    if inductor is None:
+        return
+    shapes = {of["compile_id"]: of["graph_node_shapes"] for of in map(vars, utils.get_compilation_metrics()) if of["graph_node_shapes"]}
+    for code, entry, function in entries(utils):
+        region = str(entry.compile_id)
+        compiled = list(compiled_graphs(function, inductor.CompiledFxGraph))
+        graphs = [(Graph(one.inductor_post_grad_graph_str), one.source_code, bool(one.fx_kwargs.get("is_backward"))) for one in compiled]
+        forward = [graph for graph, _, is_backward in graphs if not is_backward]
+        if len(forward) != 1 or len(graphs) > 2 or region not in shapes:
+            continue
+        nodes = re.findall(r"'(\w+)': \[([^\]]*)\]", shapes[region])
+        count = sum("[" in kind for _, kind in forward[0].inputs)
+        placeholders = [(name, [int(size) if size.isdigit() else size for size in sizes.split(", ") if size])
+                        for name, sizes in nodes[:count]]
+        modules = modules_of_inputs(forward[0], placeholders, entry, code)
+        for graph, source, is_backward in graphs:
+            yield from kernels_of(region, graph, source, is_backward, modules, [name for name, _ in forward[0].inputs])
+
+
+def all_facts():
+    utils = sys.modules["torch._dynamo.utils"]
+    for part in (compilations, graph_breaks, kernels):
+        try:
+            for number, line in enumerate(part(utils)):
+                if number == MOST_FACTS:
+                    raise ValueError("there are more than %d" % MOST_FACTS)
+                yield line
+        except Exception as error:
+            yield fact(REFUSED, text="%s: %s: %s" % (part.__name__.replace("_", " "), type(error).__name__, error))
+
+
+facts = list(all_facts())

@@ -1,0 +1,222 @@
+// Regions of torch.compile: their names, which backward pass is whose, and the modules of operators that compiled code
+// calls. Scopes as PyTorch 2.13 reports them; what it kept as preload/python/compiled_code.py reads it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/layers/framework/framework_links.h"
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace compiled_kernels_test {
+
+using Kind = ScopeKind;
+using testing::ElementsAre;
+using testing::Key;
+
+struct Kernel {
+  std::string op;
+  std::string module;
+  CompiledPart part = CompiledPart::kUnknown;
+  bool by_order = false;
+};
+
+class Program {
+ public:
+  // torch.compile(Net()), and its call.
+  Program() {
+    const ModuleIndex root = builder_.AddModule("torch._dynamo.eval_frame.OptimizedModule", {""});
+    const ModuleIndex net = builder_.AddModule("__main__.Net", {"_orig_mod"}, root, root);
+    stack_ = builder_.AddStack({{"/l/torch/nn/modules/module.py", "_call_impl", 1, net},
+                                {"/l/torch/nn/modules/module.py", "_call_impl", 1, root},
+                                {"/home/u/train.py", "<module>", 9}});
+  }
+
+  void Compilation(const std::string& region, const std::string& function, uint32_t line) {
+    builder_.model().compiled.push_back({.kind = CompiledKind::kCompilation,
+                                         .region = region,
+                                         .file = "/home/u/net.py",
+                                         .line = line,
+                                         .function = function});
+  }
+
+  void Kernels(const std::string& region, bool is_backward, const std::vector<Kernel>& kernels) {
+    for (const Kernel& kernel : kernels) {
+      builder_.model().compiled.push_back({.kind = CompiledKind::kKernel,
+                                           .region = region,
+                                           .is_backward = is_backward,
+                                           .function = kernel.op,
+                                           .module = kernel.module,
+                                           .part = kernel.part,
+                                           .by_order = kernel.by_order});
+    }
+  }
+
+  void Scope(const std::string& name, Kind kind, int64_t start_ns, int64_t ns, int64_t link = -1,
+             StackIndex stack = kNone) {
+    builder_.Scope(name, kind, start_ns, ns, 0, link, stack);
+  }
+
+  // 100 ns each from `start_ns` on, beginning 10 ns after the region.
+  void Forward(const std::string& region, int64_t start_ns, const std::vector<std::string>& ops, int64_t link,
+               bool has_stack = true) {
+    const auto ns = static_cast<int64_t>(ops.size()) * 100 + 20;
+    Scope("Torch-Compiled Region: " + region, Kind::kFrameworkOp, start_ns, ns, -1, has_stack ? stack_ : kNone);
+    Scope("CompiledFunction", Kind::kFrameworkOp, start_ns + 5, ns - 10, link);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      Scope(ops[i], Kind::kFrameworkOp, start_ns + 10 + static_cast<int64_t>(i) * 100, 90);
+    }
+  }
+
+  void Backward(int64_t start_ns, const std::vector<std::string>& ops, int64_t link) {
+    const auto ns = static_cast<int64_t>(ops.size()) * 100 + 20;
+    Scope("CompiledFunctionBackward", Kind::kBackwardNode, start_ns, ns, link);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      Scope(ops[i], Kind::kFrameworkOp, start_ns + 10 + static_cast<int64_t>(i) * 100, 90);
+    }
+  }
+
+  // "region: layer direction" of each scope that has a layer.
+  std::vector<std::string> Placed() {
+    model_ = builder_.Build();
+    attribution_ = AttributeByFramework(model_);
+    std::vector<std::string> placed;
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const Place place = attribution_.of_scope[scope];
+      placed.push_back(place.layer == kNone ? "-"
+                                            : absl::StrCat(attribution_.layers[place.layer].name, " ",
+                                                           LayerDirectionName(place.direction)));
+    }
+    return placed;
+  }
+
+  const Layer& LayerNamed(const std::string& name) const {
+    for (const Layer& layer : attribution_.layers) {
+      if (layer.name == name) return layer;
+    }
+    ADD_FAILURE() << name;
+    return attribution_.layers.front();
+  }
+
+  ModelBuilder& builder() { return builder_; }
+  StackIndex stack() const { return stack_; }
+  const Attribution& attribution() const { return attribution_; }
+
+ private:
+  ModelBuilder builder_;
+  StackIndex stack_ = kNone;
+  TraceModel model_;
+  Attribution attribution_;
+};
+
+TEST(CompiledKernelsTest, RegionsHaveFunctionAndLineOfTheProgram) {
+  Program program;
+  program.Compilation("0/0", "forward", 6);
+  program.Compilation("1/0", "torch_dynamo_resume_in_forward_at_8", 8);
+  program.Forward("0/0", 0, {}, 3);
+  program.Forward("1/0", 1000, {}, 4);
+  program.Forward("2/0", 2000, {}, 5);
+  EXPECT_THAT(program.Placed(),
+              ElementsAre("compiled region 0/0: forward forward", "compiled region 0/0: forward forward",
+                          "compiled region 1/0: forward from line 8 on forward",
+                          "compiled region 1/0: forward from line 8 on forward", "compiled region 2/0 forward",
+                          "compiled region 2/0 forward"));
+  EXPECT_EQ(program.LayerNamed("compiled region 1/0: forward from line 8 on").line, "net.py:8");
+}
+
+TEST(CompiledKernelsTest, ABackwardPassBelongsToTheRegionWithItsNumber) {
+  Program program;
+  program.Forward("0/0", 0, {}, 3);
+  program.Forward("1/0", 1000, {}, 4);
+  program.Backward(2000, {}, 4);
+  program.Backward(3000, {}, 3);
+  const std::vector<std::string> placed = program.Placed();
+  EXPECT_EQ(placed[4], "compiled region 1/0 backward");
+  EXPECT_EQ(placed[5], "compiled region 0/0 backward");
+}
+
+TEST(CompiledKernelsTest, ABackwardPassInsideAnotherRegionIsTheOneOfItsNumber) {
+  Program program;
+  program.Forward("0/0", 0, {}, 3);
+  program.Scope("Torch-Compiled Region: 1/0", Kind::kFrameworkOp, 1000, 1000, -1, program.stack());
+  program.Scope("autograd::engine::evaluate_function: CompiledFunctionBackward", Kind::kFrameworkOp, 1100, 500, 3);
+  program.Backward(1200, {"aten::mm"}, 3);
+  const std::vector<std::string> placed = program.Placed();
+  EXPECT_EQ(placed[4], "compiled region 0/0 backward");
+  EXPECT_EQ(placed[5], "compiled region 0/0 backward");
+}
+
+TEST(CompiledKernelsTest, WithoutAStackTheFunctionsOwnModuleIsNotKnown) {
+  Program program;
+  program.Kernels("0/0", false, {{"aten::mm", ".fc"}, {"aten::mm", "head"}});
+  program.Forward("0/0", 0, {"aten::mm", "aten::mm"}, 3, false);
+  EXPECT_THAT(program.Placed(), ElementsAre("compiled region 0/0 forward", "compiled region 0/0 forward",
+                                            "compiled region 0/0 forward", "head forward"));
+}
+
+TEST(CompiledKernelsTest, ARegionInsideAnotherIsItsOwn) {
+  Program program;
+  program.Scope("Torch-Compiled Region: 0/0", Kind::kFrameworkOp, 0, 1000, -1, program.stack());
+  program.Forward("1/0", 500, {"aten::mm"}, 3);
+  EXPECT_THAT(program.Placed(), ElementsAre("compiled region 0/0 forward", "compiled region 1/0 forward",
+                                            "compiled region 1/0 forward", "compiled region 1/0 forward"));
+}
+
+TEST(CompiledKernelsTest, CodeBetweenGraphsIsTheProgramsOwn) {
+  Program program;
+  const std::vector<ModelBuilder::Frame> outer = {{"/l/torch/nn/modules/module.py", "_call_impl", 1, 1},
+                                                  {"/l/torch/nn/modules/module.py", "_call_impl", 1, 0},
+                                                  {"/home/u/train.py", "<module>", 9}};
+  auto own = outer, compiled = outer;
+  own.insert(own.begin(), {"/home/u/net.py", "Net.forward", 8});
+  compiled.insert(compiled.begin(), {"/l/torch/_inductor/output_code.py", "call", 50});
+  program.Scope("Torch-Compiled Region: 0/0", Kind::kFrameworkOp, 0, 1000, -1, program.stack());
+  program.Scope("aten::item", Kind::kFrameworkOp, 100, 50, -1, program.builder().AddStack(own));
+  program.Scope("aten::mm", Kind::kFrameworkOp, 200, 50, -1, program.builder().AddStack(compiled));
+  const std::vector<std::string> placed = program.Placed();
+  EXPECT_NE(placed[1], "compiled region 0/0 forward");
+  EXPECT_EQ(placed[2], "compiled region 0/0 forward");
+}
+
+TEST(CompiledKernelsTest, OperatorsBelongToTheirModules) {
+  Program program;
+  program.Kernels("0/0", false, {{"aten::convolution", ".stem.conv"}, {"aten::bmm", ""}, {"aten::addmm", ".fc"}});
+  program.Kernels("0/0", true,
+                  {{"aten::mm", ".fc", CompiledPart::kData},
+                   {"aten::mm", ".fc", CompiledPart::kWeights},
+                   {"aten::convolution_backward", ".stem.conv"}});
+  program.Forward("0/0", 0, {"aten::convolution", "aten::detach", "aten::bmm", "aten::addmm"}, 3);
+  program.Backward(1000, {"aten::mm", "aten::mm", "aten::convolution_backward"}, 3);
+  EXPECT_THAT(program.Placed(), ElementsAre("compiled region 0/0 forward", "compiled region 0/0 forward",
+                                            "stem.conv forward", "compiled region 0/0 forward",
+                                            "compiled region 0/0 forward", "fc forward", "compiled region 0/0 backward",
+                                            "fc backward-data", "fc backward-weights", "stem.conv backward"));
+  EXPECT_EQ(program.LayerNamed("fc").model, "Net");
+  EXPECT_EQ(program.LayerNamed("fc").type, "linear");
+  EXPECT_EQ(program.LayerNamed("stem.conv").evidence, Evidence::kFramework);
+}
+
+TEST(CompiledKernelsTest, WhatFollowsFromTheOrderSaysSo) {
+  Program program;
+  program.Kernels("0/0", false, {{"aten::addmm", ".fc", CompiledPart::kUnknown, true}});
+  program.Forward("0/0", 0, {"aten::addmm"}, 3);
+  EXPECT_EQ(program.Placed().back(), "fc forward");
+  EXPECT_EQ(program.LayerNamed("fc").evidence, Evidence::kOrder);
+}
+
+TEST(CompiledKernelsTest, OperatorsInAnotherOrderStayInTheirRegion) {
+  Program program;
+  program.Kernels("0/0", false, {{"aten::addmm", ".fc"}, {"aten::convolution", ".conv"}});
+  program.Forward("0/0", 0, {"aten::convolution", "aten::addmm"}, 3);
+  program.Forward("0/0", 1000, {"aten::addmm"}, 4);
+  for (const std::string& placed : program.Placed()) EXPECT_EQ(placed, "compiled region 0/0 forward");
+  EXPECT_THAT(program.attribution().oddities,
+              ElementsAre(Key("a run of a compiled region whose operators are not those of its code, in its order")));
+}
+
+}  // namespace compiled_kernels_test
+}  // namespace dlhook::analyzer

@@ -1,0 +1,45 @@
+"""torch.compile: compiled functions as rows, with the modules of the products in them; what was compiled, why again, and where
+graphs were broken, against what PyTorch itself counted."""
+
+import json
+import os
+
+import frameworks
+from frameworks import e2e
+
+
+class Compiled(frameworks.Case):
+    def test_regions_modules_and_reasons(self):
+        self.fresh_run()
+        cache = os.path.join(self.folder, "inductor")
+        result = self.under("writer", frameworks.program("compiled_net"), TORCHINDUCTOR_CACHE_DIR=cache, TORCHINDUCTOR_COMPILE_THREADS="1")
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        counted = json.loads(result.out.decode().splitlines()[-1])
+        run = e2e.Run(self.run_path)
+        rows = run.table("compiled")
+        regions = [row for row in rows if row["what"] != "graph break"]
+        self.assertEqual([row["region"] for row in regions], counted["regions"])
+        self.assertEqual(len([row for row in regions if row["operations"] > 0]), counted["graphs"])
+        breaks = [row for row in rows if row["what"] == "graph break"]
+        self.assertEqual(sum(row["times"] for row in breaks), counted["breaks"])
+        for row in breaks:
+            self.assertRegex(row["reason"], r"graph_break\(\)")
+        first = regions[0]
+        self.assertEqual((first["function"], first["times"], first["kernels"], first["named_kernels"]), ("forward", 40, 2, 2))
+        turned, = [row for row in regions if "turned" in (row["reason"] or "")]
+        self.assertEqual((turned["what"], turned["times"]), ("compiled again", 20))
+        self.check_layers({row["layer"]: row for row in run.table("layers")})
+
+    def check_layers(self, layers):
+        for name in ("first", "part.wide", "part.narrow.0"):
+            self.assertEqual((layers[name]["type"], layers[name]["matched_by"]), ("matmul", "framework"))
+            self.assertGreater(layers[name]["forward"], 0)
+            self.assertGreater(layers[name]["backward_weights"], 0)
+        self.assertIsNone(layers["first"]["backward_data"])  # of the network's input
+        self.assertGreater(layers["part.narrow.0"]["backward_data"], 0)
+        region, = [row for row in layers.values() if row["layer"].startswith("compiled region 0/0: forward")]
+        self.assertRegex(region["line"], r"compiled_net\.py:\d+")
+
+
+if __name__ == "__main__":
+    e2e.main()

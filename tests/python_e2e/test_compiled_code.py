@@ -1,0 +1,131 @@
+"""What torch.compile kept is read when the interpreter ends, with each interpreter of the machine and without PyTorch. The
+program does not notice, whatever its torch._dynamo looks like. (The real one: tests/frameworks/test_compiled.py.)"""
+
+import os
+import sys
+import types
+import unittest
+
+import stacks
+from stacks import e2e
+
+LIBRARY = os.environ.get("DLHOOK_TEST_BLAS", "libopenblas.so.0")
+READER = os.path.join(stacks.HERE, "..", "..", "preload", "python", "compiled_code.py")
+
+GRAPH = """class GraphModule(torch.nn.Module):
+    def forward(self, primals_1: "f32[8, 3][3, 1]cpu", primals_2: "f32[4, 3][3, 1]cpu", primals_3: "f32[8, 8][8, 1]cpu"):
+        # File: /srv/net.py:6 in forward, code: return self.b(self.a(x))
+        permute: "f32[3, 8][1, 3]cpu" = torch.ops.aten.permute.default(primals_1, [1, 0]);  primals_1 = None
+        mm: "f32[4, 8][8, 1]cpu" = torch.ops.aten.mm.default(primals_2, permute);  permute = None
+        mm_1: "f32[4, 8][8, 1]cpu" = torch.ops.aten.mm.default(mm, primals_3)
+        mm_2: "f32[4, 8][8, 1]cpu" = torch.ops.aten.mm.default(mm_1, mm_1)
+        return (mm_2, primals_2, mm)
+"""
+SOURCE = """
+def call(self, args):
+        buf0 = empty_strided_cpu((4, 8), (8, 1), torch.float32)
+        extern_kernels.mm(primals_2, reinterpret_tensor(primals_1, (3, 8), (1, 3), 0), out=buf0)
+        buf1 = empty_strided_cpu((4, 8), (8, 1), torch.float32)
+        extern_kernels.mm(buf0, primals_3, out=buf1)
+        cpp_fused_relu_0(buf1)
+        buf2 = torch.ops.aten.mm.default(buf1, buf1)
+        return (buf2, primals_2, reinterpret_tensor(buf0, (4, 8), (8, 1), 0), )
+
+def get_args():
+"""
+
+
+class CompiledTrace(stacks.PythonTrace):
+    def __init__(self):
+        super().__init__()
+        self.compiled = []
+
+    def add(self, packet):
+        if "compiled_code" in packet:
+            self.compiled.append({name: values[0] for name, values in packet["compiled_code"][0].items()})
+        super().add(packet)
+
+
+class CompiledCode(e2e.Case):
+    def record(self, version, kept):
+        program = stacks.interpreter(version)
+        if program is None:
+            self.skipTest(f"no Python {version}")
+        self.fresh_run()
+        result = self.under("writer", [program, stacks.victim("compiled"), LIBRARY, kept])
+        self.assertEqual((result.code, result.out, result.err), (0, b"done\n", b""))
+        (trace,) = stacks.traces(e2e.Run(self.run_path), CompiledTrace)
+        self.assert_no_loss(trace)
+        states = [(e2e.one(c, "state"), e2e.one(c, "reason", "")) for c in trace.capabilities if e2e.one(c, "name") == "compiled-code"]
+        return trace.compiled, states
+
+    def check(self, version):
+        compiled, states = self.record(version, "kept")
+        where = {"file": "/srv/net.py", "line": 6, "function": "forward"}
+        self.assertEqual(compiled, [
+            {"kind": "COMPILATION", "region": "0/0", "compile_ns": 1500000, "count": 3, **where},
+            {"kind": "COMPILATION", "region": "0/0", "is_backward": True, "compile_ns": 1500000},
+            {"kind": "COMPILATION", "region": "0/1", "compile_ns": 1500000, "count": 3, "text": "0/0: k == 1 (größe.py:9)", **where},
+            {"kind": "GRAPH_BREAK", "count": 2, "text": "Unsupported Tensor.item() call. PyTorch: Do otherwise.", **where, "line": 8}])
+        self.assertEqual(states[-1], ("ON", "read when the interpreter ended"))
+        compiled, states = self.record(version, "changed")
+        self.assertEqual([fact["kind"] for fact in compiled], ["GRAPH_BREAK"])
+        self.assertEqual(states[-1], ("REFUSED", "compilations: KeyError: 'compile_id'"))
+        self.assertEqual(self.record(version, "nothing"), ([], []))
+        self.assertEqual(self.record(version, "leaves")[1][-1][0], "REFUSED")
+
+
+class Reader(unittest.TestCase):
+    """Which node of a graph each operator of the generated code is."""
+
+    def setUp(self):
+        empty = types.SimpleNamespace(get_compilation_metrics=list, graph_break_reasons=[])
+        sys.modules["torch._dynamo.utils"] = empty
+        self.addCleanup(sys.modules.pop, "torch._dynamo.utils")
+        self.of = {}
+        with open(READER, encoding="utf-8") as text:
+            exec(text.read(), self.of)  # pylint: disable=exec-used
+
+    def matched(self, source, graph=GRAPH):
+        graph = self.of["Graph"](graph)
+        calls = list(self.of["library_calls"](source, {name for name, _ in graph.inputs}))
+        return [(node and graph.calls.index(node), by_order) for node, by_order in self.of["match"](calls, graph.calls)]
+
+    def test_inputs_and_outputs_tell_operators_apart(self):
+        self.assertEqual(self.matched(SOURCE), [(0, False), (1, False), (2, False)])
+
+    def test_inputs_alone_tell_operators_apart(self):
+        turned = SOURCE.replace("primals_2, reinterpret_tensor(primals_1,", "primals_3, reinterpret_tensor(buf9,")
+        turned = turned.replace("(buf0, primals_3", "(buf0, primals_2").replace("return (buf2", "return (buf9")
+        turned = turned.replace("tensor(buf0, (4", "tensor(buf8, (4")
+        self.assertEqual(self.matched(turned), [(1, False), (0, False), (2, False)])
+
+    def test_outputs_alone_tell_operators_apart(self):
+        self.assertEqual(self.matched(SOURCE.replace("primals_", "arg")), [(0, False), (1, False), (2, False)])
+
+    def test_sizes_that_differ_are_another_operator(self):
+        other = SOURCE.replace("buf0 = empty_strided_cpu((4, 8)", "buf0 = empty_strided_cpu((5, 8)")
+        self.assertEqual(self.matched(other)[0], (None, False))
+
+    def test_the_order_decides_only_if_it_is_the_graphs(self):
+        hidden = SOURCE.replace("primals_", "arg").replace("return (buf2", "return (buf9").replace("tensor(buf0, (4", "tensor(buf8, (4")
+        self.assertEqual(self.matched(hidden), [(0, True), (1, True), (2, True)])
+        fewer = hidden.replace("        buf2 = torch.ops.aten.mm.default(buf1, buf1)\n", "")
+        self.assertEqual(self.matched(fewer), [(None, False), (None, False)])
+
+    def test_modules_of_parameters(self):
+        def modules_of(*sources):
+            return self.of["modules_of"](dict(enumerate(sources)), "self")
+
+        own, own_deep = "L['self']._parameters['weight']", "L['self']._modules['b']._modules['0']._parameters['weight']"
+        net, other = "G['net']._modules['fc']._parameters['weight']", "L['other']._parameters['weight']"
+        self.assertEqual(modules_of(own, own_deep, net), {0: ".", 1: ".b.0", 2: "fc"})
+        self.assertEqual(modules_of(net, other), {0: "net.fc", 1: "other"})
+        self.assertEqual(modules_of("L['x']", "L['self']._buffers['mean']", None), {})
+
+
+for each in stacks.VERSIONS:
+    setattr(CompiledCode, "test_" + each.replace(".", "_"), lambda self, version=each: self.check(version))
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,47 @@
+"""A program whose torch._dynamo keeps things as PyTorch 2.13's does, or otherwise. argv: library, what it keeps."""
+
+import ctypes
+import sys
+import types
+
+KEPT = {"compile_id": "0/0", "is_forward": True, "co_name": "forward", "co_filename": "/srv/net.py", "co_firstlineno": 6,
+        "duration_us": 1500, "graph_op_count": 3, "recompile_reason": None, "fail_reason": None, "graph_node_shapes": None}
+AGAIN = {**KEPT, "compile_id": "0/1", "recompile_reason": "0/0: k == 1   # return y * k\nUser stack trace:\n"
+                                                          '  File "/srv/größe.py", line 9, in forward\n    return y * k'}
+BACKWARD = {**KEPT, "is_forward": False, "co_name": None, "co_filename": None, "co_firstlineno": None, "graph_op_count": None}
+
+
+def kept_by_torch():
+    frame = types.SimpleNamespace(filename="/srv/net.py", lineno=8, name="forward")
+    broken = types.SimpleNamespace(reason="Unsupported Tensor.item() call\n  Explanation: …\n  Hint: Do otherwise.", user_stack=[frame])
+    utils = types.ModuleType("torch._dynamo.utils")
+    utils.graph_break_reasons = [broken, broken]
+    utils.get_compilation_metrics = lambda: [types.SimpleNamespace(**of) for of in (KEPT, BACKWARD, AGAIN)]
+    return utils
+
+
+def changed():
+    utils = kept_by_torch()
+    utils.get_compilation_metrics = lambda: [types.SimpleNamespace(renamed="0/0")]
+    return utils
+
+
+def nothing():
+    utils = kept_by_torch()
+    utils.get_compilation_metrics, utils.graph_break_reasons = list, []
+    return utils
+
+
+def leaves():
+    """PyTorch's function ends the process's work in another way."""
+    utils = kept_by_torch()
+    utils.get_compilation_metrics = lambda: sys.exit(3)
+    return utils
+
+
+library = ctypes.CDLL(sys.argv[1])
+one = (ctypes.c_double * 1)(1)
+sys.modules["torch._dynamo.utils"] = {"kept": kept_by_torch, "changed": changed, "nothing": nothing, "leaves": leaves}[sys.argv[2]]()
+product = "library.cblas_dger(101, 1, 1, ctypes.c_double(1), one, 1, one, 1, (ctypes.c_double * 1)(), 1)"
+exec(compile(product, "/l/torch/_dynamo/eval_frame.py", "exec"))  # as a compiled function is called
+print("done")
