@@ -85,7 +85,8 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
   const CompiledCode& first = *breaks.front();
   const std::vector<std::string> parts = absl::StrSplit(first.text, absl::MaxSplits(kSuggestion, 1));
   Finding finding;
-  finding.where = FileLine(first);
+  finding.where = CompiledFunctionName(first.function);
+  finding.line = FileLine(first);
   finding.sentence =
       absl::StrFormat("torch.compile breaks the graph of %s at %s%s: %s. Between its graphs pass %s.",
                       CompiledFunctionName(first.function), FileLine(first),

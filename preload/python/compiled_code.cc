@@ -23,7 +23,10 @@ struct Api {
   PyObject* (*ModuleDict)();                                  // borrowed
   PyObject* (*DictGetItem)(PyObject* dict, const char* key);  // borrowed
   PyObject* (*NewDict)();
-  PyObject* (*Run)(const char* text, int start, PyObject* globals, PyObject* locals);
+  int (*DictSetItem)(PyObject* dict, const char* key, PyObject* value);
+  PyObject* (*Builtins)();  // borrowed
+  PyObject* (*Compile)(const char* text, const char* file, int start);
+  PyObject* (*Evaluate)(PyObject* code, PyObject* globals, PyObject* locals);
   PyObject* (*ListGetItem)(PyObject* list, ptrdiff_t index);  // borrowed
   ptrdiff_t (*ListSize)(PyObject* list);
   void (*DecRef)(PyObject*);
@@ -33,9 +36,11 @@ struct Api {
 bool Load(Api* api) {
   return TakePythonSymbol("PyImport_GetModuleDict", &api->ModuleDict) &&
          TakePythonSymbol("PyDict_GetItemString", &api->DictGetItem) && TakePythonSymbol("PyDict_New", &api->NewDict) &&
-         TakePythonSymbol("PyRun_String", &api->Run) && TakePythonSymbol("PyList_GetItem", &api->ListGetItem) &&
-         TakePythonSymbol("PyList_Size", &api->ListSize) && TakePythonSymbol("Py_DecRef", &api->DecRef) &&
-         TakePythonSymbol("PyErr_Clear", &api->ErrClear);
+         TakePythonSymbol("PyDict_SetItemString", &api->DictSetItem) &&
+         TakePythonSymbol("PyEval_GetBuiltins", &api->Builtins) &&
+         TakePythonSymbol("Py_CompileString", &api->Compile) && TakePythonSymbol("PyEval_EvalCode", &api->Evaluate) &&
+         TakePythonSymbol("PyList_GetItem", &api->ListGetItem) && TakePythonSymbol("PyList_Size", &api->ListSize) &&
+         TakePythonSymbol("Py_DecRef", &api->DecRef) && TakePythonSymbol("PyErr_Clear", &api->ErrClear);
 }
 
 // What a fact of kind 0 says: a part could not be read.
@@ -76,6 +81,16 @@ void WriteFacts(const Api& api, ThreadState* thread, PyObject* facts) {
   }
 }
 
+// Not PyRun_String, which makes the interpreter forget that it ends by KeyboardInterrupt: its exit code would differ.
+PyObject* Run(const Api& api, PyObject* globals) {
+  if (api.DictSetItem(globals, "__builtins__", api.Builtins()) != 0) return nullptr;
+  PyObject* code = api.Compile(dlhook_compiled_code_text, "<dlhook>", kStatements);
+  if (code == nullptr) return nullptr;
+  PyObject* result = api.Evaluate(code, globals, globals);
+  api.DecRef(code);
+  return result;
+}
+
 }  // namespace
 
 void RecordCompiledCode() {
@@ -86,7 +101,7 @@ void RecordCompiledCode() {
   if (thread == nullptr) return;
   PyObject* globals = api.NewDict();
   if (globals == nullptr) return api.ErrClear();
-  PyObject* result = api.Run(dlhook_compiled_code_text, kStatements, globals, globals);
+  PyObject* result = Run(api, globals);
   PyObject* facts = result == nullptr ? nullptr : api.DictGetItem(globals, "facts");
   if (facts == nullptr) {
     ReportCapability(kCapability, "", CapabilityState::kRefused, "this torch._dynamo keeps something else");

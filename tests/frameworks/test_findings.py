@@ -74,6 +74,12 @@ class Findings(frameworks.Case):
         self.assertRegex(finding["finding"], r"compiles again in \d of .* Their batches are of 1\d to 2\d\.")
         self.assertIn("dynamic=True", finding["advice"])
 
+    def test_graphs_that_are_broken(self):
+        finding = self.found("graph-breaks", least_percent=5)
+        self.assertEqual((finding["where"], finding["basis"]), ("forward", "at most"))
+        self.assert_line(finding, "watch(x)")
+        self.assertIn("PyTorch suggests: ", finding["advice"])
+
     def test_functions_that_are_traced_again(self):
         retraced = [frameworks.TENSORFLOW_PYTHON, os.path.join(frameworks.HERE, "tensorflow", "programs", "retraced.py")]
         self.assertEqual(self.findings("recompilations", "retraced", "advised", [*retraced, "advised"]), [])

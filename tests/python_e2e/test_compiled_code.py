@@ -2,6 +2,7 @@
 program does not notice, whatever its torch._dynamo looks like. (The real one: tests/frameworks/test_compiled.py.)"""
 
 import os
+import signal
 import sys
 import types
 import unittest
@@ -53,7 +54,10 @@ class CompiledCode(e2e.Case):
             self.skipTest(f"no Python {version}")
         self.fresh_run()
         result = self.under("writer", [program, stacks.victim("compiled"), LIBRARY, kept])
-        self.assertEqual((result.code, result.out, result.err), (0, b"done\n", b""))
+        if kept == "interrupted":
+            self.assertEqual((result.code, result.out, result.err.splitlines()[-1]), (-signal.SIGINT, b"done\n", b"KeyboardInterrupt"))
+        else:
+            self.assertEqual((result.code, result.out, result.err), (0, b"done\n", b""))
         (trace,) = stacks.traces(e2e.Run(self.run_path), CompiledTrace)
         self.assert_no_loss(trace)
         states = [(e2e.one(c, "state"), e2e.one(c, "reason", "")) for c in trace.capabilities if e2e.one(c, "name") == "compiled-code"]
@@ -68,6 +72,7 @@ class CompiledCode(e2e.Case):
             {"kind": "COMPILATION", "region": "0/1", "compile_ns": 1500000, "count": 3, "text": "0/0: k == 1 (größe.py:9)", **where},
             {"kind": "GRAPH_BREAK", "count": 2, "text": "Unsupported Tensor.item() call. PyTorch: Do otherwise.", **where, "line": 8}])
         self.assertEqual(states[-1], ("ON", "read when the interpreter ended"))
+        self.assertEqual(self.record(version, "interrupted"), (compiled, states))
         compiled, states = self.record(version, "changed")
         self.assertEqual([fact["kind"] for fact in compiled], ["GRAPH_BREAK"])
         self.assertEqual(states[-1], ("REFUSED", "compilations: KeyError: 'compile_id'"))

@@ -21,6 +21,7 @@ constexpr Advice kMissing[] = {
     {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
     {"module-names", "Layers are then named by their classes and lines."},
     {"native-stacks", "Callers are then known only by Python lines and framework ops."},
+    {"compiled-code", "What torch.compile compiled is then known without names, modules or reasons, or in part."},
     {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };
 

@@ -48,6 +48,7 @@ std::vector<std::string> Find(const Spec& spec) {
   std::vector<std::string> found;
   for (const size_t row : RowsWhere(table, {{"rule", "graph-breaks"}})) {
     EXPECT_NEAR(Integer(table, row, "gain"), spec.between_ns, 1000);
+    EXPECT_EQ(Text(table, row, "line"), "net.py:8");
     EXPECT_EQ(Text(table, row, "advice"), "PyTorch suggests: Leave it out.");
     found.push_back(Text(table, row, "finding"));
   }

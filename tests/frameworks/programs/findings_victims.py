@@ -171,6 +171,40 @@ def recompilations(side):
     return training(compiled, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy, batches())
 
 
+@torch._dynamo.disable
+def watch(x):
+    x.detach().sort()
+
+
+class Watched(nn.Module):
+    """Two products, and something between them that is not compiled."""
+
+    def __init__(self, is_watched):
+        super().__init__()
+        self.first = nn.Linear(256, 256)
+        self.second = nn.Linear(256, 10)
+        self.is_watched = is_watched
+
+    def forward(self, x):
+        x = self.first(x)
+        if self.is_watched:
+            watch(x)
+        return self.second(x)
+
+
+def graph_breaks(side):
+    """The compiler that only traces is quick."""
+    model = torch.compile(Watched(side == "victim"), backend="aot_eager")
+
+    def loss_of(model, x, y):
+        if side == "advised":
+            watch(x)
+        return cross_entropy(model, x, y)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return training(model, optimizer, loss_of, repeated(torch.randn(256, 256), torch.zeros(256, dtype=torch.long)))
+
+
 class Scaled(nn.Module):
     """A product and four elementwise operations on its result, which is larger than the caches."""
 

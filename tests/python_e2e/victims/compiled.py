@@ -1,6 +1,8 @@
 """A program whose torch._dynamo keeps things as PyTorch 2.13's does, or otherwise. argv: library, what it keeps."""
 
 import ctypes
+import functools  # as PyTorch does  # noqa: F401
+import re  # noqa: F401
 import sys
 import types
 
@@ -41,7 +43,10 @@ def leaves():
 
 library = ctypes.CDLL(sys.argv[1])
 one = (ctypes.c_double * 1)(1)
-sys.modules["torch._dynamo.utils"] = {"kept": kept_by_torch, "changed": changed, "nothing": nothing, "leaves": leaves}[sys.argv[2]]()
+kept = {"kept": kept_by_torch, "interrupted": kept_by_torch, "changed": changed, "nothing": nothing, "leaves": leaves}
+sys.modules["torch._dynamo.utils"] = kept[sys.argv[2]]()
 product = "library.cblas_dger(101, 1, 1, ctypes.c_double(1), one, 1, one, 1, (ctypes.c_double * 1)(), 1)"
 exec(compile(product, "/l/torch/_dynamo/eval_frame.py", "exec"))  # as a compiled function is called
 print("done")
+if sys.argv[2] == "interrupted":
+    raise KeyboardInterrupt
