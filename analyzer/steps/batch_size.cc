@@ -2,7 +2,8 @@
 #include "analyzer/steps/batch_size.h"
 
 #include <algorithm>
-#include <set>
+#include <array>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -51,35 +52,36 @@ bool IsConvolution(const Attribution& attribution, CallIndex call) {
 
 // What is known of one step while its calls are examined.
 struct Guess {
-  bool is_told = false;  // found, or known to be unknowable
-  bool is_over = false;  // the backward pass has begun
+  bool is_told = false;     // found, or known to be unknowable
+  bool is_over = false;     // the backward pass has begun
+  bool has_one_row = true;  // all products are inside framework ops, and have equally many rows
+  uint8_t in_common = 0;    // how many sides
   int products = 0;
-  std::set<int64_t> common;
-  std::set<int64_t> rows;  // of products inside framework ops
-  bool all_have_rows = true;
+  std::array<int64_t, 2> common = {};  // the sides that all products have
+  int64_t rows = 0;
 };
 
 class BatchFinder {
  public:
-  BatchFinder(const TraceModel& model, const Attribution& attribution, StepTrack& track)
-      : model_(model), attribution_(attribution), track_(track), guesses_(track.steps.size()) {
+  BatchFinder(const TraceModel& model, const Attribution& attribution, std::vector<BatchSpan>& spans)
+      : model_(model), attribution_(attribution), spans_(spans), guesses_(spans.size()) {
     for (const Op& op : model_.ops) batches_.push_back(BatchOf(op));
-    for (size_t i = 0; i < guesses_.size(); ++i) guesses_[i].is_told = track.steps[i].batch > 0;
+    for (size_t i = 0; i < guesses_.size(); ++i) guesses_[i].is_told = spans[i].batch > 0;
   }
 
-  void Run() {
-    const auto [begin, end] = model_.calls.RangeOf(track_.thread);
+  void Run(ProcessIndex process, ThreadIndex thread) {
+    const auto [begin, end] = model_.calls.RangeOf(thread);
     for (CallIndex call = begin; call < end; ++call) {
-      const bool is_own = model_.threads[model_.calls.thread[call]].process == track_.process;
+      const bool is_own = model_.threads[model_.calls.thread[call]].process == process;
       if (is_own && model_.calls.parent[call] == kNone) Take(call);
     }
     for (size_t i = 0; i < guesses_.size(); ++i) {
       const Guess& guess = guesses_[i];
       if (guess.is_told || guess.products == 0) continue;
-      if (guess.all_have_rows && guess.rows.size() == 1) {
-        track_.steps[i].batch = *guess.rows.begin();
-      } else if (guess.products > 1 && guess.common.size() == 1) {
-        track_.steps[i].batch = *guess.common.begin();
+      if (guess.has_one_row) {
+        spans_[i].batch = guess.rows;
+      } else if (guess.products > 1 && guess.in_common == 1) {
+        spans_[i].batch = guess.common[0];
       }
     }
   }
@@ -87,10 +89,10 @@ class BatchFinder {
  private:
   void Take(CallIndex call) {
     const int64_t start_ns = model_.calls.start_ns[call];
-    const auto after = std::upper_bound(track_.steps.begin(), track_.steps.end(), start_ns,
-                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
-    if (after == track_.steps.begin() || start_ns >= (after - 1)->end_ns) return;
-    Guess& guess = guesses_[static_cast<size_t>(after - track_.steps.begin()) - 1];
+    const auto after = std::upper_bound(spans_.begin(), spans_.end(), start_ns,
+                                        [](int64_t ns, const BatchSpan& span) { return ns < span.start_ns; });
+    if (after == spans_.begin() || start_ns >= (after - 1)->end_ns) return;
+    Guess& guess = guesses_[static_cast<size_t>(after - spans_.begin()) - 1];
     if (guess.is_told) return;
     const OpIndex op = model_.calls.op[call];
     if (batches_[op] > 0) {
@@ -110,33 +112,42 @@ class BatchFinder {
     }
     // A convolution computed as a product, image by image: its sides are channels and positions.
     if (IsConvolution(attribution_, call)) return;
-    const std::set<int64_t> sides = {op.gemm()->m, op.gemm()->n};
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch stores matrices by rows, and the library reads them by columns: a row of the result is a column of the
     // product.
     if (!op.gemm()->row_major && scope != kNone && model_.scopes.kind[scope] == ScopeKind::kFrameworkOp) {
-      guess.rows.insert(op.gemm()->n);
+      if (guess.products == 0) guess.rows = op.gemm()->n;
+      guess.has_one_row &= guess.rows == op.gemm()->n;
     } else {
-      guess.all_have_rows = false;
+      guess.has_one_row = false;
     }
-    if (guess.products++ == 0) {
-      guess.common = sides;
-    } else {
-      std::erase_if(guess.common, [&](int64_t side) { return !sides.contains(side); });
+    KeepCommon(op.gemm()->m, op.gemm()->n, guess);
+    ++guess.products;
+  }
+
+  static void KeepCommon(int64_t m, int64_t n, Guess& guess) {
+    if (guess.products == 0) {
+      guess.common = {m, n};
+      guess.in_common = m == n ? 1 : 2;
+      return;
     }
+    const auto end = guess.common.begin() + guess.in_common;
+    const auto kept = std::remove_if(guess.common.begin(), end, [&](int64_t side) { return side != m && side != n; });
+    guess.in_common = static_cast<uint8_t>(kept - guess.common.begin());
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  StepTrack& track_;
+  std::vector<BatchSpan>& spans_;
   std::vector<Guess> guesses_;
   std::vector<int64_t> batches_;  // by op; 0: the op does not show it
 };
 
 }  // namespace
 
-void SetBatchSizes(const TraceModel& model, const Attribution& attribution, StepTrack& track) {
-  BatchFinder(model, attribution, track).Run();
+void SetBatchSizes(const TraceModel& model, const Attribution& attribution, ProcessIndex process, ThreadIndex thread,
+                   std::vector<BatchSpan>& spans) {
+  BatchFinder(model, attribution, spans).Run(process, thread);
 }
 
 }  // namespace dlhook::analyzer::steps

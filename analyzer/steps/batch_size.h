@@ -7,17 +7,25 @@
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline steps {
 
-// Sets Step.batch in a track where it is 0 and can be inferred:
-// - the minibatch of the first convolution, pooling, norm … of the step;
+// A step or a run through a network.
+struct BatchSpan {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  int64_t batch = 0;  // 0: not known
+};
+
+// Sets the batch of spans of one process, or one of its threads (ascending and disjoint), where it is 0 and can be
+// inferred:
+// - the minibatch of the first convolution, pooling, norm … of the span;
 // - else the number of rows that all products of the first forward pass have in common, not counting products that
 //   compute convolutions. Unknown if two numbers are common to all, or there is only one product, and no framework op
 //   shows which side is rows. With sequences, rows may be tokens.
 // With gradient accumulation it is the batch size of one pass.
-void SetBatchSizes(const TraceModel& model, const Attribution& attribution, StepTrack& track);
+void SetBatchSizes(const TraceModel& model, const Attribution& attribution, ProcessIndex process, ThreadIndex thread,
+                   std::vector<BatchSpan>& spans);
 
 }  // namespace dlhook::analyzer::steps
 

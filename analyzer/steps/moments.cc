@@ -16,9 +16,6 @@ namespace {
 
 using Scope = ScopeKind;
 
-// A call without a layer is ranked by its op: ops are numbered in the order of their first call, too.
-constexpr uint32_t kOpRank = 0x80000000;
-
 bool IsBackward(LayerDirection direction) {
   switch (direction) {
     case LayerDirection::kBackwardData:
@@ -70,21 +67,30 @@ NameRole RoleOf(const std::string& name) {
   return NameRole::kPlain;
 }
 
+// A call without a layer is ranked by its op: ops are numbered in the order of their first call, too.
+uint32_t RankOf(LayerIndex layer, OpIndex op) {
+  constexpr uint32_t kOpRank = 0x80000000;
+  return layer != kNone ? layer : kOpRank | op;
+}
+
 constexpr ScopeIndex kSampleScopes = 1 << 16;
 
 class Collector {
  public:
   Collector(const TraceModel& model, const Attribution& attribution, ProcessIndex process)
-      : model_(model), attribution_(attribution), process_(process), replays_(FindGraphReplays(model, attribution)) {}
+      : model_(model),
+        attribution_(attribution),
+        process_(process),
+        replays_(FindGraphReplays(model, attribution)),
+        result_{.moments = {model, attribution}} {}
 
   ProcessMoments Run() {
     if (model_.scopes.size() > 0) CollectScopes();
-    Order(0);
+    result_.moments.Order(0);
     const size_t scopes = result_.moments.size();
     CollectCalls();
-    Order(scopes);
-    std::inplace_merge(result_.moments.begin(), result_.moments.begin() + static_cast<std::ptrdiff_t>(scopes),
-                       result_.moments.end(), IsEarlier);
+    result_.moments.Order(scopes);
+    result_.moments.Merge(scopes);
     for (const ScopeWindow& window : model_.scope_windows) {
       if (window.process == process_) result_.windows.push_back({window.start_ns, window.end_ns});
     }
@@ -92,16 +98,6 @@ class Collector {
   }
 
  private:
-  static bool IsEarlier(const Moment& a, const Moment& b) { return a.start_ns < b.start_ns; }
-
-  // Sorting takes half as much memory again, and those of one thread are in order.
-  void Order(size_t from) {
-    const auto begin = result_.moments.begin() + static_cast<std::ptrdiff_t>(from);
-    if (!std::is_sorted(begin, result_.moments.end(), IsEarlier)) {
-      std::stable_sort(begin, result_.moments.end(), IsEarlier);
-    }
-  }
-
   // How the walk treats a scope: as a moment, as something that contains moments, or as part of a moment.
   enum class Stand : uint8_t { kTransparent, kMoment, kInside };
 
@@ -162,44 +158,31 @@ class Collector {
   void NoteLinks(ScopeIndex scope) {
     if (model_.scopes.kind[scope] != Scope::kBackwardNode) return;
     result_.has_backward_scopes = true;
-    if (model_.scopes.link[scope] >= 0) result_.trained_links.insert(model_.scopes.link[scope]);
+    if (model_.scopes.link[scope] >= 0) result_.trained_links.Insert(model_.scopes.link[scope]);
   }
 
   void AddScope(ScopeIndex scope) {
     const NameRole role = roles_[model_.scopes.name[scope]];
-    const int64_t start_ns = model_.scopes.start_ns[scope];
-    const Place place = PlaceOfScope(scope);
-    MomentKind kind = KindOfScope(scope, role, place);
+    MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
     const auto closure = closures_.find(scope);
     if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
     // Before its last gradients an optimizer makes no final update.
     const ScopeIndex around = update_around_[scope];
     if (kind == MomentKind::kUpdate && around != kNone && closures_.contains(around)) kind = MomentKind::kZeroGrad;
-    Moment moment;
-    moment.end_ns = start_ns + model_.scopes.duration_ns[scope];
-    moment.start_ns = closure == closures_.end() ? start_ns : std::min(closure->second, moment.end_ns);
-    moment.kind = kind;
-    moment.is_graph_node = model_.scopes.kind[scope] == Scope::kGraphNode;
-    moment.is_scope = true;
-    moment.thread = model_.scopes.thread[scope];
-    moment.index = scope;
-    moment.name = model_.scopes.name[scope];
-    moment.layer = place.layer;
-    moment.rank = place.layer;
-    moment.link = model_.scopes.link[scope];
-    Add(moment);
+    NoteScope(scope, kind);
+    if (closure == closures_.end()) return result_.moments.AddScope(scope, kind);
+    Moment moment = result_.moments.OfScope(scope, kind);
+    moment.start_ns = std::min(closure->second, moment.end_ns);
+    result_.moments.AddApart(moment);
   }
 
-  void Add(const Moment& moment) {
-    result_.has_updates |= moment.kind == MomentKind::kUpdate;
-    if (moment.is_scope) {
-      result_.has_forward_scopes |= moment.kind == MomentKind::kForward;
-      result_.has_backward_scopes |= moment.kind == MomentKind::kBackward;
-      const Scope kind = model_.scopes.kind[moment.index];
-      result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode;
-    }
-    result_.moments.push_back(moment);
+  void NoteScope(ScopeIndex scope, MomentKind moment) {
+    result_.has_updates |= moment == MomentKind::kUpdate;
+    result_.has_forward_scopes |= moment == MomentKind::kForward;
+    result_.has_backward_scopes |= moment == MomentKind::kBackward;
+    const Scope kind = model_.scopes.kind[scope];
+    result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode;
   }
 
   MomentKind KindOfScope(ScopeIndex scope, NameRole role, const Place& place) const {
@@ -266,16 +249,14 @@ class Collector {
     const auto count = static_cast<int64_t>(parts.size());
     for (int64_t i = 0; i < count; ++i) {
       const ReplayedPart& part = parts[i];
-      Moment moment;
+      Moment moment = result_.moments.OfCall(call, KindOf(part.place.direction));
       moment.start_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * i / count;
       moment.end_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * (i + 1) / count;
-      moment.kind = KindOf(part.place.direction);
-      moment.thread = model_.calls.thread[call];
-      moment.index = call;
       moment.layer = part.place.layer;
-      moment.rank = part.place.layer != kNone ? part.place.layer : kOpRank | model_.calls.op[call];
+      moment.rank = RankOf(part.place.layer, model_.calls.op[call]);
       moment.link = TrainedLinkAround(part.scope);
-      Add(moment);
+      result_.has_updates |= moment.kind == MomentKind::kUpdate;
+      result_.moments.AddApart(moment);
     }
   }
 
@@ -284,7 +265,7 @@ class Collector {
     for (; scope != kNone; scope = model_.scopes.parent[scope]) {
       const int64_t link = model_.scopes.link[scope];
       const bool is_op = model_.scopes.kind[scope] == Scope::kFrameworkOp;
-      if (is_op && link >= 0 && result_.trained_links.contains(link)) return link;
+      if (is_op && link >= 0 && result_.trained_links.Has(link)) return link;
     }
     return -1;
   }
@@ -293,16 +274,10 @@ class Collector {
     const auto replay = replays_.find(call);
     if (replay != replays_.end()) return AddReplay(call, replay->second);
     const Place place = call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
-    Moment moment;
-    moment.start_ns = model_.calls.start_ns[call];
-    moment.end_ns = moment.start_ns + model_.calls.duration_ns[call];
-    moment.kind = KindOf(place.direction);
-    if (moment.kind == MomentKind::kOther) moment.kind = KindOf(op.direction);
-    moment.thread = model_.calls.thread[call];
-    moment.index = call;
-    moment.layer = place.layer;
-    moment.rank = place.layer != kNone ? place.layer : kOpRank | model_.calls.op[call];
-    Add(moment);
+    MomentKind kind = KindOf(place.direction);
+    if (kind == MomentKind::kOther) kind = KindOf(op.direction);
+    result_.has_updates |= kind == MomentKind::kUpdate;
+    result_.moments.AddCall(call, kind);
   }
 
   Place PlaceOfScope(ScopeIndex scope) const {
@@ -333,6 +308,30 @@ bool IsInputName(const std::string& name) {
 
 bool IsOptimizerStep(const std::string& name) { return absl::StartsWith(name, "Optimizer.step#"); }
 bool IsZeroGrad(const std::string& name) { return absl::StartsWith(name, "Optimizer.zero_grad#"); }
+
+Moment Moments::OfCall(CallIndex call, MomentKind kind) const {
+  Moment moment;
+  moment.start_ns = model_->calls.start_ns[call];
+  moment.end_ns = moment.start_ns + model_->calls.duration_ns[call];
+  moment.kind = kind;
+  moment.thread = model_->calls.thread[call];
+  moment.index = call;
+  moment.layer = call < attribution_->of_call.size() ? attribution_->of_call[call].layer : kNone;
+  moment.rank = RankOf(moment.layer, model_->calls.op[call]);
+  return moment;
+}
+
+// Those of one thread are in order.
+void Moments::Order(size_t from) {
+  const auto begin = told_.begin() + static_cast<std::ptrdiff_t>(from);
+  const auto is_earlier = [this](Told a, Told b) { return StartOf(a) < StartOf(b); };
+  if (!std::is_sorted(begin, told_.end(), is_earlier)) std::stable_sort(begin, told_.end(), is_earlier);
+}
+
+void Moments::Merge(size_t middle) {
+  std::inplace_merge(told_.begin(), told_.begin() + static_cast<std::ptrdiff_t>(middle), told_.end(),
+                     [this](Told a, Told b) { return StartOf(a) < StartOf(b); });
+}
 
 ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process) {
   return Collector(model, attribution, process).Run();

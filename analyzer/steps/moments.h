@@ -2,12 +2,14 @@
 #ifndef DLHOOK_ANALYZER_STEPS_MOMENTS_H_
 #define DLHOOK_ANALYZER_STEPS_MOMENTS_H_
 
+#include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
@@ -38,9 +40,100 @@ struct Moment {
   int64_t link = -1;  // for kForward: the sequence number of its backward node, if any
 };
 
+// Moments in 5 bytes each: what the scope or call itself tells is looked up when a moment is read.
+class Moments {
+ public:
+  using value_type = Moment;
+  using const_iterator = ColumnIterator<Moments>;
+
+  // Both must outlive it.
+  Moments(const TraceModel& model, const Attribution& attribution) : model_(&model), attribution_(&attribution) {}
+
+  size_t size() const { return told_.size(); }
+  const_iterator begin() const { return {this, 0}; }
+  const_iterator end() const { return {this, size()}; }
+  MomentKind KindOf(size_t i) const { return KindOf(told_[i]); }
+  int64_t StartOf(size_t i) const { return StartOf(told_[i]); }
+  Moment operator[](size_t i) const {
+    const Told told = told_[i];
+    if ((told.flags & kIsApart) != 0) return apart_[told.index];
+    return (told.flags & kIsScope) != 0 ? OfScope(told.index, KindOf(told)) : OfCall(told.index, KindOf(told));
+  }
+
+  // The moment that a scope or a call is.
+  Moment OfScope(ScopeIndex scope, MomentKind kind) const;
+  Moment OfCall(CallIndex call, MomentKind kind) const;
+
+  void reserve(size_t count) { told_.reserve(count); }
+  void AddScope(ScopeIndex scope, MomentKind kind) { told_.push_back({scope, FlagsOf(kind, kIsScope)}); }
+  void AddCall(CallIndex call, MomentKind kind) { told_.push_back({call, FlagsOf(kind, 0)}); }
+  // One that differs from its scope or call: it begins later, or is a part of it.
+  void AddApart(const Moment& moment) {
+    told_.push_back({static_cast<uint32_t>(apart_.size()), FlagsOf(moment.kind, kIsApart)});
+    apart_.push_back(moment);
+  }
+  void Append(const Moments& others, size_t i) {
+    (others.told_[i].flags & kIsApart) != 0 ? AddApart(others[i]) : told_.push_back(others.told_[i]);
+  }
+
+  // Orders by start those from one on, or merges those before and from one on, which are in order each.
+  void Order(size_t from);
+  void Merge(size_t middle);
+
+ private:
+  enum : uint8_t { kKind = 7, kIsScope = 8, kIsApart = 16 };
+  struct [[gnu::packed]] Told {
+    uint32_t index;  // ScopeIndex, CallIndex or index in `apart_`
+    uint8_t flags;   // MomentKind and what `index` is
+  };
+
+  static uint8_t FlagsOf(MomentKind kind, uint8_t is) { return static_cast<uint8_t>(kind) | is; }
+  static MomentKind KindOf(Told told) { return static_cast<MomentKind>(told.flags & kKind); }
+  int64_t StartOf(Told told) const {
+    if ((told.flags & kIsApart) != 0) return apart_[told.index].start_ns;
+    return (told.flags & kIsScope) != 0 ? model_->scopes.start_ns[told.index] : model_->calls.start_ns[told.index];
+  }
+
+  const TraceModel* model_;
+  const Attribution* attribution_;
+  std::vector<Told> told_;
+  std::vector<Moment> apart_;
+};
+
+inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
+  const ScopeColumns& scopes = model_->scopes;
+  Moment moment;
+  moment.start_ns = scopes.start_ns[scope];
+  moment.end_ns = moment.start_ns + scopes.duration_ns[scope];
+  moment.kind = kind;
+  moment.is_graph_node = scopes.kind[scope] == ScopeKind::kGraphNode;
+  moment.is_scope = true;
+  moment.thread = scopes.thread[scope];
+  moment.index = scope;
+  moment.layer = scope < attribution_->of_scope.size() ? attribution_->of_scope[scope].layer : kNone;
+  moment.rank = moment.layer;
+  moment.name = scopes.name[scope];
+  moment.link = scopes.link[scope];
+  return moment;
+}
+
+// A set of numbers that are not negative, most of which lie close together.
+class NumberSet {
+ public:
+  void Insert(int64_t number) { pages_[number / kPage].set(static_cast<size_t>(number % kPage)); }
+  bool Has(int64_t number) const {
+    const auto page = pages_.find(number / kPage);
+    return page != pages_.end() && page->second.test(static_cast<size_t>(number % kPage));
+  }
+
+ private:
+  static constexpr int64_t kPage = 512;
+  absl::flat_hash_map<int64_t, std::bitset<kPage>> pages_;
+};
+
 struct ProcessMoments {
-  std::vector<Moment> moments;                 // ascending by start
-  absl::flat_hash_set<int64_t> trained_links;  // sequence numbers of backward nodes that ran
+  Moments moments;          // ascending by start
+  NumberSet trained_links;  // sequence numbers of backward nodes that ran
   std::vector<std::pair<int64_t, int64_t>>
       windows;                 // in which a light tap recorded scopes, ascending; empty if it is not light
   bool has_op_scopes = false;  // of framework ops

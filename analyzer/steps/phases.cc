@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/batch_size.h"
 #include "analyzer/steps/measured_steps.h"
@@ -22,10 +21,12 @@ namespace {
 // Threads that repeat independently: each updates its own weights or, if nothing is trained, runs its own networks.
 std::set<ThreadIndex> IndependentThreads(const ProcessMoments& all) {
   std::set<ThreadIndex> updating, running;
-  for (const Moment& moment : all.moments) {
+  for (size_t i = 0; i < all.moments.size(); ++i) {
+    const MomentKind kind = all.moments.KindOf(i);
+    if (kind != MomentKind::kUpdate && kind != MomentKind::kForward) continue;
+    const Moment moment = all.moments[i];
     if (!moment.is_scope || moment.is_graph_node) continue;
-    if (moment.kind == MomentKind::kUpdate) updating.insert(moment.thread);
-    if (moment.kind == MomentKind::kForward) running.insert(moment.thread);
+    (kind == MomentKind::kUpdate ? updating : running).insert(moment.thread);
   }
   if (updating.size() > 1) return updating;
   const bool trains = all.has_updates || all.has_backward_scopes;
@@ -35,47 +36,57 @@ std::set<ThreadIndex> IndependentThreads(const ProcessMoments& all) {
 
 std::map<int64_t, ThreadIndex> ForwardThreads(const ProcessMoments& all) {
   std::map<int64_t, ThreadIndex> threads;
-  for (const Moment& moment : all.moments) {
+  for (const Moment moment : all.moments) {
     if (moment.kind == MomentKind::kForward && moment.link >= 0) threads[moment.link] = moment.thread;
   }
   return threads;
 }
 
 // The moments of each of `threads`, in order; a moment may belong to two threads.
-std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments& all,
-                                                           const std::set<ThreadIndex>& threads) {
+std::map<ThreadIndex, Moments> MomentsByThread(const TraceModel& model, const Attribution& attribution,
+                                               const ProcessMoments& all, const std::set<ThreadIndex>& threads) {
   const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
-  std::map<ThreadIndex, std::vector<Moment>> by_thread;
-  for (const Moment& moment : all.moments) {
-    if (threads.contains(moment.thread)) by_thread[moment.thread].push_back(moment);
+  std::map<ThreadIndex, Moments> by_thread;
+  const auto add = [&](ThreadIndex thread, size_t i) {
+    if (threads.contains(thread))
+      by_thread.try_emplace(thread, model, attribution).first->second.Append(all.moments, i);
+  };
+  for (size_t i = 0; i < all.moments.size(); ++i) {
+    const Moment moment = all.moments[i];
+    add(moment.thread, i);
     // Gradients that one of autograd's threads computes for another thread.
     if (moment.kind != MomentKind::kBackward || moment.link < 0) continue;
     const auto forward = forward_threads.find(moment.link);
     if (forward == forward_threads.end() || forward->second == moment.thread) continue;
-    if (threads.contains(forward->second)) by_thread[forward->second].push_back(moment);
+    add(forward->second, i);
   }
   return by_thread;
 }
 
 // The batch size of each run separately: those of one step may differ.
-void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, StepTrack runs,
+void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, const StepTrack& track,
                       std::vector<StepItem>& items) {
   const auto is_run = [](const StepItem& item) { return item.kind == MomentKind::kForward; };
+  std::vector<BatchSpan> runs;
   for (const StepItem& item : items) {
-    if (!is_run(item)) continue;
-    Step& run = runs.steps.emplace_back();
-    run.start_ns = item.start_ns;
-    run.end_ns = item.end_ns;
+    if (is_run(item)) runs.push_back({item.start_ns, item.end_ns});
   }
-  SetBatchSizes(model, attribution, runs);
+  SetBatchSizes(model, attribution, track.process, track.thread, runs);
   size_t next = 0;
   for (StepItem& item : items) {
-    if (is_run(item)) item.batch = runs.steps[next++].batch;
+    if (is_run(item)) item.batch = runs[next++].batch;
   }
 }
 
+void SetBatchesOfSteps(const TraceModel& model, const Attribution& attribution, StepTrack& track) {
+  std::vector<BatchSpan> steps;
+  for (const Step& step : track.steps) steps.push_back({step.start_ns, step.end_ns, step.batch});
+  SetBatchSizes(model, attribution, track.process, track.thread, steps);
+  for (size_t i = 0; i < steps.size(); ++i) track.steps[i].batch = steps[i].batch;
+}
+
 StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, StepTrack track,
-                        const std::vector<Moment>& moments, const absl::flat_hash_set<int64_t>& trained_links) {
+                        const Moments& moments, const NumberSet& trained_links) {
   std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {});
   SetBatchesOfRuns(model, attribution, track, items);
   track.steps = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/false);
@@ -88,7 +99,7 @@ std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution
   StepTrack track = {.process = process};
   if (threads.empty()) return {TrackByScopes(model, attribution, track, all.moments, all.trained_links)};
   std::vector<StepTrack> tracks;
-  for (const auto& [thread, moments] : MomentsByThread(all, threads)) {
+  for (const auto& [thread, moments] : MomentsByThread(model, attribution, all, threads)) {
     track.thread = thread;
     tracks.push_back(TrackByScopes(model, attribution, track, moments, all.trained_links));
   }
@@ -225,7 +236,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
       step.thread = track.thread;
       CutToStep(step);
     }
-    SetBatchSizes(model, attribution, track);
+    SetBatchesOfSteps(model, attribution, track);
   }
   NameSteps(model, tracks);
   for (StepTrack& track : tracks) MarkWarmUp(model, track);

@@ -25,7 +25,7 @@ struct Draft {
 
 class Assembler {
  public:
-  Assembler(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
+  Assembler(const TraceModel& model, const Attribution& attribution, const Moments& moments,
             const std::vector<StepItem>& items, bool has_cuts)
       : model_(model), attribution_(attribution), moments_(moments), items_(items), has_cuts_(has_cuts) {
     for (const StepItem& item : items_) {
@@ -176,12 +176,12 @@ class Assembler {
   // Which optimizers ran, identified by name and call site.
   uint64_t SignatureOf(size_t begin, size_t end) const {
     std::set<std::pair<uint32_t, uint32_t>> marks;
-    for (size_t i = begin; i < end; ++i) {
-      for (uint32_t mark : items_[i].marks) {
-        const Moment& moment = moments_[mark];
-        if (!moment.is_scope || moment.is_graph_node) continue;
-        marks.insert({model_.scopes.name[moment.index], model_.scopes.python_stack[moment.index]});
-      }
+    const size_t after = end < items_.size() ? items_[end].first : moments_.size();
+    for (size_t i = items_[begin].first; i < after; ++i) {
+      if (moments_.KindOf(i) != MomentKind::kUpdate) continue;
+      const Moment moment = moments_[i];
+      if (!moment.is_scope || moment.is_graph_node) continue;
+      marks.insert({moment.name, model_.scopes.python_stack[moment.index]});
     }
     uint64_t signature = 0;
     for (const auto& [name, stack] : marks) signature = (signature * 1000003 + name + 1) * 1000003 + stack;
@@ -315,7 +315,7 @@ class Assembler {
     int64_t longest_ns = -1;
     int64_t pause_start_ns = 0;
     for (size_t i = items_[draft.end - 1].first + 1; i <= items_[next.begin].first; ++i) {
-      const Moment& moment = moments_[i];
+      const Moment moment = moments_[i];
       if (moment.start_ns - busy_until_ns > longest_ns && moment.start_ns >= step.end_ns) {
         longest_ns = moment.start_ns - busy_until_ns;
         pause_start_ns = busy_until_ns;
@@ -329,7 +329,7 @@ class Assembler {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const std::vector<Moment>& moments_;
+  const Moments& moments_;
   const std::vector<StepItem>& items_;
   const bool has_cuts_;
   bool has_updates_ = false;
@@ -339,8 +339,8 @@ class Assembler {
 
 }  // namespace
 
-std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution,
-                                const std::vector<Moment>& moments, const std::vector<StepItem>& items, bool has_cuts) {
+std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const Moments& moments,
+                                const std::vector<StepItem>& items, bool has_cuts) {
   return Assembler(model, attribution, moments, items, has_cuts).Run();
 }
 

@@ -19,8 +19,8 @@ namespace dlhook::analyzer::inline steps {
 //   that run alternately all the time (an ensemble whose members prepare the input themselves);
 // - training steps last until the next step begins, so that nothing in between is lost; an inference step ends with its
 //   own last activity: what follows is time between requests.
-std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution,
-                                const std::vector<Moment>& moments, const std::vector<StepItem>& items, bool has_cuts);
+std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const Moments& moments,
+                                const std::vector<StepItem>& items, bool has_cuts);
 
 }  // namespace dlhook::analyzer::steps
 

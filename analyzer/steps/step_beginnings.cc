@@ -40,7 +40,7 @@ Habit HabitOf(const std::vector<Signatures>& beginnings, const std::set<uint64_t
 
 class BeginningFinder {
  public:
-  BeginningFinder(const TraceModel& model, const std::vector<Moment>& moments, const std::vector<StepItem>& items,
+  BeginningFinder(const TraceModel& model, const Moments& moments, const std::vector<StepItem>& items,
                   const std::vector<TrainingItems>& trainings)
       : model_(model), moments_(moments), items_(items), trainings_(trainings) {}
 
@@ -136,8 +136,10 @@ class BeginningFinder {
   const Frames* FramesOf(size_t item) const {
     const size_t end = item + 1 < items_.size() ? items_[item + 1].first : moments_.size();
     for (size_t i = items_[item].first; i < end; ++i) {
-      if (moments_[i].kind != items_[item].kind || !moments_[i].is_scope) continue;
-      const StackIndex stack = model_.scopes.python_stack[moments_[i].index];
+      if (moments_.KindOf(i) != items_[item].kind) continue;
+      const Moment moment = moments_[i];
+      if (!moment.is_scope) continue;
+      const StackIndex stack = model_.scopes.python_stack[moment.index];
       if (stack == kNone) continue;
       return model_.python_stacks[stack].is_cut ? nullptr : &model_.python_stacks[stack].frames;
     }
@@ -145,7 +147,7 @@ class BeginningFinder {
   }
 
   const TraceModel& model_;
-  const std::vector<Moment>& moments_;
+  const Moments& moments_;
   const std::vector<StepItem>& items_;
   const std::vector<TrainingItems>& trainings_;
   std::map<uint64_t, Habit> habits_;  // by signature of the update
@@ -153,7 +155,7 @@ class BeginningFinder {
 
 }  // namespace
 
-std::vector<size_t> FindStepBeginnings(const TraceModel& model, const std::vector<Moment>& moments,
+std::vector<size_t> FindStepBeginnings(const TraceModel& model, const Moments& moments,
                                        const std::vector<StepItem>& items,
                                        const std::vector<TrainingItems>& trainings) {
   return BeginningFinder(model, moments, items, trainings).Find();

@@ -26,7 +26,7 @@ struct TrainingItems {
 //   nothing indicates evaluation: another batch size; a batch fetched between them and the training; the first step
 //   lacks them and one follows the last step; or Python calls them from elsewhere: from another function than the one
 //   that makes the step, or from a line after the update.
-std::vector<size_t> FindStepBeginnings(const TraceModel& model, const std::vector<Moment>& moments,
+std::vector<size_t> FindStepBeginnings(const TraceModel& model, const Moments& moments,
                                        const std::vector<StepItem>& items, const std::vector<TrainingItems>& trainings);
 
 // Which layers a run visited.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,8 +17,7 @@ constexpr size_t kSampleMoments = 1 << 16;
 
 class ItemMaker {
  public:
-  ItemMaker(const std::vector<Moment>& moments, const Attribution& attribution,
-            const absl::flat_hash_set<int64_t>& trained_links)
+  ItemMaker(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links)
       : moments_(moments), trained_links_(trained_links), last_rank_(1) {
     std::map<std::string, Network> networks = {{"", 0}};
     for (const Layer& layer : attribution.layers) {
@@ -25,8 +25,10 @@ class ItemMaker {
       is_loss_.push_back(layer.type == "loss");
     }
     last_rank_.resize(networks.size());
-    for (const Moment& moment : moments_) {
-      if (moment.kind != MomentKind::kForward || IsLoss(moment)) continue;
+    for (size_t i = 0; i < moments_.size(); ++i) {
+      if (moments_.KindOf(i) != MomentKind::kForward) continue;
+      const Moment moment = moments_[i];
+      if (IsLoss(moment)) continue;
       uint32_t& last = last_rank_[NetworkOf(moment)];
       last = std::max(last, moment.rank);
     }
@@ -36,11 +38,11 @@ class ItemMaker {
     size_t cut = 0;
     for (size_t i = 0; i < moments_.size(); ++i) {
       bool at_cut = false;
-      for (; cut < cuts.size() && cuts[cut] <= moments_[i].start_ns; ++cut) at_cut = true;
+      for (; cut < cuts.size() && cuts[cut] <= moments_.StartOf(i); ++cut) at_cut = true;
       is_cut_ |= at_cut;
       // For as many items per moment as so far: growing by doubling would take up to three times the memory.
       if (i == kSampleMoments) items_.reserve(items_.size() * (moments_.size() / kSampleMoments + 1) / 8 * 9);
-      if (moments_[i].kind != MomentKind::kOther) Take(i);
+      if (moments_.KindOf(i) != MomentKind::kOther) Take(i);
     }
     JoinPasses();
     return std::move(items_);
@@ -50,7 +52,10 @@ class ItemMaker {
   using Network = uint32_t;
   using Beginning = std::pair<uint32_t, uint32_t>;  // rank and name of a run's first moment
 
-  Beginning BeginningOf(const StepItem& run) const { return {moments_[run.first].rank, moments_[run.first].name}; }
+  Beginning BeginningOf(const StepItem& run) const {
+    const Moment first = moments_[run.first];
+    return {first.rank, first.name};
+  }
 
   bool FollowsRun(size_t i) const {
     return i > 0 && items_[i].kind == MomentKind::kForward && items_[i - 1].kind == MomentKind::kForward &&
@@ -104,7 +109,7 @@ class ItemMaker {
   }
 
   void Take(size_t i) {
-    const Moment& moment = moments_[i];
+    const Moment moment = moments_[i];
     if (IsBookkeeping(moment)) return;
     StepItem* item = is_cut_ ? nullptr : Continued(moment);
     if (item == nullptr) {
@@ -113,24 +118,22 @@ class ItemMaker {
       item->kind = moment.kind;
       item->start_ns = moment.start_ns;
       item->end_ns = moment.end_ns;
-      item->first = i;
+      item->first = static_cast<uint32_t>(i);
       item->at_cut = is_cut_;
     }
     is_cut_ = false;
     item->end_ns = std::max(item->end_ns, moment.end_ns);
-    if (moment.kind == MomentKind::kUpdate) item->marks.push_back(static_cast<uint32_t>(i));
     if (moment.kind == MomentKind::kForward) AddToRun(moment, *item);
   }
 
   void AddToRun(const Moment& moment, StepItem& item) {
-    if (moment.layer != kNone &&
-        (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
+    if (moment.layer != kNone && (!last_forward_ || last_forward_->layer != moment.layer || item.layers.empty())) {
       const auto at = std::lower_bound(item.layers.begin(), item.layers.end(), moment.layer);
       if (at == item.layers.end() || *at != moment.layer) item.layers.insert(at, moment.layer);
     }
     if (moment.link >= 0) item.has_links = true;
-    if (moment.link >= 0 && trained_links_.contains(moment.link)) item.is_linked = true;
-    last_forward_ = &moment;
+    if (moment.link >= 0 && !item.is_linked) item.is_linked = trained_links_.Has(moment.link);
+    last_forward_ = moment;
   }
 
   // The item that `moment` continues; nullptr: it begins a new one.
@@ -149,9 +152,9 @@ class ItemMaker {
   }
 
   bool BeginsRun(const StepItem& run, const Moment& moment) const {
-    const Moment& first = moments_[run.first];
+    const Moment first = moments_[run.first];
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
-    if (moment.rank != first.rank || moment.name != first.name || last_forward_ == nullptr) return false;
+    if (moment.rank != first.rank || moment.name != first.name || !last_forward_) return false;
     // A cell in a loop repeats before the pass is complete.
     if (IsLoss(*last_forward_)) return true;
     return last_forward_->rank == last_rank_[NetworkOf(*last_forward_)];
@@ -159,20 +162,20 @@ class ItemMaker {
 
   bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
 
-  const std::vector<Moment>& moments_;
-  const absl::flat_hash_set<int64_t>& trained_links_;
+  const Moments& moments_;
+  const NumberSet& trained_links_;
   std::vector<Network> network_;     // by layer
   std::vector<bool> is_loss_;        // by layer
   std::vector<uint32_t> last_rank_;  // by network
-  const Moment* last_forward_ = nullptr;
+  std::optional<Moment> last_forward_;
   bool is_cut_ = false;
   std::vector<StepItem> items_;
 };
 
 }  // namespace
 
-std::vector<StepItem> MakeItems(const std::vector<Moment>& moments, const Attribution& attribution,
-                                const absl::flat_hash_set<int64_t>& trained_links, const std::vector<int64_t>& cuts) {
+std::vector<StepItem> MakeItems(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links,
+                                const std::vector<int64_t>& cuts) {
   return ItemMaker(moments, attribution, trained_links).Run(cuts);
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/moments.h"
@@ -16,17 +15,16 @@ namespace dlhook::analyzer::inline steps {
 
 // Consecutive moments of one kind; kForward: one run through one network. kOther moments are in no item.
 struct StepItem {
-  MomentKind kind = MomentKind::kOther;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  size_t first = 0;                           // index of the first moment
+  int64_t batch = 0;                          // for a run: as set by SetBatchSizes; 0: not known
   absl::InlinedVector<LayerIndex, 4> layers;  // for a run: those it visited, ascending
+  uint32_t first = 0;                         // index of the first moment
+  MomentKind kind = MomentKind::kOther;
   bool at_cut = false;
-  bool continues_pass = false;             // for a run: in the same pass as the previous item (encoder and decoder)
-  int64_t batch = 0;                       // for a run: as set by SetBatchSizes; 0: not known
-  bool has_links = false;                  // for a run: the tap recorded numbers of backward nodes …
-  bool is_linked = false;                  // … and one of them ran
-  absl::InlinedVector<uint32_t, 2> marks;  // for an update: the moments, by index
+  bool continues_pass = false;  // for a run: in the same pass as the previous item (encoder and decoder)
+  bool has_links = false;       // for a run: the tap recorded numbers of backward nodes …
+  bool is_linked = false;       // … and one of them ran
 };
 
 // In order of time. A run ends where another network begins, and where its first layer runs again after a network's
@@ -35,8 +33,8 @@ struct StepItem {
 // row: an encoder runs once per request, but a network that was tried once is not part of the requests that another one
 // serves later.
 // At each of `cuts` (ascending) a new item begins.
-std::vector<StepItem> MakeItems(const std::vector<Moment>& moments, const Attribution& attribution,
-                                const absl::flat_hash_set<int64_t>& trained_links, const std::vector<int64_t>& cuts);
+std::vector<StepItem> MakeItems(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links,
+                                const std::vector<int64_t>& cuts);
 
 }  // namespace dlhook::analyzer::steps
 
