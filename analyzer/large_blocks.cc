@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -34,12 +35,16 @@ class KeptBlocks {
     const std::lock_guard lock(mutex_);
     if (bytes > kMostBytes) return std::free(start);
     std::free(Remove(blocks_[next_]).start);
-    for (size_t i = 1; bytes_ + bytes > kMostBytes; ++i) {
-      std::free(Remove(blocks_[(next_ + i) % blocks_.size()]).start);
-    }
+    ReduceTo(kMostBytes - bytes);
     blocks_[next_] = {start, bytes};
     bytes_ += bytes;
     next_ = (next_ + 1) % blocks_.size();
+  }
+
+  // A new block takes the place of old ones: what is kept never adds to the program's largest size.
+  void MakeRoom(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    ReduceTo(bytes_ - std::min(bytes, bytes_));
   }
 
  private:
@@ -48,6 +53,11 @@ class KeptBlocks {
     size_t bytes = 0;
   };
   static constexpr size_t kMostBytes = size_t{256} << 20;
+
+  // The oldest ones first.
+  void ReduceTo(size_t bytes) {
+    for (size_t i = 0; bytes_ > bytes; ++i) std::free(Remove(blocks_[(next_ + i) % blocks_.size()]).start);
+  }
 
   Block Remove(Block& block) {
     bytes_ -= block.bytes;
@@ -62,9 +72,13 @@ class KeptBlocks {
 
 constinit KeptBlocks kept;
 
+// Otherwise malloc takes large blocks from its heap, which cannot be given back from below its top, once one was freed.
+const int always_mapped = mallopt(M_MMAP_THRESHOLD, kLeastLarge);
+
 void* LargeBlock(size_t bytes) {
   bytes = (bytes + kLargePageBytes - 1) & ~(kLargePageBytes - 1);
   if (void* const block = kept.Take(bytes)) return block;
+  kept.MakeRoom(bytes);
   void* const block = std::aligned_alloc(kLargePageBytes, bytes);
   // Only a hint: without support, pages remain small.
   if (block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);
