@@ -86,9 +86,9 @@ class Walker {
     const bool has_nodes = std::find(model_.scopes.kind.begin(), model_.scopes.kind.end(), ScopeKind::kBackwardNode) !=
                            model_.scopes.kind.end();
     if (has_nodes) {
-      forward_of_ = FindTorchUnits(model_, ReadScopeNames(model_), ReadPythonPlaces(model_)).forward_of;
+      forward_of_ = FindTorchUnits(model_, ReadScopeNames(model_), ReadPythonPlaces(model_)).linked;
       for (ScopeIndex node = 0; node < forward_of_.size(); ++node) {
-        if (HasForward(node)) from_scope_.push_back({forward_of_[node], BackwardFlow(node)});
+        if (HasForward(node)) from_scope_.push_back({ForwardOf(node), BackwardFlow(node)});
       }
     }
     for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
@@ -102,9 +102,14 @@ class Walker {
 
   // Whether a flow leads to this scope: one to the engine's scope, not another to the node in it.
   bool HasForward(ScopeIndex node) const {
-    if (node >= forward_of_.size() || forward_of_[node] == kNone) return false;
+    if (ForwardOf(node) == kNone) return false;
     const ScopeIndex around = model_.scopes.parent[node];
-    return around == kNone || forward_of_[around] != forward_of_[node];
+    return around == kNone || ForwardOf(around) != ForwardOf(node);
+  }
+
+  ScopeIndex ForwardOf(ScopeIndex scope) const {
+    const bool is_node = scope < forward_of_.size() && model_.scopes.kind[scope] == ScopeKind::kBackwardNode;
+    return is_node ? forward_of_[scope] : kNone;
   }
 
   static TimelineFlow BackwardFlow(ScopeIndex node) { return {uint64_t{2} * node + 1, FlowKind::kBackward}; }

@@ -133,7 +133,6 @@ Attribution AttributeByFramework(const TraceModel& model) {
   Attribution attribution;
   attribution.of_call.resize(model.calls.size());
   if (model.scopes.size() == 0) return attribution;
-  attribution.of_scope.Fill(model.scopes.size(), Place());
   const std::vector<ScopeName> names = ReadScopeNames(model);
   LinkTorch(model, names, &attribution);
   LinkGraphNodes(model, &attribution);

@@ -103,6 +103,7 @@ class GraphLinker {
   }
 
   void Link() {
+    if (names_.empty()) return;
     CollectLayers();
     AddLayersInOrder();
     for (NameIndex name : names_) place_[name] = PlaceOf(read_[name]);

@@ -8,7 +8,7 @@
 
 namespace dlhook::analyzer::inline framework {
 
-// PyTorch: modules, lines and sequence numbers.
+// PyTorch: modules, lines and sequence numbers. Comes first: fills Attribution::of_scope.
 void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution);
 // TensorFlow: the paths of graph nodes. Adds its layers in network order as far as it shows: the executor runs nodes in
 // any order, so a layer's first node (reading a variable) says nothing.

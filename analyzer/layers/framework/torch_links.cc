@@ -34,6 +34,7 @@ class TorchLinker {
     first_layer_ = static_cast<LayerIndex>(attribution_->layers.size());
     std::move(made.layers.begin(), made.layers.end(), std::back_inserter(attribution_->layers));
     layer_of_unit_ = std::move(made.of_unit);
+    of_scope_.Fill(scopes_.size(), Place());
     FindProducts();
     NoteFirstCalls();
     last_layer_.assign(model_.threads.size(), kNone);
@@ -42,6 +43,12 @@ class TorchLinker {
   }
 
  private:
+  // Matrix products that a scope runs itself.
+  struct Products {
+    ScopeIndex first = kNone;
+    bool is_only = true;
+  };
+
   const ScopeName& NameOf(ScopeIndex scope) const { return names_[scopes_.name[scope]]; }
 
   LayerIndex LayerOfUnit(UnitIndex unit) const {
@@ -52,29 +59,31 @@ class TorchLinker {
   // The layer of a backward node is that of its forward op. If that was itself run by a backward node (a gradient of a
   // gradient), that node's.
   LayerIndex LayerOfNode(ScopeIndex node) const {
-    const ScopeIndex forward = units_.forward_of[node];
+    const ScopeIndex forward = units_.ForwardOf(node);
     if (forward == kNone) return kNone;
     const LayerIndex layer = LayerOfUnit(units_.unit_of[forward]);
-    if (layer != kNone || units_.node_of[forward] == kNone || units_.node_of[forward] >= node) return layer;
-    return of_scope_[units_.node_of[forward]].layer;
+    const ScopeIndex around = units_.NodeOf(scopes_, forward);
+    return layer != kNone || around == kNone || around >= node ? layer : of_scope_[around].layer;
   }
 
-  // Finds the products that each backward node runs itself, in order.
+  // Finds the products that each backward node runs itself.
   void FindProducts() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
       if (parent == kNone || scopes_.kind[parent] != Kind::kBackwardNode || units_.unit_of[scope] != kNone) continue;
-      if (NameOf(scope).is_product) products_[parent].push_back(scope);
+      if (!NameOf(scope).is_product) continue;
+      const auto [at, is_first] = products_.try_emplace(parent, Products{scope});
+      if (!is_first) at->second.is_only = false;
     }
   }
 
   // y = x w: x's gradient is computed before w's. If there is only one, x is the network's input, or w is frozen; the
   // dimension summed over shows which (the outputs for x, the batch for w).
   LayerDirection DirectionOfProduct(ScopeIndex node, ScopeIndex product) const {
-    const std::vector<ScopeIndex>& products = products_.at(node);
+    const Products& products = products_.at(node);
     if (NameOf(product).op == "bmm" || NameOf(product).op == "baddbmm") return LayerDirection::kBackwardData;
-    if (products.size() > 1) {
-      return product == products.front() ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
+    if (!products.is_only) {
+      return product == products.first ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
     }
     const std::optional<LayerDirection> by_shape = DirectionByShape(node, product);
     return by_shape.value_or(LayerDirection::kBackwardWeights);
@@ -83,7 +92,7 @@ class TorchLinker {
   // For y[batch, outputs] = x w: the product that sums over the outputs is x's gradient, the one that sums over the
   // batch w's.
   std::optional<LayerDirection> DirectionByShape(ScopeIndex node, ScopeIndex product) const {
-    const std::optional<GemmShape> forward = ProductIn(units_.forward_of[node]), backward = ProductIn(product);
+    const std::optional<GemmShape> forward = ProductIn(units_.ForwardOf(node)), backward = ProductIn(product);
     if (!forward || !backward) return std::nullopt;
     const bool is_row_major = forward->order == "row";
     const int64_t outputs = is_row_major ? forward->n : forward->m, batch = is_row_major ? forward->m : forward->n;
@@ -119,7 +128,7 @@ class TorchLinker {
     // The engine accumulates a parameter's gradient right after the node that computed it.
     if (NameOf(node).role == ScopeRole::kAccumulate) return {last, LayerDirection::kBackwardWeights};
     last = LayerOfNode(node);
-    const ScopeIndex forward = units_.forward_of[node];
+    const ScopeIndex forward = units_.ForwardOf(node);
     const UnitIndex unit = forward == kNone ? kNone : units_.unit_of[forward];
     // The transpose of a weight, or the gradient of an embedding table.
     const bool of_weights = unit != kNone && NameOf(units_.units[unit].scope).is_weighted &&
@@ -129,7 +138,7 @@ class TorchLinker {
 
   // What the engine does for a node after it: sums over the batch for a bias.
   bool IsBiasSum(ScopeIndex scope, ScopeIndex node) const {
-    const ScopeIndex forward = units_.forward_of[node];
+    const ScopeIndex forward = units_.ForwardOf(node);
     if (NameOf(scope).op != "sum" || forward == kNone || units_.unit_of[forward] == kNone) return false;
     return NameOf(units_.units[units_.unit_of[forward]].scope).is_weighted;
   }
@@ -168,7 +177,7 @@ class TorchLinker {
     }
     if (!IsTorchScope(scope)) return;
     const UnitIndex unit = units_.unit_of[scope];
-    const ScopeIndex node = units_.node_of[scope];
+    const ScopeIndex node = units_.NodeOf(scopes_, scope);
     if (unit != kNone) {
       of_scope_.Set(scope, PlaceOfUnit(unit));
     } else if (node != kNone) {
@@ -203,8 +212,8 @@ class TorchLinker {
   Attribution* const attribution_;
   LayerIndex first_layer_ = 0;
   std::vector<LayerIndex> layer_of_unit_;
-  std::vector<LayerIndex> last_layer_;  // by thread: the layer of the previous backward node
-  absl::flat_hash_map<ScopeIndex, std::vector<ScopeIndex>> products_;
+  std::vector<LayerIndex> last_layer_;                     // by thread: the layer of the previous backward node
+  absl::flat_hash_map<ScopeIndex, Products> products_;     // of a backward node
   absl::flat_hash_map<ScopeIndex, CallIndex> first_call_;  // of products
   std::map<std::string, LayerIndex> optimizers_;
 };

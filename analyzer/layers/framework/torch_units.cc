@@ -25,9 +25,8 @@ class UnitFinder {
  public:
   UnitFinder(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places)
       : model_(model), scopes_(model.scopes), names_(names), places_(places) {
-    found_.unit_of = {scopes_.size(), kNone};
-    found_.node_of.Fill(scopes_.size(), kNone);
-    found_.forward_of.Fill(scopes_.size(), kNone);
+    found_.unit_of.Resize(scopes_.size());
+    found_.linked.Resize(scopes_.size());
   }
 
   TorchUnits Find() {
@@ -38,7 +37,7 @@ class UnitFinder {
       NoteNumber(scope);
     }
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.kind[scope] == Kind::kBackwardNode && scopes_.link[scope] >= 0) Pair(scope);
+      if (scopes_.kind[scope] == Kind::kBackwardNode) found_.linked.Set(scope, ForwardOf(scope));
     }
     return std::move(found_);
   }
@@ -49,11 +48,10 @@ class UnitFinder {
   void PlaceInNode(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_node = scopes_.kind[scope] == Kind::kBackwardNode;
-    if (parent != kNone) found_.node_of.Set(scope, found_.node_of[parent]);
-    if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of.Set(scope, kNone);  // for another node, not known yet
-    if (!is_node) return;
-    found_.node_of.Set(scope, scope);
-    if (parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.node_of.Set(parent, scope);
+    // The engine's scope is for another node than the one around it, not known yet.
+    const bool is_other = parent == kNone || RoleOf(scope) == ScopeRole::kEvaluate;
+    if (!is_node) found_.linked.Set(scope, is_other ? kNone : found_.NodeOf(scopes_, parent));
+    if (is_node && parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.linked.Set(parent, scope);
   }
 
   bool IsPlainOp(ScopeIndex scope) const {
@@ -102,23 +100,22 @@ class UnitFinder {
     return stack == kNone ? model_.python_stacks.empty() : places_[stack].runs_user_code;
   }
 
-  void PlaceInUnit(ScopeIndex scope) {
+  void PlaceInUnit(ScopeIndex scope) { found_.unit_of.Set(scope, UnitOf(scope)); }
+
+  UnitIndex UnitOf(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_op = IsPlainOp(scope);
-    if (!is_op && scopes_.kind[scope] != Kind::kFrameworkRange) return;
-    if (!is_op || !StartsUnit(scope)) {
-      if (parent != kNone) found_.unit_of.Set(scope, found_.unit_of[parent]);
-      return;
-    }
+    if (!is_op && scopes_.kind[scope] != Kind::kFrameworkRange) return kNone;
+    if (!is_op || !StartsUnit(scope)) return parent == kNone ? kNone : found_.unit_of[parent];
     Unit unit{.scope = scope};
-    if (found_.node_of[scope] != kNone || IsUnderEvaluate(scope)) {
-      if (!IsRecompute(scope)) return;
+    if (found_.NodeOf(scopes_, scope) != kNone || IsUnderEvaluate(scope)) {
+      if (!IsRecompute(scope)) return kNone;
       unit.kind = UnitKind::kRecompute;
     } else if (IsUnderOptimizer(scope)) {
       unit.kind = UnitKind::kUpdate;
     }
-    found_.unit_of.Set(scope, static_cast<UnitIndex>(found_.units.size()));
     found_.units.push_back(unit);
+    return static_cast<UnitIndex>(found_.units.size() - 1);
   }
 
   void NoteNumber(ScopeIndex scope) {
@@ -164,9 +161,10 @@ class UnitFinder {
     return fits != best_fits ? fits : scopes_.start_ns[candidate] > scopes_.start_ns[best];
   }
 
-  void Pair(ScopeIndex node) {
+  ScopeIndex ForwardOf(ScopeIndex node) {
     const ThreadIndex own = scopes_.thread[node];
     const int64_t number = scopes_.link[node], start_ns = scopes_.start_ns[node];
+    if (number < 0) return kNone;
     ScopeIndex forward = ForwardOn(own, number, start_ns);
     // An engine thread that recomputes uses its own numbers: names distinguish these from the forward thread's.
     if (forward == kNone || !Fits(node, forward)) {
@@ -178,12 +176,12 @@ class UnitFinder {
         }
       }
     }
-    found_.forward_of.Set(node, forward);
     if (forward == kNone) {
       ++found_.oddities[kUnpaired];
-      return;
+    } else if (found_.unit_of[forward] != kNone) {
+      found_.units[found_.unit_of[forward]].is_linked = true;
     }
-    if (found_.unit_of[forward] != kNone) found_.units[found_.unit_of[forward]].is_linked = true;
+    return forward;
   }
 
   const TraceModel& model_;

@@ -29,9 +29,17 @@ struct TorchUnits {
   std::vector<Unit> units;                 // in the order of their scopes
   NearColumn<UnitIndex, int16_t> unit_of;  // by scope; kNone: in none
   using Scopes = CompactColumn<ScopeIndex, int16_t, AsDistance>;
-  Scopes node_of;     // by scope: the innermost backward node around it; for the engine's scope, the node inside it
-  Scopes forward_of;  // by scope: for a backward node, the forward op's scope; kNone: not known
+  // By scope: of a backward node the forward op's scope; of others the innermost backward node around them, of the
+  // engine's scope the node inside it.
+  Scopes linked;
   std::map<std::string, int64_t> oddities;
+
+  // The node around or inside a scope, or itself; kNone: none.
+  ScopeIndex NodeOf(const ScopeColumns& scopes, ScopeIndex scope) const {
+    return scopes.kind[scope] == ScopeKind::kBackwardNode ? scope : linked[scope];
+  }
+  // Of a backward node; kNone: not known.
+  ScopeIndex ForwardOf(ScopeIndex node) const { return linked[node]; }
 };
 
 // The rule of pairing: sequence numbers are the number of the next node to be created, counted per thread. The forward
