@@ -41,12 +41,18 @@ class Counter {
 
   void CountCalls() {
     const SameWork same_work(model_);
+    std::vector<OpSums> of_op(model_.ops.size());
+    for (OpIndex op = 0; op < of_op.size(); ++op) of_op[op].counts = IsDecidedByProgram(model_.ops[op]);
+    ThreadIndex last_thread = kNone;
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-      const Op& op = model_.ops[model_.calls.op[call]];
-      work_.processes.insert(model_.threads[model_.calls.thread[call]].process);
-      if (!IsDecidedByProgram(op) || !IsIn(model_.calls, call) || same_work.IsNested(call)) continue;
-      work_.calls[KindLabel(op)] += Share();
-      if (!op.types.empty()) work_.types[op.types] += Share();
+      const ThreadIndex thread = model_.calls.thread[call];
+      if (thread != last_thread) work_.processes.insert(model_.threads[thread].process);
+      last_thread = thread;
+      OpSums& sums = of_op[model_.calls.op[call]];
+      if (!sums.counts || !IsIn(model_.calls, call) || same_work.IsNested(call)) continue;
+      if (sums.calls == nullptr) FindSums(model_.ops[model_.calls.op[call]], sums);
+      *sums.calls += Share();
+      if (sums.types != nullptr) *sums.types += Share();
     }
   }
 
@@ -90,6 +96,18 @@ class Counter {
   DoneWork Take() { return std::move(work_); }
 
  private:
+  // Where the calls of an op are counted, once there are some.
+  struct OpSums {
+    bool counts = false;
+    double* calls = nullptr;
+    double* types = nullptr;
+  };
+
+  void FindSums(const Op& op, OpSums& sums) {
+    sums.calls = &work_.calls[KindLabel(op)];
+    if (!op.types.empty()) sums.types = &work_.types[op.types];
+  }
+
   double Share() const { return 1.0 / static_cast<double>(std::max<int64_t>(work_.steps, 1)); }
 
   template <typename Columns>

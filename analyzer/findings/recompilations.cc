@@ -51,6 +51,8 @@ absl::string_view FunctionOf(absl::string_view scope, const Compiler& compiler) 
 
 // When each function ran first after it was compiled again, in a process.
 std::vector<int64_t> FirstRuns(const TraceModel& model, ProcessIndex process, const Compiler& compiler) {
+  const auto is_compiled = [&](const std::string& name) { return !FunctionOf(name, compiler).empty(); };
+  if (std::none_of(model.names.begin(), model.names.end(), is_compiled)) return {};
   std::vector<int64_t> first(model.names.size(), -1);
   const ScopeColumns& scopes = model.scopes;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {

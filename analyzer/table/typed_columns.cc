@@ -31,6 +31,7 @@ void AnyColumns::Insert(absl::string_view after, const AnyColumns& more) {
 
 void AddRow(const AnyColumns& columns, const void* item, Table* table) {
   Row& row = table->rows.emplace_back();
+  row.reserve(columns.all().size());
   for (const AnyColumn& column : columns.all()) row.push_back(column.cell(item));
 }
 

@@ -66,10 +66,9 @@ void ThreadActivity::Step() {
 int64_t ThreadActivity::Clamped(int64_t time_ns) const { return std::clamp(time_ns, model_.start_ns, model_.end_ns); }
 
 void ThreadActivity::FindNext(Edge& next) const {
-  size_t first = 0;
-  for (size_t kind = 1; kind < candidates_.size(); ++kind) {
-    if (candidates_[kind].time_ns < candidates_[first].time_ns) first = kind;
-  }
+  // Pairs, not one after another: no comparison waits for more than one other.
+  const auto earlier = [this](size_t a, size_t b) { return candidates_[b].time_ns < candidates_[a].time_ns ? b : a; };
+  const size_t first = earlier(earlier(0, 1), earlier(2, 3));
   next.kind = candidates_[first].kind;
   next.index = candidates_[first].index;
   next.time_ns = candidates_[first].time_ns;

@@ -54,9 +54,7 @@ class TimeDivision {
       thread.Step();
       if (thread.now() != *current_[index]) {
         AdvanceTo(time_ns);
-        Leave(index);
-        current_[index] = &thread.now();
-        Enter(index);
+        Switch(index, &thread.now());
       } else {
         current_[index] = &thread.now();
       }
@@ -64,26 +62,28 @@ class TimeDivision {
     if (thread.next_time_ns() != INT64_MAX) queue_.push({thread.next_time_ns(), index});
   }
 
+  void Switch(size_t index, const Activity* next) {
+    std::vector<size_t>* const before = SetOf(*current_[index]);
+    std::vector<size_t>* const after = SetOf(*next);
+    current_[index] = next;
+    if (before == after && (before == nullptr || before->size() == 1)) return;  // most of them
+    if (before != nullptr) Leave(index, *before);
+    if (after == nullptr) return;
+    place_[index] = after->size();
+    after->push_back(index);
+  }
+
   // The working threads, or those in other activities; null for threads in none.
-  std::vector<size_t>* SetOf(size_t index) {
-    if (current_[index]->kind == ActivityKind::kUnattributed) return nullptr;
-    return current_[index]->is_work ? &working_ : &idling_;
+  std::vector<size_t>* SetOf(const Activity& activity) {
+    if (activity.kind == ActivityKind::kUnattributed) return nullptr;
+    return activity.is_work ? &working_ : &idling_;
   }
 
-  void Enter(size_t index) {
-    std::vector<size_t>* set = SetOf(index);
-    if (set == nullptr) return;
-    place_[index] = set->size();
-    set->push_back(index);
-  }
-
-  void Leave(size_t index) {
-    std::vector<size_t>* set = SetOf(index);
-    if (set == nullptr) return;
-    const size_t last = set->back();
-    (*set)[place_[index]] = last;
+  void Leave(size_t index, std::vector<size_t>& set) {
+    const size_t last = set.back();
+    set[place_[index]] = last;
     place_[last] = place_[index];
-    set->pop_back();
+    set.pop_back();
   }
 
   void AdvanceTo(int64_t time_ns) {

@@ -136,6 +136,7 @@ class Summer {
   void FindLayoutScopes() {
     const std::vector<ScopeName> names = ReadScopeNames(model_);
     is_layout_.resize(model_.scopes.size());
+    if (std::none_of(names.begin(), names.end(), [](const ScopeName& name) { return name.is_layout_copy; })) return;
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       const ScopeIndex parent = model_.scopes.parent[scope];
       is_layout_[scope] = names[model_.scopes.name[scope]].is_layout_copy || (parent != kNone && is_layout_[parent]);
@@ -232,9 +233,13 @@ class Summer {
   }
 
   void SumScopes() {
+    std::vector<std::pair<ScopeIndex, Counted>> open;  // those around a scope precede it
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const ScopeIndex parent = model_.scopes.parent[scope];
+      while (!open.empty() && open.back().first != parent) open.pop_back();
       const Counted counted = CountedScope(scope);
-      if (counted.group != kNone) AddNested(counted, CountedScope(model_.scopes.parent[scope]));
+      if (counted.group != kNone) AddNested(counted, open.empty() ? CountedScope(parent) : open.back().second);
+      open.emplace_back(scope, counted);
     }
   }
 

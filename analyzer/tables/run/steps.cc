@@ -142,6 +142,7 @@ absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& op
   Table table = NewTable("steps", "The repeating step of the program", columns);
   for (const StepTrack& steps : options.analysis->steps()) {
     const MeasuredTrack track = MeasureSteps(model, steps);
+    table.rows.reserve(table.rows.size() + track.steps.size());
     for (size_t i = 0; i < track.steps.size(); ++i) {
       AddRow(columns, {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i]}, &table);
     }
