@@ -143,7 +143,7 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
 }  // namespace
 
 std::string RecompilationsMissing(const StepFacts& facts) {
-  if (facts.Uses("JAX")) return "what XLA compiles is not recorded";
+  if (facts.Uses("JAX")) return "when XLA compiles is not recorded";
   if (!facts.UsesTorch() && !facts.Uses("TensorFlow")) return "";
   if (facts.model().scopes.size() == 0) {
     return absl::StrCat(facts.UsesTorch() ? "PyTorch" : "TensorFlow", "'s operations were not recorded");

@@ -86,6 +86,19 @@ void ClockMap::FindSegment(uint64_t ticks) const {
   segment_ = after == segments_.begin() ? *after : *std::prev(after);
 }
 
+uint64_t ClockMap::ToTicks(int64_t ns) const {
+  uint64_t least = 0, most = INT64_MAX;
+  while (least < most) {
+    const uint64_t middle = (least + most) / 2;
+    if (ToNs(middle) < ns) {
+      least = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  return least;
+}
+
 int64_t ClockMap::DurationNs(uint64_t ticks) const { return Map({0, 0, 0, 0, mean_rate_}, ticks); }
 
 void ClockMap::Shift(int64_t ns) {

@@ -25,6 +25,9 @@ class ClockMap {
     return Map(segment_, ticks);
   }
 
+  // The first ticks at this time.
+  uint64_t ToTicks(int64_t ns) const;
+
   // The duration of a number of ticks, independent of time.
   int64_t DurationNs(uint64_t ticks) const;
 

@@ -130,6 +130,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return gpu_.AddWindow(packet->gpu_window());
     case trace::Packet::kLoadSample:
       return load_samples_.push_back(packet->load_sample());
+    case trace::Packet::kCompilerProfile:
+      return xla_.Add(packet->compiler_profile(), &run_->oddities_);
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -182,9 +184,10 @@ ProcessBuilder::Thread& ProcessBuilder::FindThread(uint32_t thread_id) {
 }
 
 void ProcessBuilder::AddThread(const trace::ThreadInfo& info) {
-  ThreadData& data = FindThread(info.thread_id()).data;
-  if (info.tid() != 0) data.tid = info.tid();
-  if (!info.name().empty()) data.name = info.name();
+  Thread& thread = FindThread(info.thread_id());
+  if (info.tid() != 0) thread.data.tid = info.tid();
+  if (!info.name().empty()) thread.data.name = info.name();
+  if (info.handle() != 0) thread.xla_id = XlaProfiles::ThreadId(info.handle());
 }
 
 size_t ProcessBuilder::UsableCalls(const trace::CallBatch& batch) {

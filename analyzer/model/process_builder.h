@@ -21,6 +21,7 @@
 #include "analyzer/model/scope_builder.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
+#include "analyzer/model/xla_builder.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -50,6 +51,7 @@ class ProcessBuilder {
     CallAttributes attributes;
     ThreadOperands operands;
     ThreadScopes scopes;
+    int64_t xla_id = 0;  // by which XLA knows it; 0: not known
     uint64_t last_end_ticks = 0;
     bool in_order = true;  // calls are in the order of their ends
   };
@@ -69,6 +71,7 @@ class ProcessBuilder {
   // OpIndex of an interned op, plus kTapCall for a tap's.
   uint32_t FindOp(uint32_t iid);
   Thread& FindThread(uint32_t thread_id);
+  void FinishXla(const ClockMap& clock);
   void FinishThread(Thread* thread, const ClockMap& clock);
   void AppendCalls(Thread* thread, ThreadIndex index);
   void FinishLoads(const ClockMap& clock);
@@ -92,6 +95,7 @@ class ProcessBuilder {
   OperandBuilder operands_;
   CounterBuilder counters_;
   GpuBuilder gpu_;
+  XlaBuilder xla_;
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;

@@ -40,6 +40,7 @@ void ProcessBuilder::Finish() {
   run_->PlaceOnAxis(facts_.header, &clock, clock.ToNs(first_ticks));
   const size_t first_window = model.scope_windows.size();
 
+  FinishXla(clock);
   std::map<uint32_t, ThreadIndex> indices;
   for (auto& [thread_id, thread] : threads_) {
     indices[thread_id] = static_cast<ThreadIndex>(model.threads.size());
@@ -59,6 +60,30 @@ void ProcessBuilder::Finish() {
   FinishScopeWindows(first_window, stops_ns, facts_.process.end_ns, &model.scope_windows);
   CheckCallCount();
   model.processes.push_back(std::move(facts_.process));
+}
+
+// XLA's threads are known by what they ran; those that made calls, too, are one thread. Of a process that has scopes of
+// other frameworks, which are always recorded, the windows say nothing.
+void ProcessBuilder::FinishXla(const ClockMap& clock) {
+  constexpr uint32_t kFirstOwnId = 1u << 30;  // far above those that a process gives to its threads
+  xla_.Finish(clock, clock_samples_, &run_->names_, &run_->model_, &run_->oddities_);
+  bool has_others = false;
+  std::map<int64_t, uint32_t> thread_of;
+  for (const auto& [thread_id, thread] : threads_) {
+    has_others |= !thread.scopes.empty();
+    if (thread.xla_id != 0) thread_of.try_emplace(thread.xla_id, thread_id);
+  }
+  uint32_t next_id = kFirstOwnId;
+  for (XlaBuilder::Thread& of_xla : xla_.threads()) {
+    const auto known = thread_of.find(of_xla.id);
+    Thread& thread = FindThread(known != thread_of.end() ? known->second : next_id++);
+    if (thread.data.name.empty()) thread.data.name = of_xla.name;
+    for (const RecordedScope& scope : of_xla.scopes) thread.scopes.Add(scope, parts_);
+  }
+  if (has_others) return;
+  for (const auto& [start, end] : xla_.windows()) {
+    run_->model_.scope_windows.push_back({index_, clock.ToNs(start), clock.ToNs(end)});
+  }
 }
 
 // A sample that goes back in time, or whose times do, is dropped.

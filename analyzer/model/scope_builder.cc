@@ -19,6 +19,10 @@ size_t UsableScopes(const trace::ScopeBatch& batch, Oddities* oddities) {
   return static_cast<size_t>(shortest);
 }
 
+uint64_t StartOf(const RecordedScope& scope) {
+  return scope.end_ticks - std::min(scope.duration_ticks, scope.end_ticks);
+}
+
 int64_t Saturated(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
 
 // The inner one of the scopes around a call that were found by sequence number and by time. Sequence numbers are exact
@@ -43,21 +47,24 @@ void ThreadScopes::Add(const trace::ScopeBatch& batch, const ReadParts& parts, P
     scope.first_sequence += static_cast<uint64_t>(batch.first_sequence_delta(i));
     scope.link = static_cast<int64_t>(static_cast<uint64_t>(scope.link) + static_cast<uint64_t>(batch.link_delta(i)));
     scope.duration_ticks = batch.duration_ticks(i);
-    const uint64_t start_ticks = scope.end_ticks - std::min(scope.duration_ticks, scope.end_ticks);
-    if (!parts.all() && !parts.Has(start_ticks, scope.end_ticks)) continue;
-    if (scope.end_ticks < last_end_ticks_) in_order_ = false;
-    last_end_ticks_ = scope.end_ticks;
     const auto kind = static_cast<uint32_t>(batch.kind(i));
     scope.call_count = batch.call_count(i);
     scope.name = names->FindName(batch.name_iid(i));
     scope.kind = kind <= StagedScopes::kMaxKind ? kind : 0;
     scope.python_stack = has_stacks ? names->FindStack(batch.python_stack_iid(i)) : kNone;
-    if (names->IsScopeWindow(scope.name)) {
-      windows_.emplace_back(start_ticks, scope.end_ticks);
-    } else {
-      scopes_.Add(scope);
+    if (!names->IsScopeWindow(scope.name)) {
+      Add(scope, parts);
+    } else if (parts.all() || parts.Has(StartOf(scope), scope.end_ticks)) {
+      windows_.emplace_back(StartOf(scope), scope.end_ticks);
     }
   }
+}
+
+void ThreadScopes::Add(const RecordedScope& scope, const ReadParts& parts) {
+  if (!parts.all() && !parts.Has(StartOf(scope), scope.end_ticks)) return;
+  if (scope.end_ticks < last_end_ticks_) in_order_ = false;
+  last_end_ticks_ = scope.end_ticks;
+  scopes_.Add(scope);
 }
 
 // Windows may begin and end anywhere: they do not nest.

@@ -139,6 +139,28 @@ struct ScopeWindow {
 };
 constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
 
+// An operation of a program that XLA compiled. The links of scopes of kind kXlaOp refer to them.
+enum class CompiledPass : uint8_t { kOther, kForward, kBackward, kRecompute, kUpdate };
+struct CompiledOp {
+  std::string program;      // "jit_train_step"
+  std::string instruction;  // "ynn_fusion.12"
+  std::string opcode;       // "fusion"; empty: not known
+  std::string primitive;    // "conv_general_dilated"; an instruction that is none of JAX's: its opcode
+  std::string layer;        // "CNN/Conv_0", "net:13>conv_block:5"; empty: not known
+  std::string line;         // "mlp_conv.py:5"
+  bool has_scopes = false;  // `layer` is made of the program's own scopes, else of its calls
+  CompiledPass pass = CompiledPass::kOther;
+};
+struct CompiledLink {
+  static constexpr int kOpBits = 24;
+  static constexpr size_t kMostOps = size_t{1} << kOpBits;
+  uint32_t op = 0;  // of model.compiled_ops
+  int64_t run = 0;  // an execution of the program, distinct in its process; 0: one that was recorded in part
+
+  int64_t Encoded() const { return run << kOpBits | op; }
+  static CompiledLink Of(int64_t link) { return {static_cast<uint32_t>(link & (kMostOps - 1)), link >> kOpBits}; }
+};
+
 // A span of a process's time that was read, if not all of it was (read_parts.h). Calls and scopes outside such spans are
 // unknown.
 struct ReadSpan {
@@ -309,6 +331,7 @@ struct TraceModel {
   std::vector<FailedCall> failed_calls;  // in the order of `call`; few, so separate from the columns
   CallOperands operands;
   ScopeColumns scopes;
+  std::vector<CompiledOp> compiled_ops;
   std::vector<ScopeWindow> scope_windows;  // by process, ascending; a process without windows has all scopes
   std::vector<ReadSpan> read_spans;        // by process, ascending; a process without spans was read whole
   std::vector<std::string> names;          // distinct over the run

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/graph_replays.h"
 #include "analyzer/steps/step_symbols.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -85,6 +87,7 @@ class Collector {
         result_{.moments = {model, attribution}} {}
 
   ProcessMoments Run() {
+    if (!model_.compiled_ops.empty()) MarkGradients();
     if (model_.scopes.size() > 0) CollectScopes();
     result_.moments.Order(0);
     const size_t scopes = result_.moments.size();
@@ -98,6 +101,14 @@ class Collector {
   }
 
  private:
+  // An execution of a program that XLA compiled.
+  struct XlaRun {
+    std::vector<std::pair<int64_t, int64_t>> passes;  // start and duration of its products; backward: less than 0
+    bool has_gradients = false;
+    int64_t turn_ns = INT64_MIN;         // the backward pass begins
+    int64_t last_update_ns = INT64_MIN;  // the last update begins
+  };
+
   // How the walk treats a scope: as a moment, as something that contains moments, or as part of a moment.
   enum class Stand : uint8_t { kTransparent, kMoment, kInside };
 
@@ -155,6 +166,63 @@ class Collector {
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
   }
 
+  // Gradients of XLA's runs, and the programs that compute products.
+  void MarkGradients() {
+    const ScopeColumns& scopes = model_.scopes;
+    for (uint32_t op = 0; op < model_.compiled_ops.size(); ++op) {
+      if (IsProduct(op)) networks_.insert(model_.compiled_ops[op].program);
+    }
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+      if (scopes.kind[scope] != Scope::kXlaOp || model_.threads[scopes.thread[scope]].process != process_) continue;
+      result_.has_compiled = true;
+      const MomentKind kind = KindOf(PlaceOfScope(scope).direction);
+      XlaRun& run = xla_runs_[CompiledLink::Of(scopes.link[scope]).run];
+      const int64_t start_ns = scopes.start_ns[scope];
+      run.has_gradients |= kind == MomentKind::kBackward;
+      if (kind == MomentKind::kUpdate) run.last_update_ns = std::max(run.last_update_ns, start_ns);
+      if (!IsProduct(CompiledLink::Of(scopes.link[scope]).op)) continue;
+      if (kind == MomentKind::kForward) run.passes.emplace_back(start_ns, scopes.duration_ns[scope]);
+      if (kind == MomentKind::kBackward) run.passes.emplace_back(start_ns, -scopes.duration_ns[scope]);
+    }
+    for (auto& [number, run] : xla_runs_) FindTurn(run);
+  }
+
+  bool IsProduct(uint32_t op) const {
+    if (op >= model_.compiled_ops.size()) return false;
+    const std::string& primitive = model_.compiled_ops[op].primitive;
+    return absl::StartsWith(primitive, "dot_general") || absl::StartsWith(primitive, "conv_general");
+  }
+
+  // XLA runs the operations of a program in any order that the data allow, gradients' constants first. The backward pass
+  // begins where the least time of products contradicts that.
+  static void FindTurn(XlaRun& run) {
+    std::sort(run.passes.begin(), run.passes.end());
+    int64_t gain_ns = 0, best_ns = 0;
+    for (const auto& [start_ns, forward_ns] : run.passes) {
+      gain_ns += forward_ns;
+      if (gain_ns <= best_ns) continue;
+      best_ns = gain_ns;
+      run.turn_ns = start_ns + 1;
+    }
+    run.passes = {};
+  }
+
+  // The last update of a run ends the step; those before it are a part of the backward pass, in which they are. Programs
+  // without products (metrics, random numbers) are no passes.
+  MomentKind KindOfXlaOp(ScopeIndex scope, const Place& place) const {
+    const CompiledLink link = CompiledLink::Of(model_.scopes.link[scope]);
+    const auto run = xla_runs_.find(link.run);
+    if (link.run == 0 || link.op >= model_.compiled_ops.size() || run == xla_runs_.end()) return MomentKind::kOther;
+    const MomentKind kind = KindOf(place.direction);
+    const int64_t start_ns = model_.scopes.start_ns[scope];
+    if (!run->second.has_gradients) {
+      const bool is_aside = kind == MomentKind::kForward && !networks_.contains(model_.compiled_ops[link.op].program);
+      return is_aside ? MomentKind::kOther : kind;
+    }
+    if (kind == MomentKind::kUpdate && start_ns == run->second.last_update_ns) return kind;
+    return start_ns < run->second.turn_ns ? MomentKind::kForward : MomentKind::kBackward;
+  }
+
   void NoteLinks(ScopeIndex scope) {
     if (model_.scopes.kind[scope] != Scope::kBackwardNode) return;
     result_.has_backward_scopes = true;
@@ -182,7 +250,7 @@ class Collector {
     result_.has_forward_scopes |= moment == MomentKind::kForward;
     result_.has_backward_scopes |= moment == MomentKind::kBackward;
     const Scope kind = model_.scopes.kind[scope];
-    result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode;
+    result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode || kind == Scope::kXlaOp;
   }
 
   MomentKind KindOfScope(ScopeIndex scope, NameRole role, const Place& place) const {
@@ -196,6 +264,8 @@ class Collector {
         return KindOfGraphNode(scope, role, place);
       case Scope::kFrameworkOp:
         return KindOfOp(scope, role, place);
+      case Scope::kXlaOp:
+        return KindOfXlaOp(scope, place);
       default:
         return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
     }
@@ -238,6 +308,7 @@ class Collector {
       if (model_.threads[model_.calls.thread[call]].process != process_) continue;
       const Op& op = model_.ops[model_.calls.op[call]];
       if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
+      if (result_.has_compiled && op.family == kOneDnnTap.family) continue;  // known by operations, in windows
       const ScopeIndex scope = model_.calls.ScopeOf(call);
       if (scope != kNone && stands_[scope] != Stand::kTransparent) continue;
       AddCall(call, op);
@@ -294,6 +365,8 @@ class Collector {
   CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_map<ScopeIndex, int64_t>
       closures_;  // updates with gradients inside, and the end of the last of these
+  absl::flat_hash_map<int64_t, XlaRun> xla_runs_;
+  absl::flat_hash_set<std::string> networks_;  // programs of XLA
   ProcessMoments result_;
 };
 

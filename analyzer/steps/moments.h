@@ -37,6 +37,7 @@ struct Moment {
   uint32_t rank = 0;  // for kForward: ascending in the order of the first forward pass, equal for the same layer (or
                       // op)
   uint32_t name = 0;  // for scopes; 0 for calls
+  int64_t run = -1;   // of a program that XLA compiled; -1: none
   int64_t link = -1;  // for kForward: the sequence number of its backward node, if any
 };
 
@@ -106,14 +107,17 @@ inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
   moment.start_ns = scopes.start_ns[scope];
   moment.end_ns = moment.start_ns + scopes.duration_ns[scope];
   moment.kind = kind;
-  moment.is_graph_node = scopes.kind[scope] == ScopeKind::kGraphNode;
+  const bool is_xla = scopes.kind[scope] == ScopeKind::kXlaOp;
+  moment.is_graph_node = is_xla || scopes.kind[scope] == ScopeKind::kGraphNode;
   moment.is_scope = true;
   moment.thread = scopes.thread[scope];
   moment.index = scope;
   moment.layer = scope < attribution_->of_scope.size() ? attribution_->of_scope[scope].layer : kNone;
   moment.rank = moment.layer;
   moment.name = scopes.name[scope];
-  moment.link = scopes.link[scope];
+  const int64_t link = scopes.link[scope];
+  if (is_xla) moment.run = CompiledLink::Of(link).run;
+  if (!is_xla) moment.link = link;
   return moment;
 }
 
@@ -136,6 +140,7 @@ struct ProcessMoments {
   NumberSet trained_links;  // sequence numbers of backward nodes that ran
   std::vector<std::pair<int64_t, int64_t>>
       windows;                 // in which a light tap recorded scopes, ascending; empty if it is not light
+  bool has_compiled = false;   // windows are those of XLA's operations, outside of which nothing tells steps
   bool has_op_scopes = false;  // of framework ops
   bool has_updates = false;
   bool has_backward_scopes = false;

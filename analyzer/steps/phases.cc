@@ -218,8 +218,8 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
                                        const std::vector<MeasuredTrack>& found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
   // A light tap records the updates of all steps, but the ops of some only: without updates, calls are better evidence.
-  const bool by_scopes =
-      (moments.has_updates || moments.has_backward_scopes || (moments.has_forward_scopes && moments.windows.empty()));
+  const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
+                          (moments.has_forward_scopes && (moments.windows.empty() || moments.has_compiled)));
   std::vector<StepTrack> tracks;
   if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });

@@ -153,6 +153,7 @@ class ItemMaker {
 
   bool BeginsRun(const StepItem& run, const Moment& moment) const {
     const Moment first = moments_[run.first];
+    if (moment.run >= 0) return moment.run != first.run;
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
     if (moment.rank != first.rank || moment.name != first.name || !last_forward_) return false;
     // A cell in a loop repeats before the pass is complete.

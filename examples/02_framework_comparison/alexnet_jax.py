@@ -36,16 +36,18 @@ def parameters(seed):
 
 def forward(layers, x):
     for name, ((_, _, _, stride, padding), pooled) in CONVOLUTIONS.items():
-        x = lax.conv_general_dilated(x, layers[name]["weights"], (stride, stride), padding,
-                                     dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        x = jax.nn.relu(x + layers[name]["bias"])
+        with jax.named_scope(name):
+            x = lax.conv_general_dilated(x, layers[name]["weights"], (stride, stride), padding,
+                                         dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            x = jax.nn.relu(x + layers[name]["bias"])
         if pooled:
             x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID")
     x = x.reshape(len(x), -1)
     for name in LINEAR:
-        x = x @ layers[name]["weights"] + layers[name]["bias"]
-        if name != "fc3":
-            x = jax.nn.relu(x)
+        with jax.named_scope(name):
+            x = x @ layers[name]["weights"] + layers[name]["bias"]
+            if name != "fc3":
+                x = jax.nn.relu(x)
     return x
 
 

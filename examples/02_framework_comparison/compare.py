@@ -117,7 +117,7 @@ def print_comparison(frameworks):
     print_block("whole step, ms", ("conv1 to fc3", "compiled region", "step"), frameworks, whole)
     for framework in frameworks:
         region = framework.region()
-        if region:
+        if region and sum_of(framework, "time") is None:
             print(f"{framework.title}: one compiled region, no layers: {region['ambiguity']}.")
 
 

@@ -218,13 +218,27 @@ void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out) {
   scope.writer.UInt(f::kFirstThreadCpuNs, sample.first_thread_cpu_ns);
 }
 
-void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out) {
+void WriteThreadPacket(uint32_t thread_id, uint32_t tid, uint64_t handle, const char* name, uint64_t ended_ticks,
+                       Buffer* out) {
   namespace f = fields::ThreadInfo;
   PacketScope scope(out, fields::Packet::kThread);
   scope.writer.UInt(f::kThreadId, thread_id);
   scope.writer.UInt(f::kTid, tid);
   scope.writer.Text(f::kName, name, strnlen(name, sizeof(ThreadRecord::name)));
   scope.writer.UInt(f::kEndedTicks, ended_ticks);
+  scope.writer.UInt(f::kHandle, handle);
+}
+
+void WriteProfilePacket(const ProfileRecord& record, Buffer* out) {
+  namespace f = fields::CompilerProfile;
+  PacketScope scope(out, fields::Packet::kCompilerProfile);
+  scope.writer.UInt(f::kKind, static_cast<uint32_t>(record.kind));
+  scope.writer.UInt(f::kNumber, record.number);
+  scope.writer.UInt(f::kTotalBytes, record.total_bytes);
+  scope.writer.UInt(f::kOffset, record.offset);
+  scope.writer.Bytes(f::kData, &record + 1, record.text_bytes);
+  scope.writer.UInt(f::kStartTicks, record.start_ticks);
+  scope.writer.UInt(f::kEndTicks, record.end_ticks);
 }
 
 void WriteMappingPacket(const MappingRecord& record, Buffer* out) {

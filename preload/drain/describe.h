@@ -36,7 +36,10 @@ struct LoadSample {
   uint64_t first_thread_cpu_ns;
 };
 void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out);
-void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);
+// `handle`: its pthread_t, 0: not known.
+void WriteThreadPacket(uint32_t thread_id, uint32_t tid, uint64_t handle, const char* name, uint64_t ended_ticks,
+                       Buffer* out);
+void WriteProfilePacket(const ProfileRecord& record, Buffer* out);
 void WriteMappingPacket(const MappingRecord& record, Buffer* out);
 void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out);
 void WriteCaptureStatePacket(bool recording, uint64_t ticks, Buffer* out);

@@ -57,6 +57,8 @@ size_t MinimumBytes(const RecordHeader& header) {
       return sizeof(GpuWindowRecord);
     case RecordType::kCallTotals:
       return sizeof(CallTotalsRecord) + sizeof(RecordHeader);
+    case RecordType::kProfile:
+      return sizeof(ProfileRecord);
     default:
       return 0;
   }
@@ -294,6 +296,12 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return TakeGpuWindow(reinterpret_cast<const GpuWindowRecord*>(record));
     case RecordType::kCallTotals:
       return TakeTotals(reinterpret_cast<const CallTotalsRecord*>(record));
+    case RecordType::kProfile: {
+      auto profile = reinterpret_cast<const ProfileRecord*>(record);
+      // A whole that lacks a piece is an oddity of the report.
+      if (TextFits(profile) && !IsBeyondLimit()) WriteProfilePacket(*profile, &out_);
+      return;
+    }
     default:
       return;
   }
@@ -410,7 +418,7 @@ void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
   if (begins) state_.thread_ids[slot] = record->thread_id;
   if (begins) tids_[slot] = record->tid;
   state_.python_stacks[slot] = 0;
-  WriteThreadPacket(record->thread_id, record->tid, record->name, begins ? 0 : record->ticks, &out_);
+  WriteThreadPacket(record->thread_id, record->tid, record->handle, record->name, begins ? 0 : record->ticks, &out_);
 }
 
 }  // namespace dlhook::inline drain

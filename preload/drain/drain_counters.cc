@@ -74,7 +74,7 @@ void Drain::AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, c
 }
 
 void Drain::AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]) {
-  WriteThreadPacket(thread_id, tid, name, 0, &out_);
+  WriteThreadPacket(thread_id, tid, 0, name, 0, &out_);
 }
 
 void Drain::AddCapability(const char* name, uint32_t state, const char* reason) {

@@ -41,6 +41,7 @@ enum class RecordType : uint8_t {
   kGpuWindow = 40,       // GpuWindowRecord + text
   kCallTotals = 41,      // CallTotalsRecord + a call's record (format/call_totals.h)
   kCompiledCode = 42,    // CompiledCodeRecord + text
+  kProfile = 43,         // ProfileRecord + bytes
 };
 
 inline bool IsCall(RecordType type) {
@@ -386,6 +387,7 @@ struct ThreadRecord {
   uint64_t slot_dropped;  // the slot's count of dropped calls so far: separates this thread's from its predecessor's
   uint32_t thread_id;
   uint32_t tid;
+  uint64_t handle;  // pthread_t
   char name[16];
 };
 
@@ -407,6 +409,23 @@ struct CapabilityRecord {
   uint32_t value;
   uint32_t text_bytes;
 };
+
+using ProfileKind = fields::CompilerProfile::Kind;
+
+// A piece of trace::CompilerProfile. Followed by `text_bytes` of it.
+struct ProfileRecord {
+  RecordHeader header;
+  ProfileKind kind;
+  uint8_t reserved[3];
+  uint32_t number;
+  uint64_t total_bytes;
+  uint64_t offset;
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint32_t text_bytes;
+  uint32_t reserved2;
+};
+static_assert(sizeof(ProfileRecord) == 56);
 
 constexpr size_t kMaxRecordBytes = 8192;
 

@@ -46,6 +46,7 @@ bool WriteThreadRecord(ThreadState* thread, RecordType type) {
   record.slot_dropped = thread->ring.slot->dropped.load(std::memory_order_relaxed);
   record.thread_id = thread->thread_id;
   record.tid = thread->tid;
+  record.handle = pthread_self();
   prctl(PR_GET_NAME, record.name);
   RecordHeader* space = ReserveDescription(thread, record.header.words);
   if (space == nullptr) return false;

@@ -25,7 +25,8 @@ class Keras(e2e.Case):
         plain = e2e.run(argv, env=e2e.clean_environment(ONEDNN_VERBOSE=1, **environment), cwd=self.folder)
         self.assertEqual(plain.code, 0, plain.err.decode()[-2000:])
         witness = frameworks.log_lines(plain.out)
-        ours = self.under(host, argv, **environment)
+        # Without windows of JAX's profiler: how many there are depends on the time.
+        ours = self.under(host, argv, DLHOOK_CAPTURE="-jax", **environment)
         self.assertEqual(ours.code, 0, ours.err.decode()[-2000:])
         self.assertEqual(ours.out.decode().split(), [backend, *LAYERS])
         run = e2e.Run(self.run_path)
@@ -72,7 +73,7 @@ class Keras(e2e.Case):
     def test_jax(self):
         run, _, witness = self.check("jax", TENSORFLOW_PYTHON, "libjax_common.so", "launcher")
         self.assertEqual({line[2] for line in witness}, {"gemm_api"})
-        # Keras compiles the whole step: dlhook does not invent what it can't know.
+        # Keras compiles the whole step, and outside of windows dlhook does not invent what it can't know.
         self.assertEqual([row["type"] for row in self.layer_rows(run).values()], ["compiled region"])
 
 

@@ -287,6 +287,33 @@ TEST(DrainScopesTest, BeyondTheLimitScopesAreCounted) {
   EXPECT_TRUE(Reader(trace).scopes.empty());
 }
 
+TEST(DrainScopesTest, ProfilesComeOutAsTheyWentIn) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "dlhook-jax");
+  const std::string data = "piece";
+  RecordHeader* space = ReserveWords(&ring, sizeof(ProfileRecord) + data.size());
+  auto record = reinterpret_cast<ProfileRecord*>(space);
+  *record = {};
+  record->header = {(sizeof(ProfileRecord) + 8) / 8, RecordType::kProfile, 0, 0, 0, 0};
+  record->kind = ProfileKind::kXspace;
+  record->number = 7;
+  record->total_bytes = 4005;
+  record->offset = 4000;
+  record->start_ticks = 100;
+  record->end_ticks = 200;
+  record->text_bytes = static_cast<uint32_t>(data.size());
+  memcpy(record + 1, data.data(), data.size());
+  ring.Commit(space);
+  std::string profiles;
+  const trace::Trace trace = ParseTrace(DrainAll(&session));
+  for (const trace::Packet& packet : trace.packet()) {
+    if (packet.has_compiler_profile()) profiles += packet.compiler_profile().ShortDebugString();
+  }
+  EXPECT_EQ(profiles,
+            "kind: XSPACE number: 7 total_bytes: 4005 offset: 4000 data: \"piece\" start_ticks: 100 end_ticks: 200");
+}
+
 // Whatever rings and definitions contain, the result is a trace that can be parsed (run it under ASan).
 TEST(DrainScopesTest, SurvivesRandomRingsAndDefinitions) {
   std::mt19937_64 random(20261121);

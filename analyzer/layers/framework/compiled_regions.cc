@@ -63,6 +63,7 @@ void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution)
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     if (!is_xla[model.threads[model.calls.thread[call]].process] || model.calls.ScopeOf(call) != kNone) continue;
     if (model.ops[model.calls.op[call]].family != kOneDnnTap.family) continue;
+    if (!model.compiled_ops.empty() && attribution->of_call[call].layer != kNone) continue;  // during an operation
     if (region == kNone) {
       region = static_cast<LayerIndex>(attribution->layers.size());
       attribution->layers.push_back(Region());

@@ -6,10 +6,10 @@
 
 namespace dlhook::analyzer::inline framework {
 
-// JAX on the CPU: XLA calls oneDNN for slices of products on its own threads, without Python, and does not expose the
-// jitted function they belong to (its TraceMe events can't be reached from outside). Layers inferred from shapes and
-// order alone are withdrawn for such calls, and the compiled region is reported as one. Calls inside a scope (XLA's
-// NVTX ranges on a GPU) stay with the scope.
+// JAX on the CPU: XLA calls oneDNN for slices of products on its own threads, without Python, and outside of the windows
+// of its profiler nothing says which jitted function they belong to. Layers inferred from shapes and order alone are
+// withdrawn for such calls, and the compiled region is reported as one. Calls inside a scope (XLA's operations in windows,
+// its NVTX ranges on a GPU) stay with the scope.
 void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework

@@ -43,7 +43,8 @@ class WorkerCalls {
     }
     for (const auto& [call, stack] : model.call_stacks) is_master_[model.calls.thread[call]] = true;
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-      if (model.scopes.python_stack[scope] != kNone) is_master_[model.scopes.thread[scope]] = true;
+      const bool is_xla = model.scopes.kind[scope] == ScopeKind::kXlaOp;
+      if (is_xla || model.scopes.python_stack[scope] != kNone) is_master_[model.scopes.thread[scope]] = true;
     }
   }
 
@@ -76,7 +77,8 @@ class WorkerCalls {
     while (scope != kNone && scopes.EndOf(scope) < end_ns) scope = scopes.parent[scope];
     if (scope == kNone) return kNone;
     const ScopeKind kind = scopes.kind[scope];
-    return kind == ScopeKind::kFrameworkOp || kind == ScopeKind::kBackwardNode ? scope : kNone;
+    return kind == ScopeKind::kFrameworkOp || kind == ScopeKind::kBackwardNode || kind == ScopeKind::kXlaOp ? scope
+                                                                                                            : kNone;
   }
 
   const TraceModel& model_;
@@ -136,6 +138,7 @@ Attribution AttributeByFramework(const TraceModel& model) {
   const std::vector<ScopeName> names = ReadScopeNames(model);
   LinkTorch(model, names, &attribution);
   LinkGraphNodes(model, &attribution);
+  LinkXlaOps(model, &attribution);
   LinkCompiledRegions(model, names, &attribution);
   PlaceCalls(model, &attribution);
   OrderByFirstForward(model, &attribution);

@@ -1,4 +1,5 @@
-"""JAX on the CPU: a jitted training step is one compiled region and contains the products that XLA passed to oneDNN.
+"""JAX on the CPU without windows of its profiler: a jitted training step is one compiled region and contains the
+products that XLA passed to oneDNN.
 
 Witnesses: the step's jaxpr; the optimized program, in which every `dot` and `convolution` outside of fusions goes to
 oneDNN and every one inside a fusion (YNNPACK's, XLA's own loops) does not. The lines themselves:
@@ -97,7 +98,7 @@ class Jax(frameworks.Case):
         witness = compiled("mlp")
         found = products_outside_fusions(witness["program"])
         self.assertTrue(found)
-        run = self.recorded("launcher", program("mlp", STEPS))
+        run = self.recorded("launcher", program("mlp", STEPS), DLHOOK_CAPTURE="-jax")
         self.check_one_region(run)
         self.check_products(run, found)
         # Small ones are not sliced: each is in the jaxpr, in either order of its operands.
@@ -110,12 +111,12 @@ class Jax(frameworks.Case):
     def test_cnn(self):
         found = products_outside_fusions(compiled("cnn")["program"])
         self.assertEqual({operation for operation, _, _ in found}, {"dot", "convolution"})
-        run = self.recorded("launcher", program("cnn", STEPS))
+        run = self.recorded("launcher", program("cnn", STEPS), DLHOOK_CAPTURE="-jax")
         self.check_one_region(run)
         self.check_products(run, found)
 
     def test_steps_are_found(self):
-        rows = self.recorded("launcher", program("mlp", STEPS)).table("steps")
+        rows = self.recorded("launcher", program("mlp", STEPS), DLHOOK_CAPTURE="-jax").table("steps")
         self.assertEqual(len(rows), STEPS)
 
 

@@ -1,0 +1,82 @@
+// Assigns XLA's operations to layers, by what the compiled program says of them (model/xla_builder.h): see links.h.
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/layers/framework/links.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+constexpr char kNoProgram[] = "the program is not in the trace: only its name is known";
+
+LayerDirection DirectionOf(CompiledPass pass) {
+  switch (pass) {
+    case CompiledPass::kForward:
+      return LayerDirection::kForward;
+    case CompiledPass::kBackward:
+      return LayerDirection::kBackward;
+    case CompiledPass::kRecompute:
+      return LayerDirection::kRecompute;
+    case CompiledPass::kUpdate:
+      return LayerDirection::kUpdate;
+    case CompiledPass::kOther:
+      break;
+  }
+  return LayerDirection::kUnknown;
+}
+
+std::string TypeOfPrimitive(const CompiledOp& op) {
+  if (absl::StartsWith(op.primitive, "conv_general")) return "convolution";
+  if (absl::StartsWith(op.primitive, "dot_general")) return "linear";
+  return "";
+}
+
+class XlaLinker {
+ public:
+  XlaLinker(const TraceModel& model, Attribution* attribution) : model_(model), attribution_(*attribution) {}
+
+  void Link() {
+    std::vector<Place> places;
+    for (const CompiledOp& op : model_.compiled_ops) places.push_back({kNone, DirectionOf(op.pass)});
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      if (model_.scopes.kind[scope] != ScopeKind::kXlaOp) continue;
+      const uint32_t op = CompiledLink::Of(model_.scopes.link[scope]).op;
+      if (op >= places.size()) continue;
+      if (places[op].layer == kNone) places[op].layer = LayerOf(model_.compiled_ops[op]);
+      attribution_.of_scope.Set(scope, places[op]);
+    }
+  }
+
+ private:
+  LayerIndex LayerOf(const CompiledOp& op) {
+    const bool is_known = !op.layer.empty();
+    const std::string name = is_known ? op.layer : absl::StrCat("compiled by XLA: ", op.program);
+    const auto [at, is_new] = layers_.try_emplace(name, static_cast<LayerIndex>(attribution_.layers.size()));
+    if (is_new) {
+      Layer layer;
+      layer.name = name;
+      layer.evidence = Evidence::kFramework;
+      layer.is_compiled_region = !is_known;
+      if (op.opcode.empty()) layer.ambiguity = kNoProgram;
+      if (op.has_scopes) layer.module = name;
+      attribution_.layers.push_back(layer);
+    }
+    Layer& layer = attribution_.layers[at->second];
+    if (layer.line.empty()) layer.line = op.line;
+    if (!is_known) layer.type = "compiled region";
+    if (layer.type.empty()) layer.type = op.pass == CompiledPass::kUpdate ? "optimizer" : TypeOfPrimitive(op);
+    return at->second;
+  }
+
+  const TraceModel& model_;
+  Attribution& attribution_;
+  std::map<std::string, LayerIndex> layers_;
+};
+
+}  // namespace
+
+void LinkXlaOps(const TraceModel& model, Attribution* attribution) { XlaLinker(model, attribution).Link(); }
+
+}  // namespace dlhook::analyzer::framework

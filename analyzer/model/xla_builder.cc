@@ -1,0 +1,142 @@
+#include "analyzer/model/xla_builder.h"
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/model/realtime_map.h"
+
+namespace dlhook::analyzer::inline model {
+namespace {
+
+constexpr uint64_t kMostProfileBytes = uint64_t{512} << 20;  // of a process
+
+// Numbers the executions of programs: by window and program, then by XLA's number, which is a random one.
+class Runs {
+ public:
+  explicit Runs(const XlaProfiles& profiles) : profiles_(profiles) {
+    for (const XlaEvent& event : profiles.events()) {
+      Run& run = ByProgram(event)[event.run];
+      run.start_ns = std::min(run.start_ns, event.start_ns);
+      if (!event.is_continuation) ++run.operations;
+    }
+    std::map<std::string, int64_t> most;  // of those that are whole, by program
+    for (auto& [program, by_id] : by_program_)
+      most[program.second] = std::max(most[program.second], MostInside(&by_id));
+    int64_t number = 0;
+    for (auto& [program, by_id] : by_program_) {
+      for (auto& [id, run] : by_id) {
+        const int64_t whole = most[program.second];
+        const bool is_part = run.is_edge && (whole == 0 || run.operations < whole);
+        run.number = is_part ? 0 : ++number;
+      }
+    }
+  }
+
+  // 0: a part of it is outside of the window.
+  int64_t NumberOf(const XlaEvent& event) { return ByProgram(event)[event.run].number; }
+
+ private:
+  struct Run {
+    int64_t number = 0;
+    int64_t start_ns = INT64_MAX;
+    int64_t operations = 0;
+    bool is_edge = false;  // the first or the last one of a window, which may have lost operations
+  };
+  using ById = std::map<uint32_t, Run>;
+
+  const std::string& ProgramOf(const XlaEvent& event) const { return profiles_.ops()[event.op].program; }
+  ById& ByProgram(const XlaEvent& event) { return by_program_[{event.window, ProgramOf(event)}]; }
+
+  // Finds the edges; how many operations one of the others has at most.
+  static int64_t MostInside(ById* by_id) {
+    const auto is_earlier = [](const auto& a, const auto& b) { return a.second.start_ns < b.second.start_ns; };
+    const auto [first, last] = std::minmax_element(by_id->begin(), by_id->end(), is_earlier);
+    first->second.is_edge = last->second.is_edge = true;
+    int64_t most = 0;
+    for (const auto& [id, run] : *by_id) {
+      if (!run.is_edge) most = std::max(most, run.operations);
+    }
+    return most;
+  }
+
+  const XlaProfiles& profiles_;
+  std::map<std::pair<uint32_t, std::string>, ById> by_program_;
+};
+
+CompiledOp Described(const XlaOp& op) {
+  static constexpr CompiledPass kPasses[] = {CompiledPass::kOther, CompiledPass::kForward, CompiledPass::kBackward,
+                                             CompiledPass::kRecompute, CompiledPass::kUpdate};
+  return {.program = op.program,
+          .instruction = op.instruction,
+          .opcode = op.opcode,
+          .primitive = op.primitive,
+          .layer = op.layer,
+          .line = op.line,
+          .has_scopes = op.is_scope,
+          .pass = kPasses[static_cast<size_t>(op.pass)]};
+}
+
+}  // namespace
+
+void XlaBuilder::Add(const trace::CompilerProfile& piece, Oddities* oddities) {
+  total_bytes_ += piece.data().size();
+  if (total_bytes_ > kMostProfileBytes)
+    return oddities->Count("a piece of XLA's profiles beyond the size that is read");
+  Whole& whole = wholes_[piece.number()];
+  if (whole.bytes.empty()) {
+    whole.head = piece;
+    whole.head.clear_data();
+  }
+  if (piece.offset() == whole.bytes.size()) whole.bytes += piece.data();
+}
+
+void XlaBuilder::Decode(const Whole& whole, XlaProfiles* profiles, Oddities* oddities) {
+  if (whole.bytes.size() != whole.head.total_bytes()) {
+    return oddities->Count("a profile of XLA of which a piece is missing (it was left out)");
+  }
+  const bool is_space = whole.head.kind() == trace::CompilerProfile::XSPACE;
+  const bool is_read = is_space ? profiles->AddSpace(whole.bytes) : profiles->AddProgram(whole.bytes);
+  if (!is_read) return oddities->Count("a profile of XLA that can't be read");
+  if (is_space && whole.head.end_ticks() > whole.head.start_ticks()) {
+    windows_.emplace_back(whole.head.start_ticks(), whole.head.end_ticks());
+  }
+}
+
+void XlaBuilder::Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples, NameTable* names,
+                        TraceModel* model, Oddities* oddities) {
+  if (wholes_.empty()) return;
+  XlaProfiles profiles;
+  for (const auto& [number, whole] : wholes_) Decode(whole, &profiles, oddities);
+  wholes_.clear();
+  profiles.Finish();
+  const auto events = static_cast<int64_t>(profiles.events().size());
+  const RealtimeMap realtime(clock, samples);
+  if (!realtime.has_clock()) return oddities->Count("an operation of XLA without a clock", events);
+  const size_t base = model->compiled_ops.size();
+  if (profiles.ops().size() > CompiledLink::kMostOps - base) {
+    return oddities->Count("an operation of XLA beyond those that one report can hold", events);
+  }
+  std::map<int64_t, size_t> place;
+  for (const XlaThread& thread : profiles.threads()) {
+    place[thread.id] = threads_.size();
+    threads_.push_back({thread.id, thread.name, {}});
+  }
+  std::vector<NameIndex> name;
+  for (const XlaOp& op : profiles.ops()) {
+    model->compiled_ops.push_back(Described(op));
+    name.push_back(names->Name(op.primitive));
+  }
+  const auto ticks_at = [&](int64_t realtime_ns) { return clock.ToTicks(realtime.ToNs(realtime_ns)); };
+  Runs runs(profiles);
+  for (const XlaEvent& event : profiles.events()) {
+    RecordedScope scope;
+    scope.end_ticks = ticks_at(event.end_ns);
+    scope.duration_ticks = scope.end_ticks - ticks_at(event.start_ns);
+    scope.link = CompiledLink{static_cast<uint32_t>(base + event.op), runs.NumberOf(event)}.Encoded();
+    scope.name = name[event.op];
+    scope.kind = static_cast<uint32_t>(ScopeKind::kXlaOp);
+    threads_[place[event.thread]].scopes.push_back(scope);
+  }
+}
+
+}  // namespace dlhook::analyzer::model

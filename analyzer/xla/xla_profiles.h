@@ -1,0 +1,87 @@
+// XLA's own account of its programs in a trace (trace::CompilerProfile): what ran when, and which of the user's layers it
+// computed. Decoded here, so that libprotobuf's messages stay inside; damaged bytes give nothing, and say so.
+#ifndef DLHOOK_ANALYZER_XLA_XLA_PROFILES_H_
+#define DLHOOK_ANALYZER_XLA_XLA_PROFILES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/xla/op_names.h"
+
+namespace dlhook::analyzer::inline xla {
+
+// One operation (HLO instruction) of a program.
+struct XlaOp {
+  std::string program;      // "jit_train_step"
+  std::string instruction;  // "ynn_fusion.12"
+  std::string opcode;       // "fusion"; empty: its program is not in the trace
+  std::string primitive;    // what it computes, as JAX calls it: "conv_general_dilated"; else the opcode
+  std::string layer;        // the user's scopes "CNN/Conv_0", else calls "net:13>conv_block:5"; empty: not known
+  std::string line;         // "mlp_conv.py:5"
+  bool is_scope = false;    // `layer` is made of scopes
+  XlaPass pass = XlaPass::kOther;
+};
+
+struct XlaEvent {
+  int64_t thread = 0;    // XLA's id: the hash of its pthread_t
+  int64_t start_ns = 0;  // CLOCK_REALTIME
+  int64_t end_ns = 0;
+  uint32_t op = 0;
+  uint32_t run = 0;              // of the program; consecutive runs differ
+  uint32_t window = 0;           // which XSpace tells of it
+  bool is_continuation = false;  // its call had returned
+};
+
+struct XlaThread {
+  int64_t id = 0;
+  std::string name;
+};
+
+class XlaProfiles {
+ public:
+  // Bytes of an HloModuleProto, of an XSpace; false: they are damaged.
+  bool AddProgram(const std::string& bytes);
+  bool AddSpace(const std::string& bytes);
+
+  // Call after the last one.
+  void Finish();
+
+  const std::vector<XlaOp>& ops() const { return ops_; }
+  const std::vector<XlaEvent>& events() const { return events_; }  // those of a thread ascend by end
+  const std::vector<XlaThread>& threads() const { return threads_; }
+
+  // The id of the thread with this pthread_t.
+  static int64_t ThreadId(uint64_t handle);
+
+ private:
+  friend class SpaceReader;
+
+  // An operation as an event names it.
+  struct Reference {
+    std::string program;
+    int64_t program_id = 0;
+    std::string instruction;
+  };
+
+  uint32_t FindReference(Reference reference);
+  const XlaOp* ProgramOpOf(const Reference& reference) const;
+
+  std::vector<XlaOp> program_ops_;
+  absl::flat_hash_map<std::string, size_t> program_op_by_key_;  // with the program's id, and without
+  std::vector<Reference> references_;
+  absl::flat_hash_map<std::string, uint32_t> reference_by_key_;
+  std::vector<XlaOp> ops_;  // by reference
+  uint32_t spaces_ = 0;
+  std::vector<XlaEvent> events_;
+  std::vector<XlaThread> threads_;
+};
+
+// Ops of a program in order of their places; the entry computation's and all others'. In hlo_layers.cc.
+std::vector<XlaOp> OpsOfProgram(const std::string& bytes, std::string* name, int64_t* id, bool* is_whole);
+
+}  // namespace dlhook::analyzer::xla
+
+#endif  // DLHOOK_ANALYZER_XLA_XLA_PROFILES_H_

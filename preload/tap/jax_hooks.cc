@@ -1,0 +1,232 @@
+// The JAX tap: a thread of dlhook's own that runs jaxlib's profiler in windows, through the interpreter.
+// Thread: dlhook-jax, with the GIL where it uses Python. OnExit, OnUsersSession and OnUsersServer run on threads of the
+// program that have the GIL. All state but the atomics is protected by it.
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "preload/base/own_thread.h"
+#include "preload/base/process_id.h"
+#include "preload/format/clock.h"
+#include "preload/link/resolver.h"
+#include "preload/runtime/scope.h"
+#include "preload/runtime/undisturbed.h"
+#include "preload/tap/jax_session.h"
+#include "preload/tap/jax_windows.h"
+#include "preload/tap/tap.h"
+
+namespace dlhook::inline tap {
+namespace {
+
+constexpr char kObject[] = "libjax_common.so";
+constexpr char kTriedVersion[] = "0.10.2";
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kLookNs = 100 * kMs;
+constexpr uint64_t kLooksOfPause = 100;                 // at least, between two
+constexpr uint64_t kSettledNs = 500 * kMs;              // no program was compiled for that long
+constexpr uint64_t kLongestUnsettledNs = 15'000 * kMs;  // a program that always compiles has windows, too
+constexpr int kLongestExitSteps = 5000;
+constexpr size_t kStackBytes = 4 << 20;  // jaxlib's code runs on it
+
+void Nap(uint64_t ns) {
+  timespec nap = {static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
+  syscall(SYS_futex, &g_jax.ends, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
+}
+
+enum class Look : uint32_t { kNotYet, kUsers, kReady, kRefused };
+
+void CopyText(const Ref& text, char* copy, size_t bytes) {
+  const char* found = text ? g_jax_api.TextAsUtf8(text.get()) : nullptr;
+  if (found == nullptr) g_python_api.ErrClear();
+  snprintf(copy, bytes, "%s", found == nullptr ? "?" : found);
+}
+
+// Why jaxlib's profiler is not used at all; empty: nothing is known against it.
+void FindRefusal(const Ref& backends, char* reason, size_t bytes) {
+  char version[32];
+  CopyText(Ref(AttributeOfModule("jaxlib.version", "__version__")), version, sizeof version);
+  if (strcmp(version, kTriedVersion) != 0) {
+    snprintf(reason, bytes, "jaxlib %s: the profiler of %s was tried", version, kTriedVersion);
+    return;
+  }
+  size_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (g_python_api.DictNext(backends.get(), &position, &key, &value) != 0) {
+    const char* name = g_jax_api.TextAsUtf8(key);
+    if (name == nullptr) g_python_api.ErrClear();
+    if (name != nullptr && strcmp(name, "cpu") != 0) {
+      snprintf(reason, bytes, "JAX runs on '%s': only its programs on the CPU are recorded", name);
+    }
+  }
+}
+
+bool IsUsersTurn() {
+  Ref server(AttributeOfModule("jax._src.profiler", "_profiler_server"));
+  Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
+  Ref session(Attribute(profile, "profile_session"));
+  return !server || !session || !server.IsNone() || !session.IsNone();
+}
+
+bool IsSettled() {
+  Ref programs(JaxPrograms());
+  ptrdiff_t count = programs ? g_python_api.ListSize(programs.get()) : 0;
+  uint64_t now_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  if (count <= 0) return false;
+  if (g_jax.unsettled_since_ns == 0) g_jax.unsettled_since_ns = now_ns;
+  if (count != g_jax.programs) g_jax.settled_since_ns = now_ns;
+  g_jax.programs = count;
+  return now_ns - g_jax.settled_since_ns >= kSettledNs || now_ns - g_jax.unsettled_since_ns > kLongestUnsettledNs;
+}
+
+PyObject* OnExit(PyObject*, PyObject*) {
+  if (IsJaxOwnProcess()) {
+    g_jax.ends.store(1);
+    syscall(SYS_futex, &g_jax.ends, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    for (int step = 0; step < kLongestExitSteps && g_jax.done.load() == 0; ++step) StepAside();
+    g_jax.closed.store(1);
+    while (g_jax.inside.load() != 0) StepAside();
+  }
+  g_python_api.IncRef(g_python_api.none);
+  return g_python_api.none;
+}
+PyMethodDef g_exit_definition = {"interpreter_ends", &OnExit, 4, nullptr};  // METH_NOARGS
+
+void RegisterExit() {
+  Ref register_function(AttributeOfModule("atexit", "register"));
+  Ref callback(g_python_api.NewFunction(&g_exit_definition, nullptr, nullptr));
+  Ref arguments(g_jax_api.NewTuple(1));
+  if (!register_function || !callback || !arguments) return;
+  g_jax_api.TupleSetItem(arguments.get(), 0, callback.Release());
+  g_jax.has_exit = static_cast<bool>(Ref(g_jax_api.Call(register_function.get(), arguments.get(), nullptr)));
+}
+
+Look LookAtJax(char* reason, size_t bytes) {
+  NoCollection no_collection;
+  if (!g_jax.has_exit && Module("atexit") != nullptr) RegisterExit();
+  for (const char* module : {"jaxlib._profiler", "jaxlib.version", "jax._src.profiler", "jax._src.xla_bridge"}) {
+    if (Module(module) == nullptr) return Look::kNotYet;
+  }
+  Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
+  if (!g_jax.has_exit || !backends || g_jax_api.DictGetItem(backends.get(), "cpu") == nullptr) return Look::kNotYet;
+  FindRefusal(backends, reason, bytes);
+  if (reason[0] != '\0') return Look::kRefused;
+  if (IsUsersTurn()) return Look::kUsers;
+  return IsSettled() ? Look::kReady : Look::kNotYet;
+}
+
+// ---- The thread
+
+bool IsRecording() { return ScopeThread(FamilyBit<kJaxTap>()) != nullptr; }
+
+void RunWindow(WindowPlan* plan) {
+  if (!WithGil([] {
+        NoCollection no_collection;
+        if (!IsUsersTurn()) OpenJaxWindow();
+      })) {
+    return;
+  }
+  if (g_jax.window.load() == JaxWindow::kNone) return;
+  if (plan->windows == 0) Report(kJaxTap, kObject, CapabilityState::kOn, "");
+  uint64_t opened_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  Nap(plan->window_ns);
+  uint64_t stopping_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  WithGil([] {
+    while (g_jax.window.load() == JaxWindow::kClosing) StepAside();  // for the program's own profiler
+    if (g_jax.window.load() == JaxWindow::kOpen) StopJaxWindow();
+  });
+  uint64_t stopped_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  size_t bytes = WriteJaxResult();
+  if (bytes == 0) Report(kJaxTap, kObject, CapabilityState::kLost, "a window of jaxlib's profiler had no result");
+  WriteJaxPrograms();
+  PlanNextWindow(bytes, stopping_ns - opened_ns, stopped_ns - stopping_ns, plan);
+}
+
+// How long to wait before the next look; 0: the tap ends.
+uint64_t Turn(WindowPlan* plan) {
+  char reason[160] = "";
+  Look look = Look::kNotYet;
+  uint64_t before_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  if (!WithGil([&] { look = LookAtJax(reason, sizeof reason); })) return 0;
+  uint64_t look_ns = (ClockNanoseconds(CLOCK_MONOTONIC) - before_ns) * kLooksOfPause;
+  if (look_ns < kLookNs) look_ns = kLookNs;
+  if (look == Look::kRefused) {
+    Report(kJaxTap, kObject, CapabilityState::kRefused, reason);
+    return 0;
+  }
+  if (look == Look::kUsers && !g_jax.told_off) {
+    g_jax.told_off = true;
+    Report(kJaxTap, kObject, CapabilityState::kOn, "not while the program's own profiler ran");
+  }
+  if (look != Look::kReady || !IsRecording()) return look_ns;
+  RunWindow(plan);
+  g_jax.unsettled_since_ns = 0;
+  return plan->pause_ns > look_ns ? plan->pause_ns : look_ns;
+}
+
+// Another thread may be looking for it.
+bool HasPython() {
+  for (int tries = 0; tries < 50 && g_jax.ends.load() == 0; ++tries) {
+    FindPython();
+    if (CurrentPython() != nullptr) return true;
+    Nap(kLookNs);
+  }
+  return false;
+}
+
+void* JaxThreadMain(void*) {
+  prctl(PR_SET_NAME, "dlhook-jax");
+  if (!HasPython() || !LoadJaxApi()) {
+    Report(kJaxTap, kObject, CapabilityState::kRefused, "this Python can't be used");
+  } else {
+    WindowPlan plan;
+    while (g_jax.ends.load() == 0) {
+      uint64_t wait_ns = Turn(&plan);
+      if (wait_ns == 0) break;
+      Nap(wait_ns);
+    }
+  }
+  g_jax.done.store(1);
+  return nullptr;
+}
+
+// A forked child keeps what it inherited of an open window, so that its own profiler gets the session out of the way.
+void ResetForProcess() {
+  g_jax.ends.store(0);
+  g_jax.done.store(0);
+  g_jax.closed.store(0);
+  g_jax.inside.store(0);
+  g_jax.has_exit = false;
+  g_jax.programs = 0;
+  g_jax.profiles = 0;
+  g_jax.settled_since_ns = g_jax.unsettled_since_ns = 0;
+  ForgetJaxPrograms();
+}
+
+// XLA looks these variables up when it makes its client, in the process that will use it.
+bool OnGetenv(const char*, void* caller, char**) {
+  uint32_t before = g_jax.pid.load(std::memory_order_relaxed);
+  if (before == ProcessId() || strcmp(ObjectName(ObjectOf(caller)), kObject) != 0) return false;
+  int saved_errno = errno;
+  if (g_jax.pid.compare_exchange_strong(before, ProcessId()) && !IsLeftOut(kJaxTap, kObject)) {
+    Undisturbed undisturbed;
+    static void* stack = nullptr;
+    pthread_t thread;
+    ResetForProcess();
+    if (StartOwnThread(&stack, kStackBytes, &JaxThreadMain, nullptr, &thread)) pthread_detach(thread);
+  }
+  errno = saved_errno;
+  return false;
+}
+DLHOOK_GETENV_TAP(kFlagsTap, "XLA_FLAGS", &OnGetenv);
+DLHOOK_GETENV_TAP(kClientTap, "PJRT_NPROC", &OnGetenv);
+
+}  // namespace
+}  // namespace dlhook::inline tap

@@ -1,0 +1,170 @@
+// What the JAX tap writes into the trace: profiles and programs as jaxlib returned them, in pieces.
+// Thread: dlhook-jax; waits for the drain without the GIL.
+#include <string.h>
+#include <time.h>
+
+#include "preload/runtime/thread_state.h"
+#include "preload/tap/hlo_constants.h"
+#include "preload/tap/jax_session.h"
+
+namespace dlhook::inline tap {
+namespace {
+
+constexpr size_t kPieceBytes = 4000;  // a quarter of the smallest ring
+
+// Patient: the drain may be behind.
+RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words) {
+  constexpr int kMostNaps = 5000;
+  RecordHeader* space = ReserveDescription(thread, words);
+  for (int naps = 0; space == nullptr && naps < kMostNaps && thread->active != 0; ++naps) {
+    timespec nap = {0, 200'000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    space = ReserveDescription(thread, words);
+  }
+  return space;
+}
+
+void WriteProfile(ProfileKind kind, const char* data, size_t bytes) {
+  ThreadState* thread = dlhook_thread;
+  ProfileRecord head = {};
+  head.kind = kind;
+  head.number = ++g_jax.profiles;
+  head.total_bytes = bytes;
+  head.start_ticks = g_jax.start_ticks;
+  head.end_ticks = g_jax.end_ticks;
+  for (head.offset = 0; head.offset < bytes; head.offset += kPieceBytes) {
+    size_t rest = bytes - head.offset;
+    head.text_bytes = static_cast<uint32_t>(rest < kPieceBytes ? rest : kPieceBytes);
+    uint32_t words = static_cast<uint32_t>((sizeof head + head.text_bytes + 7) / 8);
+    head.header = {static_cast<uint16_t>(words), RecordType::kProfile, 0, 0, 0, 0};
+    RecordHeader* space = WaitForRoom(thread, words);
+    if (space == nullptr) return;  // the report says that a piece is missing
+    memcpy(static_cast<void*>(space), &head, sizeof head);
+    memcpy(reinterpret_cast<char*>(space) + sizeof head, data + head.offset, head.text_bytes);
+    CommitRecord(thread, space);
+  }
+}
+
+// Fingerprints of the programs that were written.
+struct Seen {
+  static constexpr uint32_t kEntries = 1 << 14;
+  uint64_t hashes[kEntries];
+  uint32_t count;
+
+  // True: it is new.
+  bool Add(const char* data, size_t bytes) {
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<uint8_t>(data[i])) * 1099511628211u;
+    if (hash == 0) hash = 1;
+    if (count >= kEntries / 2) return false;
+    for (uint64_t i = hash;; ++i) {
+      uint64_t& entry = hashes[i % kEntries];
+      if (entry == hash) return false;
+      if (entry != 0) continue;
+      entry = hash;
+      ++count;
+      return true;
+    }
+  }
+};
+Seen g_seen;
+
+bool IsNewProgram(const Ref& program) {
+  char* data = nullptr;
+  size_t size = 0;
+  Ref fingerprint(Attribute(program, "fingerprint"));
+  return BytesOf(fingerprint.get(), &data, &size) && g_seen.Add(data, size);
+}
+
+// Serializing copies arrays that a program holds as constants, which may be all that the program's memory has room for.
+bool HasFewConstants(PyObject* module) {
+  constexpr uint64_t kMostElements = 1 << 17;
+  Ref make_options(AttributeOfModule("jaxlib._hlo", "HloPrintOptions"));
+  Ref options(CallWithout(make_options));
+  if (!options) return false;
+  for (const char* name : {"print_large_constants", "print_metadata", "print_backend_config"}) {
+    SetOption(options, name, g_jax_api.BoolFromLong(0));
+  }
+  Ref print(g_python_api.GetAttrString(module, "to_string"));
+  Ref arguments(g_jax_api.NewTuple(1));
+  if (!print || !arguments) return false;
+  g_jax_api.TupleSetItem(arguments.get(), 0, options.Release());
+  Ref text(g_jax_api.Call(print.get(), arguments.get(), nullptr));
+  const char* utf8 = text ? g_jax_api.TextAsUtf8(text.get()) : nullptr;
+  if (utf8 == nullptr) g_python_api.ErrClear();
+  return utf8 != nullptr && ConstantElements(utf8) <= kMostElements;
+}
+
+// The next program that is not in the trace yet, serialized; null: there is none, or it has many constants.
+PyObject* TakeProgram(PyObject* programs, ptrdiff_t count, ptrdiff_t* next) {
+  while (*next < count) {
+    PyObject* borrowed = g_python_api.ListGetItem(programs, (*next)++);
+    if (borrowed == nullptr) return nullptr;
+    g_python_api.IncRef(borrowed);
+    Ref program(borrowed);
+    if (!IsNewProgram(program)) continue;
+    Ref get_modules(Attribute(program, "hlo_modules"));
+    Ref modules(CallWithout(get_modules));
+    PyObject* first = modules ? g_python_api.ListGetItem(modules.get(), 0) : nullptr;
+    if (first == nullptr) g_python_api.ErrClear();
+    if (first == nullptr || !HasFewConstants(first)) return nullptr;
+    Ref serialize(g_python_api.GetAttrString(first, "as_serialized_hlo_module_proto"));
+    return Ref(CallWithout(serialize)).Release();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* JaxPrograms() {
+  Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
+  PyObject* client = backends ? g_jax_api.DictGetItem(backends.get(), "cpu") : nullptr;
+  if (client == nullptr) return nullptr;
+  Ref live(g_python_api.GetAttrString(client, "live_executables"));
+  return CallWithout(live);
+}
+
+// Of the result of a window, once, without the GIL: nobody changes bytes.
+size_t WriteJaxResult() {
+  PyObject* result = nullptr;
+  char* data = nullptr;
+  size_t size = 0;
+  WithGil([&] {
+    result = g_jax.result;
+    g_jax.result = nullptr;
+    BytesOf(result, &data, &size);
+  });
+  WriteProfile(ProfileKind::kXspace, data, size);
+  if (result != nullptr) WithGil([&] { g_python_api.DecRef(result); });
+  return size;
+}
+
+// The GIL is held for one new program at a time.
+void WriteJaxPrograms() {
+  PyObject* programs = nullptr;
+  ptrdiff_t count = 0, next = 0;
+  WithGil([&] {
+    NoCollection no_collection;
+    programs = Ref(JaxPrograms()).Release();
+    count = programs == nullptr ? 0 : g_python_api.ListSize(programs);
+  });
+  while (next < count) {
+    PyObject* program = nullptr;
+    char* data = nullptr;
+    size_t size = 0;
+    bool has_gil = WithGil([&] {
+      NoCollection no_collection;
+      program = TakeProgram(programs, count, &next);
+      if (program != nullptr && BytesOf(program, &data, &size))
+        ClearConstants(data, size);  // nobody else knows them yet
+    });
+    if (!has_gil) break;
+    WriteProfile(ProfileKind::kHloModule, data, size);
+    if (program != nullptr) WithGil([&] { g_python_api.DecRef(program); });
+  }
+  if (programs != nullptr) WithGil([&] { g_python_api.DecRef(programs); });
+}
+
+void ForgetJaxPrograms() { memset(&g_seen, 0, sizeof g_seen); }
+
+}  // namespace dlhook::inline tap

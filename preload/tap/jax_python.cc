@@ -1,0 +1,66 @@
+#include "preload/tap/jax_python.h"
+
+#include "preload/python/python_runtime.h"
+
+namespace dlhook::inline tap {
+
+PythonApi g_python_api;
+JaxApi g_jax_api;
+
+namespace {
+
+template <typename Pointer>
+bool Take(const char* name, Pointer* pointer) {
+  *pointer = reinterpret_cast<Pointer>(PythonSymbol(name));
+  return *pointer != nullptr;
+}
+
+}  // namespace
+
+bool LoadJaxApi() {
+  JaxApi& api = g_jax_api;
+  return LoadPythonApi(&g_python_api) && Take("PyImport_GetModuleDict", &api.GetModuleDict) &&
+         Take("PyDict_GetItemString", &api.DictGetItem) && Take("PyObject_SetAttrString", &api.SetAttr) &&
+         Take("PyObject_Call", &api.Call) && Take("PyTuple_New", &api.NewTuple) &&
+         Take("PyTuple_SetItem", &api.TupleSetItem) && Take("PyLong_FromLong", &api.LongFromLong) &&
+         Take("PyBool_FromLong", &api.BoolFromLong) && Take("PyUnicode_AsUTF8", &api.TextAsUtf8) &&
+         Take("PyBytes_AsStringAndSize", &api.BytesAsString) && Take("PyEval_SaveThread", &api.SaveThread) &&
+         Take("PyEval_RestoreThread", &api.RestoreThread);
+}
+
+PyObject* Module(const char* name) { return g_jax_api.DictGetItem(g_jax_api.GetModuleDict(), name); }
+
+PyObject* Attribute(const Ref& object, const char* name) {
+  return object ? g_python_api.GetAttrString(object.get(), name) : nullptr;
+}
+
+PyObject* AttributeOfModule(const char* module, const char* name) {
+  PyObject* found = Module(module);
+  return found == nullptr ? nullptr : g_python_api.GetAttrString(found, name);
+}
+
+PyObject* CallWithout(const Ref& function) {
+  Ref nothing(g_jax_api.NewTuple(0));
+  return function && nothing ? g_jax_api.Call(function.get(), nothing.get(), nullptr) : nullptr;
+}
+
+void SetAttribute(PyObject* object, const char* name, PyObject* value) {
+  if (value == nullptr || g_jax_api.SetAttr(object, name, value) != 0) g_python_api.ErrClear();
+}
+
+void SetOption(const Ref& options, const char* name, PyObject* value) {
+  Ref reference(value);
+  SetAttribute(options.get(), name, reference.get());
+}
+
+bool BytesOf(PyObject* object, char** data, size_t* size) {
+  ptrdiff_t length = 0;
+  if (object == nullptr || g_jax_api.BytesAsString(object, data, &length) != 0) {
+    g_python_api.ErrClear();
+    return false;
+  }
+  *size = static_cast<size_t>(length);
+  return true;
+}
+
+}  // namespace dlhook::inline tap

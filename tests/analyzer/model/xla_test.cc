@@ -1,0 +1,134 @@
+// Packets -> model: profiles of XLA become scopes of its threads.
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/trace_builder.h"
+#include "analyzer/xla/xla_profiles.h"
+#include "proto/xla.pb.h"
+#include "tests/analyzer/test_trace.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr uint64_t kThreadHandle = 0x7f0000001700;  // of the thread that also calls hooks
+constexpr int64_t kRealtimeNs = 1'795'516'343'000'000'000;
+
+template <typename Message>
+std::string MessageBytes(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message.SerializeAsString();
+}
+
+std::string ProgramBytes() {
+  return MessageBytes<dlhook::xla::HloModule>(R"(
+    name: "jit_step" id: 5 entry_computation_id: 1
+    computations { id: 1
+      instructions { id: 1 name: "dot.1" opcode: "dot" metadata { op_name: "jit(step)/jvp(l1)/dot_general" } }
+      instructions { id: 2 name: "dot.2" opcode: "dot" operand_ids: 1
+                     metadata { op_name: "jit(step)/transpose(jvp(l1))/dot_general" } } })");
+}
+
+std::string XlaEventText(int op, int run, int start_us) {
+  return absl::StrCat("events { offset_ps: ", start_us,
+                      "000000 duration_ps: 10000000 stats { metadata_id: 1 ref_value: ", 10 + op,
+                      " } stats { metadata_id: 2 ref_value: 8 } stats { metadata_id: 3 int64_value: 5 }",
+                      " stats { metadata_id: 4 int64_value: ", run, " } }\n");
+}
+
+// Began 1 ms after the trace.
+std::string SpaceBytes(const std::string& own_events, const std::string& pool_events) {
+  return MessageBytes<dlhook::xla::XSpace>(absl::StrCat(R"(planes {
+    stat_metadata { key: 1 value { name: "hlo_op" } } stat_metadata { key: 2 value { name: "hlo_module" } }
+    stat_metadata { key: 3 value { name: "program_id" } } stat_metadata { key: 4 value { name: "run_id" } }
+    stat_metadata { key: 8 value { name: "jit_step" } }
+    stat_metadata { key: 11 value { name: "dot.1" } } stat_metadata { key: 12 value { name: "dot.2" } }
+    lines { name: "python" id: )",
+                                                        XlaProfiles::ThreadId(kThreadHandle), "\n", own_events,
+                                                        "} lines { name: 'pool/7' id: 7\n", pool_events, R"(} }
+    planes { stat_metadata { key: 1 value { name: "profile_start_time" } } stats { metadata_id: 1 uint64_value: )",
+                                                        kRealtimeNs + 1'000'000, "} }"));
+}
+
+std::string ProfilePieceText(const char* kind, int number, const std::string& bytes, size_t offset, size_t size) {
+  return absl::StrCat("packet { compiler_profile { kind: ", kind, " number: ", number,
+                      " start_ticks: 1000000 end_ticks: 2000000 total_bytes: ", bytes.size(), " offset: ", offset,
+                      " data: \"", absl::CHexEscape(bytes.substr(offset, size)), "\" } }\n");
+}
+
+std::string XlaStart() {
+  return absl::StrCat(HeaderText(), OpsText(),
+                      "packet { clock_sample { ticks: 0 monotonic_ns: 0 realtime_ns: ", kRealtimeNs, " } }",
+                      "packet { thread { thread_id: 3 tid: 4711 name: 'python3' handle: ", kThreadHandle, " } }",
+                      ProfilePieceText("HLO_MODULE", 1, ProgramBytes(), 0, 10),
+                      ProfilePieceText("HLO_MODULE", 1, ProgramBytes(), 10, 100000));
+}
+
+// A run that began before the window, two whole ones, and one that ended after it.
+TraceModel LoadedProfiles() {
+  const std::string space = SpaceBytes(XlaEventText(2, 90, 0) + XlaEventText(1, 70, 20) + XlaEventText(1, 80, 40) +
+                                           XlaEventText(2, 80, 60) + XlaEventText(1, 60, 80),
+                                       XlaEventText(2, 70, 30));
+  return LoadText(XlaStart() + ProfilePieceText("XSPACE", 2, space, 0, 1000000));
+}
+
+TEST(XlaTest, OperationsAreScopesOfTheirThreads) {
+  const TraceModel model = LoadedProfiles();
+  EXPECT_TRUE(model.oddities.empty());
+  ASSERT_EQ(model.threads.size(), 2u);
+  EXPECT_EQ(model.threads[0].tid, 4711u);
+  EXPECT_EQ(model.threads[1].name, "pool");
+  ASSERT_EQ(model.scopes.size(), 6u);
+  EXPECT_EQ(model.scopes.thread.RangeOf(1), std::make_pair(5u, 6u));
+  EXPECT_EQ(model.scopes.start_ns[0], 1'000'000);
+  EXPECT_EQ(model.scopes.start_ns[1], 1'020'000);
+  EXPECT_EQ(model.scopes.duration_ns[1], 10'000);
+  EXPECT_EQ(model.scopes.kind[1], ScopeKind::kXlaOp);
+  EXPECT_EQ(model.names[model.scopes.name[1]], "dot_general");
+  const CompiledOp& op = model.compiled_ops.at(CompiledLink::Of(model.scopes.link[1]).op);
+  EXPECT_EQ(op.layer, "l1");
+  EXPECT_EQ(op.pass, CompiledPass::kForward);
+}
+
+TEST(XlaTest, RunsAreNumberedUnlessAPartIsMissing) {
+  const TraceModel model = LoadedProfiles();
+  std::vector<int64_t> runs;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    runs.push_back(CompiledLink::Of(model.scopes.link[scope]).run);
+  }
+  EXPECT_EQ(runs[0], 0);
+  EXPECT_GT(runs[1], 0);
+  EXPECT_EQ(runs[5], runs[1]);
+  EXPECT_GT(runs[2], 0);
+  EXPECT_NE(runs[2], runs[1]);
+  EXPECT_EQ(runs[3], runs[2]);
+  EXPECT_EQ(runs[4], 0);
+}
+
+TEST(XlaTest, WhatLiesBetweenWindowsIsNotKnown) {
+  const TraceModel model = LoadedProfiles();
+  ASSERT_EQ(model.scope_windows.size(), 1u);
+  EXPECT_EQ(model.scope_windows[0].start_ns, 1'000'000);
+  EXPECT_EQ(model.scope_windows[0].end_ns, 2'000'000);
+}
+
+TEST(XlaTest, AMissingPieceIsSaid) {
+  const std::string space = SpaceBytes(XlaEventText(1, 70, 20), "");
+  const TraceModel model = LoadText(XlaStart() + ProfilePieceText("XSPACE", 2, space, 0, 20) +
+                                    ProfilePieceText("XSPACE", 2, space, 40, 100000));
+  EXPECT_EQ(OddityCount(model, "a piece is missing"), 1);
+  EXPECT_EQ(model.scopes.size(), 0u);
+}
+
+TEST(XlaTest, DamagedBytesAreSaid) {
+  const TraceModel model = LoadText(XlaStart() + ProfilePieceText("XSPACE", 2, "\xff\xff\xff", 0, 3));
+  EXPECT_EQ(OddityCount(model, "can't be read"), 1);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,54 @@
+"""JAX on the CPU: layers by jaxlib's own profiler, in windows.
+
+Programs end in every way as they do without dlhook, and traces of the user's own jax.profiler hold the steps that the user traced.
+"""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import frameworks  # pylint: disable=wrong-import-position
+from frameworks import e2e  # pylint: disable=wrong-import-position
+
+PYTHON = frameworks.TENSORFLOW_PYTHON
+LAYERS = {"stem", "body", "head"}
+
+
+class Profile(frameworks.Case):
+    def setUp(self):
+        if not os.access(PYTHON, os.X_OK):
+            self.skipTest(frameworks.MISSING)
+        e2e.Case.setUp(self)
+
+    def check(self, mode, code, output, *words, host="launcher"):
+        argv = [PYTHON, os.path.join(HERE, "programs", "named.py"), mode, *words]
+        result = self.under(host, argv)
+        self.assertEqual((result.code, result.out.decode()), (code, output), result.err.decode()[-2000:])
+        run = e2e.Run(self.run_path)
+        capabilities = {row["name"]: row for row in run.table("capabilities")}
+        self.assertEqual(capabilities["jax-tap"]["state"], "on")
+        return result, run
+
+    def test_layers_of_another_thread_and_an_exception(self):
+        result, run = self.check("raise", 1, "trained\n")
+        self.assertIn(b"as asked", result.err)
+        rows = {row["layer"]: row for row in run.table("layers")}
+        self.assertLessEqual(LAYERS, set(rows))
+        for layer in LAYERS:
+            self.assertEqual(rows[layer]["matched_by"], "framework")
+            self.assertGreater(rows[layer]["forward"], 0)
+            self.assertGreater(rows[layer]["backward"], 0)
+        steps = run.table("steps")
+        self.assertGreaterEqual(len(steps), 3)
+        self.assertEqual({row["kind"] for row in steps}, {"training"})
+
+    def test_fork_and_an_end_without_exit_handlers(self):
+        self.check("leave", 4, "trained\n5\n", host="writer")
+
+    def test_the_users_own_profiler(self):
+        self.check("profiler", 0, "3\n3\nFalse\ntrained\n", os.path.join(self.folder, "traces"))
+
+
+if __name__ == "__main__":
+    e2e.main()
