@@ -7,25 +7,18 @@ namespace dlhook::inline tap {
 PythonApi g_python_api;
 JaxApi g_jax_api;
 
-namespace {
-
-template <typename Pointer>
-bool Take(const char* name, Pointer* pointer) {
-  *pointer = reinterpret_cast<Pointer>(PythonSymbol(name));
-  return *pointer != nullptr;
-}
-
-}  // namespace
-
 bool LoadJaxApi() {
   JaxApi& api = g_jax_api;
-  return LoadPythonApi(&g_python_api) && Take("PyImport_GetModuleDict", &api.GetModuleDict) &&
-         Take("PyDict_GetItemString", &api.DictGetItem) && Take("PyObject_SetAttrString", &api.SetAttr) &&
-         Take("PyObject_Call", &api.Call) && Take("PyTuple_New", &api.NewTuple) &&
-         Take("PyTuple_SetItem", &api.TupleSetItem) && Take("PyLong_FromLong", &api.LongFromLong) &&
-         Take("PyBool_FromLong", &api.BoolFromLong) && Take("PyUnicode_AsUTF8", &api.TextAsUtf8) &&
-         Take("PyBytes_AsStringAndSize", &api.BytesAsString) && Take("PyEval_SaveThread", &api.SaveThread) &&
-         Take("PyEval_RestoreThread", &api.RestoreThread);
+  return LoadPythonApi(&g_python_api) && TakePythonSymbol("PyImport_GetModuleDict", &api.GetModuleDict) &&
+         TakePythonSymbol("PyDict_GetItemString", &api.DictGetItem) &&
+         TakePythonSymbol("PyObject_SetAttrString", &api.SetAttr) && TakePythonSymbol("PyObject_Call", &api.Call) &&
+         TakePythonSymbol("PyTuple_New", &api.NewTuple) && TakePythonSymbol("PyTuple_SetItem", &api.TupleSetItem) &&
+         TakePythonSymbol("PyLong_FromLong", &api.LongFromLong) &&
+         TakePythonSymbol("PyBool_FromLong", &api.BoolFromLong) &&
+         TakePythonSymbol("PyUnicode_AsUTF8", &api.TextAsUtf8) &&
+         TakePythonSymbol("PyBytes_AsStringAndSize", &api.BytesAsString) &&
+         TakePythonSymbol("PyEval_SaveThread", &api.SaveThread) &&
+         TakePythonSymbol("PyEval_RestoreThread", &api.RestoreThread);
 }
 
 PyObject* Module(const char* name) { return g_jax_api.DictGetItem(g_jax_api.GetModuleDict(), name); }
