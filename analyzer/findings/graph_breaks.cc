@@ -24,7 +24,8 @@ namespace {
 constexpr double kPercent = 3;
 constexpr absl::string_view kSuggestion = " PyTorch: ";  // between PyTorch's reason and what it suggests
 
-// The outermost regions of a process that have others inside them, and how long each is outside of compiled code.
+// The outermost regions of a process that have others inside them, and how long each is outside of compiled code;
+// ascending by start.
 struct BrokenRun {
   int64_t start_ns = 0;
   int64_t outside_ns = 0;
@@ -53,6 +54,7 @@ std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process)
     if (has_inner && has_code) runs.push_back({scopes.start_ns[scope], outside_ns});
     scope = inner - 1;
   }
+  std::sort(runs.begin(), runs.end(), [](const BrokenRun& a, const BrokenRun& b) { return a.start_ns < b.start_ns; });
   return runs;
 }
 
@@ -72,9 +74,10 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
     for (const Step& step : track.steps) {
       if (track.process != process || step.kind != facts.steps().kind || step.is_warm_up) continue;
       outside_ns.push_back(0);
-      for (const BrokenRun& run : runs) {
-        const bool is_in = run.start_ns >= step.start_ns && run.start_ns < step.end_ns;
-        outside_ns.back() += is_in ? static_cast<double>(run.outside_ns) : 0;
+      auto run = std::lower_bound(runs.begin(), runs.end(), step.start_ns,
+                                  [](const BrokenRun& a, int64_t start_ns) { return a.start_ns < start_ns; });
+      for (; run != runs.end() && run->start_ns < step.end_ns; ++run) {
+        outside_ns.back() += static_cast<double>(run->outside_ns);
       }
     }
   }

@@ -68,6 +68,7 @@ using RegionKey = std::pair<ProcessIndex, std::string>;
 
 // Sums over the kernels, backward compilations and runs of each region.
 void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, std::vector<CompiledRow>* rows) {
+  if (row_of.empty()) return;  // a long run has millions of scopes
   const auto row = [&](ProcessIndex process, std::string region) {
     const auto at = row_of.find({process, std::move(region)});
     return at == row_of.end() ? nullptr : &(*rows)[at->second];
@@ -79,8 +80,11 @@ void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, s
     of->kernels += code.kind == CompiledKind::kKernel;
     of->named_kernels += code.kind == CompiledKind::kKernel && !code.module.empty();
   }
+  std::vector<bool> is_region;  // by name
+  for (const std::string& name : model.names) is_region.push_back(absl::StartsWith(name, kTorchRegion));
   std::map<std::pair<ProcessIndex, NameIndex>, int64_t> runs;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (!is_region[model.scopes.name[scope]]) continue;
     ++runs[{model.threads[model.scopes.thread[scope]].process, model.scopes.name[scope]}];
   }
   for (const auto& [key, count] : runs) {
