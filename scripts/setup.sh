@@ -7,7 +7,7 @@
 #                                   scripts/requirements.txt in a virtual environment, build/venv (or $DLHOOK_VENV)
 #   scripts/setup.sh --test         also what building the tests and running those without frameworks needs: GoogleTest, BLAS in all its
 #                                   builds, Fortran, Java, programs to preload, linters (build/venv-lint), readers of exports
-#                                   (build/venv-exports, or $DLHOOK_EXPORTS_VENV; 250 MB)
+#                                   (build/venv-exports, or $DLHOOK_EXPORTS_VENV; 450 MB)
 #   scripts/setup.sh --frameworks   also what the framework tests need: all of --demo, Debian's NumPy and SciPy, Keras in build/venv, and
 #                                   requirements-{cuda,nvidia,tensorflow,mxnet}.txt in build/venv-cuda ($DLHOOK_CUDA_VENV),
 #                                   build/venv-nvidia ($DLHOOK_NVIDIA_VENV), build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) and
@@ -20,8 +20,9 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-# libdw: symbols of native stacks; zlib: compressed exports; libsqlite3: exports as a database; esbuild and d3: the page of web/.
-packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev libsqlite3-dev
+# libdw (with bz2 and lzma): symbols of native stacks; zlib: compressed exports; libsqlite3: exports as a database; esbuild and d3: the
+# page of web/.
+packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev libbz2-dev liblzma-dev libsqlite3-dev
   python3 esbuild node-d3-axis node-d3-hierarchy node-d3-scale node-d3-selection node-d3-shape node-d3-zoom"
 
 # BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
