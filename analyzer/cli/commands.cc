@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/cli/completion.h"
 #include "analyzer/cli/man.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
@@ -78,6 +79,10 @@ int Help(absl::Span<const std::string> words) {
   if (words.empty()) return PrintOutput(Overview());
   const std::string& topic = words.front();
   if (topic == "--man") return PrintOutput(ManPage());
+  if (topic == "--completion") {
+    const absl::StatusOr<std::string> text = Completion(words.back());
+    return text.ok() ? PrintOutput(*text) : Fail("help", text.status());
+  }
   if (topic == kVariablesTopic) return PrintOutput(VariablesText());
   const Command* command = FindCommand(topic);
   return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));

@@ -1,12 +1,15 @@
 // `dlhook ctl`: starts and stops recording in running processes by writing one word in shared memory, which they read
 // at their next call.
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
@@ -22,23 +25,28 @@ namespace {
 
 using Rings = std::vector<std::unique_ptr<RingFile>>;
 
-// The rings of the run's live processes.
-absl::StatusOr<Rings> LiveRings(const std::string& path) {
+// The rings of the run's live processes, or of the one with this number.
+absl::StatusOr<Rings> LiveRings(const std::string& path, std::optional<uint32_t> pid) {
   const auto folder = RunFolder::Open(path);
   if (!folder.ok()) return folder.status();
   Rings rings;
   for (const std::string& link : (*folder)->Names(kRingSuffix)) {
     absl::StatusOr<std::unique_ptr<RingFile>> ring =
         RingFile::Open(*folder, absl::StrCat(absl::StripSuffix(link, kRingSuffix), kTraceSuffix));
-    if (ring.ok() && (*ring)->IsMappedByProcess()) rings.push_back(*std::move(ring));
+    if (!ring.ok() || (pid.has_value() && (*ring)->header().pid != *pid)) continue;
+    if ((*ring)->IsMappedByProcess()) rings.push_back(*std::move(ring));
   }
   return rings;
 }
 
-std::string WhyNoRings(const std::string& folder) {
+std::string WhyNoRings(const std::string& folder, std::optional<uint32_t> pid) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
     return ": no such folder; expected the folder of a run that is going on (dlhook run -o RUN, or DLHOOK_OUT)";
+  }
+  if (pid.has_value()) {
+    return absl::StrCat(": process ", *pid,
+                        " does not record into this folder, or has not yet loaded a library that is recorded");
   }
   return ": no process recorded into this folder is alive; recording can be started and stopped only while the program "
          "runs";
@@ -57,9 +65,15 @@ int RunCtl(const Args& args) {
   if (verb != "start" && verb != "stop" && verb != "status") {
     return Fail("ctl", UnknownName("action", verb, {"start", "stop", "status"}));
   }
-  const absl::StatusOr<Rings> rings = LiveRings(folder);
+  std::optional<uint32_t> pid;
+  if (const std::optional<std::string> text = args.Last("process")) {
+    if (!absl::SimpleAtoi(*text, &pid.emplace())) {
+      return Fail("ctl", absl::StrCat("--process expects the number of a process, found '", *text, "'"));
+    }
+  }
+  const absl::StatusOr<Rings> rings = LiveRings(folder, pid);
   if (!rings.ok() || rings->empty()) {
-    return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder)));
+    return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder, pid)));
   }
   std::string text;
   int exit_code = kExitOk;
@@ -87,6 +101,7 @@ Command CtlCommand() {
   return {.name = "ctl",
           .summary = "start or stop recording while the program runs",
           .operands = "start|stop|status RUN",
+          .flags = {{"process", "PID", "only this process of the run"}},
           .examples = {{"dlhook ctl start late",
                         "records from now on, where the run late was started with DLHOOK_START=off"},
                        {"dlhook ctl stop late", "records nothing from now on; takes effect at the program's next call"},

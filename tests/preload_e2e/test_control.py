@@ -100,8 +100,8 @@ class Switch(e2e.Case):
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), f"{calls} done\n".encode())
 
-    def ctl(self, verb):
-        result = e2e.run([e2e.DLHOOK, "ctl", verb, self.run_path])
+    def ctl(self, verb, *words):
+        result = e2e.run([e2e.DLHOOK, "ctl", verb, self.run_path, *words])
         self.assertEqual(result.code, 0, result.err.decode())
         return result.out.decode()
 
@@ -136,6 +136,27 @@ class Switch(e2e.Case):
                 self.ctl("stop")
                 self.step(process, 40)
                 self.assert_problems(self.finish(process).calls, {CALL: 5})
+
+    def test_one_process_of_a_run(self):
+        first = self.start("writer")
+        second = e2e.start([e2e.victim("stepwise")], env=self.environment("writer"), cwd=self.folder)
+        for end in (second.stdin, second.stdout, second.stderr):
+            self.addCleanup(end.close)
+        self.addCleanup(second.kill)
+        for process in (first, second):
+            self.step(process, 1)
+        self.assertEqual(self.ctl("stop", "--process", str(second.pid)).count("\n"), 1)
+        for process in (first, second):
+            self.step(process, 10)
+        for process in (first, second):
+            process.stdin.close()
+            self.assertEqual(process.wait(60), 0)
+        calls = {trace.pid: len(trace.calls) for trace in e2e.Run(self.run_path).traces()}
+        self.assertEqual(calls, {first.pid: 11, second.pid: 1})
+        for number, words in ((str(first.pid), b"does not record into this folder"), ("x", b"expects the number of a process")):
+            result = e2e.run([e2e.DLHOOK, "ctl", "stop", self.run_path, "--process", number])
+            self.assertEqual(result.code, 2)
+            self.assertIn(words, result.err)
 
     def test_nothing_is_recorded_when_never_started(self):
         result = self.under("writer", [e2e.victim("nested"), "5"], DLHOOK_START="off")

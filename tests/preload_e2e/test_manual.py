@@ -55,6 +55,32 @@ class Manual(e2e.Case):
         self.recorded("launcher", [e2e.victim("nested"), "3"])
         return self.run_path
 
+    def test_completions_have_what_the_help_has(self):
+        commands = re.findall(r"^\.SS dlhook (\w+)$", self.page, re.MULTILINE)
+        texts = {shell: output("help", "--completion", shell) for shell in ("bash", "zsh", "fish")}
+        for command in commands:
+            flags = set(re.findall(r"--([a-z-]+)", output("help", command).split("flags:\n")[1].split("examples:\n")[0]))
+            lines = {"bash": re.search(rf"^ +{command}\) (.*)$", texts["bash"], re.MULTILINE)[1],
+                     "zsh": re.search(rf"^ +{command}\) (_arguments.*?) ;;$", texts["zsh"], re.MULTILINE | re.DOTALL)[1],
+                     "fish": "".join(re.findall(rf"^.*'__fish_seen_subcommand_from {command}' (-l .*)$", texts["fish"], re.MULTILINE))}
+            for shell, pattern in {"bash": "--{}[ ']", "zsh": r"--{}\[", "fish": "-l {} "}.items():
+                self.assertEqual([flag for flag in flags if not re.search(pattern.format(flag), lines[shell])], [], (shell, command))
+        for shell, text in texts.items():
+            if shutil.which(shell):
+                result = e2e.run([shell, "-n"], stdin=text.encode())
+                self.assertEqual((result.code, result.err), (0, b""), shell)
+            else:
+                print(f"SKIPPED: test_manual.py: no {shell}")
+
+    def test_bash_completes(self):
+        text = output("help", "--completion", "bash")
+        cases = {("dlhook", "re"): ["report"], ("dlhook", "help", "var"): ["variables"], ("dlhook", "report", "--ta"): ["--table"],
+                 ("dlhook", "report", "--limit", ""): [], ("dlhook", "run", "--", "python", "-"): []}
+        for words, expected in cases.items():
+            said = e2e.run(["bash", "-c", f"{text}COMP_WORDS=(\"$@\") COMP_CWORD={len(words) - 1}\n_dlhook\n"
+                            'printf "%s\\n" "${COMPREPLY[@]}"', "bash", *words])
+            self.assertEqual((said.out.decode().split(), said.err), (expected, b""), words)
+
     def test_is_good_roff(self):
         path = os.path.join(self.folder, "dlhook.1")
         with open(path, "w", encoding="utf-8") as file:
