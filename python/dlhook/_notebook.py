@@ -1,0 +1,46 @@
+"""Notebooks: the report inline, and `%%dlhook`, which runs a cell as a program of its own under dlhook."""
+
+from __future__ import annotations
+
+import html
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+
+def framed(page: str) -> str:
+    """A page in a frame: its script and style stay apart from the notebook's."""
+    return f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" style="width: 100%; height: 40em; border: 0"></iframe>'
+
+
+def run_cell(line: str, cell: str) -> Any:
+    """`%%dlhook [RUN] [NAME=VALUE]...`: runs the cell's text as a script in a child process under dlhook, prints what it prints and shows
+    the report. RUN: the folder of the run; NAME=VALUE: variables, such as DLHOOK_STACKS=all."""
+    from dlhook._run import ProgramFailed, profile
+
+    words = line.split()
+    variables = dict(word.split("=", 1) for word in words if "=" in word)
+    folders = [word for word in words if "=" not in word]
+    if len(folders) > 1:
+        raise ValueError(f"%%dlhook: expected one folder for the run, found {' '.join(folders)}")
+    with tempfile.TemporaryDirectory() as folder:
+        script = os.path.join(folder, "cell.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(cell)
+        output = os.path.join(folder, "output.txt")
+        try:
+            with open(output, "wb") as file:
+                return profile([sys.executable, script], folders[0] if folders else None, variables=variables, stdout=file,
+                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        except ProgramFailed as error:
+            raise ProgramFailed(f"the cell ended with {error.exit_code}", error.exit_code, error.run) from None
+        finally:
+            with open(output, encoding="utf-8", errors="replace") as file:
+                print(file.read(), end="")
+
+
+def load(shell: Any) -> None:
+    """Registers the magic."""
+    shell.register_magic_function(run_cell, magic_kind="cell", magic_name="dlhook")

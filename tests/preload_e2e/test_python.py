@@ -1,0 +1,179 @@
+"""The Python package (python/dlhook): its tables are the command's, its errors say what the command says; recording from inside a
+program; with every interpreter from 3.9 on. What needs pandas, pyarrow and pytest runs in build/venv-exports (python_package/)."""
+
+import json
+import os
+import subprocess
+import sys
+
+import e2e
+import exports
+
+sys.path.insert(0, os.path.join(e2e.HERE, "..", "python_e2e"))
+import stacks
+
+PACKAGE = os.path.join(exports.ROOT, "python")
+EXPORTS_PYTHON = os.environ.get("DLHOOK_TEST_EXPORTS_PYTHON", "")
+
+# The program's number of calls follows from which blocks are recorded: 1, 10 and 100 within, the rest outside.
+RECORDING = """
+import ctypes, sys, dlhook
+blas = ctypes.CDLL(sys.argv[1])
+def call(count):
+    for _ in range(count):
+        blas.cblas_sgemm(101, 111, 111, 2, 3, 4, ctypes.c_float(1), None, 4, None, 3, ctypes.c_float(0), None, 3)
+@dlhook.recording()
+def recorded(count):
+    call(count)
+call(1000)
+with dlhook.recording():
+    call(1)
+    with dlhook.recording():
+        call(10)
+    call(100)
+call(1000)
+recorded(10000)
+call(1000)
+"""
+
+
+class Package(e2e.Case):
+    def environment_of_package(self, **extra):
+        env = e2e.clean_environment(PYTHONPATH=PACKAGE, **extra)
+        env["PATH"] = os.path.dirname(e2e.DLHOOK) + ":" + env["PATH"]
+        return env
+
+    def python(self, code, *words, python=sys.executable, **extra):
+        """What a program prints that has imported dlhook."""
+        result = e2e.run([python, "-c", code, *words], env=self.environment_of_package(**extra), cwd=self.folder)
+        self.assertEqual(result.code, 0, result.err.decode())
+        return result.out.decode()
+
+    def golden(self, name="torch_cnn_level2"):
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        with open(os.path.join(exports.ROOT, "tests", "golden", f"{name}.textproto"), "rb") as file:
+            data = exports.encoded(file.read())
+        with open(os.path.join(folder, "1.dlh"), "wb") as file:
+            file.write(data)
+        return folder
+
+    def test_tables_are_the_commands(self):
+        path = self.golden()
+        report = e2e.Run(path).report("--table", "layers", "--by", "type")
+        layers, findings = report["tables"][0], e2e.Run(path).table("findings")
+        told = json.loads(self.python(
+            "import dlhook, json, sys\nrun = dlhook.open(sys.argv[1])\n"
+            "layers = run.read('layers', by='type')\n"
+            "print(json.dumps([layers.rows, [c.unit for c in layers.columns], layers.notes, run.findings, run.facts, run.tables]))", path))
+        self.assertEqual(told[0], layers["rows"])
+        self.assertEqual(told[1], [column["unit"] for column in layers["columns"]])
+        self.assertEqual(told[2], layers["notes"])
+        self.assertEqual([row[0] for row in told[3]], [row["rule"] for row in findings])
+        self.assertTrue(told[3])
+        self.assertEqual(told[4], report["run"])
+        self.assertIn("gemm", told[5])
+
+    def test_errors_are_the_commands(self):
+        path = self.golden()
+        code = ("import dlhook, sys\n"
+                "try: eval(sys.argv[1])\n"
+                "except dlhook.Error as error: print(error.exit_code, error, sep='\\n', end='')")
+        cases = {"dlhook.open('missing')": ["report", "missing"],
+                 f"dlhook.open({path!r}).read('gem')": ["report", path, "--table", "gem"],
+                 f"dlhook.open({path!r}).read('gemm', by='type')": ["report", path, "--table", "gemm", "--by", "type"],
+                 f"dlhook.diff({path!r}, 'missing')": ["diff", path, "missing"],
+                 f"dlhook.diff([{path!r}, {path!r}], {path!r})": ["diff", "--base", path, path, "--new", path]}
+        for expression, words in cases.items():
+            with self.subTest(expression):
+                said = e2e.run([e2e.DLHOOK, *words], cwd=self.folder)
+                self.assertEqual(said.code, 2)
+                self.assertEqual("dlhook: " + self.python(code, expression).split("\n", 1)[1], said.err.decode().rstrip("\n"))
+
+    def test_a_damaged_run_is_read_as_far_as_it_is_whole(self):
+        path = self.golden()
+        trace = os.path.join(path, "1.dlh")
+        os.truncate(trace, os.path.getsize(trace) * 3 // 4)
+        said = e2e.run([e2e.DLHOOK, "report", path, "--table", "ops", "--format", "json"])
+        told = self.python("import dlhook, sys, warnings\n"
+                           "with warnings.catch_warnings(record=True) as caught:\n"
+                           "    warnings.simplefilter('always')\n"
+                           "    print(len(dlhook.Run(sys.argv[1]).read('ops')))\n"
+                           "print(caught[0].category.__name__, caught[0].message)", path)
+        rows = len(json.loads(said.out)["tables"][0]["rows"])
+        self.assertEqual("dlhook: " + told.replace(f"{rows}\nDamagedRunWarning ", ""), said.err.decode())
+
+    def test_without_pandas(self):
+        said = self.python("import sys\nsys.modules['pandas'] = None\nimport dlhook\n"
+                           "try: dlhook.open(sys.argv[1]).table('ops')\n"
+                           "except ImportError as error: print(error)", self.golden())
+        self.assertIn("pip install pandas", said)
+
+    def test_diff(self):
+        path = self.golden()
+        said = self.python("import dlhook, sys\nd = dlhook.diff(sys.argv[1], dlhook.open(sys.argv[1]))\n"
+                           "print(d.verdict, d.is_slower(3), len(d.read('gemm').columns) > 9)", path)
+        verdict = json.loads(e2e.run([e2e.DLHOOK, "diff", path, path, "--format", "json"]).out)["tables"][0]["title"]
+        self.assertEqual(said, f"{verdict} False True\n")
+
+    def test_profile(self):
+        # The victim's calls make one more call each.
+        self.python("import dlhook, sys\nrun = dlhook.profile([sys.argv[1], '5'], 'RUN')\n"
+                    "calls = lambda run: {row['metric']: row['value'] for row in run.read('summary')}['calls']\n"
+                    "assert (run.path, calls(run)) == ('RUN', 10)\n"
+                    "named = [dlhook.profile([sys.argv[1], number]) for number in '67']\n"
+                    "assert [calls(run) for run in named] == [12, 14]\n"
+                    "off = dlhook.profile([sys.argv[1], '5'], 'OFF', variables={'DLHOOK_START': 'off'})\n"
+                    "assert calls(off) == 0\n"
+                    "try: dlhook.profile(['sh', '-c', 'exit 7'], 'NONE')\n"
+                    "except dlhook.ProgramFailed as error: assert (error.exit_code, error.run) == (7, None)\n"
+                    "assert dlhook.profile(['sh', '-c', 'exit 7'], 'NONE', check=False).path == 'NONE'\n",
+                    e2e.victim("nested"))
+
+    def test_recording(self):
+        script = os.path.join(self.folder, "program.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(RECORDING)
+        program = [sys.executable, "-W", "error", script, e2e.library("tiny_blas")]
+        plain = e2e.run(program, env=self.environment_of_package())
+        self.assertEqual((plain.code, plain.err), (0, b""))
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                env = {name: value for name, value in self.environment_of_package(DLHOOK_START="off").items() if name != "LD_PRELOAD"}
+                trace = self.recorded(host, program, **env).trace()
+                self.assertEqual(len(trace.calls), 10111)
+
+    def test_recording_that_cannot_be_switched_warns(self):
+        self.fresh_run()
+        result = self.under("writer", [sys.executable, "-c", "import dlhook\nwith dlhook.recording(): pass"],
+                            **self.environment_of_package())
+        self.assertEqual(result.code, 0)
+        self.assertIn(b"RuntimeWarning: dlhook.recording: can't start recording", result.err)
+
+    def test_module_is_the_command(self):
+        for words in (["--version"], ["report", "missing"]):
+            said = e2e.run([sys.executable, "-m", "dlhook", *words], env=self.environment_of_package())
+            self.assertEqual(said, e2e.run([e2e.DLHOOK, *words]))
+
+    def test_every_interpreter(self):
+        path = self.golden()
+        for version in stacks.VERSIONS:
+            python = stacks.interpreter(version)
+            with self.subTest(version):
+                if python is None:
+                    print(f"SKIPPED: test_python.py: no python{version}")
+                    continue
+                self.assertEqual(self.python("import dlhook, dlhook._notebook, sys\nprint(len(dlhook.open(sys.argv[1]).findings) > 0)",
+                                             path, python=python), "True\n")
+
+    def test_with_pandas_and_arrow(self):
+        script = os.path.join(e2e.HERE, "python_package", "check.py")
+        needed = "import pandas, pyarrow, pytest"
+        if not os.access(EXPORTS_PYTHON, os.X_OK) or subprocess.run([EXPORTS_PYTHON, "-c", needed], capture_output=True).returncode != 0:
+            self.skipTest("no virtual environment with pandas: run scripts/setup.sh --test")
+        result = e2e.run([EXPORTS_PYTHON, "-B", script, self.golden()], env=self.environment_of_package(), cwd=self.folder)
+        self.assertEqual((result.code, result.out.decode()), (0, "as expected\n"), result.err.decode()[-3000:])
+
+
+if __name__ == "__main__":
+    e2e.main()
