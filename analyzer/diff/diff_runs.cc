@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "analyzer/diff/causes.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/differences.h"
@@ -18,6 +17,7 @@
 #include "analyzer/diff/merge_runs.h"
 #include "analyzer/diff/verdict.h"
 #include "analyzer/diff/work_table.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline diff {

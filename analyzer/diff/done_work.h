@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/noise.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 
 namespace dlhook::analyzer::inline diff {
 

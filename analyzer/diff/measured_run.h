@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/machine_load.h"
 #include "analyzer/diff/noise.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/table_kind.h"
 

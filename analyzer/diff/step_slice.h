@@ -6,9 +6,9 @@
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -21,25 +21,19 @@ std::vector<StepWork::Intervals> StepWork::IntervalsOf(const TraceModel& model, 
   return intervals;
 }
 
-StepWork::StepWork(const TraceModel& model, const LayerAnalysis& analysis)
+StepWork::StepWork(const TraceModel& model, const LayerAnalysis& analysis, const FoldedTime& time)
     : model_(model), attribution_(analysis.attribution()), groups_(model, attribution_, LayersBy::kLayer, 0) {
   std::vector<Intervals> intervals = IntervalsOf(model, analysis.steps());
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    DivideProcess(process, std::move(intervals[process]));
+    const bool has_steps = !intervals[process].empty();
+    IntervalFinder& steps = steps_.emplace_back(std::move(intervals[process]));
+    if (!has_steps) continue;
+    time.ForEach(process, [&](const TimePiece& piece) {
+      if (steps.Has(piece.start_ns)) SumsOf(DoingOf(piece)).share_ns += piece.share_ns;
+    });
   }
   CountCalls();
   CountScopes();
-}
-
-void StepWork::DivideProcess(ProcessIndex process, Intervals intervals) {
-  std::vector<int64_t> boundaries;
-  for (const auto& [start_ns, end_ns] : intervals) boundaries.insert(boundaries.end(), {start_ns, end_ns});
-  IntervalFinder& steps = steps_.emplace_back(std::move(intervals));
-  if (boundaries.empty()) return;
-  boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
-  DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-    if (steps.Has(piece.start_ns)) SumsOf(DoingOf(piece)).share_ns += piece.share_ns;
-  });
 }
 
 size_t StepWork::DoingHash::operator()(const Doing& doing) const {
@@ -108,16 +102,9 @@ void StepWork::CountCalls() {
   }
 }
 
-namespace {
-
-ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
-  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
-  return kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
-}
-
-}  // namespace
-
 MainWork::MainWork(const TraceModel& model, const TableOptions& options)
-    : steps(MainSteps(options.analysis->steps())), analysis(*options.analysis, &steps.tracks), work(model, analysis) {}
+    : steps(FoldedTime::Of(model, *options.analysis).main_steps()),
+      analysis(*options.analysis, &steps.tracks),
+      work(model, analysis, FoldedTime::Of(model, *options.analysis)) {}
 
 }  // namespace dlhook::analyzer::diff

@@ -11,9 +11,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/intervals.h"
@@ -39,7 +40,8 @@ struct DoneSums {
 // Over all steps of the analysis, or the whole run if it has none.
 class StepWork {
  public:
-  StepWork(const TraceModel& model, const LayerAnalysis& analysis);
+  // `time`: of this analysis, or of one with more steps.
+  StepWork(const TraceModel& model, const LayerAnalysis& analysis, const FoldedTime& time);
 
   const std::map<Doing, DoneSums>& sums() const { return sums_; }
   const LayerGroup& Group(const Doing& doing) const { return groups_.groups()[doing.group]; }
@@ -52,7 +54,6 @@ class StepWork {
   };
 
   static std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks);
-  void DivideProcess(ProcessIndex process, Intervals intervals);
   DoneSums* Known(const Doing& doing);  // null: not done so far
   DoneSums& SumsOf(const Doing& doing);
   Doing DoingOf(const TimePiece& piece) const;
@@ -79,7 +80,7 @@ struct MainWork {
     return options.analysis->Derived<MainWork>(model, options);
   }
 
-  const ComparedSteps steps;
+  const ComparedSteps& steps;
   const LayerAnalysis analysis;  // of these steps
   const StepWork work;
 };

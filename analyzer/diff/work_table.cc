@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/step_work.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
@@ -86,7 +86,7 @@ struct WorkLine : Words, Sums {
   int64_t whole_ns = 0;  // of all rows
 };
 
-TypedColumns<WorkLine> Columns() {
+TypedColumns<WorkLine> WorkColumns() {
   return {
       {As(Role::kName, TextColumn("layer", "As the program names it.")), &WorkLine::layer},
       {As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")), Known(&WorkLine::direction)},
@@ -146,13 +146,13 @@ absl::StatusOr<Table> TableOf(const StepWork& division, const TraceModel& model,
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const WorkLine& a, const WorkLine& b) { return a.share_ns > b.share_ns; });
-  return NewTable("work", "What each layer's time consists of", Columns(), rows);
+  return NewTable("work", "What each layer's time consists of", WorkColumns(), rows);
 }
 
 }  // namespace
 
 absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
-  return TableOf(StepWork(model, *options.analysis), model, options);
+  return TableOf(StepWork(model, *options.analysis, FoldedTime::Of(model, *options.analysis)), model, options);
 }
 
 absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options) {

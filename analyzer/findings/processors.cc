@@ -78,11 +78,9 @@ bool FirstThreadsWorkAlone(const StepFacts& facts) {
     return model.threads[thread].tid == model.processes[model.threads[thread].process].pid;
   };
   for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
-    const auto [first, last] = model.calls.RangeOf(thread);
-    if (first != last && !is_first(thread)) return false;
-  }
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (!is_first(model.scopes.thread[scope])) return false;
+    const auto calls = model.calls.RangeOf(thread), scopes = model.scopes.thread.RangeOf(thread);
+    const bool does_nothing = calls.first == calls.second && scopes.first == scopes.second;
+    if (!does_nothing && !is_first(thread)) return false;
   }
   return true;
 }

@@ -11,11 +11,11 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/done_work.h"
 #include "analyzer/diff/machine_load.h"
 #include "analyzer/diff/step_work.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -2,31 +2,14 @@
 #include "analyzer/profile/framework_stacks.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline profiles {
 
-FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, Profile* profile)
-    : model_(profile->model()), options_(options), profile_(*profile), rules_(model_), paths_{{0, kNone, kNone}} {
-  if (options_.with_scopes) FindPaths();
-}
-
-void FrameworkStacks::FindPaths() {
-  const ScopeColumns& scopes = model_.scopes;
-  absl::flat_hash_map<std::tuple<PathIndex, NameIndex, StackIndex>, PathIndex> known;
-  scope_path_.reserve(scopes.size());
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // parents precede their children
-    const PathIndex parent = scopes.parent[scope] == kNone ? 0 : scope_path_[scopes.parent[scope]];
-    const ScopePath path = {parent, scopes.name[scope], scopes.python_stack[scope], KindOf(scope)};
-    const auto [place, is_new] =
-        known.try_emplace({path.parent, path.name, path.stack}, static_cast<PathIndex>(paths_.size()));
-    if (is_new) paths_.push_back(path);
-    scope_path_.push_back(place->second);
-  }
-}
+FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, const ScopePaths& paths, Profile* profile)
+    : model_(profile->model()), options_(options), paths_(paths), profile_(*profile), rules_(model_) {}
 
 NodeIndex FrameworkStacks::Under(NodeIndex outer, CallIndex call) {
   return Under(outer, PathOf(model_.calls.ScopeOf(call)), model_.PythonStackOf(call));
@@ -36,13 +19,13 @@ NodeIndex FrameworkStacks::UnderScope(NodeIndex outer, ScopeIndex scope) {
   ScopeIndex around = scope;
   while (around != kNone && model_.scopes.python_stack[around] == kNone) around = model_.scopes.parent[around];
   const NodeIndex node = Under(outer, PathOf(scope), around == kNone ? kNone : model_.scopes.python_stack[around]);
-  return options_.with_scopes ? node : AddScope(node, model_.scopes.name[scope], KindOf(scope));
+  return options_.with_scopes ? node : AddScope(node, model_.scopes.name[scope]);
 }
 
 NodeIndex FrameworkStacks::UnderGap(NodeIndex outer, const UnseenGap& gap) {
   const PathIndex path = PathOf(gap.around);
   const size_t frames = options_.with_python ? CommonFrames(gap.before, gap.after) : 0;
-  if (path == 0 && frames == 0) return outer;
+  if (path == kNoScopes && frames == 0) return outer;
   const auto [place, is_new] = woven_gaps_.try_emplace({outer, path, gap.before, gap.after}, kRoot);
   if (is_new) place->second = Weave(outer, path, frames == 0 ? kNone : gap.after, frames);
   return place->second;
@@ -50,7 +33,7 @@ NodeIndex FrameworkStacks::UnderGap(NodeIndex outer, const UnseenGap& gap) {
 
 NodeIndex FrameworkStacks::Under(NodeIndex outer, PathIndex path, StackIndex stack) {
   if (!options_.with_python) stack = kNone;
-  if (path == 0 && stack == kNone) return outer;
+  if (path == kNoScopes && stack == kNone) return outer;
   const auto [place, is_new] = woven_.try_emplace({outer, uint64_t{path} << 32 | stack}, kRoot);
   if (is_new) {
     place->second = Weave(outer, path, stack, stack == kNone ? 0 : model_.python_stacks[stack].frames.size());
@@ -61,7 +44,7 @@ NodeIndex FrameworkStacks::Under(NodeIndex outer, PathIndex path, StackIndex sta
 // Of the stack the outermost `count` frames.
 NodeIndex FrameworkStacks::Weave(NodeIndex outer, PathIndex path, StackIndex stack, size_t count) {
   std::vector<PathIndex> chain;
-  for (; path != 0; path = paths_[path].parent) chain.push_back(path);
+  for (; path != kNoScopes; path = paths_[path].parent) chain.push_back(path);
   std::reverse(chain.begin(), chain.end());
   const size_t frames = stack == kNone ? 0 : model_.python_stacks[stack].frames.size();
   size_t done = 0;
@@ -71,7 +54,7 @@ NodeIndex FrameworkStacks::Weave(NodeIndex outer, PathIndex path, StackIndex sta
   };
   for (PathIndex scope : chain) {
     add_until(std::max(done, std::min(count, CommonFrames(paths_[scope].stack, stack))));
-    node = AddScope(node, paths_[scope].name, paths_[scope].kind);
+    node = AddScope(node, paths_[scope].name);
   }
   add_until(count);
   return node;
@@ -95,15 +78,12 @@ NodeIndex FrameworkStacks::AddPython(NodeIndex node, const PythonFrame& frame) {
   return profile_.Child(node, profile_.Frame({.function = function, .line = frame.line}));
 }
 
-NodeIndex FrameworkStacks::AddScope(NodeIndex node, NameIndex name, ActivityKind kind) {
+NodeIndex FrameworkStacks::AddScope(NodeIndex node, NameIndex name) {
+  const ActivityKind kind = rules_.NamesInput(name) ? ActivityKind::kDataLoading : ActivityKind::kScope;
   const std::string mark = options_.with_kinds ? absl::StrCat(" [", ActivityName(kind), "]") : "";
   const FunctionIndex function = profile_.Function(
       {.kind = FrameKind::kScope, .name = absl::StrCat(model_.names[name], mark), .object = "[framework]"});
   return profile_.Child(node, profile_.Frame({.function = function}));
-}
-
-ActivityKind FrameworkStacks::KindOf(ScopeIndex scope) const {
-  return rules_.IsInput(scope) ? ActivityKind::kDataLoading : ActivityKind::kScope;
 }
 
 }  // namespace dlhook::analyzer::profiles

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile.h"
+#include "analyzer/time/scope_paths.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline profiles {
@@ -21,7 +21,7 @@ struct FrameworkStackOptions {
   bool with_kinds = false;  // the names of scopes end in what kind of activity they are
 };
 
-// Caches results: `profile` must outlive it.
+// Caches results: `paths` and `profile` must outlive it.
 //
 // A scope is placed where its own Python stack (at its start) diverges from that of the call: main, fit,
 // [Optimizer.step#SGD.step], SGD.step, [aten::add_]. Frames are compared by function, because the line of an active
@@ -29,7 +29,7 @@ struct FrameworkStackOptions {
 // the scope around it.
 class FrameworkStacks {
  public:
-  FrameworkStacks(const FrameworkStackOptions& options, Profile* profile);
+  FrameworkStacks(const FrameworkStackOptions& options, const ScopePaths& paths, Profile* profile);
 
   // The node of the stack of `call` inside `outer`, without the call itself.
   NodeIndex Under(NodeIndex outer, CallIndex call);
@@ -38,29 +38,18 @@ class FrameworkStacks {
   NodeIndex UnderGap(NodeIndex outer, const UnseenGap& gap);
 
  private:
-  using PathIndex = uint32_t;  // of paths_
-  struct ScopePath {           // a scope by its appearance, and the scopes around it
-    PathIndex parent;
-    NameIndex name;
-    StackIndex stack;
-    ActivityKind kind = ActivityKind::kScope;
-  };
-
-  void FindPaths();
-  ActivityKind KindOf(ScopeIndex scope) const;
-  PathIndex PathOf(ScopeIndex scope) const { return scope == kNone || scope_path_.empty() ? 0 : scope_path_[scope]; }
+  PathIndex PathOf(ScopeIndex scope) const { return options_.with_scopes ? paths_.Of(scope) : kNoScopes; }
   NodeIndex Under(NodeIndex outer, PathIndex path, StackIndex stack);
   NodeIndex Weave(NodeIndex outer, PathIndex path, StackIndex stack, size_t count);
   NodeIndex AddPython(NodeIndex node, const PythonFrame& frame);
-  NodeIndex AddScope(NodeIndex node, NameIndex name, ActivityKind kind);
+  NodeIndex AddScope(NodeIndex node, NameIndex name);
   size_t CommonFrames(StackIndex a, StackIndex b) const;  // counted from the outermost
 
   const TraceModel& model_;
   const FrameworkStackOptions options_;
+  const ScopePaths& paths_;
   Profile& profile_;
   const ActivityRules rules_;
-  std::vector<ScopePath> paths_;       // the first one is that without scopes
-  std::vector<PathIndex> scope_path_;  // by ScopeIndex
   absl::flat_hash_map<std::pair<NodeIndex, uint64_t>, NodeIndex> woven_;
   absl::flat_hash_map<std::tuple<NodeIndex, PathIndex, StackIndex, StackIndex>, NodeIndex> woven_gaps_;
 };

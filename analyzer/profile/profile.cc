@@ -38,13 +38,12 @@ LabelsIndex Profile::AddLabels(ProfileLabels labels) {
   return static_cast<LabelsIndex>(labels_.size() - 1);
 }
 
-uint32_t Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
+void Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
   const size_t known = samples_.size();
   const uint32_t sample =
       Intern(std::make_pair(stack, labels), ProfileSample{stack, labels, {}}, sample_index_, samples_);
   if (samples_.size() > known) steps_.Take(nodes_[stack].depth);
   AddTo(weights, samples_[sample].weights);
-  return sample;
 }
 
 std::vector<NodeIndex> Profile::PathTo(NodeIndex node) const {

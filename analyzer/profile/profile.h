@@ -90,8 +90,7 @@ class Profile {
   ProfileFrameIndex Frame(const ProfileFrame& frame);
   NodeIndex Child(NodeIndex parent, ProfileFrameIndex frame);
   LabelsIndex AddLabels(ProfileLabels labels);
-  uint32_t Add(NodeIndex stack, LabelsIndex labels, const Weights& weights);  // the sample's index
-  void AddToSample(uint32_t sample, const Weights& weights) { AddTo(weights, samples_[sample].weights); }
+  void Add(NodeIndex stack, LabelsIndex labels, const Weights& weights);
 
   const TraceModel& model() const { return model_; }
   const std::vector<ProfileFunction>& functions() const { return functions_; }

@@ -2,10 +2,10 @@
 #include "analyzer/profile/profile_builder.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
+#include "analyzer/analysis/step_division.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
@@ -14,7 +14,6 @@
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/time/activity_labels.h"
-#include "analyzer/time/step_division.h"
 
 namespace dlhook::analyzer::inline profiles {
 namespace {
@@ -32,7 +31,7 @@ class LibraryProfile {
       : model_(model),
         attribution_(analysis.attribution()),
         profile_(model),
-        nodes_(model, attribution_, options, /*with_kinds=*/false, &profile_),
+        nodes_(model, analysis, options, /*with_kinds=*/false, &profile_),
         phases_(model, analysis.steps()),
         same_work_(model) {}
 
@@ -81,15 +80,16 @@ class StepProfile {
   StepProfile(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options)
       : model_(model),
         attribution_(analysis.attribution()),
+        time_(FoldedTime::Of(model, analysis)),
         profile_(model),
-        nodes_(model, attribution_, options, options.with_kinds, &profile_),
+        nodes_(model, analysis, options, options.with_kinds, &profile_),
         groups_(GroupSteps(analysis.steps())) {
     for (const StepGroup& group : groups_) names_.push_back(StepName(group.kind, group.sort));
     if (groups_.empty()) TakeWholeRun();
   }
 
   Profile Build() {
-    const StepDivision division(model_, groups_);
+    const StepDivision division(model_, time_, groups_);
     division.Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) { AddPiece(group, phase, piece); });
     AddWork(division);
     const std::vector<Place> places = GpuPlaces(model_, attribution_);
@@ -143,14 +143,7 @@ class StepProfile {
         if (!nodes_.IsChosenLayer(kNone)) return;
         node = nodes_.OfNote(labels.process, ActivityName(piece.kind));
     }
-    AddTime(node, labels, piece.share_ns);
-  }
-
-  // Looking up labels and sample takes longer than the rest; a step has some hundred that recur in each.
-  void AddTime(NodeIndex node, const SampleLabels& labels, int64_t share_ns) {
-    Recent& recent = recent_[(node + 64 * static_cast<size_t>(labels.phase)) % recent_.size()];
-    if (recent.node == node && recent.labels == labels) return profile_.AddToSample(recent.sample, {share_ns, 0, 0, 0});
-    recent = {node, labels, profile_.Add(node, nodes_.Labels(labels), {share_ns, 0, 0, 0})};
+    profile_.Add(node, nodes_.Labels(labels), {piece.share_ns, 0, 0, 0});
   }
 
   // Calls, FLOPs and bytes of the calls that began in the steps.
@@ -213,17 +206,11 @@ class StepProfile {
                  {share_ns, 0, 0, 0});
   }
 
-  struct Recent {
-    NodeIndex node = kRoot;
-    SampleLabels labels = {.thread = kNone - 1};  // of no piece
-    uint32_t sample = 0;
-  };
-
   const TraceModel& model_;
   const Attribution& attribution_;
+  const FoldedTime& time_;
   Profile profile_;
   ProfileNodes nodes_;
-  std::array<Recent, 1024> recent_ = {};
   std::vector<StepGroup> groups_;
   std::vector<std::string> names_;  // of the groups' steps
   std::vector<Step> processes_;     // if the run has no steps

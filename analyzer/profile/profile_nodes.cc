@@ -25,18 +25,17 @@ std::string Marked(absl::string_view name, absl::string_view kind) { return absl
 
 }  // namespace
 
-ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attribution, const ProfileOptions& options,
+ProfileNodes::ProfileNodes(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options,
                            bool with_kinds, Profile* profile)
     : model_(model),
-      attribution_(attribution),
+      attribution_(analysis.attribution()),
       options_(options),
       with_kinds_(with_kinds),
       profile_(*profile),
       framework_({.with_python = options.frames.python, .with_scopes = options.frames.scopes, .with_kinds = with_kinds},
-                 profile),
-      of_gpu_(
-          {.with_python = options.frames.python, .with_scopes = options.frames.scopes && !model.gpu_devices.empty()},
-          profile),
+                 analysis.Derived<ScopePaths>(model), profile),
+      of_gpu_({.with_python = options.frames.python, .with_scopes = options.frames.scopes},
+              analysis.Derived<ScopePaths>(model), profile),
       native_({.with_python = options.frames.python, .with_plumbing = options.frames.plumbing}, profile),
       op_frames_(model.ops.size(), kNone),
       is_chosen_(model.calls.size()),
@@ -44,7 +43,7 @@ ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attributi
   for (CallIndex call = 0; call < model.calls.size(); ++call) {  // parents precede their children
     const CallIndex parent = model.calls.parent[call];
     is_chosen_[call] =
-        (parent != kNone && is_chosen_[parent]) || IsChosen(model.calls.op[call], attribution.of_call[call].layer);
+        (parent != kNone && is_chosen_[parent]) || IsChosen(model.calls.op[call], attribution_.of_call[call].layer);
   }
 }
 

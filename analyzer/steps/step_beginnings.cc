@@ -9,7 +9,7 @@ namespace dlhook::analyzer::inline steps {
 namespace {
 
 // the part of the training steps that must begin alike to make it a habit
-constexpr double kMostSteps = 0.75;
+constexpr double kMostOfAll = 0.75;
 constexpr size_t kMinSteps = 3;
 
 using Signatures = std::vector<uint64_t>;  // of runs; the one closest to the trained run first
@@ -32,7 +32,7 @@ Habit HabitOf(const std::vector<Signatures>& beginnings, const std::set<uint64_t
     const auto most = std::max_element(counts.begin(), counts.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most == counts.end()) return habit;
-    if (static_cast<double>(most->second) < kMostSteps * static_cast<double>(beginnings.size())) return habit;
+    if (static_cast<double>(most->second) < kMostOfAll * static_cast<double>(beginnings.size())) return habit;
     if (beginnings.front().size() <= at && behind_last.contains(most->first)) habit.behind.push_back(most->first);
     habit.runs.push_back(most->first);
   }

@@ -30,7 +30,8 @@ class ActivityRules {
   explicit ActivityRules(const TraceModel& model);
 
   bool Waits(CallIndex call) const { return waits_[model_.calls.op[call]]; }
-  bool IsInput(ScopeIndex scope) const { return (roles_[model_.scopes.name[scope]] & kInput) != 0; }
+  bool IsInput(ScopeIndex scope) const { return NamesInput(model_.scopes.name[scope]); }
+  bool NamesInput(NameIndex name) const { return (roles_[name] & kInput) != 0; }
   bool IsBracket(ScopeIndex scope) const;
   bool IsAutograd(ScopeIndex scope) const;
   bool IsWork(ScopeIndex scope) const { return !FactsOf(model_.scopes.kind[scope]).is_wait; }

@@ -62,7 +62,7 @@ Work WorkIn(const Read& read, const std::vector<Step>& steps) {
   StepTrack track = TrackOf(read);
   track.steps = steps;
   const LayerAnalysis analysis(read.analysis, {track});
-  const StepWork work(read.run.model, analysis);
+  const StepWork work(read.run.model, analysis, FoldedTime::Of(read.run.model, analysis));
   Work sums;
   for (const auto& [doing, done] : work.sums()) {
     auto& [ns, calls] = sums[{work.Group(doing).label, doing.direction, doing.activity, doing.what}];

@@ -1,4 +1,5 @@
 // Compiled regions, recognized by their ranges: see links.h.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -33,15 +34,23 @@ std::string TorchRegion(absl::string_view name) {
   return colon == absl::string_view::npos ? "" : std::string(name.substr(colon + 2));
 }
 
+// Most runs have none of a compiler's scopes, but tens of millions of others.
+bool AnyCompiled(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler) {
+  return !model.compiled.empty() || std::count(in_compiler.begin(), in_compiler.end(), true) > 0 ||
+         std::any_of(names.begin(), names.end(), [](const auto& name) { return name.role == ScopeRole::kCompiled; }) ||
+         std::any_of(model.names.begin(), model.names.end(), [](const auto& name) { return !HloModule(name).empty(); });
+}
+
 class RegionLinker {
  public:
-  RegionLinker(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution)
+  RegionLinker(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler,
+               Attribution* attribution)
       : model_(model),
         scopes_(model.scopes),
         names_(names),
         attribution_(*attribution),
         region_of_(model.scopes.size(), kNone),
-        in_compiler_(CompilerStacks(model)) {}
+        in_compiler_(in_compiler) {}
 
   void Link() {
     FindForwardPasses();
@@ -83,8 +92,11 @@ class RegionLinker {
   // Autograd's node of a region's code has the sequence number of the scope "CompiledFunction" that made it. Of threads
   // with equal numbers none is known.
   void FindForwardPasses() {
+    const auto name = std::find(model_.names.begin(), model_.names.end(), "CompiledFunction");
+    if (name == model_.names.end()) return;
+    const auto compiled_function = static_cast<NameIndex>(name - model_.names.begin());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.link[scope] < 0 || model_.names[scopes_.name[scope]] != "CompiledFunction") continue;
+      if (scopes_.name[scope] != compiled_function || scopes_.link[scope] < 0) continue;
       ScopeIndex region = scope;
       while (region != kNone && !IsTorchRegion(model_, region)) region = scopes_.parent[region];
       if (region == kNone) continue;
@@ -167,7 +179,7 @@ class RegionLinker {
   const std::vector<ScopeName>& names_;
   Attribution& attribution_;
   CompactColumn<LayerIndex, int16_t> region_of_;  // by scope
-  const std::vector<bool> in_compiler_;           // by stack
+  const std::vector<bool>& in_compiler_;          // by stack
   std::map<std::string, LayerIndex> regions_;
   std::map<std::pair<ProcessIndex, NameIndex>, LayerIndex> layer_of_region_;
   std::map<std::pair<ProcessIndex, int64_t>, ScopeIndex> forward_;  // regions by their sequence numbers
@@ -178,7 +190,8 @@ class RegionLinker {
 }  // namespace
 
 void LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution) {
-  RegionLinker(model, names, attribution).Link();
+  const std::vector<bool> in_compiler = CompilerStacks(model);
+  if (AnyCompiled(model, names, in_compiler)) RegionLinker(model, names, in_compiler, attribution).Link();
 }
 
 }  // namespace dlhook::analyzer::framework

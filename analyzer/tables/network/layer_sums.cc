@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
@@ -18,7 +19,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/time/intervals.h"
-#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -109,7 +109,11 @@ class Summer {
  public:
   Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
          const StepSet& set, const Peaks* peaks)
-      : model_(model), attribution_(analysis.attribution()), groups_(groups), steps_(model, set) {
+      : model_(model),
+        attribution_(analysis.attribution()),
+        time_(FoldedTime::Of(model, analysis)),
+        groups_(groups),
+        steps_(model, set) {
     sums_.groups.resize(groups.groups().size());
     sums_.total_ns = steps_.total_ns();
     sums_.step_count = steps_.count();
@@ -145,14 +149,7 @@ class Summer {
 
   void DivideProcess(ProcessIndex process) {
     if (steps_.Of(process).empty()) return;
-    std::vector<int64_t> boundaries;
-    for (const Interval& interval : steps_.Of(process)) {
-      boundaries.push_back(interval.start_ns);
-      boundaries.push_back(interval.end_ns);
-    }
-    std::sort(boundaries.begin(), boundaries.end());
-    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
-    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
+    time_.ForEach(process, [&](const TimePiece& piece) {
       for (auto& [thread, intervals] : steps_.ByThread(process)) {
         if (!intervals.Has(piece.start_ns)) continue;
         if (thread == kNone || piece.thread == kNone || piece.thread == thread) {
@@ -361,6 +358,7 @@ class Summer {
 
   const TraceModel& model_;
   const Attribution& attribution_;
+  const FoldedTime& time_;
   const LayerGroups& groups_;
   StepTimes steps_;
   std::vector<std::vector<Interval>> measured_;                      // of these steps, by process

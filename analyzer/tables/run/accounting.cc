@@ -8,13 +8,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/step_division.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
-#include "analyzer/time/step_division.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -62,9 +62,10 @@ Activity ActivityOf(const TraceModel& model, const Attribution& attribution, con
 
 class Accounting {
  public:
-  Accounting(const TraceModel& model, const Attribution& attribution, const std::vector<StepGroup>& groups)
-      : model_(model), attribution_(attribution), sums_(groups.size()) {
-    StepDivision(model, groups).Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) {
+  Accounting(const TraceModel& model, const LayerAnalysis& analysis, const std::vector<StepGroup>& groups)
+      : model_(model), attribution_(analysis.attribution()), sums_(groups.size()) {
+    const FoldedTime& time = FoldedTime::Of(model, analysis);
+    StepDivision(model, time, groups).Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) {
       AccountingSums& sums = SumsOf(group, piece);
       sums.total_ns += piece.share_ns;
       sums.by_phase_ns[static_cast<size_t>(phase)] += piece.share_ns;
@@ -100,20 +101,14 @@ class Accounting {
   }
 
   AccountingSums& SumsOf(size_t group, const TimePiece& piece) {
-    const Key key = KeyOf(group, piece);
-    auto& [recent, sums] = recent_[(key.what + 16 * (key.before ^ key.after)) % recent_.size()];
-    if (sums != nullptr && recent == key) return *sums;
-    AccountingSums*& known = known_[key];
+    AccountingSums*& known = known_[KeyOf(group, piece)];
     if (known == nullptr) known = &sums_[group][ActivityOf(model_, attribution_, piece)];
-    recent = key;
-    return *(sums = known);
+    return *known;
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
   absl::flat_hash_map<Key, AccountingSums*> known_;
-  std::array<std::pair<Key, AccountingSums*>, 256> recent_ =
-      {};  // of known_: a step has some hundred that recur in each
   std::vector<std::map<Activity, AccountingSums>> sums_;
 };
 
@@ -238,7 +233,7 @@ absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOption
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   const TypedColumns<ActivityRow> columns = AccountingColumns(groups);
   Table table = NewTable("accounting", "Where the time of a step goes", columns);
-  const Accounting accounting(model, options.analysis->attribution(), groups);
+  const Accounting accounting(model, *options.analysis, groups);
   for (size_t i = 0; i < groups.size(); ++i) {
     AddRows(model, groups[i], accounting.Of(i), columns, table);
     AddNotes(model, groups[i], accounting.Of(i), table);

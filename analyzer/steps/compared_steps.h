@@ -1,6 +1,6 @@
 // Which steps represent a run when it is compared with another.
-#ifndef DLHOOK_ANALYZER_DIFF_COMPARED_STEPS_H_
-#define DLHOOK_ANALYZER_DIFF_COMPARED_STEPS_H_
+#ifndef DLHOOK_ANALYZER_STEPS_COMPARED_STEPS_H_
+#define DLHOOK_ANALYZER_STEPS_COMPARED_STEPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/diff/noise.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline steps {
 
 // Steady steps of one kind, without warm-up. Training: only regular steps (requests all count). If only some steps have
 // scopes, only those. If threads of a process repeat independently, those of the busiest thread. Without the last step
@@ -38,12 +37,15 @@ std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks);
 
 ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind);
 
+// Of the most relevant kind; none if the run has none.
+ComparedSteps MainSteps(const std::vector<StepTrack>& tracks);
+
 // Divides the steps into at most `blocks` groups of consecutive ones, as equal in size as possible.
 std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t blocks);
 
 // "training step", "request", "step".
 std::string StepWord(StepKind kind);
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::steps
 
-#endif  // DLHOOK_ANALYZER_DIFF_COMPARED_STEPS_H_
+#endif  // DLHOOK_ANALYZER_STEPS_COMPARED_STEPS_H_

@@ -1,9 +1,9 @@
 // Finds the step of each piece of time: see step_division.h.
-#include "analyzer/time/step_division.h"
+#include "analyzer/analysis/step_division.h"
 
 #include <algorithm>
 
-namespace dlhook::analyzer::inline time {
+namespace dlhook::analyzer::inline analysis {
 namespace {
 
 std::vector<StepDivision::Part> PartsIn(const StepGroup& group) {
@@ -28,28 +28,20 @@ std::vector<StepDivision::Part> PartsIn(const StepGroup& group) {
 
 }  // namespace
 
-StepDivision::StepDivision(const TraceModel& model, const std::vector<StepGroup>& groups)
-    : model_(model), groups_(groups) {
+StepDivision::StepDivision(const TraceModel& model, const FoldedTime& time, const std::vector<StepGroup>& groups)
+    : model_(model), time_(time), groups_(groups) {
   for (const StepGroup& group : groups) parts_.push_back(PartsIn(group));
 }
 
 void StepDivision::Divide(absl::FunctionRef<void(size_t, PhaseKind, const TimePiece&)> take) const {
   std::vector<size_t> next(groups_.size());  // part of each group
   for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
-    std::vector<int64_t> boundaries;
     std::vector<size_t> own;
     for (size_t group = 0; group < groups_.size(); ++group) {
-      if (groups_[group].process != process) continue;
-      own.push_back(group);
-      for (const Part& part : parts_[group]) {
-        boundaries.push_back(part.start_ns);
-        boundaries.push_back(part.end_ns);
-      }
+      if (groups_[group].process == process) own.push_back(group);
     }
     if (own.empty()) continue;
-    std::sort(boundaries.begin(), boundaries.end());
-    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
-    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
+    time_.ForEach(process, [&](const TimePiece& piece) {
       for (size_t group : own) {
         const std::vector<Part>& parts = parts_[group];
         size_t& at = next[group];
@@ -60,4 +52,4 @@ void StepDivision::Divide(absl::FunctionRef<void(size_t, PhaseKind, const TimePi
   }
 }
 
-}  // namespace dlhook::analyzer::time
+}  // namespace dlhook::analyzer::analysis

@@ -1,12 +1,12 @@
 // Which steps represent a run: see compared_steps.h.
-#include "analyzer/diff/compared_steps.h"
+#include "analyzer/steps/compared_steps.h"
 
 #include <algorithm>
 #include <map>
 
 #include "analyzer/steps/measured_steps.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline steps {
 namespace {
 
 constexpr double kOuterFence = 3;  // interquartile ranges
@@ -123,6 +123,11 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
   return chosen;
 }
 
+ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
+  const std::vector<StepKind> kinds = KindsOfSteps(tracks);
+  return kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
+}
+
 std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t blocks) {
   size_t most = 0;
   for (const StepTrack& track : steps.tracks) most = std::max(most, track.steps.size());
@@ -155,4 +160,4 @@ std::string StepWord(StepKind kind) {
   }
 }
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::steps

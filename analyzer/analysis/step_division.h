@@ -1,17 +1,18 @@
-// The exact division of the time of steps: the pieces of DivideTime that lie in them, by group of steps and phase.
-#ifndef DLHOOK_ANALYZER_TIME_STEP_DIVISION_H_
-#define DLHOOK_ANALYZER_TIME_STEP_DIVISION_H_
+// The exact division of the time of steps: the pieces of FoldedTime that lie in them, by group of steps and phase.
+#ifndef DLHOOK_ANALYZER_ANALYSIS_STEP_DIVISION_H_
+#define DLHOOK_ANALYZER_ANALYSIS_STEP_DIVISION_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/time/time_division.h"
 
-namespace dlhook::analyzer::inline time {
+namespace dlhook::analyzer::inline analysis {
 
 class StepDivision {
  public:
@@ -22,20 +23,21 @@ class StepDivision {
     PhaseKind phase = PhaseKind::kUnknown;
   };
 
-  // Both must outlive it. Overlapping steps of several threads count as one, without phases.
-  StepDivision(const TraceModel& model, const std::vector<StepGroup>& groups);
+  // All must outlive it. Overlapping steps of several threads count as one, without phases.
+  StepDivision(const TraceModel& model, const FoldedTime& time, const std::vector<StepGroup>& groups);
 
-  // Pieces of a process in order of time, one process after another. A piece in steps of several groups comes once for each.
+  // Pieces of one process after another, in FoldedTime's order. A piece in steps of several groups comes once for each.
   void Divide(absl::FunctionRef<void(size_t group, PhaseKind phase, const TimePiece& piece)> take) const;
 
   const std::vector<Part>& PartsOf(size_t group) const { return parts_[group]; }  // ascending, disjoint
 
  private:
   const TraceModel& model_;
+  const FoldedTime& time_;
   const std::vector<StepGroup>& groups_;
   std::vector<std::vector<Part>> parts_;  // by group
 };
 
-}  // namespace dlhook::analyzer::time
+}  // namespace dlhook::analyzer::analysis
 
-#endif  // DLHOOK_ANALYZER_TIME_STEP_DIVISION_H_
+#endif  // DLHOOK_ANALYZER_ANALYSIS_STEP_DIVISION_H_

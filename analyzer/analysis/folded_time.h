@@ -1,0 +1,73 @@
+// The exact division of a run's time (time/time_division.h), with pieces that no table tells apart added up: tens of
+// millions of pieces become some thousand.
+#ifndef DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
+#define DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
+#include "analyzer/time/scope_paths.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline analysis {
+
+// Pieces are alike if they are of one kind and thread, in steps that differ in nothing that Step says but times, batch
+// and model, and that are all among the main steps or all not, in the same phase, and
+//   calls    of one op and place, under the same stacks, in scopes and calls that are alike
+//   scopes   that look alike (ScopePaths), of one place
+//   gaps     between the same stacks, in scopes that look alike
+class FoldedTime {
+ public:
+  FoldedTime(const TraceModel& model, const LayerAnalysis& analysis);
+  static const FoldedTime& Of(const TraceModel& model, const LayerAnalysis& analysis) {
+    return analysis.Derived<FoldedTime>(model, analysis);
+  }
+
+  // The pieces of a process. None crosses the start or end of the process, of a step or of a phase. One stands for all
+  // that are alike: the first, with the sum of their shares. In the order of these first ones. If hardly any are alike,
+  // all as they are.
+  void ForEach(ProcessIndex process, absl::FunctionRef<void(const TimePiece&)> take) const;
+
+  // The steady steps of the kind that takes most time.
+  const ComparedSteps& main_steps() const { return main_steps_; }
+
+ private:
+  class Timetable;
+  struct Look {  // equal for pieces that are alike
+    uint32_t situation = 0;
+    ActivityKind kind = ActivityKind::kUnattributed;
+    ThreadIndex thread = kNone;
+    uint32_t what = 0;  // alike_calls_; path of a scope
+    std::pair<StackIndex, StackIndex> gap = {};
+    Place place = {};
+    friend bool operator==(const Look&, const Look&) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const Look& look) {
+      return H::combine(std::move(hash), look.situation, look.kind, look.thread, look.what, look.gap, look.place.layer,
+                        look.place.direction);
+    }
+  };
+
+  void CompareCalls();
+  std::vector<TimePiece> Fold(const Timetable& timetable) const;
+  Look LookOf(const TimePiece& piece, uint32_t situation) const;
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const std::vector<StepTrack>& tracks_;
+  const ComparedSteps main_steps_;
+  const ScopePaths& paths_;
+  CompactColumn<uint32_t, int16_t> alike_calls_;  // by call: equal for those that are alike. Empty: hardly any are
+  mutable std::vector<std::optional<std::vector<TimePiece>>>
+      of_;  // by process, once asked for. Empty: hardly any are alike
+};
+
+}  // namespace dlhook::analyzer::analysis
+
+#endif  // DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
