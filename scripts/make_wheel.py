@@ -94,6 +94,8 @@ def contents(prefix):
     files.update({f"{info}/licenses/{name}": (read(folder, name), False) for name in names})
     named = "".join(f"License-File: {name}\n" for name in names)
     files[f"{info}/METADATA"] = (METADATA.format(version=version, summary=summary, licences=named).encode(), False)
+    # The name with which pytest's option -p loads it, too: it is never registered twice.
+    files[f"{info}/entry_points.txt"] = (b"[pytest11]\ndlhook._pytest_plugin = dlhook._pytest_plugin\n", False)
     files[f"{info}/WHEEL"] = (WHEEL.format(tag=tag).encode(), False)
     return f"dlhook-{version}-py3-none-{tag}.whl", files
 

@@ -3,7 +3,6 @@ program; with every interpreter from 3.9 on. What needs pandas, pyarrow and pyte
 
 import json
 import os
-import subprocess
 import sys
 
 import e2e
@@ -34,6 +33,35 @@ with dlhook.recording():
 call(1000)
 recorded(10000)
 call(1000)
+"""
+
+# A hundred steps of two calls. Each test has its own reason to pass or fail.
+PERFORMANCE = """
+import ctypes, os, pytest
+blas = ctypes.CDLL(os.environ["BLAS"])
+def train():
+    for _ in range(100):
+        for n in (2, 3):
+            blas.cblas_sgemm(101, 111, 111, 2, n, 4, ctypes.c_float(1), None, 4, None, 3, ctypes.c_float(0), None, 3)
+@pytest.fixture
+def host():
+    return os.getppid()
+@pytest.mark.dlhook(max_step_ms=1000, no_findings=["float64"], baseline="base", fail_above=1000)
+def test_passes(host):
+    assert host != int(os.environ.get("PYTEST", "0"))
+    train()
+@pytest.mark.dlhook(max_step_ms=1e-5)
+def test_slow():
+    train()
+@pytest.mark.dlhook(max_step_ms=1000)
+def test_idle():
+    pass
+@pytest.mark.dlhook()
+def test_wrong():
+    assert "this" == "that"
+@pytest.mark.dlhook()
+def test_skipped():
+    pytest.skip("not here")
 """
 
 
@@ -155,6 +183,29 @@ class Package(e2e.Case):
             said = e2e.run([sys.executable, "-m", "dlhook", *words], env=self.environment_of_package())
             self.assertEqual(said, e2e.run([e2e.DLHOOK, *words]))
 
+    def exports_python(self, modules):
+        """The interpreter of build/venv-exports, if it has these modules."""
+        if os.access(EXPORTS_PYTHON, os.X_OK) and e2e.run([EXPORTS_PYTHON, "-c", f"import {modules}"]).code == 0:
+            return EXPORTS_PYTHON
+        return self.skipTest(f"no virtual environment with {modules}: run scripts/setup.sh --test")
+
+    def test_pytest(self):
+        python = self.exports_python("pytest")
+        with open(os.path.join(self.folder, "test_it.py"), "w", encoding="utf-8") as file:
+            file.write(PERFORMANCE)
+
+        def pytest(*words):
+            return e2e.run([python, "-B", "-m", "pytest", "-q", "-p", "dlhook._pytest_plugin", "-p", "no:cacheprovider", *words],
+                           env=self.environment_of_package(BLAS=e2e.library("tiny_blas")), cwd=self.folder).out.decode()
+
+        said = pytest("-rs")
+        self.assertIn("4 failed, 1 skipped", said)
+        self.assertNotIn("Traceback", said)
+        for words in ("no baseline", "the median step takes", "made no call that dlhook sees", "assert 'this' == 'that'", "not here"):
+            self.assertIn(words, said)
+        self.assertIn("1 passed", pytest("--dlhook-update-baselines", "test_it.py::test_passes"))
+        self.assertIn("1 passed", pytest("test_it.py::test_passes"))
+
     def test_every_interpreter(self):
         path = self.golden()
         for version in stacks.VERSIONS:
@@ -168,10 +219,8 @@ class Package(e2e.Case):
 
     def test_with_pandas_and_arrow(self):
         script = os.path.join(e2e.HERE, "python_package", "check.py")
-        needed = "import pandas, pyarrow, pytest"
-        if not os.access(EXPORTS_PYTHON, os.X_OK) or subprocess.run([EXPORTS_PYTHON, "-c", needed], capture_output=True).returncode != 0:
-            self.skipTest("no virtual environment with pandas: run scripts/setup.sh --test")
-        result = e2e.run([EXPORTS_PYTHON, "-B", script, self.golden()], env=self.environment_of_package(), cwd=self.folder)
+        result = e2e.run([self.exports_python("pandas, pyarrow"), "-B", script, self.golden()],
+                         env=self.environment_of_package(), cwd=self.folder)
         self.assertEqual((result.code, result.out.decode()), (0, "as expected\n"), result.err.decode()[-3000:])
 
 

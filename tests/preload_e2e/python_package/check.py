@@ -1,8 +1,11 @@
 """Run by test_python.py in an environment with pandas and pyarrow: check.py RUN. The doctests, and tables as other libraries have them."""
 
+import contextlib
 import doctest
 import importlib
+import io
 import sys
+import types
 
 import pandas
 import pyarrow
@@ -31,6 +34,21 @@ def check_arrow(table, arrow):
     assert {field.name: field.metadata[b"unit"].decode() for field in arrow.schema if field.metadata[b"unit"]} == table.units
 
 
+def check_notebook():
+    magics = {}
+    dlhook.load_ipython_extension(types.SimpleNamespace(
+        register_magic_function=lambda function, magic_kind, magic_name: magics.update({(magic_kind, magic_name): function})))
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        run = magics["cell", "dlhook"]("CELL DLHOOK_STACKS=native", "import numpy\nnumpy.ones((9, 9)) @ numpy.ones((9, 9))\nprint('said')")
+    assert said.getvalue().startswith("said\n"), said.getvalue()
+    assert run.path == "CELL" and len(run.read("gemm")) == 1
+    assert run._repr_html_().startswith("<iframe srcdoc=") and "<script>" not in run._repr_html_()
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(dlhook.ProgramFailed):
+        magics["cell", "dlhook"]("", "raise SystemExit('why')")
+        raise AssertionError("a cell that fails is an error")
+    assert said.getvalue().startswith("why\n")
+
+
 def main():
     run = dlhook.open(sys.argv[1])
     check_doctests(run)
@@ -41,7 +59,8 @@ def main():
         check_arrow(table, pyarrow.table(table))  # as any reader of Arrow's interface
     assert len(run.table("copies")) == 0 and len(run.table("copies").columns) > 3
     assert str(run.layers().dtypes["time"]) == "Int64"
-    assert "<iframe" in run._repr_html_() and "<table" in run.read("layers")._repr_html_()
+    assert "<table" in run.read("layers")._repr_html_()
+    check_notebook()
     print("as expected")
 
 

@@ -1,0 +1,102 @@
+"""The pytest plugin: performance tests. A test with the mark `dlhook` runs in a child process under dlhook, and fails if its run is not as
+the mark demands:
+
+    @pytest.mark.dlhook(max_step_ms=5, no_findings=["float64"], baseline="runs/train")
+    def test_training(): ...
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+from typing import Any, Iterator, Sequence, Union
+
+import pytest
+
+from dlhook import _command, _run
+
+INSIDE = "--dlhook-inside"
+UPDATE = "--dlhook-update-baselines"
+MARK = ("dlhook(max_step_ms=None, no_findings=(), baseline=None, fail_above=3): runs the test under dlhook. max_step_ms: what the median "
+        "steady step may take; no_findings: rules that must find nothing, True: all that find losses; baseline: the folder of a run than "
+        "which a step must not be slower by more than fail_above percent and noise")
+
+
+def pytest_addoption(parser: Any) -> None:
+    group = parser.getgroup("dlhook")
+    group.addoption(UPDATE, action="store_true", help="keep the runs of tests with the mark dlhook as their baselines")
+    group.addoption(INSIDE, action="store_true", help="(in the child process that is recorded)")
+
+
+def pytest_configure(config: Any) -> None:
+    config.addinivalue_line("markers", MARK)
+
+
+def pytest_collection_modifyitems(config: Any, items: Sequence[Any]) -> None:
+    if config.getoption(INSIDE):
+        return
+    for item in items:
+        mark = item.get_closest_marker("dlhook")
+        if mark is not None:
+            # Fixtures are set up in the child only.
+            item.setup = lambda: None
+            item.runtest = lambda item=item, mark=mark: _run_outside(item, **mark.kwargs)
+
+
+def _run_outside(item: Any, **demands: Any) -> None:
+    folder = pathlib.Path(item.config._tmp_path_factory.mktemp("dlhook"))
+    run = _recorded(item, folder)
+    try:
+        failures = list(_failures(run, item.config, **demands))
+    except _command.Error as error:
+        failures = [str(error)]
+    if failures:
+        pytest.fail("\n".join([*failures, f"run: {run.path}"]), pytrace=False)
+
+
+def _recorded(item: Any, folder: pathlib.Path) -> _run.Run:
+    """The run of the test in a child process; fails or is skipped as the test there."""
+    config = item.config
+    results, output = folder / "results.xml", folder / "output.txt"
+    words = [sys.executable, "-m", "pytest", f"{item.path}::{item.nodeid.split('::', 1)[1]}", INSIDE, "-p", __name__, "-o", "addopts=",
+             f"--rootdir={config.rootpath}", "-p", "no:cacheprovider", f"--junitxml={results}"]
+    if config.inipath:
+        words += ["-c", str(config.inipath)]
+    with open(output, "wb") as file:
+        run = _run.profile(words, folder / "run", check=False, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                           cwd=config.invocation_params.dir)
+    text = output.read_text("utf-8", "replace")
+    cases = list(xml.etree.ElementTree.parse(results).iter("testcase")) if results.exists() else []
+    if len(cases) != 1 or any(case.find(kind) is not None for case in cases for kind in ("failure", "error")):
+        pytest.fail(text, pytrace=False)
+    skipped = cases[0].find("skipped")
+    if skipped is not None:
+        pytest.skip(skipped.get("message", ""))
+    return run
+
+
+def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None, no_findings: Union[bool, str, Sequence[str]] = (),
+              baseline: Union[str, None] = None, fail_above: float = 3) -> Iterator[str]:
+    if max_step_ms is not None:
+        median = next((row["value"] for row in run.read("summary") if row["metric"] == "step_median"), None)
+        if median is None:
+            yield "max_step_ms: no repeating step was found"
+        elif median > max_step_ms * 1e6:
+            yield f"the median step takes {median / 1e6:.4g} ms, more than {max_step_ms} ms"
+    rules = [no_findings] if isinstance(no_findings, str) else no_findings
+    for finding in run.findings if rules else []:
+        if finding.kind == "loss" if rules is True else finding.rule in rules:
+            yield f"{finding.rule}: {finding.finding} {finding.advice}"
+    if baseline is not None:
+        path = os.path.join(config.rootpath, baseline)
+        if config.getoption(UPDATE):
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.copytree(run.path, path)
+        elif not os.path.isdir(path):
+            yield f"no baseline {path}: pytest {UPDATE} records it"
+        elif _run.diff(path, run).is_slower(fail_above):
+            yield f"slower than {path}: {_run.diff(path, run).verdict}"
