@@ -6,7 +6,7 @@
 #   scripts/package.sh [--from BUILD] [--out FOLDER] tar      for any folder
 #
 # Without --from it builds the preset `product` first, which needs no library but glibc 2.34. SOURCE_DATE_EPOCH (default: the time of
-# the last commit) is the time of all files; the same sources give the same bytes.
+# the last commit) is the time of all files; the same sources give the same bytes. DEBFULLNAME and DEBEMAIL are the maintainer of the .deb.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"

@@ -44,10 +44,10 @@ def command_path() -> str:
             path = os.path.abspath(file.locate())
             if os.access(path, os.X_OK):
                 return path
-    path = shutil.which("dlhook")
-    if path is None:
+    found = shutil.which("dlhook")
+    if found is None:
         raise Error("the command dlhook is neither installed with this package nor in PATH", 127)
-    return os.path.abspath(path)
+    return os.path.abspath(found)
 
 
 def unrecorded_environment() -> dict[str, str]:

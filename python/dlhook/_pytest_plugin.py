@@ -87,9 +87,9 @@ def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None
             yield "max_step_ms: no repeating step was found"
         elif median > max_step_ms * 1e6:
             yield f"the median step takes {median / 1e6:.4g} ms, more than {max_step_ms} ms"
-    rules = [no_findings] if isinstance(no_findings, str) else no_findings
-    for finding in run.findings if rules else []:
-        if finding.kind == "loss" if rules is True else finding.rule in rules:
+    rules = [no_findings] if isinstance(no_findings, str) else [] if isinstance(no_findings, bool) else no_findings
+    for finding in run.findings if no_findings else []:
+        if finding.rule in rules or (no_findings is True and finding.kind == "loss"):
             yield f"{finding.rule}: {finding.finding} {finding.advice}"
     if baseline is not None:
         path = os.path.join(config.rootpath, baseline)

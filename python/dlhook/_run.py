@@ -70,7 +70,7 @@ class Run:
         """
         return self.read(name, by=by, depth=depth, step=step, sort=sort, limit=limit, interval=interval, **options).pandas()
 
-    def layers(self, by: Optional[str] = None, **options: object) -> Any:
+    def layers(self, by: Optional[str] = None, **options: Any) -> Any:
         """What each layer costs, forward and backward: ``table("layers")``, times in ns in a mean step.
 
         >>> list(run.layers(by="type").columns)[:2]

@@ -219,7 +219,7 @@ class Package(e2e.Case):
 
     def test_with_pandas_and_arrow(self):
         script = os.path.join(e2e.HERE, "python_package", "check.py")
-        result = e2e.run([self.exports_python("pandas, pyarrow"), "-B", script, self.golden()],
+        result = e2e.run([self.exports_python("pandas, pyarrow, pytest"), "-B", script, self.golden()],
                          env=self.environment_of_package(), cwd=self.folder)
         self.assertEqual((result.code, result.out.decode()), (0, "as expected\n"), result.err.decode()[-3000:])
 

@@ -34,6 +34,17 @@ def check_arrow(table, arrow):
     assert {field.name: field.metadata[b"unit"].decode() for field in arrow.schema if field.metadata[b"unit"]} == table.units
 
 
+def check_demands(run):
+    """Those of the pytest plugin that need a run with findings; the rest: PERFORMANCE in test_python.py."""
+    from dlhook._pytest_plugin import _failures
+
+    losses = [finding.rule for finding in run.findings if finding.kind == "loss"]
+    assert "layout-conversions" in losses
+    for demanded, expected in (("layout-conversions", ["layout-conversions"]), (["layout-conversions", "float64"], ["layout-conversions"]),
+                               (["float64"], []), (True, losses), (False, [])):
+        assert [failure.split(":")[0] for failure in _failures(run, None, no_findings=demanded)] == expected, demanded
+
+
 def check_notebook():
     magics = {}
     dlhook.load_ipython_extension(types.SimpleNamespace(
@@ -60,6 +71,7 @@ def main():
     assert len(run.table("copies")) == 0 and len(run.table("copies").columns) > 3
     assert str(run.layers().dtypes["time"]) == "Int64"
     assert "<table" in run.read("layers")._repr_html_()
+    check_demands(run)
     check_notebook()
     print("as expected")
 
