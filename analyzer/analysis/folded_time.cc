@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/model/recurring_keys.h"
+#include "analyzer/time/scope_paths.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {
@@ -16,11 +17,6 @@ constexpr size_t kMostKinds = size_t{1} << 17;  // of pieces and of calls: with 
 constexpr size_t kMostSituations = size_t{1} << 13;
 
 using SituationIndex = uint32_t;
-
-template <typename Columns>
-Place PlaceIn(const Columns& places, uint32_t index) {
-  return index < places.size() ? places[index] : Place();
-}
 
 }  // namespace
 
@@ -76,9 +72,9 @@ class FoldedTime::Timetable {
     for (const Step& step : track.steps) {
       const uint32_t sort = is_main ? 1 : SortOf(step);
       AddChange(step.start_ns, sort);
-      for (const PhaseInterval& phase : step.phases) {
-        AddChange(phase.start_ns, sort + static_cast<uint32_t>(phase.kind));
-        AddChange(phase.end_ns, sort);
+      for (size_t i = 0; i < step.phases.size() && !is_main; ++i) {
+        AddChange(step.phases[i].start_ns, sort + static_cast<uint32_t>(step.phases[i].kind));
+        AddChange(step.phases[i].end_ns, sort);
       }
       AddChange(step.end_ns, 0);
     }
@@ -113,73 +109,129 @@ class FoldedTime::Timetable {
   RecurringKeys<std::vector<uint32_t>> situations_;  // state of each track
 };
 
-FoldedTime::FoldedTime(const TraceModel& model, const LayerAnalysis& analysis)
-    : model_(model),
-      attribution_(analysis.attribution()),
-      tracks_(analysis.steps()),
-      main_steps_(MainSteps(tracks_)),
-      paths_(analysis.Derived<ScopePaths>(model)),
-      of_(model.processes.size()) {
-  CompareCalls();
-}
+class FoldedTime::Folding {
+ public:
+  Folding(const TraceModel& model, const Attribution& attribution)
+      : model_(model), attribution_(attribution), paths_(model.scopes) {
+    CompareCalls();
+  }
 
-void FoldedTime::CompareCalls() {
-  const CallColumns& calls = model_.calls;
-  RecurringKeys<std::tuple<OpIndex, uint32_t, PathIndex, StackIndex, FrameIndex, LayerIndex, LayerDirection>> kinds;
-  for (CallIndex call = 0; call < calls.size() && kinds.size() <= kMostKinds;
-       ++call) {  // parents precede their children
-    const CallIndex parent = calls.parent[call];
-    const auto [layer, direction] = PlaceIn(attribution_.of_call, call);
-    alike_calls_.push_back(
-        kinds.IndexOf({calls.op[call], parent == kNone ? kNone : alike_calls_[parent], paths_.Of(calls.ScopeOf(call)),
-                       model_.PythonStackOf(call), calls.NativeStackOf(call), layer, direction}));
+  Folded Fold(const Timetable& timetable) const {
+    Folded folded;
+    if (!timetable.has_few_situations() || alike_calls_.size() < model_.calls.size()) return folded;
+    AddPieces(timetable, folded);
+    AddScopes(timetable, folded);
+    folded.pays = folded.pieces.size() <= kMostKinds && folded.scopes.size() <= kMostKinds;
+    return folded.pays ? folded : Folded();
+  }
+
+ private:
+  struct Look {  // equal for pieces that are alike
+    SituationIndex situation = 0;
+    ActivityKind kind = ActivityKind::kUnattributed;
+    ThreadIndex thread = kNone;
+    uint32_t what = 0;  // alike_calls_; path of a scope
+    std::pair<StackIndex, StackIndex> gap = {};
+    Place place = {};
+    friend bool operator==(const Look&, const Look&) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const Look& look) {
+      return H::combine(std::move(hash), look.situation, look.kind, look.thread, look.what, look.gap, look.place.layer,
+                        look.place.direction);
+    }
+  };
+
+  void CompareCalls() {
+    const CallColumns& calls = model_.calls;
+    RecurringKeys<std::tuple<OpIndex, uint32_t, PathIndex, StackIndex, FrameIndex, LayerIndex, LayerDirection>> kinds;
+    for (CallIndex call = 0; call < calls.size() && kinds.size() <= kMostKinds; ++call) {  // parents come first
+      const CallIndex parent = calls.parent[call];
+      const auto [layer, direction] = attribution_.of_call[call];
+      alike_calls_.push_back(
+          kinds.IndexOf({calls.op[call], parent == kNone ? kNone : alike_calls_[parent], paths_.Of(calls.ScopeOf(call)),
+                         model_.PythonStackOf(call), calls.NativeStackOf(call), layer, direction}));
+    }
+  }
+
+  void AddPieces(const Timetable& timetable, Folded& folded) const {
+    RecurringKeys<Look> looks;
+    size_t at = 0;
+    DivideTime(model_, timetable.process, timetable.Boundaries(), [&](const TimePiece& piece) {
+      if (folded.pieces.size() > kMostKinds) return;
+      const uint32_t index = looks.IndexOf(LookOf(piece, timetable.SituationAt(piece.start_ns, at)));
+      if (index == folded.pieces.size()) {
+        folded.pieces.push_back(piece);
+      } else {
+        folded.pieces[index].share_ns += piece.share_ns;
+      }
+    });
+  }
+
+  void AddScopes(const Timetable& timetable, Folded& folded) const {
+    RecurringKeys<Look> looks;
+    for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
+      if (model_.threads[thread].process != timetable.process) continue;
+      const auto [first, end] = model_.scopes.thread.RangeOf(thread);
+      size_t at = 0;
+      for (ScopeIndex scope = first; scope < end && folded.scopes.size() <= kMostKinds; ++scope) {
+        const SituationIndex situation = timetable.SituationAt(model_.scopes.start_ns[scope], at);
+        const uint32_t index = looks.IndexOf(LookOfScope(ActivityKind::kScope, thread, scope, situation));
+        if (index == folded.scopes.size()) folded.scopes.emplace_back(scope, 0);
+        ++folded.scopes[index].second;
+      }
+    }
+  }
+
+  Look LookOf(const TimePiece& piece, SituationIndex situation) const {
+    switch (piece.kind) {
+      case ActivityKind::kCall:
+      case ActivityKind::kWaiting:
+        return {situation, piece.kind, piece.thread, alike_calls_[piece.index], {}, {}};
+      case ActivityKind::kScope:
+      case ActivityKind::kDataLoading:
+        return LookOfScope(piece.kind, piece.thread, piece.index, situation);
+      case ActivityKind::kNotSeen:
+        return {situation, piece.kind, piece.thread, paths_.Of(piece.gap.around), {piece.gap.before, piece.gap.after},
+                {}};
+      case ActivityKind::kUnattributed:
+        break;
+    }
+    return {situation, piece.kind};
+  }
+
+  Look LookOfScope(ActivityKind kind, ThreadIndex thread, ScopeIndex scope, SituationIndex situation) const {
+    const bool is_known = scope < attribution_.of_scope.size();
+    return {situation, kind, thread, paths_.Of(scope), {}, is_known ? attribution_.of_scope[scope] : Place()};
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const ScopePaths paths_;
+  CompactColumn<uint32_t, int16_t> alike_calls_;  // by call: equal for those that are alike. Cut short: hardly any are
+};
+
+FoldedTime::FoldedTime(const TraceModel& model, const LayerAnalysis& analysis)
+    : model_(model), tracks_(analysis.steps()), main_steps_(MainSteps(tracks_)) {
+  const Folding folding(model, analysis.attribution());
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    of_.push_back(folding.Fold(Timetable(model, process, tracks_, main_steps_)));
   }
 }
 
 void FoldedTime::ForEach(ProcessIndex process, absl::FunctionRef<void(const TimePiece&)> take) const {
-  std::optional<std::vector<TimePiece>>& pieces = of_[process];
-  if (!pieces || pieces->empty()) {
-    const Timetable timetable(model_, process, tracks_, main_steps_);
-    if (!pieces) pieces = Fold(timetable);
-    if (pieces->empty()) return DivideTime(model_, process, timetable.Boundaries(), take);
+  if (!of_[process].pays) {
+    return DivideTime(model_, process, Timetable(model_, process, tracks_, main_steps_).Boundaries(), take);
   }
-  for (const TimePiece& piece : *pieces) take(piece);
+  for (const TimePiece& piece : of_[process].pieces) take(piece);
 }
 
-std::vector<TimePiece> FoldedTime::Fold(const Timetable& timetable) const {
-  if (!timetable.has_few_situations() || alike_calls_.size() < model_.calls.size()) return {};
-  RecurringKeys<Look> looks;
-  std::vector<TimePiece> pieces;
-  size_t at = 0;
-  DivideTime(model_, timetable.process, timetable.Boundaries(), [&](const TimePiece& piece) {
-    if (pieces.size() > kMostKinds) return;
-    const uint32_t index = looks.IndexOf(LookOf(piece, timetable.SituationAt(piece.start_ns, at)));
-    if (index == pieces.size()) {
-      pieces.push_back(piece);
-    } else {
-      pieces[index].share_ns += piece.share_ns;
-    }
-  });
-  if (pieces.size() > kMostKinds) pieces.clear();
-  return pieces;
-}
-
-FoldedTime::Look FoldedTime::LookOf(const TimePiece& piece, uint32_t situation) const {
-  switch (piece.kind) {
-    case ActivityKind::kCall:
-    case ActivityKind::kWaiting:
-      return {situation, piece.kind, piece.thread, alike_calls_[piece.index], {}, {}};
-    case ActivityKind::kScope:
-    case ActivityKind::kDataLoading:
-      return {
-          situation, piece.kind, piece.thread, paths_.Of(piece.index), {}, PlaceIn(attribution_.of_scope, piece.index)};
-    case ActivityKind::kNotSeen:
-      return {situation, piece.kind, piece.thread, paths_.Of(piece.gap.around), {piece.gap.before, piece.gap.after},
-              {}};
-    case ActivityKind::kUnattributed:
-      break;
+void FoldedTime::ForEachScope(ProcessIndex process, absl::FunctionRef<void(ScopeIndex, int64_t)> take) const {
+  for (const auto& [scope, count] : of_[process].scopes) take(scope, count);
+  for (ThreadIndex thread = 0; thread < model_.threads.size() && !of_[process].pays; ++thread) {
+    if (model_.threads[thread].process != process) continue;
+    const auto [first, end] = model_.scopes.thread.RangeOf(thread);
+    for (ScopeIndex scope = first; scope < end; ++scope) take(scope, 1);
   }
-  return {situation, piece.kind};
 }
 
 }  // namespace dlhook::analyzer::analysis

@@ -4,7 +4,6 @@
 #define DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +11,6 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/time/scope_paths.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline analysis {
@@ -33,39 +31,26 @@ class FoldedTime {
   // that are alike: the first, with the sum of their shares. In the order of these first ones. If hardly any are alike,
   // all as they are.
   void ForEach(ProcessIndex process, absl::FunctionRef<void(const TimePiece&)> take) const;
+  // The scopes of a process: the first of those that are alike and began in the same phase of steps that are, and how
+  // many did.
+  void ForEachScope(ProcessIndex process, absl::FunctionRef<void(ScopeIndex first, int64_t count)> take) const;
 
   // The steady steps of the kind that takes most time.
   const ComparedSteps& main_steps() const { return main_steps_; }
 
  private:
-  class Timetable;
-  struct Look {  // equal for pieces that are alike
-    uint32_t situation = 0;
-    ActivityKind kind = ActivityKind::kUnattributed;
-    ThreadIndex thread = kNone;
-    uint32_t what = 0;  // alike_calls_; path of a scope
-    std::pair<StackIndex, StackIndex> gap = {};
-    Place place = {};
-    friend bool operator==(const Look&, const Look&) = default;
-    template <typename H>
-    friend H AbslHashValue(H hash, const Look& look) {
-      return H::combine(std::move(hash), look.situation, look.kind, look.thread, look.what, look.gap, look.place.layer,
-                        look.place.direction);
-    }
+  struct Folded {
+    std::vector<TimePiece> pieces;
+    std::vector<std::pair<ScopeIndex, int64_t>> scopes;
+    bool pays = false;  // else they are made one by one
   };
-
-  void CompareCalls();
-  std::vector<TimePiece> Fold(const Timetable& timetable) const;
-  Look LookOf(const TimePiece& piece, uint32_t situation) const;
+  class Timetable;
+  class Folding;
 
   const TraceModel& model_;
-  const Attribution& attribution_;
   const std::vector<StepTrack>& tracks_;
   const ComparedSteps main_steps_;
-  const ScopePaths& paths_;
-  CompactColumn<uint32_t, int16_t> alike_calls_;  // by call: equal for those that are alike. Empty: hardly any are
-  mutable std::vector<std::optional<std::vector<TimePiece>>>
-      of_;  // by process, once asked for. Empty: hardly any are alike
+  std::vector<Folded> of_;  // by process
 };
 
 }  // namespace dlhook::analyzer::analysis

@@ -6,35 +6,35 @@
 namespace dlhook::analyzer::inline analysis {
 namespace {
 
-std::vector<StepDivision::Part> PartsIn(const StepGroup& group) {
-  std::vector<StepDivision::Part> parts;
+std::vector<Interval> TimeIn(const StepGroup& group) {
+  std::vector<Interval> times;
+  times.reserve(group.steady.size());
   for (const Step* step : group.steady) {
-    if (group.overlaps) {
-      const bool goes_on = !parts.empty() && step->start_ns <= parts.back().end_ns;
-      if (!goes_on) parts.push_back({step->start_ns, step->end_ns, PhaseKind::kUnknown});
-      parts.back().end_ns = std::max(parts.back().end_ns, step->end_ns);
-      continue;
-    }
-    int64_t at_ns = step->start_ns;
-    for (const PhaseInterval& phase : step->phases) {
-      if (phase.start_ns > at_ns) parts.push_back({at_ns, phase.start_ns, PhaseKind::kUnknown});
-      parts.push_back({phase.start_ns, phase.end_ns, phase.kind});
-      at_ns = phase.end_ns;
-    }
-    if (at_ns < step->end_ns) parts.push_back({at_ns, step->end_ns, PhaseKind::kUnknown});
+    const bool goes_on = group.overlaps && !times.empty() && step->start_ns <= times.back().end_ns;
+    if (!goes_on) times.push_back({step->start_ns, step->end_ns});
+    times.back().end_ns = std::max(times.back().end_ns, step->end_ns);
   }
-  return parts;
+  return times;
 }
 
 }  // namespace
 
 StepDivision::StepDivision(const TraceModel& model, const FoldedTime& time, const std::vector<StepGroup>& groups)
     : model_(model), time_(time), groups_(groups) {
-  for (const StepGroup& group : groups) parts_.push_back(PartsIn(group));
+  for (const StepGroup& group : groups) times_.emplace_back(TimeIn(group));
+}
+
+std::optional<PhaseKind> StepDivision::PhaseAt(size_t group, int64_t time_ns) const {
+  const size_t step = times_[group].IndexAt(time_ns);
+  if (step == TimeOf(group).size()) return std::nullopt;
+  if (groups_[group].overlaps) return PhaseKind::kUnknown;
+  for (const PhaseInterval& phase : groups_[group].steady[step]->phases) {
+    if (phase.start_ns <= time_ns && time_ns < phase.end_ns) return phase.kind;
+  }
+  return PhaseKind::kUnknown;
 }
 
 void StepDivision::Divide(absl::FunctionRef<void(size_t, PhaseKind, const TimePiece&)> take) const {
-  std::vector<size_t> next(groups_.size());  // part of each group
   for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
     std::vector<size_t> own;
     for (size_t group = 0; group < groups_.size(); ++group) {
@@ -43,10 +43,7 @@ void StepDivision::Divide(absl::FunctionRef<void(size_t, PhaseKind, const TimePi
     if (own.empty()) continue;
     time_.ForEach(process, [&](const TimePiece& piece) {
       for (size_t group : own) {
-        const std::vector<Part>& parts = parts_[group];
-        size_t& at = next[group];
-        while (at < parts.size() && parts[at].end_ns <= piece.start_ns) ++at;
-        if (at < parts.size() && parts[at].start_ns <= piece.start_ns) take(group, parts[at].phase, piece);
+        if (const auto phase = PhaseAt(group, piece.start_ns)) take(group, *phase, piece);
       }
     });
   }

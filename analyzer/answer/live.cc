@@ -92,7 +92,8 @@ std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
       if (WaitsForGpu(op)) gpu_ns += model.calls.duration_ns[i];
     }
     for (ScopeIndex i = 0; i < model.scopes.size(); ++i) {
-      if (!collective_names[model.scopes.name[i]] || !is_in(model.scopes.thread[i], model.scopes.start_ns[i])) continue;
+      if (!collective_names[model.scopes.look[i].name] || !is_in(model.scopes.thread[i], model.scopes.start_ns[i]))
+        continue;
       collectives_ns += model.scopes.duration_ns[i];
     }
     const auto span_ns = static_cast<double>(std::max<int64_t>(end_ns - start_ns, 1));

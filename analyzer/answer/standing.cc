@@ -60,7 +60,7 @@ class Standing {
     for (ScopeIndex i = 0; i < scopes.size(); ++i) {
       const ThreadIndex thread = scopes.thread[i];
       const bool is_outermost = scopes.parent[i] == kNone || IsOpen(thread, scopes.EndOf(scopes.parent[i]));
-      if (is_outermost) Add(thread, {scopes.start_ns[i], scopes.EndOf(i), false, scopes.name[i], i});
+      if (is_outermost) Add(thread, {scopes.start_ns[i], scopes.EndOf(i), false, scopes.look[i].name, i});
     }
     for (Records& records : records_) {
       std::stable_sort(records.ended.begin(), records.ended.end(),
@@ -174,7 +174,7 @@ class Standing {
 
   std::string LineOf(const Record& record) const {
     const StackIndex stack =
-        record.is_call ? model_.PythonStackOf(record.index) : StackIndex{model_.scopes.python_stack[record.index]};
+        record.is_call ? model_.PythonStackOf(record.index) : StackIndex{model_.scopes.look[record.index].stack};
     return stack == kNone ? "" : LineLabel(model_, places_[stack]);
   }
 

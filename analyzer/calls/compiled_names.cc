@@ -37,15 +37,15 @@ const CompiledCode* FindCompilation(const TraceModel& model, ProcessIndex proces
 }
 
 bool IsTorchRegion(const TraceModel& model, ScopeIndex scope) {
-  return scope != kNone && absl::StartsWith(model.names[model.scopes.name[scope]], kTorchRegion);
+  return scope != kNone && absl::StartsWith(model.names[model.scopes.look[scope].name], kTorchRegion);
 }
 
 bool IsBetweenGraphs(const TraceModel& model, ScopeIndex scope) {
   const ScopeIndex region = model.scopes.parent[scope];
-  const StackIndex stack = model.scopes.python_stack[scope];
-  if (stack == kNone || !IsTorchRegion(model, region) || model.scopes.python_stack[region] == kNone) return false;
+  const StackIndex stack = model.scopes.look[scope].stack;
+  if (stack == kNone || !IsTorchRegion(model, region) || model.scopes.look[region].stack == kNone) return false;
   const auto& frames = model.python_stacks[stack].frames;
-  const size_t outer = model.python_stacks[model.scopes.python_stack[region]].frames.size();
+  const size_t outer = model.python_stacks[model.scopes.look[region].stack].frames.size();
   if (frames.size() <= outer || model.python_stacks[stack].is_cut) return false;
   return std::none_of(frames.begin(), frames.end() - static_cast<ptrdiff_t>(outer), [&](const PythonFrame& frame) {
     const std::string& file = model.names[frame.file];

@@ -132,6 +132,7 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
   if (!layers.ok()) return layers.status();
   options.layers = *layers;
+  if (!options.sort_column && !options.is_page) options.layers.first_rows = options.limit;
   if (const std::optional<std::string> step = args.Last("step")) {
     const auto* const kind =
         std::find_if(std::begin(kSteps), std::end(kSteps), [&](const auto& known) { return known.first == *step; });

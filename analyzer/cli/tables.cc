@@ -170,6 +170,7 @@ TableOptions RunAnalysis::options() const {
           .layers_depth = options_.depth,
           .layers_of = options_.steps,
           .counters_by = options_.counters_by,
+          .first_rows = options_.first_rows,
           .interval_ns = options_.interval_ns,
           .functions = options_.functions,
           .library_only = options_.library_only};

@@ -60,6 +60,7 @@ struct LayerOptions {
   bool use_framework_evidence = true;            // false: layers from operands, shapes and order alone
   std::vector<std::string> functions;            // for the tables `callers` and `stacks`: see tables/table_kind.h
   bool library_only = false;                     // for the table `stacks`
+  std::optional<size_t> first_rows;              // for the table `steps`
 };
 
 // --only library

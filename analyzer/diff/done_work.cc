@@ -62,13 +62,13 @@ class Counter {
     for (const std::string& name : model_.names) loaders.push_back(LoaderOf(name));
     std::vector<int64_t> counts(model_.names.size());
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-      const ScopeName& name = names[model_.scopes.name[scope]];
+      const ScopeName& name = names[model_.scopes.look[scope].name];
       if (name.role == ScopeRole::kOptimizer) {
         work_.optimizers.insert(name.op);
-      } else if (!loaders[model_.scopes.name[scope]].empty()) {
-        work_.loaders.insert(loaders[model_.scopes.name[scope]]);
-      } else if (IsCountedScope(model_.scopes.kind[scope]) && IsIn(model_.scopes, scope)) {
-        ++counts[model_.scopes.name[scope]];
+      } else if (!loaders[model_.scopes.look[scope].name].empty()) {
+        work_.loaders.insert(loaders[model_.scopes.look[scope].name]);
+      } else if (IsCountedScope(model_.scopes.look[scope].kind) && IsIn(model_.scopes, scope)) {
+        ++counts[model_.scopes.look[scope].name];
       }
     }
     for (NameIndex name = 0; name < counts.size(); ++name) {

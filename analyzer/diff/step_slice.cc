@@ -166,10 +166,8 @@ class Slicer {
   void CutScopes(TraceModel& slice) const {
     Keep(model_.scopes.start_ns, kept_scopes_, slice.scopes.start_ns);
     Keep(model_.scopes.duration_ns, kept_scopes_, slice.scopes.duration_ns);
-    Keep(model_.scopes.name, kept_scopes_, slice.scopes.name);
-    Keep(model_.scopes.kind, kept_scopes_, slice.scopes.kind);
+    Keep(model_.scopes.look, kept_scopes_, slice.scopes.look);
     Keep(model_.scopes.link, kept_scopes_, slice.scopes.link);
-    Keep(model_.scopes.python_stack, kept_scopes_, slice.scopes.python_stack);
     for (ScopeIndex scope : kept_scopes_) {
       const ScopeIndex parent = model_.scopes.parent[scope];
       slice.scopes.thread.push_back(model_.scopes.thread[scope]);

@@ -33,28 +33,17 @@ StepWork::StepWork(const TraceModel& model, const LayerAnalysis& analysis, const
     });
   }
   CountCalls();
-  CountScopes();
+  CountScopes(time);
 }
 
 size_t StepWork::DoingHash::operator()(const Doing& doing) const {
   return absl::HashOf(doing.group, doing.direction, doing.activity, doing.what);
 }
 
-DoneSums* StepWork::Known(const Doing& doing) {
-  const uint32_t place = doing.what * 8 + doing.group + 64 * static_cast<uint32_t>(doing.direction);
-  auto& [recent, sums] = recent_[place % recent_.size()];
-  if (sums != nullptr && recent == doing) return sums;
-  const auto known = known_.find(doing);
-  if (known == known_.end()) return nullptr;
-  recent = doing;
-  return sums = known->second;
-}
-
 DoneSums& StepWork::SumsOf(const Doing& doing) {
-  if (DoneSums* const known = Known(doing)) return *known;
-  DoneSums& sums = sums_[doing];
-  known_[doing] = &sums;
-  return sums;
+  DoneSums*& known = known_[doing];
+  if (known == nullptr) known = &sums_[doing];
+  return *known;
 }
 
 Doing StepWork::DoingOf(const TimePiece& piece) const {
@@ -82,15 +71,16 @@ Doing StepWork::OfCall(CallIndex call) const {
 Doing StepWork::OfScope(ScopeIndex scope) const {
   const bool is_known = scope < attribution_.of_scope.size();
   const LayerDirection direction = is_known ? attribution_.of_scope[scope].direction : LayerDirection::kUnknown;
-  return {groups_.OfScope(scope), direction, ActivityKind::kScope, model_.scopes.name[scope]};
+  return {groups_.OfScope(scope), direction, ActivityKind::kScope, model_.scopes.look[scope].name};
 }
 
 // Of those that took time themselves.
-void StepWork::CountScopes() {
-  for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-    const ProcessIndex process = model_.threads[model_.scopes.thread[scope]].process;
-    if (!steps_[process].Has(model_.scopes.start_ns[scope])) continue;
-    if (DoneSums* const known = Known(OfScope(scope))) ++known->begun;
+void StepWork::CountScopes(const FoldedTime& time) {
+  for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+    time.ForEachScope(process, [&](ScopeIndex scope, int64_t count) {
+      if (!steps_[process].Has(model_.scopes.start_ns[scope])) return;
+      if (const auto known = known_.find(OfScope(scope)); known != known_.end()) known->second->begun += count;
+    });
   }
 }
 

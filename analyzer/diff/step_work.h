@@ -2,7 +2,6 @@
 #ifndef DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
 #define DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -54,13 +53,12 @@ class StepWork {
   };
 
   static std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks);
-  DoneSums* Known(const Doing& doing);  // null: not done so far
   DoneSums& SumsOf(const Doing& doing);
   Doing DoingOf(const TimePiece& piece) const;
   Doing OfCall(CallIndex call) const;
   Doing OfScope(ScopeIndex scope) const;
   void CountCalls();
-  void CountScopes();
+  void CountScopes(const FoldedTime& time);
 
   const TraceModel& model_;
   const Attribution& attribution_;
@@ -68,8 +66,6 @@ class StepWork {
   std::vector<IntervalFinder> steps_;  // by process
   std::map<Doing, DoneSums> sums_;
   absl::flat_hash_map<Doing, DoneSums*, DoingHash> known_;  // in sums_
-  // The most recent ones: a step consists of some hundred activities that recur in each.
-  std::array<std::pair<Doing, DoneSums*>, 256> recent_ = {};
 };
 
 // The steady steps of the kind that takes most time, and what they consist of; without steps, the whole run.

@@ -34,7 +34,7 @@ class Wording {
     for (const Op& op : model.ops) is_move_.push_back(MoveOf(op, classes).has_value());
     first_scope_.assign(model.names.size(), kNone);
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-      ScopeIndex& first = first_scope_[model.scopes.name[scope]];
+      ScopeIndex& first = first_scope_[model.scopes.look[scope].name];
       if (first == kNone) first = scope;
     }
   }

@@ -145,9 +145,9 @@ void FillScopes(const Timeline& run, SqliteRows& rows) {
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     progress.Next();
     const Place place = scope < attribution.of_scope.size() ? attribution.of_scope[scope] : Place();
-    const StackIndex stack = scopes.python_stack[scope];
-    rows.Integer(scope).Integer(scopes.thread[scope]).Text(run.model.names[scopes.name[scope]]);
-    rows.Text(EnumName(scopes.kind[scope])).Integer(scopes.start_ns[scope] - run.model.start_ns);
+    const StackIndex stack = scopes.look[scope].stack;
+    rows.Integer(scope).Integer(scopes.thread[scope]).Text(run.model.names[scopes.look[scope].name]);
+    rows.Text(EnumName(scopes.look[scope].kind)).Integer(scopes.start_ns[scope] - run.model.start_ns);
     rows.Integer(scopes.duration_ns[scope]).Index(scopes.parent[scope]);
     scopes.link[scope] >= 0 ? rows.Integer(scopes.link[scope]) : rows.Null();
     rows.Index(place.layer).Text(DirectionWord(place)).Text(stack == kNone ? "" : LineLabel(run.model, places[stack]));

@@ -97,14 +97,14 @@ const SliceLabel& SliceLabels::OfCall(CallIndex call) {
 
 const SliceLabel& SliceLabels::OfScope(ScopeIndex scope) {
   const ScopeColumns& scopes = model_.scopes;
-  TextIndex& name = scope_names_[scopes.name[scope]];
-  if (name == kNoText) name = texts_.Of(model_.names[scopes.name[scope]]);
+  TextIndex& name = scope_names_[scopes.look[scope].name];
+  if (name == kNoText) name = texts_.Of(model_.names[scopes.look[scope].name]);
   label_.name = name;
   label_.kind = texts_.Of(ActivityName(rules_.IsInput(scope) ? ActivityKind::kDataLoading : ActivityKind::kScope));
   label_.args.clear();
-  AddText(kOperator, texts_.Of(Words(EnumName(scopes.kind[scope]))));
+  AddText(kOperator, texts_.Of(Words(EnumName(scopes.look[scope].kind))));
   if (scope < attribution_.of_scope.size()) AddPlace(attribution_.of_scope[scope]);
-  AddLine(scopes.python_stack[scope]);
+  AddLine(scopes.look[scope].stack);
   return label_;
 }
 

@@ -83,8 +83,8 @@ class Walker {
   using Flows = std::vector<std::pair<uint32_t, TimelineFlow>>;
 
   void FindFlows() {
-    const bool has_nodes = std::find(model_.scopes.kind.begin(), model_.scopes.kind.end(), ScopeKind::kBackwardNode) !=
-                           model_.scopes.kind.end();
+    const bool has_nodes = std::any_of(model_.scopes.look.begin(), model_.scopes.look.end(),
+                                       [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; });
     if (has_nodes) {
       forward_of_ = FindTorchUnits(model_, ReadScopeNames(model_), ReadPythonPlaces(model_)).linked;
       for (ScopeIndex node = 0; node < forward_of_.size(); ++node) {
@@ -108,7 +108,7 @@ class Walker {
   }
 
   ScopeIndex ForwardOf(ScopeIndex scope) const {
-    const bool is_node = scope < forward_of_.size() && model_.scopes.kind[scope] == ScopeKind::kBackwardNode;
+    const bool is_node = scope < forward_of_.size() && model_.scopes.look[scope].kind == ScopeKind::kBackwardNode;
     return is_node ? forward_of_[scope] : kNone;
   }
 

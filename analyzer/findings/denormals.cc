@@ -129,10 +129,10 @@ class OverTime {
     const ScopeColumns& scopes = facts_.model().scopes;
     size_t step = 0;
     const auto close = [&](const OpenScope& open) {
-      if (has_call[open.scope] || scopes.kind[open.scope] != ScopeKind::kFrameworkOp) return;
+      if (has_call[open.scope] || scopes.look[open.scope].kind != ScopeKind::kFrameworkOp) return;
       const Place& place = facts_.attribution().of_scope[open.scope];
       Add(track, third, scopes.start_ns[open.scope], open.self_ns,
-          {false, scopes.name[open.scope], place.layer, place.direction}, step);
+          {false, scopes.look[open.scope].name, place.layer, place.direction}, step);
     };
     // Inner scopes follow the one around them.
     std::vector<OpenScope> open;

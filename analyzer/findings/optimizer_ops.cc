@@ -43,7 +43,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   const ScopeColumns& scopes = facts.model().scopes;
   for (ScopeIndex scope = 0; scope < attribution.of_scope.size(); ++scope) {
     if (attribution.of_scope[scope].direction != LayerDirection::kUpdate) continue;
-    const std::string& name = facts.model().names[scopes.name[scope]];
+    const std::string& name = facts.model().names[scopes.look[scope].name];
     if (absl::StrContains(name, "_fused_")) return {};
     ops += absl::StartsWith(name, "aten::") ? 1 : 0;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -21,12 +22,13 @@ constexpr double kMuch = 0.05;  // of the gain
 double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts) {
   if (!facts.UsesTorch()) return 0;
   const TraceModel& model = facts.model();
-  double scopes = 0;
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
-    if (counts(scope) && facts.StepAt(process, model.scopes.start_ns[scope]) != kNone) ++scopes;
+  int64_t scopes = 0;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    FoldedTime::Of(model, *facts.options().analysis).ForEachScope(process, [&](ScopeIndex scope, int64_t count) {
+      if (counts(scope) && facts.StepAt(process, model.scopes.start_ns[scope]) != kNone) scopes += count;
+    });
   }
-  return kScopeNs * scopes / facts.count();
+  return kScopeNs * static_cast<double>(scopes) / facts.count();
 }
 
 double CostOfGpuCalls(const StepFacts& facts) {

@@ -46,7 +46,7 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
   const std::vector<ScopeName> names = ReadScopeNames(model);
-  const auto op_of = [&](ScopeIndex scope) -> const std::string& { return names[scopes.name[scope]].op; };
+  const auto op_of = [&](ScopeIndex scope) -> const std::string& { return names[scopes.look[scope].name].op; };
   const auto is_judged = [&](ScopeIndex scope) { return IsProduct(op_of(scope)) || IsConvolution(op_of(scope)); };
   std::vector<bool> calls_library(scopes.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {

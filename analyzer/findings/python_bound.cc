@@ -25,7 +25,7 @@ double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
   const ScopeColumns& scopes = facts.model().scopes;
   return CostOfScopes(facts, [&](ScopeIndex scope) {
     const ScopeIndex outer = scopes.parent[scope];
-    const bool is_outer = outer == kNone || scopes.kind[outer] == ScopeKind::kUserRange;
+    const bool is_outer = outer == kNone || scopes.look[outer].kind == ScopeKind::kUserRange;
     return (is_outer || with_inner_scopes) && facts.attribution().of_scope[scope].direction != LayerDirection::kUpdate;
   });
 }

@@ -57,7 +57,7 @@ std::vector<int64_t> FirstRuns(const TraceModel& model, ProcessIndex process, co
   const ScopeColumns& scopes = model.scopes;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (model.threads[scopes.thread[scope]].process != process) continue;
-    int64_t& ns = first[scopes.name[scope]];
+    int64_t& ns = first[scopes.look[scope].name];
     if (ns < 0 || scopes.start_ns[scope] < ns) ns = scopes.start_ns[scope];
   }
   std::map<absl::string_view, std::set<int64_t>> by_function;

@@ -73,7 +73,9 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
 void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const {
   const ScopeColumns& scopes = model_.scopes;
   const CallColumns& calls = model_.calls;
-  const auto is_op = [&](ScopeIndex scope) { return scope != kNone && scopes.kind[scope] != ScopeKind::kUserRange; };
+  const auto is_op = [&](ScopeIndex scope) {
+    return scope != kNone && scopes.look[scope].kind != ScopeKind::kUserRange;
+  };
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (!is_op(scope) || is_op(scopes.parent[scope])) continue;
     visit(scopes.thread[scope], scopes.start_ns[scope], scopes.duration_ns[scope]);

@@ -72,13 +72,13 @@ class Chains {
 
   bool IsOutermostOp(ScopeIndex scope) const {
     const ScopeColumns& scopes = facts_.model().scopes;
-    const auto is_op = [&](ScopeIndex index) { return scopes.kind[index] == ScopeKind::kFrameworkOp; };
+    const auto is_op = [&](ScopeIndex index) { return scopes.look[index].kind == ScopeKind::kFrameworkOp; };
     return is_op(scope) && (scopes.parent[scope] == kNone || !is_op(scopes.parent[scope]));
   }
 
   void Add(ScopeIndex scope) {
     const ScopeColumns& scopes = facts_.model().scopes;
-    const ScopeName& name = names_[scopes.name[scope]];
+    const ScopeName& name = names_[scopes.look[scope].name];
     const Place& place = facts_.attribution().of_scope[scope];
     const bool is_forward = place.direction == LayerDirection::kForward;
     const bool moves_only = IsOneOf(name, kMovesOnly);

@@ -11,8 +11,8 @@ namespace {
 bool IsInOperator(const TraceModel& model, CallIndex call) {
   // The column ends with the last thread so far that has scopes.
   const ScopeIndex scope = call < model.calls.scope.size() ? model.calls.scope[call] : kNone;
-  return scope != kNone && model.scopes.kind[scope] == ScopeKind::kFrameworkOp &&
-         model.names[model.scopes.name[scope]].find(':') != std::string::npos;
+  return scope != kNone && model.scopes.look[scope].kind == ScopeKind::kFrameworkOp &&
+         model.names[model.scopes.look[scope].name].find(':') != std::string::npos;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Numbers for keys that come again and again in the same order, as what a step does.
+// Values that come again and again in the same order, as what a step does: numbers for them, and a column of them.
 #ifndef DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_
 #define DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/model/compact_column.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -34,6 +35,32 @@ class RecurringKeys {
   std::vector<uint32_t> followed_by_ = {0};  // by index
   absl::flat_hash_map<Key, uint32_t> known_;
   uint32_t last_ = 0;
+};
+
+// Values of which few are distinct: an element takes 2 bytes.
+template <typename Value>
+class RecurringColumn {
+ public:
+  using value_type = Value;
+
+  size_t size() const { return index_.size(); }
+  bool empty() const { return index_.empty(); }
+  size_t capacity() const { return index_.capacity(); }
+  void reserve(size_t count) { index_.reserve(count); }
+  [[gnu::always_inline]] const Value& operator[](size_t at) const { return values_[index_[at]]; }
+  uint32_t IndexAt(size_t at) const { return index_[at]; }
+  const RecurringKeys<Value>& values() const { return values_; }  // the distinct ones
+  void Set(size_t at, const Value& value) { index_.Set(at, values_.IndexOf(value)); }
+  void push_back(const Value& value) { index_.push_back(values_.IndexOf(value)); }
+  void Resize(size_t count) { index_.Resize(count); }  // see CompactColumn
+
+  using const_iterator = ColumnIterator<RecurringColumn>;
+  const_iterator begin() const { return {this, 0}; }
+  const_iterator end() const { return {this, size()}; }
+
+ private:
+  RecurringKeys<Value> values_;
+  CompactColumn<uint32_t, int16_t> index_;
 };
 
 }  // namespace dlhook::analyzer::model

@@ -95,10 +95,8 @@ class ScopeNester {
     const int64_t start_ns = clock_.ToNs(closed.start), end_ns = clock_.ToNs(closed.end);
     columns_.start_ns.Set(place, start_ns);
     columns_.duration_ns.Set(place, end_ns - start_ns);
-    columns_.name.Set(place, scope.name);
-    columns_.kind[place] = static_cast<ScopeKind>(scope.kind);
+    columns_.look.Set(place, {scope.name, static_cast<ScopeKind>(scope.kind), scope.python_stack});
     columns_.link.Set(place, scope.link);
-    columns_.python_stack.Set(place, scope.python_stack);
     nested_.start_ns = std::min(nested_.start_ns, start_ns);
     nested_.end_ns = std::max(nested_.end_ns, end_ns);
     nested_.are_possible = nested_.are_possible && budget_.Take(end_ns - start_ns);

@@ -20,11 +20,9 @@ void ScopeColumns::Resize(size_t count, ThreadIndex of_thread) {
   };
   resize(start_ns);
   resize(duration_ns);
-  resize(name);
+  resize(look);
   resize(link);
   resize(parent);
-  resize(python_stack);
-  kind.resize(count);
   thread.Resize(count, of_thread);
 }
 
@@ -49,7 +47,7 @@ StackIndex TraceModel::PythonStackOf(CallIndex call) const {
       [](const std::pair<CallIndex, StackIndex>& pair, CallIndex index) { return pair.first < index; });
   if (own != call_stacks.end() && own->first == call) return own->second;
   for (ScopeIndex scope = calls.ScopeOf(call); scope != kNone; scope = scopes.parent[scope]) {
-    if (scopes.python_stack[scope] != kNone) return scopes.python_stack[scope];
+    if (scopes.look[scope].stack != kNone) return scopes.look[scope].stack;
   }
   return kNone;
 }

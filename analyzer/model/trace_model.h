@@ -12,6 +12,7 @@
 #include "analyzer/model/compact_column.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/process_info.h"
+#include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/trace_enums.h"
 
 namespace dlhook::analyzer::inline model {
@@ -57,17 +58,27 @@ struct CallColumns {
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
 
-// Scopes as parallel arrays, ordered by (thread, start, outer first). 18 bytes of memory per scope.
+// What a scope is, apart from when and where.
+struct ScopeLook {
+  NameIndex name = 0;
+  ScopeKind kind = ScopeKind::kUnknown;
+  StackIndex stack = kNone;  // of Python, when the scope began; kNone: not known
+  friend bool operator==(const ScopeLook&, const ScopeLook&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const ScopeLook& look) {
+    return H::combine(std::move(hash), look.name, look.kind, look.stack);
+  }
+};
+
+// Scopes as parallel arrays, ordered by (thread, start, outer first). 15 bytes of memory per scope.
 struct ScopeColumns {
   NearColumn<int64_t, int32_t> start_ns;
   CompactColumn<int64_t, int32_t> duration_ns;
-  CompactColumn<NameIndex, int16_t> name;
-  std::vector<ScopeKind, Unset<ScopeKind>> kind;
+  RecurringColumn<ScopeLook> look;
   NearColumn<int64_t, int16_t> link;                      // -1: none; see proto/call.proto
   RunColumn thread;                                       // ThreadIndex
   CompactColumn<ScopeIndex, int16_t, AsDistance> parent;  // kNone: top level
-  CompactColumn<StackIndex, int16_t> python_stack;        // when the scope began; kNone: not known
-  size_t size() const { return name.size(); }
+  size_t size() const { return look.size(); }
   int64_t EndOf(ScopeIndex scope) const { return start_ns[scope] + duration_ns[scope]; }
   // As many scopes; new ones are of this thread and otherwise to be Set before they are read.
   void Resize(size_t count, ThreadIndex of_thread);

@@ -55,7 +55,7 @@ uint32_t SliceNames::OfCall(CallIndex call) {
 }
 
 uint32_t SliceNames::OfScope(ScopeIndex scope) {
-  const std::pair key(model_.scopes.name[scope], model_.scopes.kind[scope]);
+  const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
   const auto known = of_scope_.find(key);
   if (known != of_scope_.end()) return known->second;
   const char* const kind = rules_.IsInput(scope) ? "input" : rules_.IsBracket(scope) ? "range" : "framework";

@@ -104,7 +104,9 @@ class WindowReader {
   }
 
  private:
-  bool IsKept(ScopeIndex scope) const { return scope_names_[model_.scopes.name[scope]].role != ScopeRole::kEvaluate; }
+  bool IsKept(ScopeIndex scope) const {
+    return scope_names_[model_.scopes.look[scope].name].role != ScopeRole::kEvaluate;
+  }
   // How many kept scopes are around it.
   uint32_t DepthOf(ScopeIndex scope) const {
     uint32_t depth = 0;

@@ -8,8 +8,13 @@
 
 namespace dlhook::analyzer::inline profiles {
 
-FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, const ScopePaths& paths, Profile* profile)
-    : model_(profile->model()), options_(options), paths_(paths), profile_(*profile), rules_(model_) {}
+FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, Profile* profile)
+    : model_(profile->model()), options_(options), profile_(*profile), rules_(model_) {}
+
+PathIndex FrameworkStacks::PathOf(ScopeIndex scope) {
+  if (scope == kNone || !options_.with_scopes) return kNoScopes;
+  return paths_.IndexOf({PathOf(model_.scopes.parent[scope]), model_.scopes.look[scope]});  // kMaxOpenScopes at most
+}
 
 NodeIndex FrameworkStacks::Under(NodeIndex outer, CallIndex call) {
   return Under(outer, PathOf(model_.calls.ScopeOf(call)), model_.PythonStackOf(call));
@@ -17,9 +22,9 @@ NodeIndex FrameworkStacks::Under(NodeIndex outer, CallIndex call) {
 
 NodeIndex FrameworkStacks::UnderScope(NodeIndex outer, ScopeIndex scope) {
   ScopeIndex around = scope;
-  while (around != kNone && model_.scopes.python_stack[around] == kNone) around = model_.scopes.parent[around];
-  const NodeIndex node = Under(outer, PathOf(scope), around == kNone ? kNone : model_.scopes.python_stack[around]);
-  return options_.with_scopes ? node : AddScope(node, model_.scopes.name[scope]);
+  while (around != kNone && model_.scopes.look[around].stack == kNone) around = model_.scopes.parent[around];
+  const NodeIndex node = Under(outer, PathOf(scope), around == kNone ? kNone : model_.scopes.look[around].stack);
+  return options_.with_scopes ? node : AddScope(node, model_.scopes.look[scope].name);
 }
 
 NodeIndex FrameworkStacks::UnderGap(NodeIndex outer, const UnseenGap& gap) {
@@ -53,8 +58,8 @@ NodeIndex FrameworkStacks::Weave(NodeIndex outer, PathIndex path, StackIndex sta
     for (; done < end; ++done) node = AddPython(node, model_.python_stacks[stack].frames[frames - 1 - done]);
   };
   for (PathIndex scope : chain) {
-    add_until(std::max(done, std::min(count, CommonFrames(paths_[scope].stack, stack))));
-    node = AddScope(node, paths_[scope].name);
+    add_until(std::max(done, std::min(count, CommonFrames(paths_[scope].look.stack, stack))));
+    node = AddScope(node, paths_[scope].look.name);
   }
   add_until(count);
   return node;

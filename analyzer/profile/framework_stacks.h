@@ -21,7 +21,7 @@ struct FrameworkStackOptions {
   bool with_kinds = false;  // the names of scopes end in what kind of activity they are
 };
 
-// Caches results: `paths` and `profile` must outlive it.
+// Caches results: `profile` must outlive it.
 //
 // A scope is placed where its own Python stack (at its start) diverges from that of the call: main, fit,
 // [Optimizer.step#SGD.step], SGD.step, [aten::add_]. Frames are compared by function, because the line of an active
@@ -29,7 +29,7 @@ struct FrameworkStackOptions {
 // the scope around it.
 class FrameworkStacks {
  public:
-  FrameworkStacks(const FrameworkStackOptions& options, const ScopePaths& paths, Profile* profile);
+  FrameworkStacks(const FrameworkStackOptions& options, Profile* profile);
 
   // The node of the stack of `call` inside `outer`, without the call itself.
   NodeIndex Under(NodeIndex outer, CallIndex call);
@@ -38,7 +38,7 @@ class FrameworkStacks {
   NodeIndex UnderGap(NodeIndex outer, const UnseenGap& gap);
 
  private:
-  PathIndex PathOf(ScopeIndex scope) const { return options_.with_scopes ? paths_.Of(scope) : kNoScopes; }
+  PathIndex PathOf(ScopeIndex scope);
   NodeIndex Under(NodeIndex outer, PathIndex path, StackIndex stack);
   NodeIndex Weave(NodeIndex outer, PathIndex path, StackIndex stack, size_t count);
   NodeIndex AddPython(NodeIndex node, const PythonFrame& frame);
@@ -47,9 +47,9 @@ class FrameworkStacks {
 
   const TraceModel& model_;
   const FrameworkStackOptions options_;
-  const ScopePaths& paths_;
   Profile& profile_;
   const ActivityRules rules_;
+  RecurringKeys<ScopePath> paths_;
   absl::flat_hash_map<std::pair<NodeIndex, uint64_t>, NodeIndex> woven_;
   absl::flat_hash_map<std::tuple<NodeIndex, PathIndex, StackIndex, StackIndex>, NodeIndex> woven_gaps_;
 };

@@ -31,7 +31,7 @@ class LibraryProfile {
       : model_(model),
         attribution_(analysis.attribution()),
         profile_(model),
-        nodes_(model, analysis, options, /*with_kinds=*/false, &profile_),
+        nodes_(model, attribution_, options, /*with_kinds=*/false, &profile_),
         phases_(model, analysis.steps()),
         same_work_(model) {}
 
@@ -82,7 +82,7 @@ class StepProfile {
         attribution_(analysis.attribution()),
         time_(FoldedTime::Of(model, analysis)),
         profile_(model),
-        nodes_(model, analysis, options, options.with_kinds, &profile_),
+        nodes_(model, attribution_, options, options.with_kinds, &profile_),
         groups_(GroupSteps(analysis.steps())) {
     for (const StepGroup& group : groups_) names_.push_back(StepName(group.kind, group.sort));
     if (groups_.empty()) TakeWholeRun();
@@ -93,13 +93,11 @@ class StepProfile {
     division.Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) { AddPiece(group, phase, piece); });
     AddWork(division);
     const std::vector<Place> places = GpuPlaces(model_, attribution_);
-    for (size_t group = 0; group < groups_.size(); ++group) AddGpus(group, division.PartsOf(group), places);
+    for (size_t group = 0; group < groups_.size(); ++group) AddGpus(group, IntervalSet(division.TimeOf(group)), places);
     return std::move(profile_);
   }
 
  private:
-  using Parts = std::vector<StepDivision::Part>;
-
   // Each process is one step.
   void TakeWholeRun() {
     processes_.reserve(model_.processes.size());
@@ -131,7 +129,7 @@ class StepProfile {
       case ActivityKind::kDataLoading:
         if (piece.index < attribution_.of_scope.size()) labels.Set(attribution_.of_scope[piece.index]);
         if (!nodes_.IsChosenLayer(labels.layer)) return;
-        labels.scope = model_.scopes.name[piece.index];
+        labels.scope = model_.scopes.look[piece.index].name;
         node = nodes_.OfScope(piece.index);
         break;
       case ActivityKind::kNotSeen:
@@ -151,19 +149,15 @@ class StepProfile {
     const SameWork same_work(model_);
     std::vector<std::vector<size_t>> groups_of(model_.processes.size());
     for (size_t group = 0; group < groups_.size(); ++group) groups_of[groups_[group].process].push_back(group);
-    std::vector<size_t> next(groups_.size());  // part of each group
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (!nodes_.IsChosen(call)) continue;
       const int64_t start_ns = model_.calls.start_ns[call];
       for (size_t group : groups_of[model_.threads[model_.calls.thread[call]].process]) {
-        const Parts& parts = division.PartsOf(group);
-        size_t& at = next[group];
-        if (at > 0 && start_ns < parts[at - 1].end_ns) at = 0;  // another thread
-        while (at < parts.size() && parts[at].end_ns <= start_ns) ++at;
-        if (at == parts.size() || start_ns < parts[at].start_ns) continue;
+        const std::optional<PhaseKind> phase = division.PhaseAt(group, start_ns);
+        if (!phase) continue;
         const bool waits = WaitsForGpu(model_.ops[model_.calls.op[call]]);
         SampleLabels labels =
-            LabelsOf(group, parts[at].phase, ActivityName(waits ? ActivityKind::kWaiting : ActivityKind::kCall));
+            LabelsOf(group, *phase, ActivityName(waits ? ActivityKind::kWaiting : ActivityKind::kCall));
         labels.thread = model_.calls.thread[call];
         labels.Set(attribution_.of_call[call]);
         labels.op = model_.calls.op[call];
@@ -172,10 +166,7 @@ class StepProfile {
     }
   }
 
-  void AddGpus(size_t group, const Parts& parts, const std::vector<Place>& places) {
-    std::vector<Interval> intervals;
-    for (const StepDivision::Part& part : parts) intervals.push_back({part.start_ns, part.end_ns});
-    const IntervalSet time(std::move(intervals));
+  void AddGpus(size_t group, const IntervalSet& time, const std::vector<Place>& places) {
     for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) {
       if (model_.gpu_devices[device].process != groups_[group].process) continue;
       const auto [first, end] = GpuRangeOf(model_, device);

@@ -25,17 +25,16 @@ std::string Marked(absl::string_view name, absl::string_view kind) { return absl
 
 }  // namespace
 
-ProfileNodes::ProfileNodes(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options,
+ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attribution, const ProfileOptions& options,
                            bool with_kinds, Profile* profile)
     : model_(model),
-      attribution_(analysis.attribution()),
+      attribution_(attribution),
       options_(options),
       with_kinds_(with_kinds),
       profile_(*profile),
       framework_({.with_python = options.frames.python, .with_scopes = options.frames.scopes, .with_kinds = with_kinds},
-                 analysis.Derived<ScopePaths>(model), profile),
-      of_gpu_({.with_python = options.frames.python, .with_scopes = options.frames.scopes},
-              analysis.Derived<ScopePaths>(model), profile),
+                 profile),
+      of_gpu_({.with_python = options.frames.python, .with_scopes = options.frames.scopes}, profile),
       native_({.with_python = options.frames.python, .with_plumbing = options.frames.plumbing}, profile),
       op_frames_(model.ops.size(), kNone),
       is_chosen_(model.calls.size()),

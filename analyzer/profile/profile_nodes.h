@@ -44,7 +44,7 @@ struct SampleLabels {
 class ProfileNodes {
  public:
   // `with_kinds`: names of frames end in what kind of activity they are.
-  ProfileNodes(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options, bool with_kinds,
+  ProfileNodes(const TraceModel& model, const Attribution& attribution, const ProfileOptions& options, bool with_kinds,
                Profile* profile);
 
   bool IsChosen(CallIndex call) const { return is_chosen_[call]; }  // by the options' filters

@@ -115,7 +115,7 @@ class BatchFinder {
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch stores matrices by rows, and the library reads them by columns: a row of the result is a column of the
     // product.
-    if (!op.gemm()->row_major && scope != kNone && model_.scopes.kind[scope] == ScopeKind::kFrameworkOp) {
+    if (!op.gemm()->row_major && scope != kNone && model_.scopes.look[scope].kind == ScopeKind::kFrameworkOp) {
       if (guess.products == 0) guess.rows = op.gemm()->n;
       guess.has_one_row &= guess.rows == op.gemm()->n;
     } else {

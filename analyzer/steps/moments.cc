@@ -154,11 +154,12 @@ class Collector {
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeIndex parent = scopes.parent[scope];
       if (parent != kNone)
-        update_around_.Set(scope, roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent]);
+        update_around_.Set(scope,
+                           roles_[scopes.look[parent].name] == NameRole::kUpdate ? parent : update_around_[parent]);
       const ScopeIndex update = update_around_[scope];
       if (update == kNone) continue;
       const bool is_gradient =
-          scopes.kind[scope] == Scope::kBackwardNode || roles_[scopes.name[scope]] == NameRole::kEngine;
+          scopes.look[scope].kind == Scope::kBackwardNode || roles_[scopes.look[scope].name] == NameRole::kEngine;
       if (!is_gradient) continue;
       int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
       inside_end_ns = std::max(inside_end_ns, scopes.EndOf(scope));
@@ -173,7 +174,8 @@ class Collector {
       if (IsProduct(op)) networks_.insert(model_.compiled_ops[op].program);
     }
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      if (scopes.kind[scope] != Scope::kXlaOp || model_.threads[scopes.thread[scope]].process != process_) continue;
+      if (scopes.look[scope].kind != Scope::kXlaOp || model_.threads[scopes.thread[scope]].process != process_)
+        continue;
       result_.has_compiled = true;
       const MomentKind kind = KindOf(PlaceOfScope(scope).direction);
       XlaRun& run = xla_runs_[CompiledLink::Of(scopes.link[scope]).run];
@@ -224,13 +226,13 @@ class Collector {
   }
 
   void NoteLinks(ScopeIndex scope) {
-    if (model_.scopes.kind[scope] != Scope::kBackwardNode) return;
+    if (model_.scopes.look[scope].kind != Scope::kBackwardNode) return;
     result_.has_backward_scopes = true;
     if (model_.scopes.link[scope] >= 0) result_.trained_links.Insert(model_.scopes.link[scope]);
   }
 
   void AddScope(ScopeIndex scope) {
-    const NameRole role = roles_[model_.scopes.name[scope]];
+    const NameRole role = roles_[model_.scopes.look[scope].name];
     MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
     const auto closure = closures_.find(scope);
@@ -249,7 +251,7 @@ class Collector {
     result_.has_updates |= moment == MomentKind::kUpdate;
     result_.has_forward_scopes |= moment == MomentKind::kForward;
     result_.has_backward_scopes |= moment == MomentKind::kBackward;
-    const Scope kind = model_.scopes.kind[scope];
+    const Scope kind = model_.scopes.look[scope].kind;
     result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode || kind == Scope::kXlaOp;
   }
 
@@ -257,7 +259,7 @@ class Collector {
     if (role == NameRole::kUpdate) return MomentKind::kUpdate;
     if (role == NameRole::kZeroGrad) return MomentKind::kZeroGrad;
     if (role == NameRole::kInput) return MomentKind::kInput;
-    switch (model_.scopes.kind[scope]) {
+    switch (model_.scopes.look[scope].kind) {
       case Scope::kBackwardNode:
         return MomentKind::kBackward;
       case Scope::kGraphNode:
@@ -293,7 +295,7 @@ class Collector {
   }
 
   bool IsTransparent(ScopeIndex scope, NameRole role) const {
-    switch (model_.scopes.kind[scope]) {
+    switch (model_.scopes.look[scope].kind) {
       case Scope::kFrameworkOp:
         return role == NameRole::kFunction;
       case Scope::kGraphNode:  // a node for a function call or a loop contains other nodes
@@ -335,7 +337,7 @@ class Collector {
   int64_t TrainedLinkAround(ScopeIndex scope) const {
     for (; scope != kNone; scope = model_.scopes.parent[scope]) {
       const int64_t link = model_.scopes.link[scope];
-      const bool is_op = model_.scopes.kind[scope] == Scope::kFrameworkOp;
+      const bool is_op = model_.scopes.look[scope].kind == Scope::kFrameworkOp;
       if (is_op && link >= 0 && result_.trained_links.Has(link)) return link;
     }
     return -1;

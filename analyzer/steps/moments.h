@@ -107,14 +107,14 @@ inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
   moment.start_ns = scopes.start_ns[scope];
   moment.end_ns = moment.start_ns + scopes.duration_ns[scope];
   moment.kind = kind;
-  const bool is_xla = scopes.kind[scope] == ScopeKind::kXlaOp;
-  moment.is_graph_node = is_xla || scopes.kind[scope] == ScopeKind::kGraphNode;
+  const bool is_xla = scopes.look[scope].kind == ScopeKind::kXlaOp;
+  moment.is_graph_node = is_xla || scopes.look[scope].kind == ScopeKind::kGraphNode;
   moment.is_scope = true;
   moment.thread = scopes.thread[scope];
   moment.index = scope;
   moment.layer = scope < attribution_->of_scope.size() ? attribution_->of_scope[scope].layer : kNone;
   moment.rank = moment.layer;
-  moment.name = scopes.name[scope];
+  moment.name = scopes.look[scope].name;
   const int64_t link = scopes.link[scope];
   if (is_xla) moment.run = CompiledLink::Of(link).run;
   if (!is_xla) moment.link = link;

@@ -181,7 +181,7 @@ class Assembler {
       if (moments_.KindOf(i) != MomentKind::kUpdate) continue;
       const Moment moment = moments_[i];
       if (!moment.is_scope || moment.is_graph_node) continue;
-      marks.insert({moment.name, model_.scopes.python_stack[moment.index]});
+      marks.insert({moment.name, model_.scopes.look[moment.index].stack});
     }
     uint64_t signature = 0;
     for (const auto& [name, stack] : marks) signature = (signature * 1000003 + name + 1) * 1000003 + stack;

@@ -139,7 +139,7 @@ class BeginningFinder {
       if (moments_.KindOf(i) != items_[item].kind) continue;
       const Moment moment = moments_[i];
       if (!moment.is_scope) continue;
-      const StackIndex stack = model_.scopes.python_stack[moment.index];
+      const StackIndex stack = model_.scopes.look[moment.index].stack;
       if (stack == kNone) continue;
       return model_.python_stacks[stack].is_cut ? nullptr : &model_.python_stacks[stack].frames;
     }

@@ -109,8 +109,8 @@ class RangeFinder {
 
  private:
   bool IsOwn(ScopeIndex scope) const {
-    if (!FactsOf(model_.scopes.kind[scope]).is_bracket) return false;
-    const std::string& name = model_.names[model_.scopes.name[scope]];
+    if (!FactsOf(model_.scopes.look[scope].kind).is_bracket) return false;
+    const std::string& name = model_.names[model_.scopes.look[scope].name];
     return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) &&
            !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "ProfilerStep#");
   }
@@ -127,7 +127,7 @@ class RangeFinder {
                                               [&](const Step& step) { return WorkStart(step) < start_ns; });
       if (first == track.steps.end() || WorkEnd(*first) > end_ns) continue;
       if (first + 1 != track.steps.end() && WorkStart(*(first + 1)) < end_ns) continue;
-      ranges_.try_emplace(&*first, model_.scopes.name[scope]);  // outer ranges stand before inner ones
+      ranges_.try_emplace(&*first, model_.scopes.look[scope].name);  // outer ranges stand before inner ones
     }
   }
 

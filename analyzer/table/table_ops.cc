@@ -102,8 +102,14 @@ void SortBy(size_t column, Table* table) {
 
 void LimitRows(size_t limit, Table* table) {
   if (table->rows.size() <= limit) return;
-  table->notes.push_back(absl::StrCat("The first ", limit, " of ", table->rows.size(), " rows."));
+  const size_t all = table->rows.size();
   table->rows.resize(limit);
+  NoteRowsLeftOut(all, table);
+}
+
+void NoteRowsLeftOut(size_t all, Table* table) {
+  if (all == table->rows.size()) return;
+  table->notes.push_back(absl::StrCat("The first ", table->rows.size(), " of ", all, " rows."));
 }
 
 absl::Status CheckTable(const Table& table) {

@@ -32,6 +32,8 @@ void SortBy(size_t column, Table* table);
 
 // Keeps the first `limit` rows and adds a note on how many there were.
 void LimitRows(size_t limit, Table* table);
+// The note, if there were more rows than the table has.
+void NoteRowsLeftOut(size_t all, Table* table);
 
 // Checks the requirements of table.h: unique column names, rows of the right length and types.
 absl::Status CheckTable(const Table& table);

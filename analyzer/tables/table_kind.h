@@ -47,6 +47,7 @@ struct TableOptions {
   // Of the table `layers`: steps of this kind; by default training, else inference, else whatever there is.
   std::optional<StepKind> layers_of = std::nullopt;
   CountersBy counters_by = CountersBy::kLayers;
+  std::optional<size_t> first_rows = std::nullopt;  // others aren't wanted, of a table with a row for each step
   int64_t interval_ns = 0;  // for tables `..._over_time`: the length of a row's interval; 0: one row per step
   // GPU times to show; by default those that the run has. Runs that are compared must show the same.
   std::optional<GpuTimes> gpu_times = std::nullopt;

@@ -7,9 +7,9 @@
 namespace dlhook::analyzer::inline time {
 
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
-  absl::string_view name = model.names[model.scopes.name[scope]];
+  absl::string_view name = model.names[model.scopes.look[scope].name];
   absl::ConsumePrefix(&name, "autograd::engine::evaluate_function: ");
-  if (model.scopes.kind[scope] == ScopeKind::kGraphNode) name = name.substr(name.rfind(':') + 1);
+  if (model.scopes.look[scope].kind == ScopeKind::kGraphNode) name = name.substr(name.rfind(':') + 1);
   return std::string(name);
 }
 

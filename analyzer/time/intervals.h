@@ -42,10 +42,13 @@ class IntervalFinder {
  public:
   IntervalFinder() = default;
   explicit IntervalFinder(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {}
-  bool Has(int64_t ns) {
+  bool Has(int64_t ns) { return IndexAt(ns) < intervals_.size(); }
+  // Of the interval; the number of intervals if the time lies in none.
+  size_t IndexAt(int64_t ns) {
     if (!IsLastBefore(ns, at_)) at_ = IsLastBefore(ns, at_ + 1) ? at_ + 1 : Find(ns);
-    return at_ < intervals_.size() && ns < intervals_[at_].end_ns;
+    return at_ < intervals_.size() && ns < intervals_[at_].end_ns ? at_ : intervals_.size();
   }
+  const std::vector<Interval>& intervals() const { return intervals_; }
 
  private:
   // Whether no interval after the one at this place begins at or before the time.

@@ -2,7 +2,6 @@
 #ifndef DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_
 #define DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -12,31 +11,32 @@
 namespace dlhook::analyzer::inline time {
 
 using PathIndex = uint32_t;
-constexpr PathIndex kNoScopes = 0;
+constexpr PathIndex kNoScopes = kNone;
 
-// A scope's appearance, and that of the scopes around it.
+// A scope's look, and that of the scopes around it.
 struct ScopePath {
   PathIndex parent = kNoScopes;
-  NameIndex name = kNone;
-  ScopeKind kind = ScopeKind::kUnknown;
-  StackIndex stack = kNone;
+  ScopeLook look = {};
   friend bool operator==(const ScopePath&, const ScopePath&) = default;
   template <typename H>
   friend H AbslHashValue(H hash, const ScopePath& path) {
-    return H::combine(std::move(hash), path.parent, path.name, path.kind, path.stack);
+    return H::combine(std::move(hash), path.parent, path.look);
   }
 };
 
+// Equal for scopes that look alike, in scopes that look alike.
 class ScopePaths {
  public:
-  explicit ScopePaths(const TraceModel& model);
-
-  PathIndex Of(ScopeIndex scope) const { return scope == kNone ? kNoScopes : of_scope_[scope]; }
-  const ScopePath& operator[](PathIndex path) const { return paths_[path]; }
+  explicit ScopePaths(const ScopeColumns& scopes) {
+    paths_.reserve(scopes.size());
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // parents precede their children
+      paths_.push_back({Of(scopes.parent[scope]), scopes.look[scope]});
+    }
+  }
+  PathIndex Of(ScopeIndex scope) const { return scope == kNone ? kNoScopes : paths_.IndexAt(scope); }
 
  private:
-  RecurringKeys<ScopePath> paths_;
-  CompactColumn<PathIndex, int16_t> of_scope_;
+  RecurringColumn<ScopePath> paths_;
 };
 
 }  // namespace dlhook::analyzer::time

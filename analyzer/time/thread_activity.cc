@@ -30,10 +30,11 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
   }
 }
 
-bool ActivityRules::IsBracket(ScopeIndex scope) const { return FactsOf(model_.scopes.kind[scope]).is_bracket; }
+bool ActivityRules::IsBracket(ScopeIndex scope) const { return FactsOf(model_.scopes.look[scope].kind).is_bracket; }
 
 bool ActivityRules::IsAutograd(ScopeIndex scope) const {
-  return model_.scopes.kind[scope] == Scope::kBackwardNode || (roles_[model_.scopes.name[scope]] & kEngine) != 0;
+  return model_.scopes.look[scope].kind == Scope::kBackwardNode ||
+         (roles_[model_.scopes.look[scope].name] & kEngine) != 0;
 }
 
 bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const {
@@ -171,7 +172,7 @@ void ThreadActivity::FindGap(Activity& now) const {
 StackIndex ThreadActivity::StackOf(const Edge& edge) const {
   if (edge.kind == EdgeKind::kNone) return kNone;
   const bool is_call = edge.kind == EdgeKind::kCallStart || edge.kind == EdgeKind::kCallEnd;
-  return is_call ? model_.PythonStackOf(edge.index) : model_.scopes.python_stack[edge.index];
+  return is_call ? model_.PythonStackOf(edge.index) : model_.scopes.look[edge.index].stack;
 }
 
 bool ThreadActivity::IsAutograd(const Edge& edge) const {

@@ -30,11 +30,11 @@ class ActivityRules {
   explicit ActivityRules(const TraceModel& model);
 
   bool Waits(CallIndex call) const { return waits_[model_.calls.op[call]]; }
-  bool IsInput(ScopeIndex scope) const { return NamesInput(model_.scopes.name[scope]); }
+  bool IsInput(ScopeIndex scope) const { return NamesInput(model_.scopes.look[scope].name); }
   bool NamesInput(NameIndex name) const { return (roles_[name] & kInput) != 0; }
   bool IsBracket(ScopeIndex scope) const;
   bool IsAutograd(ScopeIndex scope) const;
-  bool IsWork(ScopeIndex scope) const { return !FactsOf(model_.scopes.kind[scope]).is_wait; }
+  bool IsWork(ScopeIndex scope) const { return !FactsOf(model_.scopes.look[scope].kind).is_wait; }
   // Whether scopes of ops were recorded throughout this time, so that a gap is not something a light tap omitted.
   bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
 

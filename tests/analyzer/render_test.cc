@@ -55,7 +55,7 @@ TraceModel SmallRun() {
   process.capabilities.push_back(capability);
   run.processes.push_back(process);
   run.oddities["a strange thing"] = 2;
-  run.scopes.name.Fill(2, 0);
+  for (int i = 0; i < 2; ++i) run.scopes.look.push_back({});
   run.modules.emplace_back();
   return run;
 }

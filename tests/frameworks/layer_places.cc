@@ -16,12 +16,12 @@ int main(int argc, char** argv) {
   const TraceModel& model = run->model;
   const Attribution attribution = AttributeByFramework(model);
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (model.scopes.kind[scope] != ScopeKind::kBackwardNode) continue;
+    if (model.scopes.look[scope].kind != ScopeKind::kBackwardNode) continue;
     const Place& place = attribution.of_scope[scope];
     const Layer none;
     const Layer& layer = place.layer == kNone ? none : attribution.layers[place.layer];
     std::printf("%lld\t%s\t%s\t%s\n", static_cast<long long>(model.scopes.link[scope]),
-                model.names[model.scopes.name[scope]].c_str(), layer.module.c_str(), layer.name.c_str());
+                model.names[model.scopes.look[scope].name].c_str(), layer.module.c_str(), layer.name.c_str());
   }
   return 0;
 }

@@ -49,7 +49,7 @@ void CheckColumns(const TraceModel& model) {
   for (size_t i = 0; i < model.scopes.size(); ++i) {
     const ScopeIndex parent = model.scopes.parent[i];
     Require(parent == kNone || parent < i, "a scope comes after the one around it");
-    Require(model.scopes.name[i] < model.names.size(), "a scope's name is one of the model's");
+    Require(model.scopes.look[i].name < model.names.size(), "a scope's name is one of the model's");
   }
 }
 

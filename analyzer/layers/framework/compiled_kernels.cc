@@ -40,14 +40,15 @@ class KernelPlacer {
     if (found == kernels_.end()) return;
     const Kernels& kernels = found->second;
     const std::vector<ScopeIndex> ops = OperatorsOf(run.scope, kernels);
-    const bool is_same = std::equal(
-        ops.begin(), ops.end(), kernels.begin(), kernels.end(),
-        [&](ScopeIndex op, const CompiledCode* kernel) { return model_.names[scopes_.name[op]] == kernel->function; });
+    const bool is_same = std::equal(ops.begin(), ops.end(), kernels.begin(), kernels.end(),
+                                    [&](ScopeIndex op, const CompiledCode* kernel) {
+                                      return model_.names[scopes_.look[op].name] == kernel->function;
+                                    });
     if (!is_same) {
       ++attribution_.oddities[kOtherOrder];
       return;
     }
-    const bool is_own_known = scopes_.python_stack[run.forward] != kNone;
+    const bool is_own_known = scopes_.look[run.forward].stack != kNone;
     for (size_t i = 0; i < ops.size(); ++i) {
       const std::string& module = kernels[i]->module;
       if (!module.empty() && (is_own_known || module.front() != '.')) PlaceOperator(ops[i], *kernels[i], run);
@@ -62,12 +63,12 @@ class KernelPlacer {
     std::vector<ScopeIndex> ops;
     absl::flat_hash_set<ScopeIndex> code = {run};
     for (ScopeIndex scope = run + 1; IsIn(scope, run); ++scope) {
-      const StackIndex stack = scopes_.python_stack[scope];
+      const StackIndex stack = scopes_.look[scope].stack;
       const bool is_compiling = stack != kNone && in_compiler_[stack];  // the backward pass, when it runs first
       if (is_compiling || !code.contains(scopes_.parent[scope])) continue;
-      const std::string& name = model_.names[scopes_.name[scope]];
+      const std::string& name = model_.names[scopes_.look[scope].name];
       if (known.contains(name)) ops.push_back(scope);
-      const bool is_code = names_[scopes_.name[scope]].role == ScopeRole::kCompiled;
+      const bool is_code = names_[scopes_.look[scope].name].role == ScopeRole::kCompiled;
       if (is_code && !absl::StartsWith(name, kTorchRegion)) code.insert(scope);
     }
     return ops;
@@ -97,7 +98,7 @@ class KernelPlacer {
 
   // The module whose function the region is.
   const ModuleName* ModuleOf(ScopeIndex region) const {
-    const StackIndex stack = scopes_.python_stack[region];
+    const StackIndex stack = scopes_.look[region].stack;
     const ModuleIndex module = stack == kNone ? kNone : places_[stack].module();
     return module == kNone ? nullptr : &modules_[module];
   }

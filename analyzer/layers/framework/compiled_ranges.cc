@@ -58,7 +58,7 @@ class RegionLinker {
       const ScopeIndex parent = scopes_.parent[scope];
       // A compiled function may also have the engine compute gradients, of any code.
       const bool is_outside =
-          IsBetweenGraphs(model_, scope) || names_[scopes_.name[scope]].role == ScopeRole::kEvaluate;
+          IsBetweenGraphs(model_, scope) || names_[scopes_.look[scope].name].role == ScopeRole::kEvaluate;
       LayerIndex region = parent == kNone || is_outside ? kNone : region_of_[parent];
       if (region == kNone || IsTorchRegion(model_, scope)) region = RegionOf(scope);
       if (IsInCompiler(scope)) region = CompilationLayer(&attribution_);
@@ -96,7 +96,7 @@ class RegionLinker {
     if (name == model_.names.end()) return;
     const auto compiled_function = static_cast<NameIndex>(name - model_.names.begin());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.name[scope] != compiled_function || scopes_.link[scope] < 0) continue;
+      if (scopes_.look[scope].name != compiled_function || scopes_.link[scope] < 0) continue;
       ScopeIndex region = scope;
       while (region != kNone && !IsTorchRegion(model_, region)) region = scopes_.parent[region];
       if (region == kNone) continue;
@@ -109,12 +109,12 @@ class RegionLinker {
   }
 
   LayerIndex RegionOf(ScopeIndex scope) {
-    const std::string& name = model_.names[scopes_.name[scope]];
-    if (scopes_.kind[scope] == Kind::kNvtxRange) {
+    const std::string& name = model_.names[scopes_.look[scope].name];
+    if (scopes_.look[scope].kind == Kind::kNvtxRange) {
       const std::string module = HloModule(name);
       return module.empty() ? kNone : LayerNamed(absl::StrCat("compiled by XLA: ", module));
     }
-    if (names_[scopes_.name[scope]].role != ScopeRole::kCompiled) return kNone;
+    if (names_[scopes_.look[scope].name].role != ScopeRole::kCompiled) return kNone;
     const std::string region = TorchRegion(name);
     if (!region.empty()) {
       runs_.push_back({scope, scope, region, false});
@@ -122,7 +122,7 @@ class RegionLinker {
     }
     const auto forward = forward_.find({ProcessOf(scope), scopes_.link[scope]});
     if (forward != forward_.end() && forward->second != kNone) {
-      runs_.push_back({scope, forward->second, TorchRegion(model_.names[scopes_.name[forward->second]]), true});
+      runs_.push_back({scope, forward->second, TorchRegion(model_.names[scopes_.look[forward->second].name]), true});
       return LayerOfRegion(forward->second);
     }
     // Otherwise a backward pass belongs to the only region, if there is only one.
@@ -131,9 +131,9 @@ class RegionLinker {
 
   // Processes that compile the same function have the same rows.
   LayerIndex LayerOfRegion(ScopeIndex scope) {
-    const auto [at, is_new] = layer_of_region_.try_emplace({ProcessOf(scope), scopes_.name[scope]}, kNone);
+    const auto [at, is_new] = layer_of_region_.try_emplace({ProcessOf(scope), scopes_.look[scope].name}, kNone);
     if (!is_new) return at->second;
-    const std::string region = TorchRegion(model_.names[scopes_.name[scope]]);
+    const std::string region = TorchRegion(model_.names[scopes_.look[scope].name]);
     const CompiledCode* const compilation = FindCompilation(model_, ProcessOf(scope), region);
     const std::string function = compilation == nullptr ? "" : CompiledFunctionName(compilation->function);
     at->second = LayerNamed(absl::StrCat("compiled region ", region, function.empty() ? "" : ": ", function));
@@ -143,7 +143,7 @@ class RegionLinker {
 
   // Whether a compiler runs it to trace a function, on tensors without data.
   bool IsInCompiler(ScopeIndex scope) const {
-    const StackIndex stack = scopes_.python_stack[scope];
+    const StackIndex stack = scopes_.look[scope].stack;
     return stack != kNone && in_compiler_[stack];
   }
 
@@ -164,11 +164,11 @@ class RegionLinker {
     const ScopeIndex parent = scopes_.parent[scope];
     if (attribution_.layers[region_of_[scope]].type == kCompilation) return LayerDirection::kUnknown;
     if (parent != kNone && region_of_[parent] != kNone) return attribution_.of_scope[parent].direction;
-    if (scopes_.kind[scope] == Kind::kNvtxRange) return LayerDirection::kUnknown;
+    if (scopes_.look[scope].kind == Kind::kNvtxRange) return LayerDirection::kUnknown;
     for (ScopeIndex around = scope; around != kNone; around = scopes_.parent[around]) {
-      if (scopes_.kind[around] == Kind::kBackwardNode) return LayerDirection::kBackward;
+      if (scopes_.look[around].kind == Kind::kBackwardNode) return LayerDirection::kBackward;
     }
-    const std::string& name = model_.names[scopes_.name[scope]];
+    const std::string& name = model_.names[scopes_.look[scope].name];
     const bool is_backward =
         absl::StrContains(name, "Backward") || absl::StartsWith(TorchRegion(name), kBackwardRegion);
     return is_backward ? LayerDirection::kBackward : LayerDirection::kForward;

@@ -43,8 +43,8 @@ class WorkerCalls {
     }
     for (const auto& [call, stack] : model.call_stacks) is_master_[model.calls.thread[call]] = true;
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-      const bool is_xla = model.scopes.kind[scope] == ScopeKind::kXlaOp;
-      if (is_xla || model.scopes.python_stack[scope] != kNone) is_master_[model.scopes.thread[scope]] = true;
+      const bool is_xla = model.scopes.look[scope].kind == ScopeKind::kXlaOp;
+      if (is_xla || model.scopes.look[scope].stack != kNone) is_master_[model.scopes.thread[scope]] = true;
     }
   }
 
@@ -76,7 +76,7 @@ class WorkerCalls {
     auto scope = static_cast<ScopeIndex>(after - scopes.start_ns.begin() - 1);
     while (scope != kNone && scopes.EndOf(scope) < end_ns) scope = scopes.parent[scope];
     if (scope == kNone) return kNone;
-    const ScopeKind kind = scopes.kind[scope];
+    const ScopeKind kind = scopes.look[scope].kind;
     return kind == ScopeKind::kFrameworkOp || kind == ScopeKind::kBackwardNode || kind == ScopeKind::kXlaOp ? scope
                                                                                                             : kNone;
   }
@@ -111,7 +111,7 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
     auto& [forward, anything] = first[place.layer];
     anything = std::min(anything, model.scopes.start_ns[scope]);
     if (place.direction != LayerDirection::kForward) continue;
-    const bool is_graph_node = model.scopes.kind[scope] == ScopeKind::kGraphNode;
+    const bool is_graph_node = model.scopes.look[scope].kind == ScopeKind::kGraphNode;
     forward = std::min(forward, is_graph_node ? INT64_MIN : model.scopes.start_ns[scope]);
   }
   std::vector<LayerIndex> order(first.size());

@@ -94,7 +94,7 @@ class GraphLinker {
       : scopes_(model.scopes), attribution_(*attribution), read_(model.names.size()), place_(model.names.size()) {
     std::vector<bool> is_node(model.names.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (IsNode(scope)) is_node[scopes_.name[scope]] = true;
+      if (IsNode(scope)) is_node[scopes_.look[scope].name] = true;
     }
     for (NameIndex name = 0; name < is_node.size(); ++name) {
       if (is_node[name]) names_.push_back(name);
@@ -109,7 +109,7 @@ class GraphLinker {
     for (NameIndex name : names_) place_[name] = PlaceOf(read_[name]);
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       if (IsNode(scope)) {
-        attribution_.of_scope.Set(scope, place_[scopes_.name[scope]]);
+        attribution_.of_scope.Set(scope, place_[scopes_.look[scope].name]);
       } else if (const ScopeIndex parent = scopes_.parent[scope]; parent != kNone && IsNode(parent)) {
         attribution_.of_scope.Set(scope, attribution_.of_scope[parent]);
       }
@@ -117,7 +117,7 @@ class GraphLinker {
   }
 
  private:
-  bool IsNode(ScopeIndex scope) const { return scopes_.kind[scope] == ScopeKind::kGraphNode; }
+  bool IsNode(ScopeIndex scope) const { return scopes_.look[scope].kind == ScopeKind::kGraphNode; }
 
   static bool IsWeighted(const GraphName& read) {
     return absl::StrContains(read.kernel, "Conv") || absl::StrContains(read.kernel, "MatMul");
@@ -155,7 +155,7 @@ class GraphLinker {
     std::erase_if(forward_, [&](const std::string& path) { return IsArithmeticOf(path); });
     std::map<std::string, int64_t> first_ns;  // by node, with or without the function call around it
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      const GraphName& read = read_[scopes_.name[scope]];
+      const GraphName& read = read_[scopes_.look[scope].name];
       if (!IsNode(scope) || read.is_backward || !read.optimizer.empty() || read.whole.empty() || IsAside(read))
         continue;
       int64_t& first = first_ns.try_emplace(read.whole, INT64_MAX).first->second;

@@ -59,12 +59,12 @@ class OccurrenceCounter {
 
   ThreadIndex ThreadOf(UnitIndex unit) const { return scopes_.thread[units_.units[unit].scope]; }
   const PythonPlace* PlaceOf(UnitIndex unit) const {
-    const StackIndex stack = scopes_.python_stack[units_.units[unit].scope];
+    const StackIndex stack = scopes_.look[units_.units[unit].scope].stack;
     return stack == kNone ? nullptr : &places_[stack];
   }
 
   LineOp LineOpOf(UnitIndex unit) const {
-    const NameIndex name = scopes_.name[units_.units[unit].scope];
+    const NameIndex name = scopes_.look[units_.units[unit].scope].name;
     const PythonPlace* const place = PlaceOf(unit);
     return place == nullptr ? LineOp{kNone, kNone, name} : LineOp{place->module(), place->path, name};
   }
@@ -74,7 +74,7 @@ class OccurrenceCounter {
     nodes_.resize(model_.threads.size());
     nodes_of_process_.resize(model_.processes.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.kind[scope] != ScopeKind::kBackwardNode) continue;
+      if (scopes_.look[scope].kind != ScopeKind::kBackwardNode) continue;
       nodes_[scopes_.thread[scope]].starts.push_back(scopes_.start_ns[scope]);
       nodes_of_process_[model_.threads[scopes_.thread[scope]].process].starts.push_back(scopes_.start_ns[scope]);
     }

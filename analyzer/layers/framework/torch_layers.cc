@@ -54,9 +54,9 @@ class LayerMaker {
   }
 
  private:
-  const ScopeName& NameOf(const Unit& unit) const { return names_[scopes_.name[unit.scope]]; }
+  const ScopeName& NameOf(const Unit& unit) const { return names_[scopes_.look[unit.scope].name]; }
   const PythonPlace* PlaceOf(const Unit& unit) const {
-    const StackIndex stack = scopes_.python_stack[unit.scope];
+    const StackIndex stack = scopes_.look[unit.scope].stack;
     return stack == kNone ? nullptr : &places_[stack];
   }
   ModuleIndex ModuleOf(const Unit& unit) const {
@@ -75,7 +75,7 @@ class LayerMaker {
     for (const Unit& unit : units_.units) {
       const ModuleIndex module = ModuleOf(unit);
       if (module == kNone || !NameOf(unit).is_weighted) continue;
-      if (seen.insert({module, PlaceOf(unit)->path, scopes_.name[unit.scope]}).second) ++weighted_ops_[module];
+      if (seen.insert({module, PlaceOf(unit)->path, scopes_.look[unit.scope].name}).second) ++weighted_ops_[module];
     }
   }
 
@@ -83,7 +83,7 @@ class LayerMaker {
   void FindCopies() {
     copies_.resize(units_.units.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (units_.unit_of[scope] != kNone && names_[scopes_.name[scope]].op == "copy_")
+      if (units_.unit_of[scope] != kNone && names_[scopes_.look[scope].name].op == "copy_")
         copies_[units_.unit_of[scope]] = true;
     }
   }
@@ -128,9 +128,9 @@ class LayerMaker {
 
   uint32_t CandidateOf(UnitIndex index) {
     const Unit& unit = units_.units[index];
-    const StackIndex stack = scopes_.python_stack[unit.scope];
+    const StackIndex stack = scopes_.look[unit.scope].stack;
     const auto memo =
-        std::make_tuple(stack, scopes_.name[unit.scope], unit.kind, occurrence_[index], OptimizerOf(unit));
+        std::make_tuple(stack, scopes_.look[unit.scope].name, unit.kind, occurrence_[index], OptimizerOf(unit));
     const auto [at, is_new] = memo_.try_emplace(memo, kNone);
     if (is_new) at->second = NewOrKnown(unit, occurrence_[index]);
     Candidate& candidate = candidates_[at->second];
@@ -142,7 +142,7 @@ class LayerMaker {
   NameIndex OptimizerOf(const Unit& unit) const {
     if (unit.kind != UnitKind::kUpdate) return kNone;
     for (ScopeIndex scope = unit.scope; scope != kNone; scope = scopes_.parent[scope]) {
-      if (names_[scopes_.name[scope]].role == ScopeRole::kOptimizer) return scopes_.name[scope];
+      if (names_[scopes_.look[scope].name].role == ScopeRole::kOptimizer) return scopes_.look[scope].name;
     }
     return kNone;
   }

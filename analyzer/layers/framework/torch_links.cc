@@ -49,7 +49,7 @@ class TorchLinker {
     bool is_only = true;
   };
 
-  const ScopeName& NameOf(ScopeIndex scope) const { return names_[scopes_.name[scope]]; }
+  const ScopeName& NameOf(ScopeIndex scope) const { return names_[scopes_.look[scope].name]; }
 
   LayerIndex LayerOfUnit(UnitIndex unit) const {
     const LayerIndex layer = unit == kNone ? kNone : layer_of_unit_[unit];
@@ -70,7 +70,8 @@ class TorchLinker {
   void FindProducts() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
-      if (parent == kNone || scopes_.kind[parent] != Kind::kBackwardNode || units_.unit_of[scope] != kNone) continue;
+      if (parent == kNone || scopes_.look[parent].kind != Kind::kBackwardNode || units_.unit_of[scope] != kNone)
+        continue;
       if (!NameOf(scope).is_product) continue;
       const auto [at, is_first] = products_.try_emplace(parent, Products{scope});
       if (!is_first) at->second.is_only = false;
@@ -166,7 +167,7 @@ class TorchLinker {
   }
 
   bool IsTorchScope(ScopeIndex scope) const {
-    const Kind kind = scopes_.kind[scope];
+    const Kind kind = scopes_.look[scope].kind;
     return kind == Kind::kFrameworkOp || kind == Kind::kBackwardNode || kind == Kind::kFrameworkRange;
   }
 

@@ -37,17 +37,17 @@ class UnitFinder {
       NoteNumber(scope);
     }
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.kind[scope] == Kind::kBackwardNode) found_.linked.Set(scope, ForwardOf(scope));
+      if (scopes_.look[scope].kind == Kind::kBackwardNode) found_.linked.Set(scope, ForwardOf(scope));
     }
     return std::move(found_);
   }
 
  private:
-  ScopeRole RoleOf(ScopeIndex scope) const { return names_[scopes_.name[scope]].role; }
+  ScopeRole RoleOf(ScopeIndex scope) const { return names_[scopes_.look[scope].name].role; }
 
   void PlaceInNode(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
-    const bool is_node = scopes_.kind[scope] == Kind::kBackwardNode;
+    const bool is_node = scopes_.look[scope].kind == Kind::kBackwardNode;
     // The engine's scope is for another node than the one around it, not known yet.
     const bool is_other = parent == kNone || RoleOf(scope) == ScopeRole::kEvaluate;
     if (!is_node) found_.linked.Set(scope, is_other ? kNone : found_.NodeOf(scopes_, parent));
@@ -55,11 +55,11 @@ class UnitFinder {
   }
 
   bool IsPlainOp(ScopeIndex scope) const {
-    return scopes_.kind[scope] == Kind::kFrameworkOp && RoleOf(scope) != ScopeRole::kEvaluate;
+    return scopes_.look[scope].kind == Kind::kFrameworkOp && RoleOf(scope) != ScopeRole::kEvaluate;
   }
 
   ModuleIndex ModuleOf(ScopeIndex scope) const {
-    const StackIndex stack = scopes_.python_stack[scope];
+    const StackIndex stack = scopes_.look[scope].stack;
     return stack == kNone ? kNone : places_[stack].module();
   }
 
@@ -70,12 +70,12 @@ class UnitFinder {
     const ScopeIndex parent = scopes_.parent[scope];
     if (parent == kNone) return true;
     const UnitIndex around = found_.unit_of[parent];
-    if (scopes_.python_stack[scope] == kNone) return around == kNone && !IsPlainOp(parent);
+    if (scopes_.look[scope].stack == kNone) return around == kNone && !IsPlainOp(parent);
     return around == kNone || ModuleOf(found_.units[around].scope) != ModuleOf(scope) || IsBetweenGraphs(model_, scope);
   }
 
   bool IsUnderOptimizer(ScopeIndex scope) const {
-    const StackIndex stack = scopes_.python_stack[scope];
+    const StackIndex stack = scopes_.look[scope].stack;
     if (stack != kNone && places_[stack].is_in_optimizer) return true;
     // A closure called by the optimizer runs the network.
     if (stack != kNone && (places_[stack].is_in_backward || !places_[stack].modules.empty())) return false;
@@ -96,7 +96,7 @@ class UnitFinder {
   // a forward pass, if it was called from a module or from the user's lines.
   bool IsRecompute(ScopeIndex scope) const {
     if (scopes_.link[scope] < 0) return false;
-    const StackIndex stack = scopes_.python_stack[scope];
+    const StackIndex stack = scopes_.look[scope].stack;
     return stack == kNone ? model_.python_stacks.empty() : places_[stack].runs_user_code;
   }
 
@@ -105,7 +105,7 @@ class UnitFinder {
   UnitIndex UnitOf(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_op = IsPlainOp(scope);
-    if (!is_op && scopes_.kind[scope] != Kind::kFrameworkRange) return kNone;
+    if (!is_op && scopes_.look[scope].kind != Kind::kFrameworkRange) return kNone;
     if (!is_op || !StartsUnit(scope)) return parent == kNone ? kNone : found_.unit_of[parent];
     Unit unit{.scope = scope};
     if (found_.NodeOf(scopes_, scope) != kNone || IsUnderEvaluate(scope)) {
@@ -120,7 +120,7 @@ class UnitFinder {
 
   void NoteNumber(ScopeIndex scope) {
     const int64_t number = scopes_.link[scope];
-    const bool may_make_node = scopes_.kind[scope] == Kind::kFrameworkRange || IsPlainOp(scope);
+    const bool may_make_node = scopes_.look[scope].kind == Kind::kFrameworkRange || IsPlainOp(scope);
     if (number < 0 || !may_make_node) return;
     Numbered& numbered = numbered_[scopes_.thread[scope]];
     if (!numbered.empty() && numbered.back().first > number) return;
@@ -149,7 +149,7 @@ class UnitFinder {
   }
 
   bool Fits(ScopeIndex node, ScopeIndex forward) {
-    const std::pair<NameIndex, NameIndex> names = {scopes_.name[node], scopes_.name[forward]};
+    const std::pair<NameIndex, NameIndex> names = {scopes_.look[node].name, scopes_.look[forward].name};
     const auto [fits, is_new] = fits_.try_emplace(names, false);
     if (is_new) fits->second = NodeFitsOp(model_.names[names.first], model_.names[names.second]);
     return fits->second;

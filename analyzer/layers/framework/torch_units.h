@@ -36,7 +36,7 @@ struct TorchUnits {
 
   // The node around or inside a scope, or itself; kNone: none.
   ScopeIndex NodeOf(const ScopeColumns& scopes, ScopeIndex scope) const {
-    return scopes.kind[scope] == ScopeKind::kBackwardNode ? scope : linked[scope];
+    return scopes.look[scope].kind == ScopeKind::kBackwardNode ? scope : linked[scope];
   }
   // Of a backward node; kNone: not known.
   ScopeIndex ForwardOf(ScopeIndex node) const { return linked[node]; }

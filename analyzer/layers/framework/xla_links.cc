@@ -41,7 +41,7 @@ class XlaLinker {
     std::vector<Place> places;
     for (const CompiledOp& op : model_.compiled_ops) places.push_back({kNone, DirectionOf(op.pass)});
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-      if (model_.scopes.kind[scope] != ScopeKind::kXlaOp) continue;
+      if (model_.scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
       const uint32_t op = CompiledLink::Of(model_.scopes.link[scope]).op;
       if (op >= places.size()) continue;
       if (places[op].layer == kNone) places[op].layer = LayerOf(model_.compiled_ops[op]);

@@ -171,7 +171,7 @@ const std::string& Askers::PathOf(CallIndex call) { return WithStack(call).path;
 
 NameIndex Askers::OpScopeOf(CallIndex call) const {
   for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone; scope = model_.scopes.parent[scope]) {
-    if (!FactsOf(model_.scopes.kind[scope]).is_bracket) return model_.scopes.name[scope];
+    if (!FactsOf(model_.scopes.look[scope].kind).is_bracket) return model_.scopes.look[scope].name;
   }
   return kNone;
 }

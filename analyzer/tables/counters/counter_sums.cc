@@ -96,7 +96,7 @@ CounterSums::RowSums& CounterSums::At(size_t row) {
 // In scopes in which threads mostly wait (time_division.h), a thread that does not run says nothing about the row.
 bool CounterSums::TellsOfRunning(const CountedPiece& piece) const {
   if (piece.is_estimated || piece.kind == ActivityKind::kUnattributed) return false;
-  return piece.kind != ActivityKind::kScope || !FactsOf(model_.scopes.kind[piece.index]).is_wait;
+  return piece.kind != ActivityKind::kScope || !FactsOf(model_.scopes.look[piece.index].kind).is_wait;
 }
 
 void CounterSums::Take(size_t row, const CountedPiece& piece) {

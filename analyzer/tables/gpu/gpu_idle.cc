@@ -121,7 +121,7 @@ class IdleSums {
     if (piece.what == What::kCall) kind.index = kind.id = model_.calls.op[piece.index];
     if (piece.what == What::kScope) {
       kind.index = piece.index;
-      kind.id = model_.scopes.name[piece.index];
+      kind.id = model_.scopes.look[piece.index].name;
     }
     return kind;
   }

@@ -283,7 +283,8 @@ std::string GpuAskerOf(const TraceModel& model, GpuIndex activity) {
   }
   const ScopeIndex scope = model.gpu.scope.empty() ? kNone : model.gpu.scope[activity];
   if (scope != kNone) {
-    return FactsOf(model.scopes.kind[scope]).is_bracket ? "application" : model.names[model.scopes.name[scope]];
+    return FactsOf(model.scopes.look[scope].kind).is_bracket ? "application"
+                                                             : model.names[model.scopes.look[scope].name];
   }
   return call == kNone ? kGpuKernelsNotKnown : "application";
 }

@@ -105,8 +105,8 @@ void LayerGroups::GroupOps() {
   for (const Op& op : model_.ops) of_op_.push_back(Group("", KindLabel(op)));
   of_name_.assign(model_.names.size(), kNone);
   for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-    GroupIndex& group = of_name_[model_.scopes.name[scope]];
-    if (group == kNone) group = Group("", model_.names[model_.scopes.name[scope]]);
+    GroupIndex& group = of_name_[model_.scopes.look[scope].name];
+    if (group == kNone) group = Group("", model_.names[model_.scopes.look[scope].name]);
   }
 }
 
@@ -157,13 +157,13 @@ GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
 GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
   if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
-  const bool is_op = !FactsOf(model_.scopes.kind[scope]).is_bracket;
-  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
-  if (is_collective_[model_.scopes.name[scope]]) return communication_;
+  const bool is_op = !FactsOf(model_.scopes.look[scope].kind).is_bracket;
+  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.look[scope].name];
+  if (is_collective_[model_.scopes.look[scope].name]) return communication_;
   StackIndex stack = kNone;
   for (ScopeIndex around = of_stack_.empty() ? kNone : scope; around != kNone && stack == kNone;
        around = model_.scopes.parent[around]) {
-    stack = model_.scopes.python_stack[around];
+    stack = model_.scopes.look[around].stack;
   }
   // Time inside a user range is the program's own code.
   return OfStack(stack, is_op ? framework_ : not_seen_);

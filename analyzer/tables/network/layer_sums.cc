@@ -143,7 +143,8 @@ class Summer {
     if (std::none_of(names.begin(), names.end(), [](const ScopeName& name) { return name.is_layout_copy; })) return;
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       const ScopeIndex parent = model_.scopes.parent[scope];
-      is_layout_[scope] = names[model_.scopes.name[scope]].is_layout_copy || (parent != kNone && is_layout_[parent]);
+      is_layout_[scope] =
+          names[model_.scopes.look[scope].name].is_layout_copy || (parent != kNone && is_layout_[parent]);
     }
   }
 

@@ -95,8 +95,8 @@ std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<std::pair<std::string, ProcessIndex>, Member> members;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (!is_collective[model.scopes.name[scope]]) continue;
-    const std::string& name = model.names[model.scopes.name[scope]];
+    if (!is_collective[model.scopes.look[scope].name]) continue;
+    const std::string& name = model.names[model.scopes.look[scope].name];
     const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
     if (IsBetweenTwo(*CollectiveOf(name))) continue;
     Member& member = members[{name, process}];

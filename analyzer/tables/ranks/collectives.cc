@@ -92,7 +92,7 @@ void AddRanges(const TraceModel& model, Table* table) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<NameIndex, RangeGroup> groups;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    const NameIndex name = model.scopes.name[scope];
+    const NameIndex name = model.scopes.look[scope].name;
     if (!is_collective[name]) continue;
     RangeGroup& group = groups[name];
     ++group.calls;

@@ -94,8 +94,8 @@ class Accounting {
     if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) {
       key.what = model_.calls.op[piece.index];
     } else if (piece.kind == ActivityKind::kScope) {
-      key.what = model_.scopes.name[piece.index];
-      key.scope = model_.scopes.kind[piece.index];
+      key.what = model_.scopes.look[piece.index].name;
+      key.scope = model_.scopes.look[piece.index].kind;
     }
     return key;
   }

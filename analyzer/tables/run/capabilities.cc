@@ -86,7 +86,7 @@ std::vector<std::map<std::string, int64_t>> CountReported(const TraceModel& mode
   for (const AggregateRow& row : model.aggregates) calls[model.threads[row.thread].process][row.op] += row.count;
   std::vector<std::map<ScopeKind, int64_t>> scopes(model.processes.size());
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    ++scopes[model.threads[model.scopes.thread[scope]].process][model.scopes.kind[scope]];
+    ++scopes[model.threads[model.scopes.thread[scope]].process][model.scopes.look[scope].kind];
   }
   std::vector<std::map<std::string, int64_t>> reported(model.processes.size());
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {

@@ -84,8 +84,8 @@ void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, s
   for (const std::string& name : model.names) is_region.push_back(absl::StartsWith(name, kTorchRegion));
   std::map<std::pair<ProcessIndex, NameIndex>, int64_t> runs;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (!is_region[model.scopes.name[scope]]) continue;
-    ++runs[{model.threads[model.scopes.thread[scope]].process, model.scopes.name[scope]}];
+    if (!is_region[model.scopes.look[scope].name]) continue;
+    ++runs[{model.threads[model.scopes.thread[scope]].process, model.scopes.look[scope].name}];
   }
   for (const auto& [key, count] : runs) {
     absl::string_view name = model.names[key.second];

@@ -9,6 +9,7 @@
 #include "analyzer/steps/measure_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
@@ -140,10 +141,11 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTra
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options) {
   const TypedColumns<StepRow> columns = StepsColumns(model.start_ns, UsesGpu(model));
   Table table = NewTable("steps", "The repeating step of the program", columns);
+  size_t all = 0;
   for (const StepTrack& steps : options.analysis->steps()) {
     const MeasuredTrack track = MeasureSteps(model, steps);
-    table.rows.reserve(table.rows.size() + track.steps.size());
-    for (size_t i = 0; i < track.steps.size(); ++i) {
+    all += track.steps.size();
+    for (size_t i = 0; i < track.steps.size() && table.rows.size() < options.first_rows.value_or(all); ++i) {
       AddRow(columns, {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i]}, &table);
     }
     AddNotes(model, steps, track, table);
@@ -154,6 +156,7 @@ absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& op
   if (aggregated > 0) {
     table.notes.push_back(absl::StrCat(aggregated, " calls are known only as totals per op: they are in no step."));
   }
+  NoteRowsLeftOut(all, &table);
   return table;
 }
 

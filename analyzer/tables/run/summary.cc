@@ -87,7 +87,7 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
 // "operators 1200, backward nodes 300".
 std::string ScopeKindsLabel(const ScopeColumns& scopes) {
   std::array<int64_t, std::size(kScopeKinds)> counts = {};
-  for (const auto kind : scopes.kind) ++counts[&FactsOf(kind) - kScopeKinds];
+  for (const ScopeLook& look : scopes.look) ++counts[&FactsOf(look.kind) - kScopeKinds];
   std::vector<std::string> words;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > 0) words.push_back(absl::StrCat(kScopeKinds[i].plural, " ", counts[i]));

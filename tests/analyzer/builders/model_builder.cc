@@ -204,12 +204,10 @@ void ModelBuilder::BuildScopes() {
     open.push_back(static_cast<ScopeIndex>(scopes.size()));
     scopes.start_ns.push_back(scope.start_ns);
     scopes.duration_ns.push_back(scope.duration_ns);
-    scopes.name.push_back(scope.name);
-    scopes.kind.push_back(scope.kind);
+    scopes.look.push_back({scope.name, scope.kind, scope.python_stack});
     scopes.link.push_back(scope.link);
     scopes.thread.push_back(scope.thread);
     scopes.parent.push_back(parent);
-    scopes.python_stack.push_back(scope.python_stack);
   }
 }
 

@@ -136,7 +136,7 @@ TEST(ProgramReportTest, WhereNobodyTellsOfLayers) {
   };
   TraceModel model = Recorded();
   EXPECT_FALSE(has_names(model));
-  model.scopes.name.push_back(0);
+  model.scopes.look.push_back({});
   EXPECT_TRUE(has_names(model));
 }
 

@@ -29,7 +29,7 @@ std::vector<std::string> LayerNames(const Attribution& attribution) {
 std::vector<std::string> PlacesOf(const TraceModel& model, const Attribution& attribution, const std::string& name) {
   std::vector<std::string> places;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (model.names[model.scopes.name[scope]] != name) continue;
+    if (model.names[model.scopes.look[scope].name] != name) continue;
     const Place& place = attribution.of_scope[scope];
     places.push_back((place.layer == kNone ? "-" : attribution.layers[place.layer].name) + " " +
                      LayerDirectionName(place.direction));

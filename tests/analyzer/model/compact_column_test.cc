@@ -137,6 +137,21 @@ TEST(NearColumnTest, ValuesThatAscend) {
   }
 }
 
+TEST(RecurringColumnTest, HoldsWhatWasSetFromBackToFront) {
+  std::mt19937 random(7);
+  for (const uint32_t distinct : {3u, 50'000u}) {  // fewer and more than 2 bytes can number
+    std::vector<uint32_t> values;
+    for (int i = 0; i < 100'000; ++i) values.push_back(i % 3 != 0 ? static_cast<uint32_t>(i) % 7 : random() % distinct);
+    RecurringColumn<uint32_t> column;
+    column.Resize(values.size());
+    for (size_t i = values.size(); i-- > 0;) column.Set(i, values[i]);
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(column[i], values[i]) << i;
+    for (size_t i = 1; i < values.size(); ++i) {
+      ASSERT_EQ(column.IndexAt(i) == column.IndexAt(i - 1), values[i] == values[i - 1]) << i;
+    }
+  }
+}
+
 TEST(RunColumnTest, Resized) {
   RunColumn threads;
   threads.Resize(3, 0);

@@ -199,7 +199,8 @@ TEST(GpuModelTest, ScopesAreThoseAroundTheCallOrTheMomentOfAsking) {
                                 {.start_ns = 9004, .correlation = 4},
                                 {.start_ns = 9005, .correlation = 5}}));
   std::vector<std::string> names;
-  for (ScopeIndex scope : model.gpu.scope) names.push_back(scope == kNone ? "" : model.names[model.scopes.name[scope]]);
+  for (ScopeIndex scope : model.gpu.scope)
+    names.push_back(scope == kNone ? "" : model.names[model.scopes.look[scope].name]);
   EXPECT_THAT(names, ElementsAre("aten::conv2d", "step", "aten::conv2d", "step", ""));
 }
 

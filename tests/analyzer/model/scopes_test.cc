@@ -74,10 +74,10 @@ TEST(Scopes, DecodesABatch) {
   EXPECT_EQ(scopes.link, (std::vector<int64_t>{6, 6, -1}));
   EXPECT_EQ(scopes.parent, (std::vector<ScopeIndex>{kNone, 0, kNone}));
   EXPECT_EQ(scopes.thread.RangeOf(0), std::make_pair(0u, 3u));
-  EXPECT_EQ(scopes.kind[2], ScopeKind::kBackwardNode);
-  EXPECT_EQ(model.names[scopes.name[0]], "aten::conv2d");
-  EXPECT_EQ(model.names[scopes.name[1]], "aten::convolution");
-  EXPECT_EQ(scopes.python_stack[0], kNone);
+  EXPECT_EQ(scopes.look[2].kind, ScopeKind::kBackwardNode);
+  EXPECT_EQ(model.names[scopes.look[0].name], "aten::conv2d");
+  EXPECT_EQ(model.names[scopes.look[1].name], "aten::convolution");
+  EXPECT_EQ(scopes.look[0].stack, kNone);
   EXPECT_EQ(model.start_ns, 1000);
   EXPECT_EQ(model.end_ns, 2600);
   EXPECT_TRUE(model.oddities.empty());
@@ -86,7 +86,7 @@ TEST(Scopes, DecodesABatch) {
 TEST(Scopes, OfEqualTimesTheOneThatEndedFirstIsInside) {
   const TraceModel model = LoadText(Start() + ScopeText({.name = 2, .end = 500, .duration = 100}) +
                                     ScopeText({.name = 1, .end = 500, .duration = 100}));
-  EXPECT_EQ(model.names[model.scopes.name[0]], "aten::conv2d");
+  EXPECT_EQ(model.names[model.scopes.look[0].name], "aten::conv2d");
   EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, 0}));
 }
 
@@ -173,8 +173,8 @@ TEST(Scopes, NamesEndAtAReset) {
                ScopeText({.end = 200, .duration = 10}) + NamesText() + ScopeText({.end = 300, .duration = 10}));
   EXPECT_EQ(OddityCount(model, "a name that the trace does not define"), 1);
   ASSERT_EQ(model.scopes.size(), 3u);
-  EXPECT_EQ(model.names[model.scopes.name[1]], "[unknown name]");
-  EXPECT_EQ(model.scopes.name[0], model.scopes.name[2]);
+  EXPECT_EQ(model.names[model.scopes.look[1].name], "[unknown name]");
+  EXPECT_EQ(model.scopes.look[0].name, model.scopes.look[2].name);
 }
 
 TEST(Scopes, ThoseThatLackFieldsAreLeftOutAndCounted) {
@@ -333,7 +333,7 @@ TEST(Scopes, RandomProgramsAreFoundAgain) {
     const TraceModel model = LoadText(HeaderText() + OpsText() + program.text);
     ASSERT_EQ(model.scopes.size(), program.parent_of_scope.size());
     const auto number = [&](ScopeIndex scope) {
-      return scope == kNone ? -1 : std::atoi(model.names[model.scopes.name[scope]].c_str() + 1);
+      return scope == kNone ? -1 : std::atoi(model.names[model.scopes.look[scope].name].c_str() + 1);
     };
     ExpectNested(model.scopes, absl::StrCat("round ", round));
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
@@ -421,7 +421,7 @@ TEST(Scopes, TracesWithChangedBytesAreSurvived) {
       const StackIndex stack = model.PythonStackOf(call);
       ASSERT_TRUE(stack == kNone || stack < model.python_stacks.size());
     }
-    for (NameIndex name : model.scopes.name) ASSERT_LT(name, model.names.size());
+    for (const ScopeLook& look : model.scopes.look) ASSERT_LT(look.name, model.names.size());
     for (const PythonStack& stack : model.python_stacks) {
       for (const PythonFrame& frame : stack.frames)
         ASSERT_TRUE(frame.module == kNone || frame.module < model.modules.size());

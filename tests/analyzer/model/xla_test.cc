@@ -88,8 +88,8 @@ TEST(XlaTest, OperationsAreScopesOfTheirThreads) {
   EXPECT_EQ(model.scopes.start_ns[0], 1'000'000);
   EXPECT_EQ(model.scopes.start_ns[1], 1'020'000);
   EXPECT_EQ(model.scopes.duration_ns[1], 10'000);
-  EXPECT_EQ(model.scopes.kind[1], ScopeKind::kXlaOp);
-  EXPECT_EQ(model.names[model.scopes.name[1]], "dot_general");
+  EXPECT_EQ(model.scopes.look[1].kind, ScopeKind::kXlaOp);
+  EXPECT_EQ(model.names[model.scopes.look[1].name], "dot_general");
   const CompiledOp& op = model.compiled_ops.at(CompiledLink::Of(model.scopes.link[1]).op);
   EXPECT_EQ(op.layer, "l1");
   EXPECT_EQ(op.pass, CompiledPass::kForward);

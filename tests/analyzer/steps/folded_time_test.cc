@@ -87,8 +87,8 @@ class RecurringRun {
 std::string ScopesAround(const TraceModel& model, ScopeIndex scope) {
   std::string text;
   for (; scope != kNone; scope = model.scopes.parent[scope]) {
-    absl::StrAppend(&text, model.names[model.scopes.name[scope]], ",", static_cast<int>(model.scopes.kind[scope]), ",",
-                    model.scopes.python_stack[scope], " ");
+    absl::StrAppend(&text, model.names[model.scopes.look[scope].name], ",",
+                    static_cast<int>(model.scopes.look[scope].kind), ",", model.scopes.look[scope].stack, " ");
   }
   return text;
 }
@@ -166,6 +166,26 @@ TEST(FoldedTime, HasTheSumsOfThePieces) {
   }
 }
 
+TEST(FoldedTime, CountsScopesWhereTheyBegin) {
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    const RecurringRun run(seed);
+    const FoldedTime& folded = FoldedTime::Of(run.model, *run.analysis);
+    const auto words_of = [&](ScopeIndex scope) {
+      TimePiece piece;
+      piece.kind = ActivityKind::kScope;
+      piece.start_ns = run.model.scopes.start_ns[scope];
+      piece.thread = run.model.scopes.thread[scope];
+      piece.index = scope;
+      return WordsOf(run, folded.main_steps(), piece);
+    };
+    std::map<std::string, int64_t> expected, found;
+    for (ScopeIndex scope = 0; scope < run.model.scopes.size(); ++scope) ++expected[words_of(scope)];
+    folded.ForEachScope(
+        0, [&](ScopeIndex scope, int64_t count) { EXPECT_TRUE(found.try_emplace(words_of(scope), count).second); });
+    EXPECT_EQ(found, expected);
+  }
+}
+
 TEST(FoldedTime, PiecesThatAllDifferComeAsTheyAre) {
   constexpr int kScopes = 140'000;
   ModelBuilder builder;
@@ -183,6 +203,8 @@ TEST(FoldedTime, PiecesThatAllDifferComeAsTheyAre) {
       EXPECT_EQ(piece.share_ns, 10);
     });
     EXPECT_EQ(next, kScopes);
+    FoldedTime::Of(model, analysis).ForEachScope(0, [&](ScopeIndex scope, int64_t count) { next -= count; });
+    EXPECT_EQ(next, 0u);
   }
 }
 

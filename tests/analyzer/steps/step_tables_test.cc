@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
 
@@ -45,7 +46,8 @@ class TorchRun {
     start_ns_ += 10000;
   }
 
-  Table Run(const std::string& name) { return RunPass(name, builder_.Build(start_ns_)); }
+  TraceModel Model() { return builder_.Build(start_ns_); }
+  Table Run(const std::string& name) { return RunPass(name, Model()); }
 
  private:
   void Scope(const std::string& name, ScopeKind kind, int64_t at_ns, int64_t duration_ns, int64_t link,
@@ -163,6 +165,19 @@ TEST(StepsTableTest, TellsKindBatchAndMicroSteps) {
   EXPECT_EQ(Text(table, 4, "phase"), "steady");
   EXPECT_EQ(Text(table, 5, "phase"), "other");
   EXPECT_EQ(Integer(table, 5, "batch"), 3);
+}
+
+TEST(StepsTableTest, MakesNoMoreRowsThanAreWanted) {
+  TorchRun run;
+  for (int i = 0; i < 6; ++i) run.Train();
+  const TraceModel model = run.Model();
+  const LayerAnalysis analysis(model);
+  for (const size_t wanted : {2, 6, 9}) {
+    const absl::StatusOr<Table> table = StepsTable(model, {.analysis = &analysis, .first_rows = wanted});
+    ASSERT_TRUE(table.ok());
+    EXPECT_EQ(table->rows.size(), std::min<size_t>(wanted, 6));
+    EXPECT_EQ(table->notes.back() == "The first 2 of 6 rows.", wanted == 2);
+  }
 }
 
 }  // namespace step_tables_test

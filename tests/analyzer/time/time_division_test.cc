@@ -286,7 +286,7 @@ class ThreadByDefinition {
     }
     if (scope == kNone) return Gap(time_ns, {kUnattributed, kNone});
     const bool is_bracket =
-        model_.scopes.kind[scope] == Scope::kUserRange || model_.scopes.kind[scope] == Scope::kNvtxRange;
+        model_.scopes.look[scope].kind == Scope::kUserRange || model_.scopes.look[scope].kind == Scope::kNvtxRange;
     if (input == scope || (is_bracket && input != kNone)) return {kDataLoading, input};
     return is_bracket ? Gap(time_ns, {kScope, scope}) : Key(kScope, scope);
   }
@@ -297,7 +297,7 @@ class ThreadByDefinition {
     return columns.start_ns[i] <= time_ns && time_ns < columns.start_ns[i] + columns.duration_ns[i];
   }
   bool IsInput(ScopeIndex scope) const {
-    const std::string& name = model_.names[model_.scopes.name[scope]];
+    const std::string& name = model_.names[model_.scopes.look[scope].name];
     return name == "enumerate(DataLoader)#x" || name == "Iterator::Map";
   }
 
@@ -310,10 +310,10 @@ class ThreadByDefinition {
     return {kNotSeen, thread_};
   }
   bool IsOfPython(const std::pair<bool, uint32_t>& edge) const {
-    return (edge.first ? model_.PythonStackOf(edge.second) : model_.scopes.python_stack[edge.second]) != kNone;
+    return (edge.first ? model_.PythonStackOf(edge.second) : model_.scopes.look[edge.second].stack) != kNone;
   }
   bool IsBackward(const std::pair<bool, uint32_t>& edge) const {
-    return !edge.first && model_.scopes.kind[edge.second] == Scope::kBackwardNode;
+    return !edge.first && model_.scopes.look[edge.second].kind == Scope::kBackwardNode;
   }
 
   const TraceModel& model_;
@@ -343,7 +343,7 @@ std::vector<Whole> Wholes(const std::vector<TimePiece>& pieces) {
 }
 
 bool IsWork(const TraceModel& model, const Key& key) {
-  return key.first == kCall || (key.first == kScope && model.scopes.kind[key.second] != Scope::kTraceMe);
+  return key.first == kCall || (key.first == kScope && model.scopes.look[key.second].kind != Scope::kTraceMe);
 }
 
 std::multiset<Key> KeysAt(const TraceModel& model, const std::vector<ThreadByDefinition>& threads, int64_t time_ns) {
