@@ -22,7 +22,7 @@ ANALYZER = ["io", "names", "xla", "model", "peaks", "symbols", "stacks", "table"
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
-PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu",
+PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "sample", "track", "decode", "tap", "gpu",
            "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain"}

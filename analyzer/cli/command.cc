@@ -55,6 +55,7 @@ absl::Status CheckOperands(const Command& command, const Args& args) {
 
 std::string FlagColumn(const Flag& flag) {
   const std::string letter = flag.letter == 0 ? "" : absl::StrFormat("-%c, ", flag.letter);
+  if (!flag.standard.empty()) return absl::StrCat(letter, "--", flag.name, "[=", flag.value, "]");
   return absl::StrCat(letter, "--", flag.name, flag.value.empty() ? "" : " ", flag.value);
 }
 
@@ -94,6 +95,8 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
     if (equals != std::string::npos) {
       if (flag->value.empty()) return Error(command, absl::StrCat(name, " takes no value"));
       value = word.substr(equals + 1);
+    } else if (!flag->standard.empty()) {
+      value = std::string(flag->standard);
     } else if (!flag->value.empty()) {
       const bool is_last = i + 1 == words.size() || (flag->takes_several && absl::StartsWith(words[i + 1], "-"));
       if (is_last) return Error(command, absl::StrCat(name, " expects a value: ", flag->value));

@@ -32,9 +32,12 @@ struct Flag {
   absl::string_view name;   // without the dashes
   absl::string_view value;  // placeholder for the value in the help, "NAME"; empty: a switch
   absl::string_view help;
-  char letter = 0;             // one-letter form, 0: none
-  bool stands_alone = false;   // like --help: needs no operand
-  bool takes_several = false;  // values up to the next flag
+  char letter = 0;                  // one-letter form, 0: none
+  bool stands_alone = false;        // like --help: needs no operand
+  bool takes_several = false;       // values up to the next flag
+  absl::string_view standard = {};  // the value without "=VALUE"; empty: the value is the next word
+
+  bool TakesWord() const { return !value.empty() && standard.empty(); }
 };
 
 // An example for the help and the man page.

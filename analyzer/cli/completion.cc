@@ -69,7 +69,7 @@ std::string Zsh() {
     absl::StrAppend(&text, "    ", command.name, ") _arguments");
     for (const Flag& flag : command.flags) {
       for (const std::string& word : WordsOf(flag)) {
-        const std::string value = flag.value.empty() ? "" : absl::StrCat(":", ZshText(flag.value), ":_files");
+        const std::string value = flag.TakesWord() ? absl::StrCat(":", ZshText(flag.value), ":_files") : "";
         absl::StrAppend(&text, " \\\n      ", Quoted(absl::StrCat("*", word, "[", ZshText(flag.help), "]", value)));
       }
     }
@@ -91,7 +91,7 @@ std::string Fish() {
     const std::string condition = absl::StrCat("__fish_seen_subcommand_from ", command.name);
     for (const Flag& flag : command.flags) {
       const std::string letter = flag.letter == 0 ? "" : absl::StrCat(" -s ", std::string(1, flag.letter));
-      add(condition, absl::StrCat("-l ", flag.name, letter, flag.value.empty() ? "" : " -r"), flag.help);
+      add(condition, absl::StrCat("-l ", flag.name, letter, flag.TakesWord() ? " -r" : ""), flag.help);
     }
     add(condition, "-l help", "show this and exit");
   }

@@ -47,7 +47,10 @@ std::string CommandText(const Command& command) {
                                   "\\fR\n.PP\n", Escaped(command.summary), "\n");
   for (const Flag& flag : command.flags) {
     const std::string letter = flag.letter == 0 ? "" : absl::StrCat("-", std::string(1, flag.letter), ", ");
-    absl::StrAppend(&text, Term(absl::StrCat(letter, "--", flag.name), flag.value, flag.help));
+    const std::string name = absl::StrCat(letter, "--", flag.name);
+    const bool may_lack_value = !flag.standard.empty();
+    absl::StrAppend(&text, may_lack_value ? Term(absl::StrCat(name, "[=", flag.value, "]"), "", flag.help)
+                                          : Term(name, flag.value, flag.help));
   }
   if (command.details != nullptr) absl::StrAppend(&text, Verbatim(command.details()));
   return text;

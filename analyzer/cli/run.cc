@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
@@ -43,6 +44,7 @@ namespace {
 constexpr int kExitNotExecutable = 126;  // as in shells
 constexpr int kExitNotFound = 127;
 constexpr int kDrainNice = -5;
+constexpr int64_t kMostSamplesPerSecond = 1000;  // as DLHOOK_SAMPLE
 
 // The collector holds several descriptors for each of the program's processes, and for their samples. The program,
 // already started, keeps its own limit.
@@ -161,7 +163,21 @@ void PrintSummary(const Collector& collector, bool is_shared) {
   PrintEnd(collector, is_shared);
 }
 
+// The variable for --sample; empty without it.
+absl::StatusOr<std::string> SampleVariable(const Args& args) {
+  const std::optional<std::string> text = args.Last("sample");
+  if (!text) return std::string();
+  int64_t hertz = 0;
+  if (!absl::SimpleAtoi(*text, &hertz) || hertz < 1 || hertz > kMostSamplesPerSecond) {
+    return absl::InvalidArgumentError(absl::StrCat("--sample expects samples per second of CPU time, from 1 to ",
+                                                   kMostSamplesPerSecond, ", found '", *text, "'"));
+  }
+  return absl::StrCat("DLHOOK_SAMPLE=", hertz);
+}
+
 int RunRun(const Args& args) {
+  const absl::StatusOr<std::string> sample = SampleVariable(args);
+  if (!sample.ok()) return Fail("run", sample.status(), kExitBadInput);
   const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
   if (!program.ok()) {
@@ -175,7 +191,9 @@ int RunRun(const Args& args) {
   const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
   if (!place.ok()) return Fail("run", place.status(), kExitBadInput);
   Collector collector(place->path);
-  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
+  std::vector<std::string> variables = PreloadVariables(*shim, place->path);
+  if (!sample->empty()) variables.push_back(*sample);
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, variables);
   if (!started.ok()) {
     place->file->RemoveIfLast();
     return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
@@ -192,27 +210,31 @@ int RunRun(const Args& args) {
 }  // namespace
 
 Command RunCommand() {
-  return {
-      .name = "run",
-      .summary = "start a program and record it",
-      .operands = "PROGRAM [WORD]...",
-      .flags = {RunFolderFlag()},
-      .examples = {{"dlhook run -o first -- python train.py",
-                    "records into the folder first; then: dlhook report first"},
-                   {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
-                    "only the calls of two families of libraries"},
-                   {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
-      .min_operands = 1,
-      .max_operands = SIZE_MAX,
-      .stops_at_operand = true,
-      .details =
-          [] {
-            return std::string(
-                "Ends as the program ends: with its exit code, or by its signal. 127: no such\n"
-                "program; 126: it can't be executed; 2: it can't be profiled, or bad usage.\n"
-                "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
-          },
-      .run = RunRun};
+  return {.name = "run",
+          .summary = "start a program and record it",
+          .operands = "PROGRAM [WORD]...",
+          .flags = {RunFolderFlag(),
+                    {.name = "sample",
+                     .value = "HZ",
+                     .help = "also where threads compute, HZ times per second of their CPU time (default: 99)",
+                     .standard = "99"}},
+          .examples =
+              {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
+               {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
+               {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
+                "only the calls of two families of libraries"},
+               {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
+          .min_operands = 1,
+          .max_operands = SIZE_MAX,
+          .stops_at_operand = true,
+          .details =
+              [] {
+                return std::string(
+                    "Ends as the program ends: with its exit code, or by its signal. 127: no such\n"
+                    "program; 126: it can't be executed; 2: it can't be profiled, or bad usage.\n"
+                    "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
+              },
+          .run = RunRun};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -28,18 +28,42 @@ constexpr std::pair<absl::string_view, CountersBy> kCountersBy[] = {{"phase", Co
                                                                     {"step", CountersBy::kStep},
                                                                     {"scope", CountersBy::kScope},
                                                                     {"thread", CountersBy::kThread}};
+constexpr std::pair<absl::string_view, HotspotsBy> kHotspotsBy[] = {{"function", HotspotsBy::kFunction},
+                                                                    {"library", HotspotsBy::kLibrary},
+                                                                    {"line", HotspotsBy::kLine},
+                                                                    {"layer", HotspotsBy::kLayer}};
 constexpr char kExpectedBy[] =
-    "layer, module, type, op, line, function or stack (of the table counters also phase, step, scope or thread)";
+    "layer, module, type, op, line, function or stack (of the table counters also phase, step, scope or thread; of "
+    "hotspots library)";
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
-// False: not one of the counters' values.
-bool ReadCountersBy(const std::string& by, LayerOptions* options) {
-  for (const auto& [name, value] : kCountersBy) {
-    if (name != by) continue;
-    options->counters_by = value;
-    return true;
+// False: not one of these values.
+template <typename Value, size_t N>
+bool ReadBy(const std::string& by, const std::pair<absl::string_view, Value> (&known)[N], Value* value) {
+  const auto* const found = std::find_if(known, known + N, [&](const auto& one) { return one.first == by; });
+  if (found != known + N) *value = found->second;
+  return found != known + N;
+}
+
+absl::Status ReadBy(const Args& args, LayerOptions* options) {
+  const std::optional<std::string> by = args.Last("by");
+  if (!by) return absl::OkStatus();
+  const bool is_of_layers = ReadBy(*by, kLayersBy, &options->by);
+  const bool is_of_counters = ReadBy(*by, kCountersBy, &options->counters_by);
+  const bool is_of_hotspots = ReadBy(*by, kHotspotsBy, &options->hotspots_by);
+  if (!is_of_layers && !is_of_counters && !is_of_hotspots) {
+    return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", *by, "'"));
   }
-  return false;
+  const std::vector<std::string> tables = ListOf(args, "table");
+  const bool wants_hotspots = std::find(tables.begin(), tables.end(), "hotspots") != tables.end();
+  if (wants_hotspots && !is_of_hotspots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--by of the table hotspots expects function, library, line or layer, found '", *by, "'"));
+  }
+  if (!wants_hotspots && !is_of_layers && !is_of_counters) {
+    return absl::InvalidArgumentError(absl::StrCat("--by ", *by, " is for the table hotspots alone: --table hotspots"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadInterval(const Args& args, LayerOptions* options) {
@@ -101,7 +125,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 }
 
 std::vector<Flag> LayerFlags() {
-  return {{"by", "WHAT", "layer, module, type, op, line, function, stack; counters: phase, ..."},
+  return {{"by", "WHAT", "layer, module, type, op, line, function, library, stack; phase, ..."},
           {"interval", "MS", "..._over_time tables by so many milliseconds (default: by step)"},
           {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
           {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
@@ -119,14 +143,7 @@ absl::StatusOr<bool> ReadOnly(const Args& args) {
 
 absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
   LayerOptions options;
-  const std::string by = args.Last("by").value_or("layer");
-  const auto* const found =
-      std::find_if(std::begin(kLayersBy), std::end(kLayersBy), [&](const auto& known) { return known.first == by; });
-  const bool is_of_counters = found == std::end(kLayersBy) && ReadCountersBy(by, &options);
-  if (found == std::end(kLayersBy) && !is_of_counters) {
-    return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", by, "'"));
-  }
-  if (!is_of_counters) options.by = found->second;
+  if (absl::Status status = ReadBy(args, &options); !status.ok()) return status;
   if (absl::Status status = ReadInterval(args, &options); !status.ok()) return status;
   const std::string depth = args.Last("depth").value_or("0");
   if (!absl::SimpleAtoi(depth, &options.depth) || options.depth < 0) {
@@ -170,6 +187,7 @@ TableOptions RunAnalysis::options() const {
           .layers_depth = options_.depth,
           .layers_of = options_.steps,
           .counters_by = options_.counters_by,
+          .hotspots_by = options_.hotspots_by,
           .first_rows = options_.first_rows,
           .interval_ns = options_.interval_ns,
           .functions = options_.functions,

@@ -55,12 +55,13 @@ struct LayerOptions {
   LayersBy by = LayersBy::kLayer;  // for the table `layers`: see tables/table_kind.h
   int depth = 0;
   std::optional<StepKind> steps;  // for the table `layers`: only steps of this kind; `dlhook report` alone
-  CountersBy counters_by = CountersBy::kLayers;  // for the table `counters`
-  int64_t interval_ns = 0;                       // for the table `counters_over_time`
-  bool use_framework_evidence = true;            // false: layers from operands, shapes and order alone
-  std::vector<std::string> functions;            // for the tables `callers` and `stacks`: see tables/table_kind.h
-  bool library_only = false;                     // for the table `stacks`
-  std::optional<size_t> first_rows;              // for the table `steps`
+  CountersBy counters_by = CountersBy::kLayers;    // for the table `counters`
+  HotspotsBy hotspots_by = HotspotsBy::kFunction;  // for the table `hotspots`
+  int64_t interval_ns = 0;                         // for the table `counters_over_time`
+  bool use_framework_evidence = true;              // false: layers from operands, shapes and order alone
+  std::vector<std::string> functions;              // for the tables `callers` and `stacks`: see tables/table_kind.h
+  bool library_only = false;                       // for the table `stacks`
+  std::optional<size_t> first_rows;                // for the table `steps`
 };
 
 // --only library

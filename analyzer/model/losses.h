@@ -19,14 +19,18 @@ inline bool CountsGpuRecords(LossReason reason) {
   return reason == LossReason::kGpuBuffersFull || reason == LossReason::kGpuRecordsDropped;
 }
 
+// For these, intervals of CPU time without a sample.
+inline bool CountsSamples(LossReason reason) { return reason == LossReason::kSamplesDropped; }
+
 inline bool CountsCalls(LossReason reason) {
-  return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason);
+  return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason) && !CountsSamples(reason);
 }
 
 // The noun for Loss.calls.
 inline const char* LossNoun(LossReason reason, bool is_one) {
   if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
   if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";
+  if (CountsSamples(reason)) return is_one ? "sample" : "samples";
   if (reason == LossReason::kGpuBuffersFull) return is_one ? "activity of a GPU" : "activities of GPUs";
   if (CountsGpuRecords(reason)) return is_one ? "record of GPU work" : "records of GPU work";
   return is_one ? "call" : "calls";

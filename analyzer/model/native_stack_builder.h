@@ -23,6 +23,12 @@ class NativeStackBuilder {
   void AddDefinitions(const trace::Interned& interned, const OperandBuilder& addresses);
   void Reset() { frame_by_iid_.clear(); }
 
+  // A frame at this interrupted instruction; `outer_iid`: the stack outside of it, 0: none, and `cut` says why.
+  FrameIndex Interrupted(uint64_t address, uint32_t outer_iid, StackCut cut) {
+    const FrameIndex outer = Find(outer_iid);
+    return Intern(address, outer, outer == kNone ? cut : StackCut::kWhole);
+  }
+
   // The innermost frame of the stack with this id since the last Reset. An id that the trace does not define is an
   // oddity.
   FrameIndex Find(uint32_t iid) {

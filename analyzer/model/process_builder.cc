@@ -132,6 +132,9 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return load_samples_.push_back(packet->load_sample());
     case trace::Packet::kCompilerProfile:
       return xla_.Add(packet->compiler_profile(), &run_->oddities_);
+    case trace::Packet::kSampleBatch:
+      FindThread(packet->sample_batch().thread_id());  // may have made no recorded call
+      return samples_.Add(packet->sample_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }

@@ -18,6 +18,7 @@
 #include "analyzer/model/process_facts.h"
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/read_parts.h"
+#include "analyzer/model/sample_builder.h"
 #include "analyzer/model/scope_builder.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
@@ -76,6 +77,7 @@ class ProcessBuilder {
   void AppendCalls(Thread* thread, ThreadIndex index);
   void FinishLoads(const ClockMap& clock);
   void FinishParts(const ClockMap& clock);
+  void FinishSamples(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
@@ -94,6 +96,7 @@ class ProcessBuilder {
   NativeStackBuilder native_stacks_;
   OperandBuilder operands_;
   CounterBuilder counters_;
+  SampleBuilder samples_;
   GpuBuilder gpu_;
   XlaBuilder xla_;
   std::map<uint32_t, Thread> threads_;

@@ -48,6 +48,7 @@ void ProcessBuilder::Finish() {
   }
   python_.Finish();
   counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
+  FinishSamples(clock, indices);
   FinishAggregates(clock, indices);
   FinishLoads(clock);
   FinishParts(clock);
@@ -181,6 +182,12 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
     }
     thread->calls.ReleaseFront(end);
   }
+}
+
+void ProcessBuilder::FinishSamples(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+  const auto [first_ns, last_ns] =
+      samples_.Finish(clock, threads, &run_->sample_time_, &run_->model_, &run_->oddities_);
+  if (first_ns <= last_ns) Observe(first_ns, last_ns);
 }
 
 void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {

@@ -57,6 +57,7 @@ class TraceBuilder {
   Oddities oddities_;
   TimeBudget call_time_;
   TimeBudget scope_time_;
+  TimeBudget sample_time_;
   TimeBudget gpu_time_;
   TimeBudget counter_budget_;  // for counts, nanoseconds or not
   absl::flat_hash_map<std::string, OpIndex> op_by_definition_;

@@ -28,6 +28,7 @@ using LossReason = fields::Loss::Reason;
 using MappingRole = fields::Mapping::Role;
 using MatrixKind = fields::MatrixOp::Kind;
 using ProcessEnd = fields::Footer::End;
+using SampleState = fields::SampleBatch::State;
 using ScopeKind = fields::ScopeBatch::Kind;
 using StackCut = fields::InternedStack::Cut;
 using TensorRole = fields::CudnnTensor::Role;

@@ -58,6 +58,22 @@ struct CallColumns {
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
 
+// Samples of threads' CPU time as parallel arrays, ordered by (thread, time).
+struct SampleColumns {
+  std::vector<int64_t> time_ns;
+  std::vector<int64_t> cpu_ns;  // that it stands for
+  std::vector<ThreadIndex> thread;
+  std::vector<FrameIndex> frame;         // where it computed; kNone: not known
+  std::vector<StackIndex> python_stack;  // kNone: no Python, or not known
+  std::vector<ScopeIndex> scope;         // the innermost around it; kNone: none
+  std::vector<CallIndex>
+      call;  // the recorded call that it fell into; kNone: none, or one of which only totals were kept
+  std::vector<uint8_t> is_in_call;  // 1: that time is measured exactly
+  std::vector<SampleState> state;
+  size_t size() const { return time_ns.size(); }
+  bool empty() const { return time_ns.empty(); }
+};
+
 // What a scope is, apart from when and where.
 struct ScopeLook {
   NameIndex name = 0;
@@ -342,6 +358,7 @@ struct TraceModel {
   std::vector<FailedCall> failed_calls;  // in the order of `call`; few, so separate from the columns
   CallOperands operands;
   ScopeColumns scopes;
+  SampleColumns samples;
   std::vector<CompiledOp> compiled_ops;
   std::vector<ScopeWindow> scope_windows;  // by process, ascending; a process without windows has all scopes
   std::vector<ReadSpan> read_spans;        // by process, ascending; a process without spans was read whole

@@ -155,6 +155,8 @@ std::string LossSentence(LossReason reason) {
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
     case LossReason::kReadingsDropped:
       return "the thread's next reading holds the sum";
+    case LossReason::kSamplesDropped:
+      return "the thread was writing another record, or had no room for one";
     case LossReason::kGpuBuffersFull:
       return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
     case LossReason::kGpuRecordsDropped:

@@ -42,8 +42,10 @@ absl::Span<const StackEntryIndex> CallStacks::Of(CallIndex call) { return WovenO
 absl::Span<const FrameIndex> CallStacks::FramesOf(CallIndex call) { return WovenOf(call).frames; }
 
 const CallStacks::Woven& CallStacks::WovenOf(CallIndex call) {
-  const FrameIndex native = model_.calls.NativeStackOf(call);
-  const StackIndex python = model_.PythonStackOf(call);
+  return WovenOf(model_.calls.NativeStackOf(call), model_.PythonStackOf(call));
+}
+
+const CallStacks::Woven& CallStacks::WovenOf(FrameIndex native, StackIndex python) {
   const auto [place, is_new] = woven_.try_emplace({native, python});
   if (is_new) {
     place->second = Weave(native, python);

@@ -53,8 +53,15 @@ class CallStacks {
   // Innermost first; empty if no stack of the call is known. For a call without a native stack only its Python frames.
   // Valid as long as this object.
   absl::Span<const StackEntryIndex> Of(CallIndex call);
-  // For each entry of Of(call) its native frame, for inlined functions the enclosing one; kNone: none.
+  // The same of a sample: its native frame and Python stack, either may be kNone.
+  absl::Span<const StackEntryIndex> OfSample(FrameIndex frame, StackIndex python) {
+    return WovenOf(frame, python).entries;
+  }
+  // For each entry of Of(call), or OfSample, its native frame, for inlined functions the enclosing one; kNone: none.
   absl::Span<const FrameIndex> FramesOf(CallIndex call);
+  absl::Span<const FrameIndex> FramesOfSample(FrameIndex frame, StackIndex python) {
+    return WovenOf(frame, python).frames;
+  }
   const StackEntry& entry(StackEntryIndex index) const { return entries_[index]; }
   size_t entries() const { return entries_.size(); }
 
@@ -72,6 +79,7 @@ class CallStacks {
   struct NativeStack;
 
   const Woven& WovenOf(CallIndex call);
+  const Woven& WovenOf(FrameIndex native, StackIndex python);
   Woven Weave(FrameIndex innermost, StackIndex python);
   void WeaveByLoops(const NativeStack& native, StackIndex python, Woven* out);
   void WeaveByObject(const NativeStack& native, StackIndex python, Woven* out);

@@ -29,15 +29,21 @@ namespace {
 constexpr char kJitObject[] = "[jit]";
 constexpr uint32_t kMaxObjectNotes = 200;  // each requires a pass over all frames
 
-// Number of frames that a note is about, and of the calls with these frames on their stacks.
+// Number of frames that a note is about, and of the calls and samples with these frames on their stacks.
 struct Extent {
   int64_t frames = 0;
   int64_t calls = 0;
+  int64_t samples = 0;
 };
 
 std::string Describe(const Extent& extent) {
-  return absl::StrCat(extent.frames, extent.frames == 1 ? " frame" : " frames", " in the stacks of ", extent.calls,
-                      extent.calls == 1 ? " call" : " calls");
+  const auto count = [](int64_t number, const char* noun) {
+    return absl::StrCat(number, " ", noun, number == 1 ? "" : "s");
+  };
+  const std::string calls = extent.calls > 0 || extent.samples == 0 ? count(extent.calls, "call") : "";
+  const std::string samples = extent.samples > 0 ? count(extent.samples, "sample") : "";
+  return absl::StrCat(count(extent.frames, "frame"), " in the stacks of ", calls,
+                      calls.empty() || samples.empty() ? "" : " and ", samples);
 }
 
 // Counts calls and frames with at least one frame, from them outwards, for which `is_meant` is set.
@@ -50,6 +56,7 @@ Extent ExtentOf(const TraceModel& model, const std::vector<bool>& is_meant) {
     extent.frames += is_meant[frame] ? 1 : 0;
   }
   for (const FrameIndex frame : model.calls.native_stack) extent.calls += frame != kNone && passes[frame] ? 1 : 0;
+  for (const FrameIndex frame : model.samples.frame) extent.samples += frame != kNone && passes[frame] ? 1 : 0;
   return extent;
 }
 

@@ -19,6 +19,7 @@ const std::vector<TableKind>& TableKinds() {
       {"gemm", "matrix products by shape", GemmTable},
       {"callers", "who called for each problem: framework function, line of the program, layer", CallersTable},
       {"stacks", "what steps spend time on, by stack: the framework, Python, native functions", StacksTable},
+      {"hotspots", "where threads compute, by function: samples of their CPU time", HotspotsTable},
       {"copies", "memory copied between host and GPU, by direction and kind", CopiesTable},
       {"kernels", "kernel launches by name and by who launched them", KernelsTable},
       {"launches", "how long launches take the host, and until the GPU begins", LaunchesTable},

@@ -19,6 +19,7 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& o
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CallersTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& options);
+absl::StatusOr<Table> HotspotsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CopiesTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions& options);

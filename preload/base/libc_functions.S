@@ -44,9 +44,11 @@
         bind    dlhook_libc__exit, _exit
 # Threads, signals, time
         libc_functions clock_gettime, clock_nanosleep, pthread_attr_destroy, pthread_attr_init, pthread_attr_setdetachstate
-        libc_functions pthread_attr_setstack, pthread_attr_setstacksize, pthread_create, pthread_detach, pthread_join, pthread_key_create, pthread_once, pthread_self
+        libc_functions pthread_attr_getstacksize, pthread_attr_setstack, pthread_attr_setstacksize, pthread_detach, pthread_join, pthread_key_create, pthread_once, pthread_self
         libc_functions pthread_setcancelstate, pthread_setspecific, pthread_sigmask, pthread_clockjoin_np, sched_yield, sigaltstack
-        libc_functions sigdelset, sigfillset
+        libc_functions sigaddset, sigdelset, sigfillset, sigismember
+        bind    dlhook_libc_pthread_create, pthread_create
+        bind    dlhook_libc_sigaction, sigaction
 # The loader; those that replace the pending error are only for link/ (libc_functions.h)
         libc_functions dl_iterate_phdr, dlerror
         bind    dlhook_libc_dladdr1, dladdr1

@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 
 // Functions of the dl family, for link/ only: they replace the program's pending error (base/loader_error.h).
 extern "C" {
@@ -15,8 +17,14 @@ void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __
 int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));
 }
 
-// For code that ends the process itself; the plain name is interposed (process/lifecycle.cc).
-extern "C" [[noreturn]] void dlhook_libc__exit(int status) __attribute__((visibility("hidden")));
+// Functions whose plain names are interposed (process/lifecycle.cc, sample/).
+extern "C" {
+[[noreturn]] void dlhook_libc__exit(int status) __attribute__((visibility("hidden")));
+int dlhook_libc_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*),
+                               void* argument) __attribute__((visibility("hidden")));
+int dlhook_libc_sigaction(int number, const struct sigaction* action, struct sigaction* old)
+    __attribute__((visibility("hidden")));
+}
 
 namespace dlhook::inline base {
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 
+#include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 
 namespace dlhook::inline base {
@@ -25,11 +26,11 @@ inline bool StartOwnThread(void** stack, size_t stack_bytes, void* (*main)(void*
     pthread_attr_t own;
     pthread_attr_init(&own);
     pthread_attr_setstack(&own, *stack, stack_bytes);
-    bool created = pthread_create(thread, &own, main, argument) == 0;
+    bool created = dlhook_libc_pthread_create(thread, &own, main, argument) == 0;
     pthread_attr_destroy(&own);
     if (created) return true;
   }
-  return pthread_create(thread, nullptr, main, argument) == 0;
+  return dlhook_libc_pthread_create(thread, nullptr, main, argument) == 0;
 }
 
 }  // namespace dlhook::inline base

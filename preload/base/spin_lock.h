@@ -21,18 +21,25 @@ struct SpinLock {
   std::atomic<uint32_t> sleepers{0};
 };
 
+// How many the calling thread holds or waits for. A handler that takes one only if this is 0 never makes another thread
+// wait for one that waits for it.
+inline __thread uint32_t t_spin_locks = 0;
+
 class SpinLockHolder {
  public:
   explicit SpinLockHolder(SpinLock* lock) : lock_(lock), me_(Me()), held_(TryLock() || Wait()) {}
   ~SpinLockHolder() {
     uint64_t expected = me_;
     if (held_ && lock_->holder.compare_exchange_strong(expected, 0) && lock_->sleepers.load() != 0) FutexWake(lock_, 1);
+    --t_spin_locks;
   }
   SpinLockHolder(const SpinLockHolder&) = delete;
   SpinLockHolder& operator=(const SpinLockHolder&) = delete;
 
  private:
   static uint64_t Me() {
+    ++t_spin_locks;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     uint64_t thread;
     asm("movq %%fs:0, %0" : "=r"(thread));
     return uint64_t{ProcessId()} << 32 | static_cast<uint32_t>(thread >> 4);

@@ -59,6 +59,8 @@ size_t MinimumBytes(const RecordHeader& header) {
       return sizeof(CallTotalsRecord) + sizeof(RecordHeader);
     case RecordType::kProfile:
       return sizeof(ProfileRecord);
+    case RecordType::kSample:
+      return sizeof(SampleRecord);
     default:
       return 0;
   }
@@ -302,6 +304,8 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       if (TextFits(profile) && !IsBeyondLimit()) WriteProfilePacket(*profile, &out_);
       return;
     }
+    case RecordType::kSample:
+      return TakeSample(slot, reinterpret_cast<const SampleRecord*>(record));
     default:
       return;
   }

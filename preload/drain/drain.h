@@ -14,6 +14,7 @@
 #include "preload/drain/describe.h"
 #include "preload/drain/gpu_batch.h"
 #include "preload/drain/interner.h"
+#include "preload/drain/sample_batch.h"
 #include "preload/drain/scope_batch.h"
 #include "preload/format/gpu_records.h"
 #include "preload/format/open_scopes.h"
@@ -100,6 +101,7 @@ class Drain {
   void AddTotals(uint32_t op, const CallTotalsRecord& record);
   void TakeThread(uint32_t slot, const ThreadRecord* record);
   void TakeScope(uint32_t slot, const ScopeRecord* record);
+  void TakeSample(uint32_t slot, const SampleRecord* record);
   void TakeOpenCall(uint32_t index, uint64_t first_sequence, uint64_t now);
   uint64_t TakeOpenScopes(uint32_t index, uint64_t now);  // returns the first number of a call in the innermost
   void TakeOpenScope(uint32_t index, const OpenScopeEntry& scope, const char* name, uint64_t now);
@@ -146,6 +148,7 @@ class Drain {
   Buffer scratch_;
   CallBatch batch_;
   ScopeBatch scopes_;
+  SampleBatch samples_;
   CounterBatches counters_;
   GpuBatches gpu_;
   bool leaves_out_gpu_ = false;    // since the trace has reached its limit

@@ -60,6 +60,7 @@ void Drain::FlushBatch() {
   }
   if (batch_.count() > 0) batch_.Flush(&out_);
   if (scopes_.count() > 0) scopes_.Flush(&out_);
+  if (samples_.count() > 0) samples_.Flush(session_->sample_interval_ns, &out_);
   counters_.Flush(&out_);
   gpu_.Flush(&out_);
 }
@@ -108,6 +109,9 @@ void Drain::WriteLosses(bool is_end) {
   WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings,
               &out_);
   WriteLeftOut(LossReason::kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
+  WriteGrowth(LossReason::kSamplesDropped, session_->dropped_samples, "ring full or being written",
+              &state_.reported_dropped_samples, &out_);
+  WriteLeftOut(LossReason::kSamplesDropped, "trace at its limit", &state_.left_out_samples, &out_);
   WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
   WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full",
               &state_.reported_gpu_dropped_ring, &out_);
@@ -151,6 +155,7 @@ void Drain::Publish(bool last) {
   state_.reported_refused_definitions = held.reported_refused_definitions;
   state_.reported_deep_scopes = held.reported_deep_scopes;
   state_.reported_dropped_readings = held.reported_dropped_readings;
+  state_.reported_dropped_samples = held.reported_dropped_samples;
   state_.reported_gpu_dropped_cupti = held.reported_gpu_dropped_cupti;
   state_.reported_gpu_dropped_ring = held.reported_gpu_dropped_ring;
   unwritten_calls_ = 0;

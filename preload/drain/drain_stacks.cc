@@ -1,5 +1,7 @@
-// Native stacks in the drain: nodes of the session's tree -> Interned.stack.
+// Native stacks in the drain: nodes of the session's tree -> Interned.stack. Samples, which are little else.
 // Thread: the drain's. Trusts nothing in the mapping: a node is read once, and a chain of nodes is bounded.
+#include <errno.h>
+
 #include "preload/drain/drain.h"
 #include "preload/format/stack_nodes.h"
 #include "preload/proto_fields.h"
@@ -49,6 +51,23 @@ uint32_t Drain::NativeStackOf(uint32_t number) {
     WriteNode(numbers[depth], nodes[depth], interner_.Address(nodes[depth].address), &pending_native_stacks_);
   }
   return number;
+}
+
+void Drain::TakeSample(uint32_t slot, const SampleRecord* record) {
+  uint32_t thread_id = state_.thread_ids[slot];
+  if (record->ticks > state_.last_record_ticks) state_.last_record_ticks = record->ticks;
+  if (IsBeyondLimit()) {
+    state_.left_out_samples += record->intervals;
+    return;
+  }
+  if (samples_.MustFlushBefore(thread_id)) FlushBatch();
+  BatchedSample ids = {interner_.Address(record->address),
+                       record->native_stack == 0 ? 0 : NativeStackOf(record->native_stack),
+                       PythonStackOf(record->python_stack)};
+  if (!samples_.Add(thread_id, ids, *record)) {
+    ++state_.lost_bytes;
+    state_.lost_errno = ENOMEM;
+  }
 }
 
 }  // namespace dlhook::inline drain

@@ -42,6 +42,7 @@ enum class RecordType : uint8_t {
   kCallTotals = 41,      // CallTotalsRecord + a call's record (format/call_totals.h)
   kCompiledCode = 42,    // CompiledCodeRecord + text
   kProfile = 43,         // ProfileRecord + bytes
+  kSample = 44,          // SampleRecord
 };
 
 inline bool IsCall(RecordType type) {
@@ -426,6 +427,22 @@ struct ProfileRecord {
   uint32_t reserved2;
 };
 static_assert(sizeof(ProfileRecord) == 56);
+
+using SampleState = fields::SampleBatch::State;
+
+// Where a thread computed when some of its CPU time had passed. header.depth: recorded calls open on it.
+struct SampleRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  uint64_t address;       // of the interrupted instruction; 0: not known
+  uint32_t native_stack;  // StackNode of the frame outside of it, 0: none
+  uint32_t python_stack;  // definition, 0: none
+  uint32_t intervals;     // of CPU time that it stands for
+  SampleState state;
+  uint8_t cut;  // StackCut: why there is no frame outside
+  uint8_t reserved[2];
+};
+static_assert(sizeof(SampleRecord) == 40);
 
 constexpr size_t kMaxRecordBytes = 8192;
 

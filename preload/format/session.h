@@ -74,7 +74,9 @@ struct Checkpoint {
   uint64_t reported_dropped_readings;
   uint64_t reported_gpu_dropped_cupti;
   uint64_t reported_gpu_dropped_ring;
-  uint64_t left_out_gpu;         // records beyond trace_bytes_limit
+  uint64_t left_out_gpu;  // records beyond trace_bytes_limit
+  uint64_t left_out_samples;
+  uint64_t reported_dropped_samples;
   uint64_t lost_calls;           // could not be written (output full), not yet in a Loss packet
   uint64_t reported_lost_calls;  // the same, already in Loss packets
   uint64_t lost_bytes;
@@ -135,6 +137,7 @@ struct SessionHeader {
   std::atomic<uint64_t> dropped_readings;     // of counters, by threads whose ring was full
   std::atomic<uint64_t> gpu_dropped_cupti;    // activities for which CUPTI had no buffer
   std::atomic<uint64_t> gpu_dropped_ring;     // activities, links and graph nodes without room in a ring
+  std::atomic<uint64_t> dropped_samples;      // of CPU time, in intervals: the thread's ring was full or being written
   std::atomic<uint64_t> definitions_bytes;    // published so far
   std::atomic<uint32_t> stack_nodes;          // published so far, node 0 included; 0: none yet
   std::atomic<uint32_t> next_thread_id;
@@ -168,6 +171,7 @@ struct SessionHeader {
   uint32_t counters_interval_ms;       // 0: the drain takes no samples
   uint32_t counters_at_interval_only;  // 1: threads make no readings themselves
   char counters[512];                  // DLHOOK_COUNTERS
+  uint64_t sample_interval_ns;         // of each thread's CPU time; 0: no samples are taken
   RankVariable rank_variables[kMaxRankVariables];
   uint32_t setting_count;
   uint32_t processors;  // available to the process; 0: not known

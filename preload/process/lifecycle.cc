@@ -73,6 +73,7 @@ void FillHeader(const Config& config, uint32_t collector, SessionHeader* session
   session->counters_interval_ms = config.counters[0] == '\0' ? 0 : config.counters_interval_ms;
   session->counters_at_interval_only = config.counters_at == CountersAt::kTime;
   snprintf(session->counters, sizeof session->counters, "%s", config.counters);
+  session->sample_interval_ns = config.sample_hz == 0 ? 0 : 1'000'000'000 / config.sample_hz;
   session->collector_pid = session->is_private != 0 ? 0 : collector;  // private memory can't be drained from outside
   StartClock(config, session);
 }
@@ -98,6 +99,7 @@ __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
   g_load_time = {TakeClockSample(ClockKind::kTsc), static_cast<uint32_t>(getpid())};
   GetConfig();
   HideVariablesFromRaceCheckers();
+  if (GetConfig().sample_hz != 0) AttachThread(kForSamples);
 }
 
 // If nothing was recorded for a known reason, the trace reports it.
@@ -119,6 +121,7 @@ __attribute__((destructor)) void OnUnload() {
   SessionHeader* session = process->session;
   if (thread != nullptr && thread->active != 0) FlushRegistry(thread);  // what did not fit into the full ring earlier
   CloseProcessCounters();
+  if (thread != nullptr && thread->active != 0) CloseThreadSamples(thread);
   session->enabled_families.store(0);
   session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
   session->exited.store(1, std::memory_order_release);

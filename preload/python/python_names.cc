@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
@@ -310,7 +311,7 @@ void StartOwnThread(PythonProcess* process) {
   bool started = false;
   if (pthread_attr_init(&detached) == 0) {
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    started = pthread_create(&thread, &detached, &CallWithGil, process) == 0;
+    started = dlhook_libc_pthread_create(&thread, &detached, &CallWithGil, process) == 0;
     pthread_attr_destroy(&detached);
   }
   if (!started) process->own_thread.store(0);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "preload/base/own_pages.h"
+#include "preload/python/interrupted_frames.h"
 #include "preload/python/python_exit.h"
 #include "preload/python/python_lines.h"
 #include "preload/python/python_modules.h"
@@ -96,21 +97,44 @@ uint32_t NumberOf(PythonProcess* process, PythonThread* memory, const void* obje
   return number;
 }
 
+// A stack as it is read: of the thread's own call into dlhook, or where a signal interrupted it.
+struct ReadStack {
+  const void* first;
+  // An interrupted frame may just begin or end: its arguments are not read. Instructions of one line make one stack.
+  bool is_interrupted;
+
+  bool IsTorn(const void* frame) const { return is_interrupted && frame == first; }
+};
+
+const void* ModuleOf(const PythonRuntime& python, const ReadStack& stack, const void* frame, const void* code) {
+  return stack.IsTorn(frame) ? nullptr : ModuleOfFrame(python, frame, code);
+}
+
+uint32_t LineOf(const PythonRuntime& python, const void* code, int64_t offset) {
+  const PythonLayout& layout = python.layout;
+  auto table = ReadAt<const void*>(code, layout.code_lines);
+  if (table == nullptr) return 0;
+  auto bytes = static_cast<const uint8_t*>(table) + kPyBytesData;
+  int32_t first_line = ReadAt<int32_t>(code, layout.code_first_line);
+  return PythonLine(layout.lines, bytes, ReadAt<size_t>(table, kPyBytesLength), first_line, offset);
+}
+
 struct StackKey {
   uint64_t key;
   bool has_unknown_object;
   bool has_unsearched_object;
 };
 
-StackKey KeyOf(const PythonRuntime& python, PythonProcess* process, PythonThread* memory, const void* first) {
+StackKey KeyOf(const PythonRuntime& python, PythonProcess* process, PythonThread* memory, const ReadStack& stack) {
   uint64_t key = 0;
   uint32_t count = 0;
   bool unknown = false;
   bool unsearched = false;
-  VisitFrames(python, first, [&](const void* frame, const void* code, int64_t offset) {
+  VisitFrames(python, stack.first, [&](const void* frame, const void* code, int64_t offset) {
     if (++count > kMaxPythonFrames) return false;
+    if (__builtin_expect(stack.IsTorn(frame), 0)) offset = -int64_t{LineOf(python, code, offset)};
     key = (Rotate(key, 7) ^ (FrameKey(python, code, offset) + IsEntryFrame(python, frame))) * 0x9fb21c651e98df25u;
-    const void* module = ModuleOfFrame(python, frame, code);
+    const void* module = ModuleOf(python, stack, frame, code);
     if (__builtin_expect(module == nullptr, 1)) return true;
     uint32_t number = NumberOf(process, memory, module, &unsearched);
     unknown = unknown || number == kUnknownObject;
@@ -146,36 +170,31 @@ uint32_t DefineText(const PythonRuntime& python, PythonProcess* process, const v
   return definition;
 }
 
-PythonFrameDefinition DescribeFrame(const PythonRuntime& python, PythonProcess* process, const void* frame,
-                                    const void* code, int64_t offset) {
+PythonFrameDefinition DescribeFrame(const PythonRuntime& python, PythonProcess* process, const ReadStack& stack,
+                                    const void* frame, const void* code, int64_t offset) {
   const PythonLayout& layout = python.layout;
   PythonFrameDefinition described = {};
   described.file = DefineText(python, process, ReadAt<const void*>(code, layout.code_file));
   described.function = DefineText(python, process, ReadAt<const void*>(code, layout.code_name));
-  auto table = ReadAt<const void*>(code, layout.code_lines);
-  if (table != nullptr) {
-    auto bytes = static_cast<const uint8_t*>(table) + kPyBytesData;
-    int32_t first_line = ReadAt<int32_t>(code, layout.code_first_line);
-    described.line = PythonLine(layout.lines, bytes, ReadAt<size_t>(table, kPyBytesLength), first_line, offset);
-  }
+  described.line = LineOf(python, code, offset);
   described.is_entry = IsEntryFrame(python, frame);
-  const void* module = ModuleOfFrame(python, frame, code);
+  const void* module = ModuleOf(python, stack, frame, code);
   if (module != nullptr) described.object = FindObject(*process, module, ReadAt<const void*>(module, kPyTypeOffset));
   return described;
 }
 
-uint32_t DescribeStack(const PythonRuntime& python, PythonProcess* process, const void* first) {
+uint32_t DescribeStack(const PythonRuntime& python, PythonProcess* process, const ReadStack& stack) {
   struct {
     PythonStackDefinition head;
     PythonFrameDefinition frames[kMaxPythonFrames];
   } described;
   described.head = {};
-  VisitFrames(python, first, [&](const void* frame, const void* code, int64_t offset) {
+  VisitFrames(python, stack.first, [&](const void* frame, const void* code, int64_t offset) {
     if (described.head.frame_count == kMaxPythonFrames) {
       described.head.is_cut = 1;
       return false;
     }
-    described.frames[described.head.frame_count++] = DescribeFrame(python, process, frame, code, offset);
+    described.frames[described.head.frame_count++] = DescribeFrame(python, process, stack, frame, code, offset);
     return true;
   });
   size_t size = sizeof described.head + described.head.frame_count * sizeof described.frames[0];
@@ -183,11 +202,11 @@ uint32_t DescribeStack(const PythonRuntime& python, PythonProcess* process, cons
 }
 
 // Not in this thread's cache: another thread's stack, one that was replaced, or new to the process.
-uint32_t LookUpStack(const PythonRuntime& python, PythonProcess* process, uint64_t key, const void* first) {
+uint32_t LookUpStack(const PythonRuntime& python, PythonProcess* process, uint64_t key, const ReadStack& stack) {
   SpinLockHolder holder(&process->lock);
   auto entry = process->stacks.Find(key);
   if (entry != nullptr && entry->used != 0) return entry->definition;
-  uint32_t definition = DescribeStack(python, process, first);
+  uint32_t definition = DescribeStack(python, process, stack);
   if (entry != nullptr) process->stacks.Fill(entry, key, definition);  // a refused one too: no retry
   return definition;
 }
@@ -216,7 +235,8 @@ void SeeToNames(PythonProcess* process, ThreadState* thread, const StackKey& sta
 
 uint32_t CaptureFrom(const PythonRuntime& python, PythonProcess* process, ThreadState* thread, PythonThread* memory,
                      const void* first) {
-  StackKey found = KeyOf(python, process, memory, first);
+  const ReadStack stack = {first, false};
+  StackKey found = KeyOf(python, process, memory, stack);
   PythonThread::Stack* known = &memory->stacks[found.key % PythonThread::kStacks];
   if (__builtin_expect(known->used != 0 && known->key == found.key && !found.has_unknown_object, 1)) {
     SeeToNames(process, thread, found);
@@ -224,11 +244,28 @@ uint32_t CaptureFrom(const PythonRuntime& python, PythonProcess* process, Thread
   }
   NoteModuleCodes(python, first);
   RegisterModules(python, process, thread, first);
-  found = KeyOf(python, process, memory, first);
+  found = KeyOf(python, process, memory, stack);
   known = &memory->stacks[found.key % PythonThread::kStacks];
-  *known = {found.key, LookUpStack(python, process, found.key, first), 1};
+  *known = {found.key, LookUpStack(python, process, found.key, stack), 1};
   if (process->compiles.load(std::memory_order_relaxed) != 0) WatchCompilersExit();
   SeeToNames(process, thread, found);
+  return known->definition;
+}
+
+// Half of the definitions' room is left to the stacks of calls.
+bool HasRoomForSamples(const ThreadState& thread) {
+  return thread.session->definitions_bytes.load(std::memory_order_relaxed) < kDefinitionsCapacity / 2;
+}
+
+// Only reads: modules get their numbers where calls are recorded, and only there the interpreter is asked for anything.
+uint32_t CaptureInterruptedFrom(const PythonRuntime& python, PythonProcess* process, const ThreadState& thread,
+                                PythonThread* memory, const void* first) {
+  const ReadStack stack = {first, true};
+  uint64_t key = KeyOf(python, process, memory, stack).key;
+  PythonThread::Stack* known = &memory->stacks[key % PythonThread::kStacks];
+  if (known->used != 0 && known->key == key) return known->definition;
+  if (!HasRoomForSamples(thread)) return 0;
+  *known = {key, LookUpStack(python, process, key, stack), 1};
   return known->definition;
 }
 
@@ -268,6 +305,23 @@ uint32_t CapturePythonStack(ThreadState* thread) {
   }
   LeavePython(&memory->reading);
   if (__builtin_expect(memory->is_watched == 0, 0)) memory->is_watched = WatchPythonExit();
+  return definition;
+}
+
+uint32_t CaptureInterruptedPythonStack(ThreadState* thread) {
+  const PythonRuntime* python = CurrentPython();
+  if (python == nullptr || python->is_finalizing() != 0) return 0;
+  const void* state = python->thread_state();
+  PythonThread* memory = state == nullptr ? nullptr : MemoryOf(thread);
+  bool is_busy = memory == nullptr || memory->reading.load(std::memory_order_relaxed) != 0;
+  if (is_busy || !EnterPython(&memory->reading)) return 0;
+  uint32_t definition = 0;
+  if (python->newest_interpreter() == python->main_interpreter()) {
+    const void* first = ReadableFrameOf(*python, state);
+    PythonProcess* process = first == nullptr ? nullptr : GetPythonProcess();
+    if (process != nullptr) definition = CaptureInterruptedFrom(*python, process, *thread, memory, first);
+  }
+  LeavePython(&memory->reading);
   return definition;
 }
 

@@ -53,6 +53,7 @@ struct Config {
   StacksMode stacks;              // DLHOOK_STACKS
   uint32_t stack_families;        // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
   uint64_t stacks_min_ns;         // DLHOOK_STACKS_MIN_US: shorter calls get none
+  uint32_t sample_hz;             // DLHOOK_SAMPLE: of each thread's CPU time, 0: off
   char counters[512];             // DLHOOK_COUNTERS: names of counters and sets, empty: none
   CountersAt counters_at;         // DLHOOK_COUNTERS_AT
   uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: no periodic readings

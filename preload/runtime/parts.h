@@ -38,6 +38,9 @@ namespace dlhook::inline python {
 // Its definition (kPythonStack); 0: no Python, or none of its frames on this thread.
 uint32_t CapturePythonStack(ThreadState* thread);
 
+// The same in a signal's handler, of what it interrupted. Modules that no call has numbered are left out.
+uint32_t CaptureInterruptedPythonStack(ThreadState* thread);
+
 // 1: recorded calls have stacks (DLHOOK_PYTHON=on, and there is a Python).
 extern std::atomic<uint32_t> g_python_for_calls;
 
@@ -67,5 +70,13 @@ void CloseThreadCounters(ThreadState* thread);
 void ReadCountersAtScope(ThreadState* thread, ScopeKind kind);
 
 }  // namespace dlhook::inline counters
+
+namespace dlhook::inline sample {
+
+// When a thread begins to record and when it ends: the timer for samples of its CPU time (DLHOOK_SAMPLE).
+void OpenThreadSamples(ThreadState* thread);
+void CloseThreadSamples(ThreadState* thread);
+
+}  // namespace dlhook::inline sample
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_PARTS_H_

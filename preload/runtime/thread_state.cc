@@ -60,6 +60,7 @@ void DetachThread(void*) {
   ThreadState* thread = dlhook_thread;
   dlhook_thread = nullptr;
   if (thread == nullptr || thread->active == 0) return;
+  CloseThreadSamples(thread);
   CloseThreadCounters(thread);
   FlushRegistry(thread);  // what did not fit into the full ring earlier
   GiveBackTotals(thread);
@@ -133,7 +134,7 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->active = 1;
 }
 
-ThreadState* ClaimThread(ProcessState* process) {
+ThreadState* ClaimThread(ProcessState* process, bool is_call) {
   uint32_t index = ClaimSlot(process);
   if (index < kMaxSlots) {
     ThreadState* thread = &process->threads[index];
@@ -145,13 +146,14 @@ ThreadState* ClaimThread(ProcessState* process) {
       AdoptTotals(thread);
       FlushRegistry(thread);
       OpenThreadCounters(thread);
+      OpenThreadSamples(thread);
       return thread;
     }
     thread->active = 0;
     process->session->slots[index].owned.store(0, std::memory_order_release);
   }
   t_retry_wait = 63;
-  process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+  if (is_call) process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -239,7 +241,7 @@ RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, 
 // Counts calls that found the ring full; checks the drain once in a while.
 void NoteFull(ThreadState* thread, uint32_t calls) {
   thread->full_calls += calls;
-  if (thread->full_calls < kCallsBetweenLooks) return;
+  if (thread->full_calls < kCallsBetweenLooks || thread->is_sampling != 0) return;
   thread->full_calls = 0;
   HasDrain(thread);
 }
@@ -269,7 +271,8 @@ uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence)
 }
 
 ThreadState* AttachThread(uint32_t family_bit) {
-  if (t_attaching != 0 || (GetConfig().families & family_bit) == 0) return nullptr;
+  bool is_call = family_bit != kForSamples;
+  if (t_attaching != 0 || (is_call && (GetConfig().families & family_bit) == 0)) return nullptr;
   ProcessState* process = GetProcess();
   if (process == nullptr || process->phase.load(std::memory_order_relaxed) >= kFailed) return nullptr;
   if (t_retry_wait > 0 && process->phase.load(std::memory_order_acquire) == kRecording) {
@@ -280,7 +283,7 @@ ThreadState* AttachThread(uint32_t family_bit) {
   Undisturbed undisturbed;
   t_attaching = 1;
   dlhook_thread = nullptr;
-  ThreadState* thread = EnsureSession(process) ? ClaimThread(process) : nullptr;
+  ThreadState* thread = EnsureSession(process) ? ClaimThread(process, is_call) : nullptr;
   t_attaching = 0;
   return thread;
 }

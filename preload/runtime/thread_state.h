@@ -27,6 +27,9 @@ struct NativeStackThread;
 inline namespace counters {
 struct CounterThread;
 }
+inline namespace sample {
+struct SampleThread;
+}
 }  // namespace dlhook
 
 namespace dlhook::inline runtime {
@@ -107,6 +110,7 @@ struct alignas(64) ThreadState {
   uint32_t detail_families;      // whose calls may have details (runtime/call_detail.h)
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
+  uint32_t is_sampling;       // 1: in the handler that takes a sample, which must not start threads
   OpenCall open[kMaxOpenCalls];
   BindingCacheEntry cache[kBindingCacheEntries];
   // From here on nothing is cleared for a new thread: entries are validated by generation or owner, and untouched
@@ -119,6 +123,7 @@ struct alignas(64) ThreadState {
   PythonThread* python;              // cached stacks
   NativeStackThread* native_stacks;  // the last stack, cached unwind rules
   CounterThread* counters;           // open counters
+  SampleThread* samples;             // its timer
 };
 
 // The thread's words of TLS (initial-exec, < 256 bytes). `real_from_thunk`: see link/thunks.S.
@@ -129,7 +134,8 @@ extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")
 
 // Prepares the calling thread to record: session, slot, ring. Null if that is not possible (no memory, finished; the
 // reason is counted) or if the call's family is not requested: a process that makes only such calls leaves nothing
-// behind. Saves errno.
+// behind. `family_bit` kForSamples: whatever is requested. Saves errno.
+constexpr uint32_t kForSamples = 0;
 ThreadState* AttachThread(uint32_t family_bit);
 
 // Null, or the space of a call's record of `words` words, invisible to the drain before CommitRecord. Counts what it

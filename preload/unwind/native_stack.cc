@@ -8,6 +8,7 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/config.h"
 #include "preload/runtime/left_frame.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/registry.h"
@@ -28,6 +29,8 @@ struct NativeStackThread {
   static constexpr uint32_t kNodeSets = 2048;
 
   uintptr_t busy;       // an address in the frame of the current capture, 0: none
+  bool is_sample;       // that is for CaptureInterruptedStack
+  StackCut sample_cut;  // its result
   uint32_t thread_id;   // of the thread that these belong to: slots are reused
   uint32_t generation;  // CurrentBindingGeneration() of the rules
   StackBounds bounds;
@@ -46,7 +49,8 @@ struct NoJoin {
 
 void SayThatThereAreStacks(CapabilityState state, const char* reason) {
   static std::atomic<bool> is_said{false};
-  if (!is_said.exchange(true)) ReportCapability("native-stacks", "", state, reason);
+  bool is_wanted = GetConfig().stack_families != 0;
+  if (is_wanted && !is_said.exchange(true)) ReportCapability("native-stacks", "", state, reason);
 }
 
 NativeStackThread* NewMemory(ThreadState* thread) {
@@ -130,13 +134,35 @@ uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end,
   for (uint32_t i = walk.count(); i-- > 0;) {
     const WalkedFrame& frame = memory->walked[i];
     bool is_end = !joined && i + 1 == walk.count();
+    if (memory->is_sample && i == 0) {  // recorded with the sample: there are more of them than of all others
+      memory->sample_cut = cut;
+      break;
+    }
     if (!frame.is_own) {
       node = NodeOf(memory, frame.state, node, cut);
-      if (__builtin_expect(node == 0, 0)) return 0;  // no room: what is outside may still be joined
+      if (__builtin_expect(node == 0, 0)) {  // no room: what is outside may still be joined
+        memory->sample_cut = StackCut::kTooDeep;
+        return 0;
+      }
       cut = StackCut::kWhole;
     }
     if (keep) memory->last.Push(frame, walk.OuterOf(i), is_end, node);
   }
+  return node;
+}
+
+uint32_t CaptureInto(NativeStackThread* memory, const FrameState& start, uintptr_t place) {
+  memory->busy = place;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  uint32_t generation = CurrentBindingGeneration();
+  if (__builtin_expect(memory->generation != generation, 0)) {
+    RetireGoneObjects(generation);
+    ForgetAddresses(memory);
+    memory->generation = generation;
+  }
+  uint32_t node = g_capture_stack(memory, start);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  memory->busy = 0;
   return node;
 }
 
@@ -148,24 +174,13 @@ uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t pl
     if (!WasLeft(memory->busy, place)) return 0;
     memory->last.Forget();
   }
-  memory->busy = place;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  uint32_t generation = CurrentBindingGeneration();
-  if (__builtin_expect(memory->generation != generation, 0)) {
-    RetireGoneObjects(generation);
-    ForgetAddresses(memory);
-    memory->generation = generation;
-  }
-  uint32_t node = g_capture_stack(memory, caller);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  memory->busy = 0;
-  return node;
+  return CaptureInto(memory, caller, place);
 }
 
 }  // namespace
 
 uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep) {
-  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
+  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames, !memory->is_sample);
   NoJoin none;
   if (memory->bounds.Holds(start.sp)) {
     OwnStack stack(start.sp, memory->bounds.high);
@@ -182,7 +197,7 @@ uint32_t CaptureJoined(NativeStackThread* memory, const FrameState& start) {
   bool is_own = bounds->Holds(start.sp) || ExtendBounds(start.sp, bounds);
   if (__builtin_expect(!is_own, 0)) return CaptureWhole(memory, start, true);
   memory->last.Verify(start.sp);
-  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
+  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames, !memory->is_sample);
   OwnStack stack(start.sp, bounds->high);
   WalkEnd end = walk.Run(start, &stack, &memory->last);
   bool is_too_deep = end == WalkEnd::kJoined && memory->last.joined_count() + walk.count() > kMaxNativeFrames;
@@ -202,6 +217,17 @@ __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   uint32_t node = CaptureFrom(thread, {frame[1], place + 16, frame[0], false}, place);
   errno = saved_errno;
   return node;
+}
+
+bool CaptureInterruptedStack(ThreadState* thread, const FrameState& top, InterruptedStack* stack) {
+  NativeStackThread* memory = thread->native_stacks;
+  if (memory == nullptr || memory->thread_id != thread->thread_id || memory->busy != 0) return false;
+  memory->is_sample = true;
+  memory->sample_cut = StackCut::kWhole;
+  stack->outer = CaptureInto(memory, top, UINTPTR_MAX);
+  stack->cut = memory->sample_cut;
+  memory->is_sample = false;
+  return true;
 }
 
 }  // namespace dlhook::inline unwind

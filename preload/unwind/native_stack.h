@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "preload/format/stack_nodes.h"
 #include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline unwind {
@@ -16,6 +17,14 @@ struct FrameState;
 // interrupted this; a child forked since the call began). Saves errno. No system call and no lock if the stack's
 // functions and frames are known.
 uint32_t CaptureNativeStack(ThreadState* thread);
+
+// The same in a signal's handler, for the code that it interrupted, after the thread's first CaptureNativeStack: waits for
+// no lock but the shim's own, so not if t_spin_locks. False: that code is itself capturing a stack.
+struct InterruptedStack {
+  uint32_t outer;  // StackNode of the frame outside of `top`, 0: none
+  StackCut cut;    // why there is none
+};
+bool CaptureInterruptedStack(ThreadState* thread, const FrameState& top, InterruptedStack* stack);
 
 // Captures a stack that begins with `start`: CaptureJoined. The tests' build of the shim (tests/testing_shim/) has one
 // that compares several.

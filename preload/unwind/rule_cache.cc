@@ -24,7 +24,7 @@ CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupt
   CodeObject object;
   FoundRule found = FindRule(address, is_interrupted, may_lock, &object);
   bool is_own = IsOwn(object);
-  if (object.map != nullptr && found.is_code && !is_own) NoteCodeObject(object);
+  if (object.map != nullptr && found.is_code && (!is_own || is_interrupted)) NoteCodeObject(object);
   const UnwindRule& rule = found.rule;
   uint64_t bits = static_cast<uint64_t>(rule.cfa_from) | static_cast<uint64_t>(rule.bp_from) << 2 |
                   static_cast<uint64_t>(rule.return_from) << 4 | (rule.is_signal_frame ? CachedRule::kSignalBit : 0) |

@@ -47,7 +47,9 @@ enum class WalkEnd : uint8_t {
 
 class StackWalk {
  public:
-  StackWalk(RuleCache* rules, WalkedFrame* frames, uint32_t max) : rules_(rules), frames_(frames), max_(max) {}
+  // `may_lock`: see FindRule.
+  StackWalk(RuleCache* rules, WalkedFrame* frames, uint32_t max, bool may_lock)
+      : rules_(rules), frames_(frames), max_(max), may_lock_at_first_(may_lock) {}
 
   // `stack`: OwnStack or CopiedStack. `join`: returns whether the stack outside of a state is known.
   template <typename Stack, typename Join>
@@ -55,7 +57,7 @@ class StackWalk {
     FrameState& state = outer_;
     state = start;
     count_ = 0;
-    may_lock_ = true;
+    may_lock_ = may_lock_at_first_;
     is_exact_ = true;
     bool was_guess = false;
     for (;;) {
@@ -145,6 +147,7 @@ class StackWalk {
   WalkedFrame* frames_;
   uint32_t max_;
   uint32_t count_ = 0;
+  bool may_lock_at_first_;
   bool may_lock_ = true;
   bool is_exact_ = true;
 };

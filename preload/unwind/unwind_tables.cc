@@ -138,9 +138,9 @@ bool FollowsCall(uint64_t address) {
   return CopyOwnMemory(address - kLongestCall, code, kLongestCall) == kLongestCall && EndsWithCall(code, kLongestCall);
 }
 
-bool FindCodeObject(uint64_t address, CodeObject* object) {
+bool FindCodeObject(uint64_t address, CodeObject* object, bool may_lock) {
   FindObject find = RealFindObject();
-  if (find == nullptr) return FindByIteration(address, object);
+  if (find == nullptr) return may_lock && FindByIteration(address, object);
   dl_find_object found;
   if (find(reinterpret_cast<void*>(address), &found) != 0) return false;
   *object = {found.dlfo_link_map, reinterpret_cast<uint64_t>(found.dlfo_map_start),
@@ -152,7 +152,7 @@ FoundRule FindRule(uint64_t address, bool is_interrupted, bool may_lock, CodeObj
   object->map = nullptr;
   if (address < kPageBytes || address >= kUserSpaceEnd) return {NoRule(StackCut::kOutOfStack), false, false};
   uint64_t pc = is_interrupted ? address : address - 1;
-  bool in_object = FindCodeObject(pc, object);
+  bool in_object = FindCodeObject(pc, object, may_lock);
   const uint8_t* fde = nullptr;
   if (in_object && object->table != nullptr) fde = FindFde(object->table, pc);
   if (!in_object && may_lock) fde = FindRegisteredFde(pc);

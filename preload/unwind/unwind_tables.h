@@ -21,7 +21,7 @@ struct CodeObject {
   uint64_t end;
   const uint8_t* table;  // .eh_frame_hdr; null: none
 };
-bool FindCodeObject(uint64_t address, CodeObject* object);
+bool FindCodeObject(uint64_t address, CodeObject* object, bool may_lock = true);
 
 struct FoundRule {
   UnwindRule rule;

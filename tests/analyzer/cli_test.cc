@@ -146,7 +146,7 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError(
       "report " + trace + " --by colour",
       "report: --by expects layer, module, type, op, line, function or stack (of the table counters also phase, "
-      "step, scope or thread), found 'colour'");
+      "step, scope or thread; of hotspots library), found 'colour'");
   ExpectUsageError(
       "report " + trace + " --depth -1",
       "report: --depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '-1'");
@@ -261,9 +261,10 @@ TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
 
 TEST_F(CliTest, SaysWhereByMeansNothing) {
   const std::string trace = WriteTrace();
-  ExpectUsageError("report " + trace + " --table layers,ops --by type",
-                   "report: --by has no meaning for the table ops, only for layers and counters; work has every op by "
-                   "layer");
+  ExpectUsageError(
+      "report " + trace + " --table layers,ops --by type",
+      "report: --by has no meaning for the table ops, only for layers, counters and hotspots; work has every op by "
+      "layer");
   EXPECT_EQ(Dlhook("report " + trace + " --table layers --by type").exit_code, 0);
   ExpectUsageError("report " + trace + " --table gemm --step validation",
                    "report: --step has no meaning for the table gemm, only for layers; phases has all kinds of steps");

@@ -92,6 +92,10 @@ void counters::CloseThreadCounters(ThreadState*) {}
 void counters::ReadCountersAtScope(ThreadState*, ScopeKind) {}
 uint32_t process::DetailFamilies() { return 0; }
 
+// Replace sample/: no samples here.
+void sample::OpenThreadSamples(ThreadState*) {}
+void sample::CloseThreadSamples(ThreadState*) {}
+
 void process::StartWriter(ProcessState*) {}
 void runtime::FlushRegistry(ThreadState*) {}
 void runtime::CountPlainPointer() { ++g_plain_pointers; }

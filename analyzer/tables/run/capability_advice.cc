@@ -22,6 +22,7 @@ constexpr Advice kMissing[] = {
     {"module-names", "Layers are then named by their classes and lines."},
     {"native-stacks", "Callers are then known only by Python lines and framework ops."},
     {"compiled-code", "What torch.compile compiled is then known without names, modules or reasons, or in part."},
+    {"samples", "What no hook sees is then known by its time alone, or in part."},
     {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };
 
@@ -29,6 +30,7 @@ constexpr Advice kMissing[] = {
 constexpr Advice kOff[] = {
     {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
     {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
+    {"samples", "Record with dlhook run --sample."},
     {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
 };
 
@@ -94,6 +96,8 @@ std::string AdviceFor(const Loss& loss) {
     case LossReason::kReadingsDropped:
       return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room "
              "(DLHOOK_RING_KIB).";
+    case LossReason::kSamplesDropped:
+      return "Take fewer samples (--sample=HZ), or give rings more room (DLHOOK_RING_KIB).";
     case LossReason::kGpuBuffersFull:
       return "Give CUPTI's buffers more room (DLHOOK_GPU_BUFFERS_MIB).";
     case LossReason::kGpuRecordsDropped:

@@ -75,7 +75,7 @@ TEST(AllTablesTest, AreWellFormed) {
                                           "ranks",        "launches",
                                           "overlap",      "overlap_over_time",
                                           "guided",       "gpu_idle",
-                                          "compiled"}));
+                                          "compiled",     "hotspots"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

@@ -1,0 +1,137 @@
+#include "preload/python/interrupted_frames.h"
+
+#include <string.h>
+
+#include "preload/base/own_memory.h"
+
+namespace dlhook::inline python {
+namespace {
+
+constexpr uint64_t kFrameBytes = 112;     // of a frame, all that a walk reads
+constexpr uint64_t kCodeBytes = 200;      // of a code object, likewise
+constexpr uint64_t kObjectBytes = 56;     // of a string or bytes object, before its contents
+constexpr uint64_t kMostUnits = 1 << 20;  // of a string or line table
+constexpr uint32_t kMostFrames = 136;     // kMaxPythonFrames and as many of the interpreter's own
+constexpr uint32_t kWindowPages = 4;
+
+// Frames lie one above the other, the innermost on top: a copy of a few pages holds several.
+class FrameWindow {
+ public:
+  // The frame at `address`, null if it can't be read.
+  const char* At(uint64_t address) {
+    if (address < start_ || address + kFrameBytes > end_) Copy(address);
+    return address >= start_ && address + kFrameBytes <= end_ ? bytes_ + (address - low_) : nullptr;
+  }
+
+ private:
+  // From the page that holds the frame's end downwards, until one is not there.
+  void Copy(uint64_t address) {
+    uint64_t top = (address + kFrameBytes - 1) & ~(kPageBytes - 1);
+    low_ = top - (kWindowPages - 1) * kPageBytes;
+    iovec local[kWindowPages], remote[kWindowPages];
+    for (uint32_t i = 0; i < kWindowPages; ++i) {
+      local[i] = {bytes_ + (kWindowPages - 1 - i) * kPageBytes, kPageBytes};
+      remote[i] = {reinterpret_cast<void*>(top - i * kPageBytes), kPageBytes};
+    }
+    int saved_errno = errno;
+    ssize_t copied = process_vm_readv(static_cast<pid_t>(ProcessId()), local, kWindowPages, remote, kWindowPages, 0);
+    errno = saved_errno;
+    uint64_t pages = copied < 0 ? 0 : static_cast<uint64_t>(copied) / kPageBytes;
+    end_ = top + kPageBytes;
+    start_ = end_ - pages * kPageBytes;
+  }
+
+  char bytes_[kWindowPages * kPageBytes];
+  uint64_t low_ = 0;    // of the first byte in bytes_
+  uint64_t start_ = 0;  // of the first byte that was copied
+  uint64_t end_ = 0;
+};
+
+template <typename T>
+bool CopyAt(const void* address, T* to) {
+  return CopyOwnMemory(reinterpret_cast<uint64_t>(address), to, sizeof *to) == sizeof *to;
+}
+
+const void* CurrentFrame(const PythonRuntime& python, const void* thread_state) {
+  const PythonLayout& layout = python.layout;
+  const void* holder = nullptr;
+  if (!CopyAt(static_cast<const char*>(thread_state) + layout.thread_frame, &holder)) return nullptr;
+  if (layout.holder_frame < 0 || holder == nullptr) return holder;
+  const void* frame = nullptr;
+  return CopyAt(static_cast<const char*>(holder) + layout.holder_frame, &frame) ? frame : nullptr;
+}
+
+// The code objects of all frames, null for none. False: a frame is not there, or there are too many.
+struct Codes {
+  const void* objects[kMostFrames];
+  uint32_t count;
+};
+bool CollectCodes(const PythonRuntime& python, const void* first, Codes* codes) {
+  const PythonLayout& layout = python.layout;
+  FrameWindow window;
+  const void* frame = first;
+  for (codes->count = 0; frame != nullptr && codes->count < kMostFrames; ++codes->count) {
+    const char* copy = window.At(reinterpret_cast<uint64_t>(frame));
+    if (copy == nullptr) return false;
+    uintptr_t reference = ReadAt<uintptr_t>(copy, layout.frame_code) & ~uintptr_t{layout.tag_bits};
+    codes->objects[codes->count] = reinterpret_cast<const void*>(reference);
+    frame = ReadAt<const void*>(copy, layout.frame_previous);
+  }
+  return true;
+}
+
+// Can each of these ranges be read? One system call.
+bool AreReadable(const iovec* ranges, uint32_t count, void* buffer, size_t size) {
+  size_t wanted = 0;
+  for (uint32_t i = 0; i < count; ++i) wanted += ranges[i].iov_len;
+  return wanted <= size && CopyOwnPieces(ranges, count, buffer, wanted) == wanted;
+}
+
+// Everything that looks like an object's head where a frame's code should be. (Other kinds of objects are skipped.)
+bool HaveTypes(const Codes& codes) {
+  iovec ranges[kMostFrames];
+  uint64_t heads[kMostFrames];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < codes.count; ++i) {
+    if (codes.objects[i] == nullptr) continue;
+    ranges[count++] = {const_cast<char*>(static_cast<const char*>(codes.objects[i])) + kPyTypeOffset, 8};
+  }
+  return AreReadable(ranges, count, heads, sizeof heads);
+}
+
+// The names and the line table of the innermost frame's code, which the frame may just have let go.
+bool IsWhole(const PythonRuntime& python, const void* code) {
+  const PythonLayout& layout = python.layout;
+  char copy[kCodeBytes];
+  if (code == nullptr) return true;
+  if (!CopyAt(code, &copy)) return false;
+  if (ReadAt<const void*>(copy, kPyTypeOffset) != python.code_type) return true;
+  char heads[3][kObjectBytes];
+  iovec ranges[3];
+  uint32_t count = 0;
+  const void* lines = ReadAt<const void*>(copy, layout.code_lines);
+  for (uint16_t offset : {layout.code_file, layout.code_name, layout.code_lines}) {
+    auto object = ReadAt<char*>(copy, offset);
+    if (object != nullptr) ranges[count++] = {object, kObjectBytes};
+  }
+  if (!AreReadable(ranges, count, heads, sizeof heads)) return false;
+  // Memory is given back by the block: if the first and the last byte are there, so is the rest.
+  for (uint32_t i = 0; i < count; ++i) {
+    uint64_t units = ReadAt<uint64_t>(heads[i], kPyStringLength);
+    uint64_t unit_bytes = ranges[i].iov_base == lines ? 1 : TextBits(python, heads[i]) & 7;
+    if (units > kMostUnits) return false;
+    ranges[i] = {static_cast<char*>(ranges[i].iov_base) + kPyBytesData + units * unit_bytes, 1};
+  }
+  return AreReadable(ranges, count, heads, sizeof heads);
+}
+
+}  // namespace
+
+const void* ReadableFrameOf(const PythonRuntime& python, const void* thread_state) {
+  const void* first = CurrentFrame(python, thread_state);
+  Codes codes;
+  if (first == nullptr || !CollectCodes(python, first, &codes)) return nullptr;
+  return HaveTypes(codes) && IsWhole(python, codes.objects[0]) ? first : nullptr;
+}
+
+}  // namespace dlhook::inline python

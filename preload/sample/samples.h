@@ -1,0 +1,44 @@
+// Samples of CPU time (DLHOOK_SAMPLE): each recorded thread has a timer on its own CPU time, whose signal interrupts it
+// where it computes. README.md says why this is safe.
+// Thread: each for itself.
+#ifndef DLHOOK_PRELOAD_SAMPLE_SAMPLES_H_
+#define DLHOOK_PRELOAD_SAMPLE_SAMPLES_H_
+
+#include <signal.h>
+
+#include <cstdint>
+
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook::inline sample {
+
+// Nothing happens if a program does not expect it; Python's and Java's profilers use others.
+constexpr int kSampleSignal = SIGURG;
+
+// A thread's memory for samples. The handler runs on its stack: the host's may be small.
+struct SampleThread {
+  static constexpr size_t kStackBytes = 64 << 10;
+
+  uint32_t owner;  // thread_id; another thread's: there is no timer
+  int32_t timer;   // the kernel's number
+  alignas(16) char stack[kStackBytes];
+};
+
+// What the timer's signals carry, so that the host's own are told apart.
+extern const char kSampleMark;
+
+// Takes a sample of the calling thread, which the signal interrupted.
+void OnSampleSignal(int number, siginfo_t* info, void* context);
+
+// Installs OnSampleSignal, once; the host's own handler of the signal is kept behind it. False: refused.
+bool InstallSampleHandler();
+
+// Is another handler in its place, which the host installed without the C library's sigaction or signal?
+bool IsSampleHandlerGone();
+
+// Gives the host's own signal to the host's own handler.
+void PassToHost(int number, siginfo_t* info, void* context);
+
+}  // namespace dlhook::inline sample
+
+#endif  // DLHOOK_PRELOAD_SAMPLE_SAMPLES_H_

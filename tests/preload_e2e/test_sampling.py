@@ -1,0 +1,140 @@
+"""Samples of CPU time (`dlhook run --sample`): they tell where a program computes, and the program behaves as without them,
+whatever it does with the signal."""
+
+import os
+import sys
+
+import e2e
+
+HZ = 500
+PYTHON = """
+import threading, time
+def often():
+    for i in range(3000): i * i
+def seldom():
+    for i in range(1000): i * i
+def compute(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        often()
+        seldom()
+thread = threading.Thread(target=compute, args=(0.3,))
+thread.start()
+compute(0.6)
+thread.join()
+"""
+
+
+class Sampled(e2e.Case):
+    def sampled(self, host, argv, hz=HZ):
+        """The table hotspots by function, under a fresh run: {function: row}, and the table's notes."""
+        self.fresh_run()
+        result = self.under(host, argv, DLHOOK_SAMPLE=hz)
+        self.assertEqual(result.code, 0, result.err)
+        return result, self.hotspots()
+
+    def hotspots(self, *options):
+        (table,) = e2e.Run(self.run_path).report("--table", "hotspots", *options)["tables"]
+        names = [column["name"] for column in table["columns"]]
+        rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
+        return {row[names[0]]: row for row in rows}, " ".join(table["notes"])
+
+    def capability(self):
+        """The states that the last process's trace tells, with their reasons."""
+        said = e2e.Run(self.run_path).traces()[-1].capabilities
+        return [(e2e.one(one, "state"), e2e.one(one, "reason", "")) for one in said if e2e.one(one, "name") == "samples"]
+
+    def assert_shares(self, rows):
+        both = rows["often"]["self_time"] + rows["seldom"]["self_time"]
+        self.assertAlmostEqual(rows["often"]["self_time"] / both, 0.75, delta=0.1)
+        self.assertGreater(rows["compute"]["total_time"], 0.9 * both)
+
+
+class Shares(Sampled):
+    def test_functions(self):
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                _, (rows, _) = self.sampled(host, [e2e.victim("sampled"), "computes", "800"])
+                self.assert_shares(rows)
+                self.assertEqual(rows["often"]["library"], "victim_sampled")
+                self.assertGreater(sum(row["self_time"] for row in rows.values()), 0.85 * 800e6)
+                self.assertEqual(sum(row["in_calls"] for row in rows.values()), 0)
+                self.assertEqual(self.capability(), [("ON", "")])
+        rows, _ = self.hotspots("--by", "library")
+        self.assertEqual(next(iter(rows)), "victim_sampled")
+
+    def test_python(self):
+        script = os.path.join(self.folder, "computes.py")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(PYTHON)
+        _, (rows, _) = self.sampled("launcher", [sys.executable, script])
+        self.assert_shares(rows)
+        self.assertEqual(rows["often"]["library"], "Python")
+        self.assertGreater(rows["Thread.run"]["total_time"], 0.2e9)  # frames outside
+        rows, _ = self.hotspots("--by", "line")
+        self.assertIn("computes.py:4", list(rows)[:2])
+
+
+class Hosts(Sampled):
+    """Programs whose signals, threads or children get in the way."""
+
+    def unharmed(self, *mode):
+        argv = [e2e.victim("sampled"), *mode]
+        plain = e2e.run(argv)
+        self.assertEqual(plain.code, 0, plain.out)
+        result, (rows, notes) = self.sampled("launcher", argv)
+        self.assert_same_behaviour(plain, result, "launcher")
+        return rows, notes
+
+    def test_own_handler_and_defaults(self):
+        for mode in ("own_handler", "defaults"):
+            with self.subTest(mode=mode):
+                self.assert_shares(self.unharmed(mode)[0])
+
+    def test_calls_are_not_interrupted(self):
+        self.assert_shares(self.unharmed("waits")[0])
+
+    def test_blocked_signal(self):
+        rows, notes = self.unharmed("blocks")
+        self.assertIn("had blocked the signal", notes)
+        self.assertGreater(rows["[not known]"]["self_time"], 0.3e9)
+
+    def test_threads_that_come_and_go(self):
+        self.unharmed("threads", "2000")
+        trace = e2e.Run(self.run_path).trace()
+        self.assertEqual(len(trace.threads), 2001)
+        self.assertEqual(self.capability(), [("ON", "")])
+
+    def test_children(self):
+        self.unharmed("forks", "400")
+        traces = [trace for trace in e2e.Run(self.run_path).traces() if trace.threads]
+        self.assertEqual(len(traces), 3)  # the program, its child, what that became
+        rows, _ = self.hotspots()
+        self.assertGreater(rows["compute"]["total_time"], 0.6e9)
+
+    def test_no_timers_left(self):
+        argv = ["prlimit", "--sigpending=0", e2e.victim("sampled"), "computes", "50"]
+        result, (rows, _) = self.sampled("launcher", argv)
+        self.assertEqual((result.out, rows), (b"done\n", {}))
+        self.assertIn("ulimit -i", self.capability()[-1][1])
+
+
+class Command(e2e.Case):
+    def test_values(self):
+        for value in ("0", "1001", "x", ""):
+            result = e2e.run([e2e.DLHOOK, "run", "--sample=" + value, "-o", self.run_path, "--", "true"])
+            self.assertEqual(result.code, 2)
+            self.assertIn(f"from 1 to 1000, found '{value}'", result.err.decode())
+        self.assertEqual(e2e.run([e2e.DLHOOK, "run", "--sample", "-o", self.run_path, "--", "true"]).code, 0)
+
+    def test_rows(self):
+        e2e.run([e2e.DLHOOK, "run", "--sample", "-o", self.run_path, "--", "true"])
+        for options, words in ((["--table", "hotspots", "--by", "type"], "function, library, line or layer"),
+                               (["--by", "library"], "--table hotspots"), (["--by", "x"], "expects")):
+            result = e2e.run([e2e.DLHOOK, "report", self.run_path, *options])
+            self.assertEqual(result.code, 2)
+            self.assertIn(words, result.err.decode())
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,142 @@
+// Programs that sampling must neither disturb nor lose. Computes where its functions' names say; ends with "done".
+//   victim_sampled MODE [NUMBER]
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t sink;
+
+static int64_t cpu_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+#define COMPUTES(name, factor)                                          \
+  __attribute__((noinline, noclone)) static void name(void) {           \
+    for (volatile int i = 0; i < 100000; ++i) sink = sink * factor + 1; \
+  }
+COMPUTES(often, 3)
+COMPUTES(seldom, 5)
+
+// Three times as much in often() as in seldom().
+__attribute__((noinline, noclone)) static void compute(int ms) {
+  for (int64_t end = cpu_ms() + ms; cpu_ms() < end;) {
+    for (int i = 0; i < 3; ++i) often();
+    seldom();
+  }
+}
+
+static volatile int handled;
+static void handle(int number) { handled += number == SIGURG; }
+
+static void check(int is_right, const char* what) {
+  if (is_right) return;
+  printf("wrong: %s\n", what);
+  exit(1);
+}
+
+static void own_handler(void) {
+  struct sigaction now;
+  check(sigaction(SIGURG, NULL, &now) == 0 && now.sa_handler == SIG_DFL, "the default");
+  check(signal(SIGURG, handle) == SIG_DFL, "what signal returns");
+  check(sigaction(SIGURG, NULL, &now) == 0 && now.sa_handler == handle, "what was set");
+  printf("flags %x\n", (unsigned)now.sa_flags);
+  for (int i = 0; i < 200; ++i) {
+    raise(SIGURG);
+    compute(1);
+  }
+  check(handled == 200, "handled signals");
+  struct sigaction once = {.sa_handler = handle, .sa_flags = SA_RESETHAND};
+  check(sigaction(SIGURG, &once, &now) == 0 && now.sa_handler == handle, "the handler before");
+  raise(SIGURG);
+  raise(SIGURG);
+  check(handled == 201 && signal(SIGURG, SIG_IGN) == SIG_DFL, "a handler that is for one signal");
+}
+
+static void defaults(void) {
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+}
+
+static void block(int how) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(how, &all, NULL);
+}
+
+static void* brief(void* argument) {
+  often();
+  return argument;
+}
+
+static void threads(int count) {
+  for (int i = 0; i < count; ++i) {
+    pthread_t thread;
+    void* result;
+    check(pthread_create(&thread, NULL, brief, &sink) == 0 && pthread_join(thread, &result) == 0, "a thread");
+    check(result == &sink, "its argument");
+  }
+}
+
+static void* wait_for(void* descriptors) {
+  int* ends = descriptors;
+  char byte;
+  struct pollfd polled = {ends[0], POLLIN, 0};
+  check(poll(&polled, 1, -1) == 1 && read(ends[0], &byte, 1) == 1, "an interrupted call");
+  return NULL;
+}
+
+static void waits(void) {
+  int ends[2];
+  pthread_t thread;
+  struct timespec nap = {0, 1000000};
+  check(pipe(ends) == 0 && pthread_create(&thread, NULL, wait_for, ends) == 0, "a thread");
+  for (int i = 0; i < 100; ++i) {
+    compute(3);
+    check(nanosleep(&nap, NULL) == 0, "an interrupted nap");
+  }
+  check(write(ends[1], "x", 1) == 1 && pthread_join(thread, NULL) == 0, "the end");
+}
+
+static void forks(const char* self) {
+  pid_t child = fork();
+  if (child == 0) {
+    compute(200);
+    execl(self, self, "computes", "200", (char*)NULL);
+  }
+  int status;
+  check(child > 0 && waitpid(child, &status, 0) == child && status == 0, "the child");
+  child = vfork();
+  if (child == 0) {
+    signal(SIGURG, handle);  // its own affair: the parent's is what it was
+    _exit(7);
+  }
+  struct sigaction now;
+  check(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7, "the child of vfork");
+  check(sigaction(SIGURG, NULL, &now) == 0 && now.sa_handler == SIG_DFL, "what a child of vfork set");
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argv[1];
+  int number = argc > 2 ? atoi(argv[2]) : 400;
+  int is_blocked = strcmp(mode, "blocks") == 0;
+  if (strcmp(mode, "own_handler") == 0) own_handler();
+  if (strcmp(mode, "defaults") == 0) defaults();
+  if (strcmp(mode, "threads") == 0) threads(number);
+  if (strcmp(mode, "waits") == 0) waits();
+  if (strcmp(mode, "forks") == 0) forks(argv[0]);
+  if (is_blocked) block(SIG_BLOCK);
+  compute(strcmp(mode, "threads") == 0 ? 100 : number);
+  if (is_blocked) block(SIG_UNBLOCK);
+  puts("done");
+  return 0;
+}
