@@ -6,6 +6,10 @@ if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(_default OFF)
 endif()
 option(DLHOOK_FROM_NOTHING "Precompile the headers of libraries, compile the sources of a room together" ${_default})
+if(DLHOOK_FROM_NOTHING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # The compiler looks for garbage less often: an eighth of its time, and a sixth more memory.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+endif()
 
 function(_dlhook_targets_below folder result)
   get_property(_targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)

@@ -35,7 +35,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDamagedRuns = 200;  // of each trace
+#ifdef __SANITIZE_ADDRESS__       // ten times slower; fuzz.tables changes them, too
+constexpr int kDamagedRuns = 40;  // of each trace
+#else
+constexpr int kDamagedRuns = 200;
+#endif
 constexpr size_t kRoom = 1 << 14;  // for what a mutation adds
 
 void ExpectPossibleNumbers(const std::string& bytes) {

@@ -9,7 +9,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace collective_test {
 
 const void* Real() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
@@ -171,5 +171,5 @@ TEST_F(CollectiveTest, ManyCommunicators) {
   EXPECT_NE(Decode(AllReduce(0x10000 + 299 * 16)).shape.communicator, 0u);
 }
 
-}  // namespace
+}  // namespace collective_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "preload/format/hook_table.h"
 
 namespace dlhook {
-namespace {
+namespace config_test {
 
 std::map<std::string, std::string> g_variables;
 
@@ -158,5 +158,5 @@ TEST(ConfigTest, Values) {
   EXPECT_STREQ(config.complaint, "");
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace dlhook

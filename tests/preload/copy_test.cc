@@ -14,7 +14,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace copy_test {
 
 const void* RuntimeReal() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 const void* DriverReal() { return reinterpret_cast<const void*>(&FakeDriverFunction); }
@@ -432,5 +432,5 @@ TEST_F(CopyTest, CapturedStreams) {
   EXPECT_EQ(g_open_captures.load(), 0);
 }
 
-}  // namespace
+}  // namespace copy_test
 }  // namespace dlhook

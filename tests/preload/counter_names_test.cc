@@ -17,7 +17,7 @@
 #include "preload/format/processor_id.h"
 
 namespace dlhook {
-namespace {
+namespace counter_names_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -355,5 +355,5 @@ TEST(CounterNames, WhatIsListedIsUnderstood) {
   EXPECT_FALSE(FindKnownCounter("PAPI_TOT_INS", &found));
 }
 
-}  // namespace
+}  // namespace counter_names_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace cublaslt_test {
 
 const void* Real() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
@@ -353,5 +353,5 @@ TEST_F(CublasLtTest, Transform) {
   }
 }
 
-}  // namespace
+}  // namespace cublaslt_test
 }  // namespace dlhook

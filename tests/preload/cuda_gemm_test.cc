@@ -10,7 +10,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace cuda_gemm_test {
 
 const void* Real() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
@@ -305,5 +305,5 @@ TEST_F(CudaGemmTest, SumsDiagonalsAndMixedTypes) {
   EXPECT_EQ(Decode(syrk).shape.uplo, '?');
 }
 
-}  // namespace
+}  // namespace cuda_gemm_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace cudnn_test {
 
 using Ints = std::vector<int32_t>;
 
@@ -290,5 +290,5 @@ TEST_F(CudnnTest, Searches) {
   EXPECT_EQ(decode(3).candidate_count, 0);
 }
 
-}  // namespace
+}  // namespace cudnn_test
 }  // namespace dlhook

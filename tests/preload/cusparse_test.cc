@@ -10,7 +10,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace cusparse_test {
 
 constexpr FakeSparse kSparse = {100, 200, 999};
 constexpr FakeDense kDense = {100, 64, 128, 2, 1};
@@ -96,5 +96,5 @@ TEST(CusparseTest, FailedCallsAndFailingGetters) {
   EXPECT_EQ(Decode(MatrixKind::kSpmm, 0, nullptr, nullptr).shape.k, 0);
 }
 
-}  // namespace
+}  // namespace cusparse_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {
-namespace {
+namespace drain_counters_test {
 
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
@@ -201,5 +201,5 @@ TEST(DrainCountersTest, SurvivesRandomRingsAndDefinitions) {
   }
 }
 
-}  // namespace
+}  // namespace drain_counters_test
 }  // namespace dlhook

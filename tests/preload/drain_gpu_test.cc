@@ -11,7 +11,7 @@
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {
-namespace {
+namespace drain_gpu_test {
 
 using ::testing::ElementsAre;
 using ::testing::Pair;
@@ -416,5 +416,5 @@ TEST(DrainGpuTest, SurvivesRandomRingsAndDefinitions) {
   }
 }
 
-}  // namespace
+}  // namespace drain_gpu_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {
-namespace {
+namespace drain_scopes_test {
 
 using ::testing::ElementsAre;
 
@@ -335,5 +335,5 @@ TEST(DrainScopesTest, SurvivesRandomRingsAndDefinitions) {
   }
 }
 
-}  // namespace
+}  // namespace drain_scopes_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {
-namespace {
+namespace drain_stacks_test {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -248,5 +248,5 @@ TEST(DrainStacksTest, SurvivesRandomTrees) {
   }
 }
 
-}  // namespace
+}  // namespace drain_stacks_test
 }  // namespace dlhook

@@ -14,7 +14,7 @@
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {
-namespace {
+namespace drain_test {
 
 using ::testing::ElementsAre;
 
@@ -397,5 +397,5 @@ TEST(DrainTest, SurvivesRandomRings) {
   }
 }
 
-}  // namespace
+}  // namespace drain_test
 }  // namespace dlhook

@@ -11,8 +11,7 @@
 #include "tests/preload/test_process.h"  // whose table of variants is used here
 
 namespace dlhook {
-
-namespace {
+namespace driver_entry_test {
 
 const void* RuntimeReal() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
@@ -138,5 +137,5 @@ TEST_F(DriverEntryTest, NewerThanTheTable) {
   EXPECT_EQ(g_plain_pointers, 1u);
 }
 
-}  // namespace
+}  // namespace driver_entry_test
 }  // namespace dlhook

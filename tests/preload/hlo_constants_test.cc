@@ -7,7 +7,7 @@
 #include <string>
 
 namespace dlhook {
-namespace {
+namespace hlo_constants_test {
 
 TEST(HloConstantsTest, ElementsByTheText) {
   EXPECT_EQ(ConstantElements(""), 0u);
@@ -47,5 +47,5 @@ TEST(HloConstantsTest, AnyBytes) {
   }
 }
 
-}  // namespace
+}  // namespace hlo_constants_test
 }  // namespace dlhook

@@ -51,7 +51,7 @@ TEST(IdentityTest, ProgramsByTheNameTheyWereStartedBy) {
   // Scripts, descriptors and overwritten names: the executable's own name.
   for (const char* started_as : {"/bin/true", "/proc/self/exe", "/dev/fd/3", "ssh user:secret@host", ""}) {
     FindProgram(started_as, &program);
-    EXPECT_STREQ(program, "identity_test");
+    EXPECT_STREQ(program, "shim_parts_test");
   }
 }
 

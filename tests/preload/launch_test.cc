@@ -15,7 +15,7 @@
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-namespace {
+namespace launch_test {
 
 const void* DriverReal() { return reinterpret_cast<const void*>(&FakeDriverFunction); }
 // A library without functions for names.
@@ -263,5 +263,5 @@ TEST_F(LaunchTest, AChildDefinesItsKernelsAnew) {
   });
 }
 
-}  // namespace
+}  // namespace launch_test
 }  // namespace dlhook

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace dlhook {
-namespace {
+namespace onednn_test {
 
 std::string Answer(const char* users, int level) {
   char buffer[64];
@@ -70,5 +70,5 @@ TEST(OneDnnTapTest, KnownCarriers) {
   EXPECT_FALSE(IsKnownOneDnnCarrier(""));
 }
 
-}  // namespace
+}  // namespace onednn_test
 }  // namespace dlhook

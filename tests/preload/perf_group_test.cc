@@ -18,7 +18,7 @@
 #include "preload/counters/rusage_counters.h"
 
 namespace dlhook {
-namespace {
+namespace perf_group_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -306,5 +306,5 @@ TEST_F(RealGroupTest, NoMoreThanAnEighthOfTheDescriptors) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace
+}  // namespace perf_group_test
 }  // namespace dlhook

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace dlhook {
-namespace {
+namespace python_lines_test {
 
 struct Vector {
   const char* name;
@@ -180,5 +180,5 @@ TEST(PythonLayoutTest, TablesThatCanNotBeTrusted) {
   EXPECT_NE(Layout("3.13.0 (main)", table.data()).reason.find("not understood"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace python_lines_test
 }  // namespace dlhook

@@ -10,7 +10,7 @@
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {
-namespace {
+namespace ring_test {
 
 constexpr uint64_t kRingBytes = 16384;
 
@@ -88,5 +88,5 @@ TEST(RingTest, EveryRecordArrivesOnceAndInOrderOverManyWraps) {
   }
 }
 
-}  // namespace
+}  // namespace ring_test
 }  // namespace dlhook

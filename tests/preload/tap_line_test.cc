@@ -8,7 +8,7 @@
 #include <string>
 
 namespace dlhook {
-namespace {
+namespace tap_line_test {
 
 constexpr char kTemplate3[] =
     "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_"
@@ -163,5 +163,5 @@ TEST(TapLineTest, NoCalls) {
   EXPECT_FALSE(Parse("onednn_verbose,exec,cpu,x,notatime").is_call);
 }
 
-}  // namespace
+}  // namespace tap_line_test
 }  // namespace dlhook

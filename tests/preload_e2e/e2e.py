@@ -52,6 +52,8 @@ def clean_environment(**extra):
     env["OMP_WAIT_POLICY"] = "passive"  # tests share two cores: spinning threads delay all of them
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["DLHOOK_CACHE"] = "off"  # tests leave nothing at home
+    if "DLHOOK_TEST_PYTHONPATH" in os.environ:
+        env["PYTHONPATH"] = os.environ["DLHOOK_TEST_PYTHONPATH"]
     env.update({name: str(value) for name, value in extra.items()})
     return env
 
