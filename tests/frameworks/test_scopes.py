@@ -77,32 +77,31 @@ class Profiled(Case):
         self.assertLessEqual(len(outliers), ALLOWED_OUTLIERS_SHARE * len(pairs), outliers[:20])
         self.assertLess(statistics.median(differences), ALLOWED_MEDIAN_NS)
 
-    def check(self, arguments, labels=("witness",), **extra):
+    def check(self, arguments, labels, **extra):
         trace, events = self.run_profiled(arguments, **extra)
         self.assert_no_loss(trace)
         state, reason = trace.capability("record-function-tap")
         self.assertEqual(state, "ON")
         self.assertRegex(reason, r"^PyTorch 2\.\d+$")
         for label in labels:
-            ours, theirs = inside(trace, label), events_inside(events, label)
-            # Both number threads in the order in which they began to work.
-            self.assertEqual(len(ours), len(theirs))
-            pairs = []
-            for (_, our_scopes), (_, their_events) in zip(sorted(ours.items()), sorted(theirs.items()), strict=True):
-                self.assert_same(our_scopes, their_events)
-                pairs += zip(our_scopes, their_events, strict=True)
-            self.assert_durations(trace, pairs)
+            with self.subTest(label=label):
+                self.compare(trace, inside(trace, label), events_inside(events, label))
+
+    def compare(self, trace, ours, theirs):
+        """Of {thread: scopes} and {thread: events}: both number threads in the order in which they began to work."""
+        self.assertEqual(len(ours), len(theirs))
+        pairs = []
+        for (_, our_scopes), (_, their_events) in zip(sorted(ours.items()), sorted(theirs.items()), strict=True):
+            self.assert_same(our_scopes, their_events)
+            pairs += zip(our_scopes, their_events, strict=True)
+        self.assert_durations(trace, pairs)
 
     def test_networks(self):
-        for model in ("lenet", "resnet18", "grouped", "lstm", "transformer", "checkpoint", "checkpoint_reentrant"):
-            with self.subTest(model=model):
-                self.check([model, 2])
-
-    def test_alexnet(self):
-        self.check(["alexnet", 1])
+        models = ("lenet", "resnet18", "grouped", "lstm", "transformer", "checkpoint", "checkpoint_reentrant", "alexnet")
+        self.check([",".join(models), 2], [f"witness {model}" for model in models])
 
     def test_profiler_comes_and_goes(self):
-        self.check(["lenet", 2, "pause"], labels=("witness", "witness again"), host="launcher")
+        self.check(["lenet", 2, "pause"], ["witness lenet", "witness lenet again"], host="launcher")
 
 
 class Paired(Case):
@@ -124,43 +123,41 @@ class Paired(Case):
                 made[thread, last.link].append(last)
         return made
 
-    def paired(self, model):
-        """Checks every node created by a module; (trace, calls {name: scope}, nodes)."""
+    def paired(self, *models):
+        """Checks every node created by a module of these networks; yields (calls {name: scope}, nodes, backward scopes) of each."""
         out = os.path.join(self.folder, "made.json")
-        trace = scopes.trace(self.recorded("writer", program("scopes_paired", model, out)))
+        trace = scopes.trace(self.recorded("writer", program("scopes_paired", ",".join(models), out)))
         self.assert_no_loss(trace)
         with open(out, encoding="utf-8") as file:
-            nodes = json.load(file)
+            nodes_of = json.load(file)
         made = self.forward_scopes(trace)
-        calls = {scope.name: scope for scope in trace.scopes if re.fullmatch(r"call \S+ \d+", scope.name)}
-        for module, call, node, number in nodes:
-            around = calls[f"call {module} {call}"]
-            (forward,) = [s for s in made[around.thread, number] if lies_in(s, around)]
-            self.assertIn(OPERATORS[node], forward.name, (module, node, number))
-        self.assertGreater(len(nodes), 5)
-        return trace, calls, nodes
+        for model in models:
+            with self.subTest(model=model):
+                found = [scope for scopes_of in inside(trace, model).values() for scope in scopes_of]
+                calls = {scope.name: scope for scope in found if re.fullmatch(r"call \S+ \d+", scope.name)}
+                for module, call, node, number in nodes_of[model]:
+                    around = calls[f"call {module} {call}"]
+                    (forward,) = [s for s in made[around.thread, number] if lies_in(s, around)]
+                    self.assertIn(OPERATORS[node], forward.name, (module, node, number))
+                self.assertGreater(len(nodes_of[model]), 5)
+                yield calls, nodes_of[model], [s for s in found if s.kind == "BACKWARD_NODE"]
 
     def test_networks(self):
-        for model in ("lenet", "alexnet", "resnet18", "grouped", "lstm", "transformer"):
-            with self.subTest(model=model):
-                trace, _, nodes = self.paired(model)
-                backward = collections.Counter((s.name, s.link) for s in trace.scopes if s.kind == "BACKWARD_NODE")
-                for module, call, node, number in nodes:
-                    self.assertEqual(backward[node, number], 1, (module, call, node, number))
+        for _, nodes, backward in self.paired("lenet", "alexnet", "resnet18", "grouped", "lstm", "transformer"):
+            counts = collections.Counter((s.name, s.link) for s in backward)
+            for module, call, node, number in nodes:
+                self.assertEqual(counts[node, number], 1, (module, call, node, number))
 
     def test_checkpointing(self):
         """Recomputed work is inside a node of the backward pass; which nodes run depends on the kind."""
-        for model, runs_again in (("checkpoint", False), ("checkpoint_reentrant", True)):
-            with self.subTest(model=model):
-                trace, calls, nodes = self.paired(model)
-                backward = [s for s in trace.scopes if s.kind == "BACKWARD_NODE"]
-                self.assertEqual([name for name in calls if name.endswith(" 2")],
-                                 [name for name in calls if name.startswith("call inner.") and name.endswith(" 2")])
-                for module, call, node, number in nodes:
-                    if call == 2:
-                        self.assertTrue(any(lies_in(calls[f"call {module} {call}"], s) for s in backward), module)
-                    expected = 1 if call == 1 or runs_again else 0
-                    self.assertEqual(len([s for s in backward if (s.name, s.link) == (node, number)]), expected, (module, call, node))
+        for runs_again, (calls, nodes, backward) in zip((False, True), self.paired("checkpoint", "checkpoint_reentrant"), strict=True):
+            self.assertEqual([name for name in calls if name.endswith(" 2")],
+                             [name for name in calls if name.startswith("call inner.") and name.endswith(" 2")])
+            for module, call, node, number in nodes:
+                if call == 2:
+                    self.assertTrue(any(lies_in(calls[f"call {module} {call}"], s) for s in backward), module)
+                expected = 1 if call == 1 or runs_again else 0
+                self.assertEqual(len([s for s in backward if (s.name, s.link) == (node, number)]), expected, (module, call, node))
 
 
 # The part of an operator's name that must be in the name of the scope that created a node.

@@ -9,22 +9,24 @@ import types
 class Compiler(types.ModuleType):
     """torch._dynamo until it is needed."""
 
-    @staticmethod
-    def disable(fn, recursive=True, *, wrapping=True):
-        del recursive, wrapping
-        return fn
+    def disable(self, fn=None, recursive=True, **options):
+        if options == {"wrapping": False}:  # as PyTorch itself calls it
+            return fn
+        return self.whole().disable(fn, recursive, **options)
 
-    @staticmethod
-    def graph_break():
+    def graph_break(self):
         pass
 
     def __getattr__(self, name):
         if name.startswith("__") and name != "__path__":
             raise AttributeError(name)
+        return getattr(self.whole(), name)
+
+    def whole(self):
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
             sys.modules["torch"]._dynamo = importlib.import_module(self.__name__)
-        return getattr(sys.modules[self.__name__], name)
+        return sys.modules[self.__name__]
 
 
 sys.modules["torch._dynamo"] = Compiler("torch._dynamo")

@@ -1,8 +1,8 @@
-"""Trains a network one step and writes, for every call of a module without children, which autograd nodes it created.
+"""Trains networks one step each and writes, for every call of a module without children, which autograd nodes it created.
 
-scopes_paired.py MODEL OUT. OUT is JSON: a list of [module's name, number of its call, node's name, node's sequence number], found by
-walking from output.grad_fn back to the module's input. Each call is inside a range "call NAME NUMBER", recomputation under
-checkpointing too.
+scopes_paired.py MODEL[,MODEL…] OUT. OUT is JSON: {model: [[module's name, number of its call, node's name, node's sequence number]]}, found
+by walking from output.grad_fn back to the module's input. Each call is inside a range "call NAME NUMBER", recomputation under
+checkpointing too, everything of a model inside one of its name.
 """
 
 import collections
@@ -15,8 +15,6 @@ from torch.autograd.profiler import record_function
 from torch_models import MODELS
 
 torch.set_num_threads(1)
-torch.manual_seed(0)
-model, inputs = MODELS[sys.argv[1]]()
 ranges, began_with, made, calls = [], [], [], collections.Counter()
 
 
@@ -49,11 +47,18 @@ def after(module, _, output):
     made.extend((module.name, calls[module.name], *key) for key in sorted(nodes_between(output, began_with.pop())))
 
 
-for module_name, module in model.named_modules():
-    module.name = module_name
-    if not list(module.children()):
-        module.register_forward_pre_hook(before)
-        module.register_forward_hook(after)
-model(*[x.requires_grad_() for x in inputs]).square().mean().backward()
+nodes = {}
+for name in sys.argv[1].split(","):
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    made = nodes[name] = []
+    calls.clear()
+    for module_name, module in model.named_modules():
+        module.name = module_name
+        if not list(module.children()):
+            module.register_forward_pre_hook(before)
+            module.register_forward_hook(after)
+    with record_function(name):
+        model(*[x.requires_grad_() for x in inputs]).square().mean().backward()
 with open(sys.argv[2], "w", encoding="utf-8") as file:
-    json.dump(made, file)
+    json.dump(nodes, file)

@@ -1,7 +1,7 @@
-"""Trains a network under torch.profiler and writes the profiler's events. scopes_profiled.py MODEL STEPS OUT [pause]
+"""Trains networks under torch.profiler and writes the profiler's events. scopes_profiled.py MODEL[,MODEL…] STEPS OUT [pause]
 
-OUT is JSON: a list of [name, start_ns, duration_ns, thread, forward thread, sequence number, scope, end thread]. With `pause` the
-profiler runs a second time, with some steps without it in between.
+OUT is JSON: a list of [name, start_ns, duration_ns, thread, forward thread, sequence number, scope, end thread]. What was profiled of a
+MODEL is in the range "witness MODEL". With `pause` the profiler runs a second time, with some steps without it in between.
 """
 
 import json
@@ -12,11 +12,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from torch_models import MODELS
 
-name, steps, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+names, steps, out = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3]
 torch.set_num_threads(1)
-torch.manual_seed(0)
-model, inputs = MODELS[name]()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 
 def train(count):
@@ -33,11 +30,16 @@ def profiled(label):
     return profiler.profiler.kineto_results.events()
 
 
-train(2)
-events = list(profiled("witness"))
-if "pause" in sys.argv:
+events = []
+for name in names:
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     train(2)
-    events += profiled("witness again")
+    events += profiled(f"witness {name}")
+    if "pause" in sys.argv:
+        train(2)
+        events += profiled(f"witness {name} again")
 with open(out, "w", encoding="utf-8") as file:
     json.dump([(e.name(), e.start_ns(), e.duration_ns(), e.start_thread_id(), e.fwd_thread_id(), e.sequence_nr(), e.scope(),
                 e.end_thread_id()) for e in events], file)
