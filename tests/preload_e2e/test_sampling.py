@@ -46,7 +46,7 @@ class Sampled(e2e.Case):
 
     def assert_shares(self, rows):
         both = rows["often"]["self_time"] + rows["seldom"]["self_time"]
-        self.assertAlmostEqual(rows["often"]["self_time"] / both, 0.75, delta=0.1)
+        self.assertAlmostEqual(rows["often"]["self_time"] / both, 0.75, delta=0.15)  # 5 standard deviations of 200 samples
         self.assertGreater(rows["compute"]["total_time"], 0.9 * both)
 
 

@@ -314,9 +314,9 @@ def too_many_threads(side):
 
 
 def spinning_threads(side):
-    """Little for two threads to do, and much for one, while others want the processors. How they wait OMP_WAIT_POLICY
-    says, which the caller sets."""
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+    """Little for two threads to do, and much for one, while another program wants a processor. How they wait
+    OMP_WAIT_POLICY says, which the caller sets."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() - 1)]
     torch.set_num_threads(2)
     model, large = nn.LayerNorm(16), torch.ones(1 << 17)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -324,7 +324,7 @@ def spinning_threads(side):
     try:
         for _ in training(model, optimizer, cross_entropy, batches):
             large.mul_(1.0)
-            end = time.thread_time() + 0.03
+            end = time.thread_time() + 0.05
             while time.thread_time() < end:
                 pass
             yield
