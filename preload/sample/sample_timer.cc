@@ -63,7 +63,7 @@ bool StartTimer(const ThreadState& thread, SampleThread* samples) {
 }  // namespace
 
 void OpenThreadSamples(ThreadState* thread) {
-  if (thread->session->sample_interval_ns == 0) return Say(CapabilityState::kOff, "not asked for");
+  if (thread->session->sample_interval_ns == 0) return;
   SampleThread* samples = MemoryOf(thread);
   if (samples == nullptr) return Say(CapabilityState::kLost, "no memory");
   samples->owner = 0;

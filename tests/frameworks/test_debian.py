@@ -49,7 +49,7 @@ class DebianTorch(e2e.Case):
         self.assertEqual(recorded, named)
         self.assertEqual(self.capabilities(trace), {
             "onednn-tap": ("ON", "libdnnl.so.2"), "record-function-tap": ("ON", "libtorch_cpu.so.1.13"),
-            "python-frames": ("ON", ""), "samples": ("OFF", "")})
+            "python-frames": ("ON", "")})
 
     def check_products(self, trace, batch):
         """From libblas.so.3: each once, although both oneDNN and ATen could have called it."""

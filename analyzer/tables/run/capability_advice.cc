@@ -30,7 +30,6 @@ constexpr Advice kMissing[] = {
 constexpr Advice kOff[] = {
     {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
     {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
-    {"samples", "Record with dlhook run --sample."},
     {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
 };
 
