@@ -37,7 +37,7 @@ bool PutInFront(const Action& host, Action* before) {
   return dlhook_libc_sigaction(kSampleSignal, &ours, before) == 0;
 }
 
-// The program may be inside one of these functions when its handler calls it: no lock.
+// A handler that interrupts SetHost on its own thread goes on without the lock (spin_lock.h).
 Action TakeHost() {
   SpinLockHolder holder(&g_lock);
   Action host = g_host;
