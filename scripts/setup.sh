@@ -12,6 +12,7 @@
 #                                   requirements-{cuda,nvidia,tensorflow,mxnet}.txt in build/venv-cuda ($DLHOOK_CUDA_VENV),
 #                                   build/venv-nvidia ($DLHOOK_NVIDIA_VENV), build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) and
 #                                   build/venv-mxnet ($DLHOOK_MXNET_VENV): 7 GB
+#   scripts/setup.sh --docs         also Sphinx in build/venv-lint, for scripts/docs.sh (120 MB)
 #   scripts/setup.sh --debian-torch also Debian's PyTorch (165 MB to load, 0.8 GB on disk, minutes)
 #   scripts/setup.sh --peers        also the tracers that scripts/bench.sh --peers compares with
 #
@@ -99,6 +100,8 @@ for_tests() {
   install_venv "${DLHOOK_EXPORTS_VENV:-$root/build/venv-exports}" requirements-exports.txt --no-deps
 }
 
+for_docs() { install_venv "${DLHOOK_LINT_VENV:-$root/build/venv-lint}" requirements-docs.txt --no-deps; }
+
 for_frameworks() {
   for_demo
   install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements-keras.txt
@@ -117,6 +120,7 @@ for argument; do
       packages="$packages python3-venv python3-numpy python3-scipy"
       environments="$environments for_frameworks"
       ;;
+    --docs) packages="$packages python3-venv"; environments="$environments for_docs" ;;
     --debian-torch) packages="$packages python3-torch" ;;
     --peers) packages="$packages $peer_packages" ;;
     -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;

@@ -70,7 +70,7 @@ else
   stage "set-up (without frameworks)" scripts/setup.sh --test
   # Installing the frameworks uses the network, building the processors, so both run at once. Only the release build
   # needs them.
-  beside scripts/setup.sh --frameworks
+  beside scripts/setup.sh --frameworks --docs
   trap report EXIT
   stage "lint" scripts/lint.sh || failed="$failed lint"
   for preset in tsan asan release; do

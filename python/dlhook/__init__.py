@@ -1,5 +1,7 @@
 """dlhook from Python: record programs, read their runs as tables, compare them.
 
+.. code-block:: python
+
     import dlhook
 
     run = dlhook.profile(["python", "train.py"])     # or dlhook.open("RUN")

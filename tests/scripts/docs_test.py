@@ -1,10 +1,14 @@
-"""Every relative link and anchor of every page (*.md) is valid, docs/README.md names all pages, and README.md stays
-short."""
+"""Every relative link and anchor of every page (*.md) is valid, docs/README.md names all pages, README.md stays short, and
+scripts/docs.sh makes a site of all of it."""
 
 import os
 import re
+import subprocess
+import tempfile
 import unittest
 import urllib.parse
+
+import table_case
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")  # the text may continue in the next line
@@ -79,5 +83,27 @@ class Pages(unittest.TestCase):
         self.assertEqual(wide, [])
 
 
+SPHINX = os.path.join(os.environ.get("DLHOOK_LINT_VENV") or os.path.join(ROOT, "build/venv-lint"), "bin/sphinx-build")
+
+
+@unittest.skipUnless(os.path.exists(SPHINX), "no Sphinx: scripts/setup.sh --docs")
+class Site(unittest.TestCase):
+    def test_site(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run([os.path.join(ROOT, "scripts/docs.sh"), folder], capture_output=True, text=True, timeout=240)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            for page in pages():
+                path = os.path.join(folder, page.removesuffix(".md") + ".html")
+                self.assertEqual(os.path.exists(path), "third_party" not in page, page)
+            with open(os.path.join(folder, "README.html"), encoding="utf-8") as file:
+                navigation = set(re.findall(r'href="(?:\./)?(docs/[^"#]*)\.html"', file.read().partition("<article")[0]))
+            self.assertLessEqual({page.removesuffix(".md") for page in pages() if page.startswith("docs/")} - {"docs/README"},
+                                 navigation)
+            with open(os.path.join(folder, "docs/python.html"), encoding="utf-8") as file:
+                reference = file.read()
+            for name in ("Run.layers", "Table.arrow", "open", "profile", "diff", "recording"):
+                self.assertIn(f'id="dlhook.{name}"', reference)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    table_case.main()
