@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/time/gap_samples.h"
+#include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
@@ -15,6 +18,8 @@ namespace {
 constexpr double kSmallOp = 0.04;  // of the step; smaller ops are combined
 constexpr char kOtherOps[] = "other framework ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
+constexpr char kPython[] = "Python";
+constexpr char kInput[] = "waiting for input";
 
 std::string NameOfCall(const Op& op) {
   if (op.is_creation) return "preparing primitives";
@@ -33,15 +38,45 @@ std::string NameOf(const WorkItem& item) {
     case ActivityKind::kScope:
       return item.scope->op.empty() ? kOtherOps : item.scope->op;
     case ActivityKind::kNotSeen:
-      return "Python";
+      return kPython;
     case ActivityKind::kDataLoading:
-      return "waiting for input";
+      return kInput;
     case ActivityKind::kWaiting:
       return "waiting for the GPU";
     case ActivityKind::kUnattributed:
       break;
   }
   return kNotKnown;
+}
+
+// What samples tell of time that is not seen: whose code computed. Instead of the parts of these kinds of activity.
+void DivideBySamples(const StepFacts& facts, std::map<std::string, double>& by_name) {
+  const TraceModel& model = facts.model();
+  if (model.samples.empty()) return;
+  const auto& places = facts.options().analysis->Derived<SamplePlaces>(model);
+  const auto& samples = facts.options().analysis->Derived<GapSamples>(model);
+  std::map<ActivityKind, SampleSums> by_kind;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    for (const GapSample& at : samples.Of(process)) {
+      if (facts.HasSteps() && facts.StepAt(process, at.piece.start_ns) == kNone) continue;
+      by_kind[at.piece.kind][places.OwnerOf(at.sample)].Add(SumOfOne(model.samples.cpu_ns[at.sample]));
+    }
+  }
+  for (const auto& [kind, name] : {std::pair(ActivityKind::kNotSeen, kPython),
+                                   {ActivityKind::kUnattributed, kNotKnown},
+                                   {ActivityKind::kDataLoading, kInput}}) {
+    const auto wall_ns = static_cast<int64_t>(
+        facts.Sum([&](const WorkItem& item) { return item.doing.activity == kind; }) * facts.count());
+    const SampleSplit split = SplitBySamples(wall_ns, places.Joined(by_kind[kind]));
+    if (split.parts.empty()) continue;
+    const bool is_input = kind == ActivityKind::kDataLoading;
+    by_name.erase(name);
+    for (const SamplePart& part : split.parts) {
+      by_name[absl::StrCat(places.name(part.place), is_input ? " (input)" : "")] +=
+          static_cast<double>(part.ns) / facts.count();
+    }
+    by_name[is_input ? kInput : "not computing"] += static_cast<double>(split.rest_ns) / facts.count();
+  }
 }
 
 void SetPercents(std::vector<StepPart>& parts) {
@@ -73,6 +108,7 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
     const bool is_small = name == kOtherOps || !facts.IsAtLeast(ns, 100 * kSmallOp);
     by_name[is_small ? kOtherOps : absl::StrCat(name, " (framework)")] += ns;
   }
+  DivideBySamples(facts, by_name);
   std::vector<StepPart> parts;
   StepPart not_known = {.name = kNotKnown, .ns = by_name[kNotKnown]};
   by_name.erase(kNotKnown);

@@ -9,10 +9,13 @@ NativeStacks::NativeStacks(const NativeStackOptions& options, Profile* profile)
     : model_(profile->model()), options_(options), profile_(*profile), stacks_(profile->model()) {}
 
 NodeIndex NativeStacks::Under(NodeIndex outer, CallIndex call) {
-  const auto [place, is_new] =
-      known_.try_emplace({outer, model_.calls.NativeStackOf(call), model_.PythonStackOf(call)}, kRoot);
+  return UnderSample(outer, model_.calls.NativeStackOf(call), model_.PythonStackOf(call));
+}
+
+NodeIndex NativeStacks::UnderSample(NodeIndex outer, FrameIndex frame, StackIndex python) {
+  const auto [place, is_new] = known_.try_emplace({outer, frame, python}, kRoot);
   if (!is_new) return place->second;
-  const std::vector<ProfileFrameIndex> frames = FramesOf(call);
+  const std::vector<ProfileFrameIndex> frames = FramesOf(frame, python);
   steps_.Take(profile_.nodes()[outer].depth);
   NodeIndex node = outer;
   for (size_t i = FramesInCommon(outer, frames); i < frames.size(); ++i) node = profile_.Child(node, frames[i]);
@@ -32,10 +35,10 @@ size_t NativeStacks::FramesInCommon(NodeIndex outer, const std::vector<ProfileFr
   return common;
 }
 
-std::vector<ProfileFrameIndex> NativeStacks::FramesOf(CallIndex call) {
+std::vector<ProfileFrameIndex> NativeStacks::FramesOf(FrameIndex frame, StackIndex python) {
   std::vector<ProfileFrameIndex> frames;
-  const absl::Span<const StackEntryIndex> entries = stacks_.Of(call);
-  const absl::Span<const FrameIndex> native = stacks_.FramesOf(call);
+  const absl::Span<const StackEntryIndex> entries = stacks_.OfSample(frame, python);
+  const absl::Span<const FrameIndex> native = stacks_.FramesOfSample(frame, python);
   for (size_t i = 0; i < entries.size(); ++i) {
     const StackEntry& entry = stacks_.entry(entries[i]);
     if (entry.kind == StackEntry::Kind::kPython && !options_.with_python) continue;

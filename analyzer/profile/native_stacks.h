@@ -24,9 +24,11 @@ class NativeStacks {
   // The node of the stack of `call` inside `outer`, without the call itself. A nested call is inside the outer call's
   // node: only the part of its stack that is further in is added.
   NodeIndex Under(NodeIndex outer, CallIndex call);
+  // The same of a sample: with the function that it interrupted.
+  NodeIndex UnderSample(NodeIndex outer, FrameIndex frame, StackIndex python);
 
  private:
-  std::vector<ProfileFrameIndex> FramesOf(CallIndex call);  // outermost first
+  std::vector<ProfileFrameIndex> FramesOf(FrameIndex frame, StackIndex python);  // outermost first
   ProfileFrameIndex FrameOf(const StackEntry& entry, FrameIndex native, bool is_inlined);
   size_t FramesInCommon(NodeIndex outer, const std::vector<ProfileFrameIndex>& frames) const;
 

@@ -69,6 +69,7 @@ struct ProfileNode {
 };
 
 inline constexpr char kGpuKind[] = "gpu";
+inline constexpr char kSampledKind[] = "sampled";  // time that is not seen, where samples tell whose code computed
 
 // Labels of what took time; empty: not known. `kind`: "library", "framework", "waiting" …; kGpuKind: what a GPU did
 struct ProfileLabels {

@@ -2,6 +2,7 @@
 #include "analyzer/profile/profile_builder.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,8 @@
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/time/activity_labels.h"
+#include "analyzer/time/gap_samples.h"
+#include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline profiles {
 namespace {
@@ -79,18 +82,25 @@ class StepProfile {
  public:
   StepProfile(const TraceModel& model, const LayerAnalysis& analysis, const ProfileOptions& options)
       : model_(model),
+        analysis_(analysis),
+        with_samples_(options.frames.native && !model.samples.empty()),
         attribution_(analysis.attribution()),
         time_(FoldedTime::Of(model, analysis)),
         profile_(model),
         nodes_(model, attribution_, options, options.with_kinds, &profile_),
         groups_(GroupSteps(analysis.steps())) {
     for (const StepGroup& group : groups_) names_.push_back(StepName(group.kind, group.sort));
-    if (groups_.empty()) TakeWholeRun();
+    if (groups_.empty()) {
+      groups_ = WholeRun(model, &processes_);
+      names_.resize(groups_.size());
+    }
   }
 
   Profile Build() {
     const StepDivision division(model_, time_, groups_);
+    if (with_samples_) FindSampled(division);
     division.Divide([&](size_t group, PhaseKind phase, const TimePiece& piece) { AddPiece(group, phase, piece); });
+    AddSampled();
     AddWork(division);
     const std::vector<Place> places = GpuPlaces(model_, attribution_);
     for (size_t group = 0; group < groups_.size(); ++group) AddGpus(group, IntervalSet(division.TimeOf(group)), places);
@@ -98,29 +108,30 @@ class StepProfile {
   }
 
  private:
-  // Each process is one step.
-  void TakeWholeRun() {
-    processes_.reserve(model_.processes.size());
-    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
-      const ProcessInfo& info = model_.processes[process];
-      processes_.push_back({.start_ns = info.start_ns, .end_ns = info.end_ns});
-      groups_.push_back({.process = process, .steady = {&processes_.back()}});
-      names_.emplace_back();
-    }
-  }
+  struct Row {
+    NodeIndex node;
+    SampleLabels labels;
+  };
+  struct SampledRow {
+    SampleLabels labels;
+    NodeIndex outer = kRoot;
+    int64_t wall_ns = 0;
+    SampleSums by_stack;
+  };
 
   SampleLabels LabelsOf(size_t group, PhaseKind phase, const char* kind) const {
     return {.process = groups_[group].process, .phase = phase, .kind = kind, .step = &names_[group]};
   }
 
-  void AddPiece(size_t group, PhaseKind phase, const TimePiece& piece) {
+  // Where a piece of time goes; nothing: it was not chosen.
+  std::optional<Row> RowOf(size_t group, PhaseKind phase, const TimePiece& piece) {
     SampleLabels labels = LabelsOf(group, phase, ActivityName(piece.kind));
     labels.thread = piece.thread;
     NodeIndex node = kRoot;
     switch (piece.kind) {
       case ActivityKind::kCall:
       case ActivityKind::kWaiting:
-        if (!nodes_.IsChosen(piece.index)) return;
+        if (!nodes_.IsChosen(piece.index)) return std::nullopt;
         labels.Set(attribution_.of_call[piece.index]);
         labels.op = model_.calls.op[piece.index];
         node = nodes_.OfCall(piece.index);
@@ -128,20 +139,76 @@ class StepProfile {
       case ActivityKind::kScope:
       case ActivityKind::kDataLoading:
         if (piece.index < attribution_.of_scope.size()) labels.Set(attribution_.of_scope[piece.index]);
-        if (!nodes_.IsChosenLayer(labels.layer)) return;
+        if (!nodes_.IsChosenLayer(labels.layer)) return std::nullopt;
         labels.scope = model_.scopes.look[piece.index].name;
         node = nodes_.OfScope(piece.index);
         break;
       case ActivityKind::kNotSeen:
         labels.Set(attribution_.PlaceOfGap(piece.gap));
-        if (!nodes_.IsChosenLayer(labels.layer)) return;
+        if (!nodes_.IsChosenLayer(labels.layer)) return std::nullopt;
         node = nodes_.OfGap(labels.process, piece.thread, piece.gap);
         break;
       case ActivityKind::kUnattributed:
-        if (!nodes_.IsChosenLayer(kNone)) return;
+        if (!nodes_.IsChosenLayer(kNone)) return std::nullopt;
         node = nodes_.OfNote(labels.process, ActivityName(piece.kind));
     }
-    profile_.Add(node, nodes_.Labels(labels), {piece.share_ns, 0, 0, 0});
+    return Row{node, labels};
+  }
+
+  void AddPiece(size_t group, PhaseKind phase, const TimePiece& piece) {
+    const std::optional<Row> row = RowOf(group, phase, piece);
+    if (!row) return;
+    const LabelsIndex labels = nodes_.Labels(row->labels);
+    if (const auto sampled = sampled_.find({row->node, labels}); sampled != sampled_.end()) {
+      sampled->second.wall_ns += piece.share_ns;
+    } else {
+      profile_.Add(row->node, labels, {piece.share_ns, 0, 0, 0});
+    }
+  }
+
+  // Finds the rows that samples may divide.
+  void FindSampled(const StepDivision& division) {
+    const auto& samples = analysis_.Derived<GapSamples>(model_);
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      for (const GapSample& at : samples.Of(groups_[group].process)) {
+        const std::optional<PhaseKind> phase = division.PhaseAt(group, at.piece.start_ns);
+        const std::optional<Row> row = phase ? RowOf(group, *phase, at.piece) : std::nullopt;
+        if (!row) continue;
+        SampledRow& sampled = sampled_[{row->node, nodes_.Labels(row->labels)}];
+        sampled.labels = row->labels;
+        sampled.outer =
+            nodes_.Outer(row->labels.process, row->labels.thread, {row->labels.layer, row->labels.direction});
+        sampled.by_stack[nodes_.OfSample(sampled.outer, at.sample)].Add(SumOfOne(model_.samples.cpu_ns[at.sample]));
+      }
+    }
+  }
+
+  // Stacks of too few samples end where enough of them agree. Inner nodes have larger numbers.
+  SampleSums StacksOf(const SampledRow& row, NodeIndex otherwise) const {
+    SampleSums open = row.by_stack, stacks;
+    while (!open.empty()) {
+      const auto innermost = std::prev(open.end());
+      const auto [node, sum] = *innermost;
+      open.erase(innermost);
+      const bool is_outermost = node == row.outer || node == otherwise;
+      if (is_outermost || sum.samples >= kFewestOfPlace) {
+        stacks[is_outermost ? otherwise : node].Add(sum);
+      } else {
+        open[profile_.nodes()[node].parent].Add(sum);
+      }
+    }
+    return stacks;
+  }
+
+  void AddSampled() {
+    for (auto& [at, row] : sampled_) {
+      const SampleSplit split = SplitBySamples(row.wall_ns, StacksOf(row, at.first));
+      row.labels.kind = kSampledKind;
+      for (const SamplePart& part : split.parts) {
+        profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns, 0, 0, 0});
+      }
+      if (split.rest_ns > 0) profile_.Add(at.first, at.second, {split.rest_ns, 0, 0, 0});
+    }
   }
 
   // Calls, FLOPs and bytes of the calls that began in the steps.
@@ -198,6 +265,8 @@ class StepProfile {
   }
 
   const TraceModel& model_;
+  const LayerAnalysis& analysis_;
+  const bool with_samples_;
   const Attribution& attribution_;
   const FoldedTime& time_;
   Profile profile_;
@@ -205,6 +274,7 @@ class StepProfile {
   std::vector<StepGroup> groups_;
   std::vector<std::string> names_;  // of the groups' steps
   std::vector<Step> processes_;     // if the run has no steps
+  std::map<std::pair<NodeIndex, LabelsIndex>, SampledRow> sampled_;
 };
 
 }  // namespace

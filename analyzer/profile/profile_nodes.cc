@@ -99,6 +99,10 @@ NodeIndex ProfileNodes::OfGap(ProcessIndex process, ThreadIndex thread, const Un
   return profile_.Child(outer, at->second);
 }
 
+NodeIndex ProfileNodes::OfSample(NodeIndex outer, size_t sample) {
+  return native_.UnderSample(outer, model_.samples.frame[sample], model_.samples.python_stack[sample]);
+}
+
 NodeIndex ProfileNodes::OfGpu(GpuIndex activity, Place place) {
   const GpuActivityColumns& gpu = model_.gpu;
   NodeIndex node = UnderGpu(gpu.device[activity], place);

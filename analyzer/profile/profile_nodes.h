@@ -54,6 +54,9 @@ class ProfileNodes {
   NodeIndex OfCall(CallIndex call);
   NodeIndex OfScope(ScopeIndex scope);
   NodeIndex OfGap(ProcessIndex process, ThreadIndex thread, const UnseenGap& gap);
+  // What a sample interrupted; `outer`: the stack without any frame of it.
+  NodeIndex OfSample(NodeIndex outer, size_t sample);
+  NodeIndex Outer(ProcessIndex process, ThreadIndex thread, Place place);
   // Under the GPU, the stack of what asked for it.
   NodeIndex OfGpu(GpuIndex activity, Place place);
   NodeIndex OfGpuNote(GpuDeviceIndex device, const std::string& note);
@@ -63,7 +66,6 @@ class ProfileNodes {
   LabelsIndex Labels(const SampleLabels& labels);
 
  private:
-  NodeIndex Outer(ProcessIndex process, ThreadIndex thread, Place place);
   NodeIndex UnderGpu(GpuDeviceIndex device, Place place);
   NodeIndex CallIn(NodeIndex outer, CallIndex call);
   NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call, FrameworkStacks& framework);

@@ -63,6 +63,19 @@ std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
   return ordered;
 }
 
+std::vector<StepGroup> WholeRun(const TraceModel& model, std::vector<Step>* storage) {
+  std::vector<StepGroup> groups;
+  storage->reserve(model.processes.size());
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    const ProcessInfo& info = model.processes[process];
+    storage->push_back({.start_ns = info.start_ns, .end_ns = info.end_ns});
+    StepGroup& group = groups.emplace_back();
+    group.process = process;
+    group.steady = {&storage->back()};
+  }
+  return groups;
+}
+
 std::string SteadySteps(int64_t count, StepKind kind, const std::string& sort) {
   const std::string of_kind = kind == StepKind::kUnknown ? "" : absl::StrCat(StepKindName(kind), " ");
   const std::string of_sort = sort.empty() ? "" : absl::StrCat(" (", sort, ")");

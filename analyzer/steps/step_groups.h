@@ -27,6 +27,9 @@ struct StepGroup {
 // (requests all count); if scopes were recorded only in some steps, only those.
 std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks);
 
+// For a run without steps: each process is one, for all of its time. `storage` holds them.
+std::vector<StepGroup> WholeRun(const TraceModel& model, std::vector<Step>* storage);
+
 void SortByStart(std::vector<const Step*>& steps);
 // "2 steady training steps (Net, batch 8)".
 std::string SteadySteps(int64_t count, StepKind kind, const std::string& sort);

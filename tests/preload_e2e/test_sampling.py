@@ -33,11 +33,14 @@ class Sampled(e2e.Case):
         self.assertEqual(result.code, 0, result.err)
         return result, self.hotspots()
 
-    def hotspots(self, *options):
-        (table,) = e2e.Run(self.run_path).report("--table", "hotspots", *options)["tables"]
+    def table(self, *options):
+        (table,) = e2e.Run(self.run_path).report("--table", *options)["tables"]
         names = [column["name"] for column in table["columns"]]
-        rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
-        return {row[names[0]]: row for row in rows}, " ".join(table["notes"])
+        return [dict(zip(names, row, strict=True)) for row in table["rows"]], " ".join(table["notes"])
+
+    def hotspots(self, *options):
+        rows, notes = self.table("hotspots", *options)
+        return {next(iter(row.values())): row for row in rows}, notes
 
     def capability(self):
         """The states that the last process's trace tells, with their reasons."""
@@ -62,6 +65,7 @@ class Shares(Sampled):
                 self.assertEqual(self.capability(), [("ON", "")])
         rows, _ = self.hotspots("--by", "library")
         self.assertEqual(next(iter(rows)), "victim_sampled")
+        self.assert_accounted("sampled", "victim_sampled")
 
     def test_python(self):
         script = os.path.join(self.folder, "computes.py")
@@ -73,6 +77,21 @@ class Shares(Sampled):
         self.assertGreater(rows["Thread.run"]["total_time"], 0.2e9)  # frames outside
         rows, _ = self.hotspots("--by", "line")
         self.assertIn("computes.py:4", list(rows)[:2])
+        self.assert_accounted("sampled", "Python, computes.py:4")
+
+    def assert_accounted(self, activity, what):
+        """The table accounting names what computed, adds up to the run, and says how much of it nothing did."""
+        rows, notes = self.table("accounting")
+        told = {(row["activity"], row["what"]): row for row in rows}
+        self.assertIn((activity, what), told)
+        sampled = sum(row["wall_share"] for (kind, _), row in told.items() if kind == "sampled")
+        cpu = sum(row["self_time"] for row in self.hotspots()[0].values())
+        self.assertLessEqual(sampled, 1.3 * cpu)  # what is left of the wall time is not computing, however long it was
+        wall = sum(row["wall_share"] for row in rows)
+        self.assertAlmostEqual(sum(row["percent"] for row in rows), 100, delta=0.01)
+        if ("[unattributed]", "not computing") in told:
+            self.assertEqual(told["[unattributed]", "not computing"]["wall_share"], wall - sampled)
+        self.assertIn("uncertain by about", notes)
 
 
 class Hosts(Sampled):

@@ -1,13 +1,16 @@
 // Table `accounting`: where the time of a step goes, to the nanosecond.
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/analysis/step_division.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/steps/step_groups.h"
@@ -15,6 +18,8 @@
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
+#include "analyzer/time/gap_samples.h"
+#include "analyzer/time/sample_split.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -23,19 +28,45 @@ namespace {
 constexpr size_t kPhases = 6;  // PhaseKind
 // Framework ops and gaps below this part of the step share one row.
 constexpr double kSmallPart = 0.005;
+constexpr char kSampled[] = "sampled";
+constexpr char kNotComputing[] = "not computing";
 
 struct AccountingSums {
   int64_t total_ns = 0;
   std::array<int64_t, kPhases> by_phase_ns = {};
+  SampleSums samples = {};      // by place, of time that only samples tell of
+  int64_t samples_of_part = 0;  // of one that samples tell apart
+
   void Add(const AccountingSums& other) {
     total_ns += other.total_ns;
     for (size_t i = 0; i < kPhases; ++i) by_phase_ns[i] += other.by_phase_ns[i];
+    AddTo(other.samples, samples);
+    samples_of_part += other.samples_of_part;
   }
   int64_t Of(PhaseKind phase) const { return by_phase_ns[static_cast<size_t>(phase)]; }
+
+  // Takes this part out, the same part of each phase. `is_all`: what is left.
+  AccountingSums TakePart(const SamplePart& part, bool is_all) {
+    AccountingSums taken = {.samples_of_part = part.samples};
+    const double share = static_cast<double>(part.ns) / static_cast<double>(std::max<int64_t>(total_ns, 1));
+    for (size_t i = 0; i < kPhases; ++i) {
+      const auto ns = static_cast<int64_t>(std::min(share, 1.0) * static_cast<double>(by_phase_ns[i]));
+      taken.by_phase_ns[i] = is_all ? by_phase_ns[i] : ns;
+      by_phase_ns[i] -= taken.by_phase_ns[i];
+      taken.total_ns += taken.by_phase_ns[i];
+    }
+    total_ns -= taken.total_ns;
+    return taken;
+  }
 };
 
-// Kind of activity, and which one.
-using Activity = std::pair<ActivityKind, std::string>;
+struct Activity {
+  ActivityKind kind = ActivityKind::kUnattributed;
+  std::string what;         // which one
+  bool is_sampled = false;  // known from samples
+  auto operator<=>(const Activity&) const = default;
+};
+using Lines = std::map<Activity, AccountingSums>;
 
 // "block.0.attn, gpt.py:42 to 45": the code whose calls come before and after the gap.
 std::string GapLabel(const Attribution& attribution, const UnseenGap& gap) {
@@ -70,11 +101,23 @@ class Accounting {
       sums.total_ns += piece.share_ns;
       sums.by_phase_ns[static_cast<size_t>(phase)] += piece.share_ns;
     });
+    if (!model.samples.empty()) AddSamples(analysis, groups, StepDivision(model, time, groups));
   }
 
-  const std::map<Activity, AccountingSums>& Of(size_t group) const { return sums_[group]; }
+  const Lines& Of(size_t group) const { return sums_[group]; }
 
  private:
+  void AddSamples(const LayerAnalysis& analysis, const std::vector<StepGroup>& groups, const StepDivision& division) {
+    const auto& samples = analysis.Derived<GapSamples>(model_);
+    const auto& places = analysis.Derived<SamplePlaces>(model_);
+    for (size_t group = 0; group < groups.size(); ++group) {
+      for (const GapSample& at : samples.Of(groups[group].process)) {
+        if (!division.PhaseAt(group, at.piece.start_ns)) continue;
+        SumsOf(group, at.piece).samples[places.Of(at.sample)].Add(SumOfOne(model_.samples.cpu_ns[at.sample]));
+      }
+    }
+  }
+
   // What tells activities apart without making their names.
   struct Key {
     size_t group;
@@ -109,7 +152,7 @@ class Accounting {
   const TraceModel& model_;
   const Attribution& attribution_;
   absl::flat_hash_map<Key, AccountingSums*> known_;
-  std::vector<std::map<Activity, AccountingSums>> sums_;
+  std::vector<Lines> sums_;
 };
 
 struct ActivityRow {
@@ -122,7 +165,7 @@ struct ActivityRow {
   Cell MeanOf(int64_t ns) const { return ns == 0 ? Cell() : Mean(ns, steps); }
 };
 
-TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups) {
+TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups, bool has_samples) {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
@@ -135,13 +178,18 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
           TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
        &ActivityRow::step},
       {As(Role::kKey,
-          TextColumn("activity",
-                     "library: calls; framework: its own ops; not seen: native code or Python between them.")),
-       [](const ActivityRow& row) { return ActivityName(row.activity.first); }},
+          TextColumn(
+              "activity",
+              "library: calls; framework: its own ops; not seen: native code or Python between them; sampled: the "
+              "same where samples tell whose code.")),
+       [](const ActivityRow& row) {
+         const bool by_samples = row.activity.is_sampled && row.activity.kind == ActivityKind::kNotSeen;
+         return by_samples ? kSampled : ActivityName(row.activity.kind);
+       }},
       {As(Role::kKey, TextColumn("what",
                                  "Kind of call, name of the framework's op; of what is not seen the module and the "
                                  "lines that it lies between.")),
-       [](const ActivityRow& row) { return KnownText(row.activity.second); }},
+       [](const ActivityRow& row) { return KnownText(row.activity.what); }},
       {time("time", "Wall share in a mean steady step."),
        [](const ActivityRow& row) { return Mean(row.sums.total_ns, row.steps); }},
       {RealColumn("percent", "%", Better::kLower, "Of the step."),
@@ -160,6 +208,11 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
           Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
        [](const ActivityRow& row) { return row.sums.total_ns; }},
   };
+  if (has_samples) {
+    columns.Add(
+        {IntegerColumn("samples", "", Better::kNeither, "By how many samples of CPU time the row is known."),
+         [](const ActivityRow& row) { return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell(); }});
+  }
   columns.Find("process")->detail = !HasSeveralProcesses(groups);
   columns.Find("step")->detail = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
     return group.kind == groups.front().kind && group.sort == groups.front().sort;
@@ -169,49 +222,80 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
 
 using Line = std::pair<Activity, AccountingSums>;
 
-// By time, unknown last; small framework ops share a row, and so do small gaps.
-std::vector<Line> LinesOf(const std::map<Activity, AccountingSums>& activities, int64_t whole_ns) {
-  std::vector<Line> lines;
+bool IsSmall(const AccountingSums& sums, int64_t whole_ns) {
+  return static_cast<double>(sums.total_ns) < kSmallPart * static_cast<double>(whole_ns);
+}
+
+// Small framework ops share a row, and so do small gaps; `is_sampled`: or small parts that samples tell of.
+Lines JoinSmall(const Lines& activities, int64_t whole_ns, bool is_sampled) {
+  Lines lines;
   std::map<ActivityKind, std::pair<AccountingSums, int64_t>> small;  // and their number
   for (const auto& [activity, sums] : activities) {
-    const bool is_small = static_cast<double>(sums.total_ns) < kSmallPart * static_cast<double>(whole_ns);
-    if ((activity.first == ActivityKind::kScope || activity.first == ActivityKind::kNotSeen) && is_small) {
-      small[activity.first].first.Add(sums);
-      ++small[activity.first].second;
+    const bool may_join = activity.kind == ActivityKind::kScope || activity.kind == ActivityKind::kNotSeen;
+    if (may_join && activity.is_sampled == is_sampled && IsSmall(sums, whole_ns)) {
+      small[activity.kind].first.Add(sums);
+      ++small[activity.kind].second;
     } else {
-      lines.push_back({activity, sums});
+      lines.emplace(activity, sums);
     }
   }
   for (const auto& [kind, others] : small) {
-    lines.push_back({{kind, absl::StrCat("others (", others.second, ")")}, others.first});
+    lines[{kind, absl::StrCat("others (", others.second, ")"), is_sampled}].Add(others.first);
   }
+  return lines;
+}
+
+// Divides lines by the samples in them.
+Lines DivideBySamples(const Lines& activities, const SamplePlaces& places) {
+  Lines lines;
+  for (const auto& [activity, all] : activities) {
+    const SampleSplit split = SplitBySamples(all.total_ns, places.Joined(all.samples));
+    AccountingSums rest = all;
+    for (const SamplePart& part : split.parts) {
+      const bool is_all = split.rest_ns == 0 && &part == &split.parts.back();
+      const bool is_input = activity.kind == ActivityKind::kDataLoading;
+      lines[{is_input ? activity.kind : ActivityKind::kNotSeen, places.name(part.place), true}].Add(
+          rest.TakePart(part, is_all));
+    }
+    Activity left = activity;
+    if (!split.parts.empty()) absl::StrAppend(&left.what, left.what.empty() ? "" : ", ", kNotComputing);
+    if (split.parts.empty() || rest.total_ns > 0) lines[left].Add(rest);
+  }
+  return lines;
+}
+
+// By time, unknown last.
+std::vector<Line> InOrder(const Lines& activities) {
+  std::vector<Line> lines(activities.begin(), activities.end());
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
-    const bool a_known = a.first.first != ActivityKind::kUnattributed;
-    const bool b_known = b.first.first != ActivityKind::kUnattributed;
+    const bool a_known = a.first.kind != ActivityKind::kUnattributed;
+    const bool b_known = b.first.kind != ActivityKind::kUnattributed;
     return a_known != b_known ? a_known : a.second.total_ns > b.second.total_ns;
   });
   return lines;
 }
 
-void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, AccountingSums>& activities,
-             const TypedColumns<ActivityRow>& columns, Table& table) {
-  int64_t whole_ns = 0;
-  for (const auto& [activity, sums] : activities) whole_ns += sums.total_ns;
+int64_t TimeOf(const Lines& lines, const std::function<bool(const Activity&)>& is_in) {
+  int64_t sum_ns = 0;
+  for (const auto& [activity, sums] : lines) sum_ns += is_in(activity) ? sums.total_ns : 0;
+  return sum_ns;
+}
+
+void AddRows(const TraceModel& model, const StepGroup& group, const Lines& lines,
+             const TypedColumns<ActivityRow>& columns, int64_t whole_ns, Table& table) {
   const auto steps = static_cast<int64_t>(group.steady.size());
   const int64_t pid = model.processes[group.process].pid;
-  for (const auto& [activity, sums] : LinesOf(activities, whole_ns)) {
+  for (const auto& [activity, sums] : InOrder(lines)) {
     AddRow(columns, {pid, StepName(group.kind, group.sort), activity, sums, steps, whole_ns}, &table);
   }
 }
 
-void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, AccountingSums>& activities,
+void AddNotes(const TraceModel& model, const StepGroup& group, const Lines& activities, int64_t whole_ns,
               Table& table) {
-  int64_t whole_ns = 0, unattributed_ns = 0, not_seen_ns = 0;
-  for (const auto& [activity, sums] : activities) {
-    whole_ns += sums.total_ns;
-    if (activity.first == ActivityKind::kUnattributed) unattributed_ns += sums.total_ns;
-    if (activity.first == ActivityKind::kNotSeen) not_seen_ns += sums.total_ns;
-  }
+  const auto of_kind = [&](ActivityKind kind) {
+    return TimeOf(activities, [kind](const Activity& activity) { return activity.kind == kind; });
+  };
+  const int64_t unattributed_ns = of_kind(ActivityKind::kUnattributed), not_seen_ns = of_kind(ActivityKind::kNotSeen);
   const auto steps = static_cast<int64_t>(group.steady.size());
   table.notes.push_back(absl::StrCat(
       ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " of ",
@@ -227,18 +311,48 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Ac
                                                    ": what other threads did in that time is in these rows, too.")));
 }
 
+void AddNotesOfSamples(const StepGroup& group, const Lines& lines, Table& table) {
+  const int64_t sampled_ns = TimeOf(lines, [](const Activity& activity) { return activity.is_sampled; });
+  if (sampled_ns == 0) return;
+  const int64_t idle_ns =
+      TimeOf(lines, [](const Activity& activity) { return absl::EndsWith(activity.what, kNotComputing); });
+  const auto steps = static_cast<int64_t>(group.steady.size());
+  table.notes.push_back(absl::StrCat(
+      "Samples tell whose code computed in ", HumanTime(sampled_ns / steps),
+      " of this: time of a row with n samples is ", "uncertain by about 1 / sqrt(n) of it. ",
+      idle_ns == 0
+          ? ""
+          : absl::StrCat("Not computing, ", HumanTime(idle_ns / steps), ": no thread used a processor; they ",
+                         "waited, for one or for something else (or longer, where several computed at once). "),
+      "Time with fewer than ", kFewestOfRow, " samples stays as it is."));
+}
+
 }  // namespace
 
 absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOptions& options) {
-  const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  const TypedColumns<ActivityRow> columns = AccountingColumns(groups);
+  std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  std::vector<Step> whole_run;
+  const bool has_steps = !groups.empty();
+  if (!has_steps && !model.samples.empty()) groups = WholeRun(model, &whole_run);
+  const TypedColumns<ActivityRow> columns = AccountingColumns(groups, !model.samples.empty());
   Table table = NewTable("accounting", "Where the time of a step goes", columns);
   const Accounting accounting(model, *options.analysis, groups);
   for (size_t i = 0; i < groups.size(); ++i) {
-    AddRows(model, groups[i], accounting.Of(i), columns, table);
-    AddNotes(model, groups[i], accounting.Of(i), table);
+    const Lines& activities = accounting.Of(i);
+    const int64_t whole_ns = TimeOf(activities, [](const Activity&) { return true; });
+    Lines lines = JoinSmall(activities, whole_ns, /*is_sampled=*/false);
+    if (!model.samples.empty()) {
+      const auto& places = options.analysis->Derived<SamplePlaces>(model);
+      lines = JoinSmall(DivideBySamples(lines, places), whole_ns, /*is_sampled=*/true);
+    }
+    AddRows(model, groups[i], lines, columns, whole_ns, table);
+    if (has_steps) AddNotes(model, groups[i], activities, whole_ns, table);
+    AddNotesOfSamples(groups[i], lines, table);
   }
-  if (groups.empty()) table.notes.push_back("No steps were found whose time could be accounted for.");
+  if (!has_steps) {
+    table.notes.push_back(groups.empty() ? "No steps were found whose time could be accounted for."
+                                         : "No repeating step was found: the time is that of the whole run.");
+  }
   return table;
 }
 

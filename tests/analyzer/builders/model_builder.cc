@@ -152,6 +152,20 @@ StackIndex ModelBuilder::AddStack(const std::vector<Frame>& frames) {
   return static_cast<StackIndex>(model_.python_stacks.size() - 1);
 }
 
+void ModelBuilder::Sample(int64_t time_ns, int64_t cpu_ns, FrameIndex frame, StackIndex python_stack,
+                          ThreadIndex thread, CallIndex call, SampleState state) {
+  SampleColumns& samples = model_.samples;
+  samples.time_ns.push_back(time_ns);
+  samples.cpu_ns.push_back(cpu_ns);
+  samples.thread.push_back(thread);
+  samples.frame.push_back(frame);
+  samples.python_stack.push_back(python_stack);
+  samples.scope.push_back(kNone);
+  samples.call.push_back(call);
+  samples.is_in_call.push_back(call == kNone ? 0 : 1);
+  samples.state.push_back(state);
+}
+
 FrameIndex ModelBuilder::AddNativeStack(const std::vector<std::string>& functions, const std::string& object) {
   NativeFrameColumns& frames = model_.native_frames;
   NativeSymbols& symbols = model_.native_symbols;

@@ -62,6 +62,10 @@ class ModelBuilder {
   };
   StackIndex AddStack(const std::vector<Frame>& frames);  // innermost first
 
+  // A sample of CPU time; `call`: the recorded one that it fell into.
+  void Sample(int64_t time_ns, int64_t cpu_ns, FrameIndex frame, StackIndex python_stack = kNone,
+              ThreadIndex thread = 0, CallIndex call = kNone, SampleState state = SampleState::kWhole);
+
   TraceModel& model() { return model_; }
   int64_t now_ns() const { return now_ns_; }
 

@@ -26,17 +26,9 @@ class HotspotsTest : public testing::Test {
   }
 
   void AddSample(int64_t time_ns, FrameIndex frame, SampleState state = SampleState::kWhole) {
-    SampleColumns& samples = builder_.model().samples;
     const bool is_in_call = time_ns >= 100 && time_ns < 150;
-    samples.time_ns.push_back(time_ns);
-    samples.cpu_ns.push_back(kIntervalNs);
-    samples.thread.push_back(0);
-    samples.frame.push_back(frame);
-    samples.python_stack.push_back(kNone);
-    samples.scope.push_back(time_ns < 200 ? 0 : kNone);
-    samples.call.push_back(is_in_call ? 0 : kNone);
-    samples.is_in_call.push_back(is_in_call ? 1 : 0);
-    samples.state.push_back(state);
+    builder_.Sample(time_ns, kIntervalNs, frame, kNone, 0, is_in_call ? 0 : kNone, state);
+    builder_.model().samples.scope.back() = time_ns < 200 ? 0 : kNone;
   }
 
   Table Make(HotspotsBy by) {

@@ -10,6 +10,7 @@ const COLORS = {
   library: "library",
   framework: "framework",
   "not seen": "python",
+  sampled: "python",
   "data loading": "input",
   waiting: "waiting",
 };
@@ -17,6 +18,7 @@ const NAMES = {
   library: "library calls",
   framework: "the framework itself",
   "not seen": "Python, or native code without hooks",
+  sampled: "Python, or native code without hooks, by samples",
   "data loading": "waiting for input",
   waiting: "waiting for the GPU",
 };
