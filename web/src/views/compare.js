@@ -11,6 +11,7 @@ const STEP = 60;
 const OF_ALL = new Set(["verdict", "causes", "differences", "findings"]);
 const TITLES = {gemm: "Matrix products", gpu_idle: "GPU idle"};
 const QUIET = new Set(["noise", "equal"]);
+const UNKNOWN = "unknown";
 
 const signed = (ns) => (ns === null ? "–" : (ns > 0 ? "+" : ns < 0 ? "−" : "") + time(Math.abs(ns)));
 const signedPercent = (value) =>
@@ -21,6 +22,16 @@ function nameOf(one, row) {
     .filter((column, i) => column.type === "text" && !["verdict", "why", "model"].includes(column.name) && row[i])
     .map((column) => one.get(row, column.name));
   return texts.length > 0 ? [texts[0], texts.slice(1).join(" · ")] : ["–", ""];
+}
+
+function changedSentence(one) {
+  const verdicts = one.rows.map((row) => one.get(row, "verdict"));
+  const unknown = verdicts.filter((verdict) => verdict === UNKNOWN).length;
+  const changed = verdicts.filter((verdict) => !QUIET.has(verdict)).length - unknown;
+  return (
+    `${groups(changed)} of ${groups(one.rows.length)} rows changed by more than noise` +
+    (unknown > 0 ? `; of ${groups(unknown)} it is not known` : "")
+  );
 }
 
 // BASE above NEW, and what the change is.
@@ -48,7 +59,7 @@ function pairRow(one, row, most) {
       h("strong.number" + (isQuiet ? ".quiet" : isWorse ? ".worse" : ".better"), null, signed(get("change"))),
       h("span.number.quiet", null, signedPercent(get("percent"))),
     ),
-    h("div", null, h("span.chip" + (isQuiet ? "" : isWorse ? ".warn" : ".fine"), null, verdict || "–")),
+    h("div", null, h("span.chip" + (isQuiet || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine"), null, verdict || "–")),
   );
   return tip(line, () =>
     card(
@@ -89,7 +100,7 @@ function pairs(one, isOrdered) {
       list,
       rows.slice(0, shown).map((row) => pairRow(one, row, most)),
     );
-    replace(count, `${groups(changed.length)} of ${groups(one.rows.length)} rows changed by more than noise`);
+    replace(count, changedSentence(one));
     replace(
       more,
       rows.length > shown &&
@@ -250,19 +261,14 @@ export const verdictView = {
         "Tables",
         tables()
           .filter((one) => !OF_ALL.has(one.name) && one.rows.length > 0)
-          .map((one) => {
-            const changed = one.rows.filter((row) => !QUIET.has(one.get(row, "verdict"))).length;
-            return h(
+          .map((one) =>
+            h(
               "p",
               null,
               h("a", {href: "#" + one.name}, one.name),
-              h(
-                "span.quiet",
-                null,
-                ` ${one.title}: ${groups(changed)} of ${groups(one.rows.length)} rows changed by more than noise`,
-              ),
-            );
-          }),
+              h("span.quiet", null, ` ${one.title}: ${changedSentence(one)}`),
+            ),
+          ),
       ),
     ]);
   },
