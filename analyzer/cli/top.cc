@@ -30,6 +30,7 @@
 #include "analyzer/cli/symbol_options.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/io/ring_file.h"
+#include "analyzer/model/oddities.h"
 #include "analyzer/model/recent_run.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
@@ -113,6 +114,8 @@ class Live {
     const absl::StatusOr<std::string> screen = MakeLiveScreen(facts, history_, options_);
     above_ = WhatRan(facts);
     below_ = screen.ok() ? *screen : absl::StrCat(screen.status().message(), "\n");
+    // Other oddities may come from what is not held of the run.
+    newer_ = model.oddities.contains(kNewerForm) ? absl::StrCat("Found: ", kNewerForm, ".") : "";
     steps_ = "";
     if (facts.HasSteps()) {
       std::vector<int64_t> recorded;
@@ -131,6 +134,7 @@ class Live {
     const std::vector<std::string> states = StateSentences();
     sentences.insert(sentences.end(), states.begin(), states.end());
     for (const std::string& damage : run_.damage()) sentences.push_back(damage);
+    if (!newer_.empty()) sentences.push_back(newer_);
     std::string text;
     for (const std::string& sentence : sentences) {
       for (const std::string& line : Wrapped(VisibleText(sentence), std::max<size_t>(options_.width, 40))) {
@@ -218,7 +222,7 @@ class Live {
   size_t window_ = 0;
   int64_t shown_calls_ = -1;
   bool is_over_ = false;
-  std::string above_, steps_, below_;
+  std::string above_, steps_, newer_, below_;
   std::string text_;
 };
 

@@ -10,6 +10,8 @@
 
 namespace dlhook::analyzer::inline model {
 
+constexpr char kNewerForm[] = "a trace in a newer form than this dlhook knows; what is new in it was left out";
+
 class Oddities {
  public:
   void Count(absl::string_view sentence, int64_t times = 1) {

@@ -84,7 +84,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
     case trace::Packet::kHeader:
       if (packet->header().schema_minor() > kSchemaMinor) {
-        run_->oddities_.Count("a trace in a newer form than this dlhook knows; what is new in it was left out");
+        run_->oddities_.Count(kNewerForm);
       }
       return facts_.Add(packet->header());
     case trace::Packet::kThread:
