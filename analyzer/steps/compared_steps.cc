@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/steps/measured_steps.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -41,10 +44,7 @@ int64_t MostFrequent(const ComparedSteps& steps, int64_t (*of)(const Step&)) {
 void LeaveOutInterrupted(ComparedSteps& steps) {
   const std::vector<int64_t> durations = steps.Durations();
   if (durations.empty()) return;
-  const Quartiles quartiles = QuartilesOf(durations);
-  const double fence =
-      static_cast<double>(quartiles.upper) + kOuterFence * static_cast<double>(quartiles.upper - quartiles.lower);
-  const double limit_ns = std::max(fence, kHalfAsLongAgain * static_cast<double>(quartiles.median));
+  const double limit_ns = InterruptedNs(durations);
   for (StepTrack& track : steps.tracks) {
     const auto is_interrupted = [&](const Step& step) { return static_cast<double>(DurationOf(step)) > limit_ns; };
     for (const Step& step : track.steps) {
@@ -57,6 +57,27 @@ void LeaveOutInterrupted(ComparedSteps& steps) {
 }
 
 }  // namespace
+
+double InterruptedNs(const std::vector<int64_t>& durations_ns) {
+  const Quartiles quartiles = QuartilesOf(durations_ns);
+  const double fence =
+      static_cast<double>(quartiles.upper) + kOuterFence * static_cast<double>(quartiles.upper - quartiles.lower);
+  return std::max(fence, kHalfAsLongAgain * static_cast<double>(quartiles.median));
+}
+
+std::string InterruptedSentence(const std::vector<int64_t>& durations_ns) {
+  int64_t count = 0, sum_ns = 0;
+  const double limit_ns = durations_ns.empty() ? 0 : InterruptedNs(durations_ns);
+  for (const int64_t duration_ns : durations_ns) {
+    if (static_cast<double>(duration_ns) <= limit_ns) continue;
+    ++count;
+    sum_ns += duration_ns;
+  }
+  if (count == 0) return "";
+  return absl::StrCat(" ", count, count == 1 ? " of them is much longer, " : " of them are much longer, ",
+                      HumanTime(static_cast<double>(sum_ns) / static_cast<double>(count)),
+                      count == 1 ? "" : " on average", ": dlhook report without --table leaves such steps out.");
+}
 
 int64_t ComparedSteps::count() const {
   int64_t count = 0;

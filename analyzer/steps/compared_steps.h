@@ -21,8 +21,7 @@ struct ComparedSteps {
   std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of most steps; 0: not known
   int64_t micro_steps = 0;        // of most steps: passes of that batch before an update
-  // Steps left out of `tracks` because they were interrupted: longer than the third quartile by three interquartile
-  // ranges (Tukey's outer fence, "Exploratory Data Analysis", 1977) and longer than the median by half.
+  // Steps left out of `tracks` because they were interrupted: longer than InterruptedNs.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
 
@@ -31,6 +30,13 @@ struct ComparedSteps {
   int64_t total_ns() const;
   std::vector<int64_t> Durations() const;
 };
+
+// Longer than the third quartile by three interquartile ranges (Tukey's outer fence, "Exploratory Data Analysis", 1977) and
+// longer than the median by half. At least one duration.
+double InterruptedNs(const std::vector<int64_t>& durations_ns);
+
+// " 4 of them are much longer, 24.3 ms on average: …"; empty: none is.
+std::string InterruptedSentence(const std::vector<int64_t>& durations_ns);
 
 // Kinds of steps in a run, the most relevant first.
 std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks);

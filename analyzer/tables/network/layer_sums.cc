@@ -15,6 +15,7 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
@@ -39,10 +40,12 @@ class StepTimes {
   StepTimes(const TraceModel& model, const StepSet& set)
       : all_(model.processes.size()), threads_(model.processes.size()) {
     std::vector<std::map<ThreadIndex, std::vector<Interval>>> of_thread(model.processes.size());
+    std::vector<int64_t> durations_ns;
     for (const auto& [process, step] : set.steps) {
       all_[process].push_back({step->start_ns, step->end_ns});
       of_thread[process][step->thread].push_back(all_[process].back());
-      total_ns_ += step->end_ns - step->start_ns;
+      durations_ns.push_back(step->end_ns - step->start_ns);
+      total_ns_ += durations_ns.back();
       of_threads_.insert(step->thread);
     }
     const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
@@ -60,7 +63,8 @@ class StepTimes {
                                       ? absl::StrCat(" of ", ThreadLabel(model, of_threads_))
                                       : absl::StrCat(" of thread ", ThreadLabel(model, of_threads_));
       sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
-                               HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.");
+                               HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.",
+                               InterruptedSentence(durations_ns));
       return;
     }
     for (ProcessIndex process = 0; process < model.processes.size(); ++process) {

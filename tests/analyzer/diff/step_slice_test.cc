@@ -1,6 +1,7 @@
 // Runs cut to some of their steps: tables of the parts add up to the whole.
 #include "analyzer/diff/step_slice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "analyzer/diff/counter_slice.h"
 #include "analyzer/diff/work_table.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/diff/training_run.h"
@@ -144,6 +146,24 @@ TEST(ComparedStepsTest, InterruptedStepsAreLeftOutAndCounted) {
   EXPECT_EQ(steps.count(), 86);
   EXPECT_EQ(steps.batch, 8);
   EXPECT_EQ(ChooseSteps(run.analysis().steps(), StepKind::kInference).count(), 0);
+}
+
+// Tables hold them, the answer does not: both say so.
+TEST(ComparedStepsTest, TablesTellOfInterruptedSteps) {
+  RunSpec spec;
+  spec.layers = Layers(2);
+  spec.interrupted_every = 30;
+  const TrainingRun run(spec);
+  const AnalyzedRun analyzed = run.analyzed();
+  for (const auto make : {LayersTable, AccountingTable}) {
+    const absl::StatusOr<Table> table = make(*analyzed.model, analyzed.options);
+    ASSERT_TRUE(table.ok());
+    EXPECT_THAT(table->notes, ::testing::Contains(::testing::HasSubstr(" 3 of them are much longer, "))) << table->name;
+  }
+  EXPECT_EQ(InterruptedSentence({10, 11, 10, 11, 40}),
+            " 1 of them is much longer, 40 ns: dlhook report without --table leaves such steps out.");
+  EXPECT_EQ(InterruptedSentence({10, 11, 10, 11}), "");
+  EXPECT_EQ(InterruptedSentence({}), "");
 }
 
 }  // namespace
