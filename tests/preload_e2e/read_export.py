@@ -2,7 +2,7 @@
 build/venv-exports.
 
     read_export.py perfetto FILE SCHEMA    Perfetto's published schema; SCHEMA: dlhook's extract of it
-    read_export.py trace_processor FILE SHELL
+    read_export.py trace_processor FILE    Perfetto's own reader, for which it needs Chromium
     read_export.py parquet FOLDER          DuckDB and pyarrow
     read_export.py speedscope FILE SCHEMA  jsonschema
 """
@@ -62,14 +62,13 @@ def perfetto(path, schema):
             "open": sum(map(len, open_slices.values())), "slices": counts}
 
 
-def trace_processor(path, shell):
-    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+def trace_processor(path):
+    import trace_processor as reader
 
-    with TraceProcessor(trace=path, config=TraceProcessorConfig(bin_path=shell)) as processor:
-        slices = processor.query("SELECT category, count(*) AS count, sum(dur) AS sum FROM slice GROUP BY 1")
-        errors = processor.query("SELECT sum(value) AS sum FROM stats WHERE severity IN ('error', 'data_loss')")
-        return {"slices": {row.category: [row.count, row.sum] for row in slices},
-                "errors": sum(row.sum for row in errors)}
+    with reader.opened(path) as trace:
+        slices = trace.query("SELECT category, count(*) AS count, sum(dur) AS sum FROM slice GROUP BY 1")
+        errors = trace.query("SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0")
+        return {"slices": {row.category: [row.count, row.sum] for row in slices}, "errors": [row.name for row in errors]}
 
 
 def parquet(folder):
