@@ -12,6 +12,7 @@
 #include "preload/base/spin_lock.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/symbol_version.h"
+#include "preload/link/weak_references.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline link {
@@ -30,6 +31,8 @@ struct Binding {
 constexpr uint32_t kBindings = 4096;
 Binding g_bindings[kBindings];
 SpinLock g_bindings_lock;
+
+constexpr HookId kAnyHook = 0xfff;  // greater than every hook's
 
 uint64_t BindingKey(const link_map* object, HookId hook) {
   return (reinterpret_cast<uint64_t>(object) << 12 | hook) + 1;
@@ -121,11 +124,24 @@ void* ChooseBinding(void* global, void* own, const link_map* caller) {
   dlhook_libc__exit(127);
 }
 
+const Binding* KnownBinding(uint64_t key) {
+  const Binding* known = FindBinding(key);
+  return known != nullptr && known->generation == CurrentBindingGeneration() ? known : nullptr;
+}
+
+// Once per object, whatever it calls first.
+void LookAtReferences(const link_map* object) {
+  uint64_t key = BindingKey(object, kAnyHook);
+  if (object == nullptr || KnownBinding(key) != nullptr) return;
+  ClearAbsentReferences(object);
+  StoreBinding(key, nullptr);
+}
+
 void* ResolveSlow(HookId hook, void* caller) {
   const link_map* object = ObjectOf(caller);
   uint64_t key = BindingKey(object, hook);
-  Binding* known = FindBinding(key);
-  if (known != nullptr && known->generation == CurrentBindingGeneration()) return known->real;
+  if (const Binding* known = KnownBinding(key)) return known->real;
+  LookAtReferences(object);
   const char* name = kHookNames[hook].name;
   void* real = FindReal(name, kHookLinks[hook].sonames, kHookLinks[hook].wrapper, caller);
   if (real == nullptr) FailAsTheLoaderWould(name, object);

@@ -42,6 +42,28 @@ class OwnFunctions(e2e.Case):
         return "1" + out.splitlines()[0][1:]
 
 
+class WeakReferences(e2e.Case):
+    """mpi4py asks by weak references which functions the MPI library has, and calls those."""
+
+    def test_what_nobody_defines_is_absent(self):
+        for plugin in ("asks", "asks_lazily"):
+            argv = [e2e.victim("plugin_host"), "local", e2e.library(f"plugin_{plugin}")]
+            plain = e2e.run(argv)
+            self.assertEqual((plain.code, plain.out), (0, b"asked\n"))
+            for host in e2e.HOSTS:
+                with self.subTest(plugin=plugin, host=host):
+                    self.fresh_run()
+                    self.assert_same_behaviour(plain, self.under(host, argv), host)
+                    self.assert_problems(e2e.Run(self.run_path).trace().calls, {("cblas_sgemm", 2, 3, 4, "NT"): 1})
+
+    def test_what_a_library_defines_is_there(self):
+        argv = [e2e.victim("plugin_host"), "local", e2e.library("plugin_asks")]
+        plain = e2e.run(argv, env=e2e.clean_environment(LD_PRELOAD=e2e.library("own_a")))
+        self.assertEqual((plain.code, plain.out), (0, b"sgemm_ is there\nasked\n"))
+        found = e2e.run(argv, env=e2e.clean_environment(LD_PRELOAD=f"{e2e.SHIM}:{e2e.library('own_a')}", DLHOOK_OUT=self.run_path))
+        self.assert_same_behaviour(plain, found, "preloaded")
+
+
 class Reload(e2e.Case):
     def test_another_plugin_at_the_same_address(self):
         argv = [e2e.victim("reload"), "25", e2e.library("own_a"), e2e.library("own_b")]

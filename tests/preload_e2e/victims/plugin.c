@@ -2,7 +2,15 @@
 //   (nothing)    linked to OpenBLAS, calls its sgemm_ through its PLT
 //   OWN_GEMM     defines sgemm_ itself
 //   WEAK_GEMM    refers to it weakly, and to nothing that has it
+//   ASKS         linked to a BLAS of one function, calls that, then asks by weak references for two others
 #include <stdio.h>
+
+#ifdef ASKS
+#include "tiny_blas.h"
+#pragma weak cblas_dgemm
+void cblas_dgemm(void);
+static void (*const g_table[])(void) = {cblas_dgemm};  // beside the slots of code, in read-only memory
+#endif
 
 #ifdef WEAK_GEMM
 __attribute__((weak))
@@ -20,7 +28,13 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
 #endif
 
 void Work(void) {
-#ifdef WEAK_GEMM
+#ifdef ASKS
+  TinyGemm(2, 3, 4);
+  if (sgemm_) puts("sgemm_ is there");
+  if (*(void (*volatile const*)(void))g_table) puts("cblas_dgemm is there");
+  if (cblas_dgemm) cblas_dgemm();
+  puts("asked");
+#elif defined WEAK_GEMM
   puts(&sgemm_ == NULL ? "no sgemm_" : "sgemm_ is there");  // not called: it may be null
 #else
   int size = 4;
