@@ -50,7 +50,7 @@ void Collector::FindFolder() {
 }
 
 void Collector::Refuse(const std::string& key, const absl::Status& status) {
-  if (absl::IsNotFound(status) || absl::IsResourceExhausted(status))
+  if (absl::IsNotFound(status) || absl::IsResourceExhausted(status) || absl::IsUnavailable(status))
     return;  // it was closed meanwhile; otherwise a reader of the run reports it
   if (absl::IsFailedPrecondition(status)) {
     not_ours_.insert(key);

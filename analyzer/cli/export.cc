@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -139,7 +138,7 @@ absl::Status WriteDatabase(const Options& options, const RunAnalysis& analysis, 
   std::filesystem::remove_all(part, error);
   absl::Status status = options.exporter->of_tables(TimelineOf(analysis, progress), *tables, options.of_format, part);
   if (status.ok() && rename(part.c_str(), options.out->c_str()) != 0) {
-    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", *options.out, ": ", std::strerror(errno)));
+    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", *options.out));
   }
   if (!status.ok()) std::filesystem::remove_all(part, error);
   return status;

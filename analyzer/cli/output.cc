@@ -51,7 +51,7 @@ absl::Status WriteOutput(absl::string_view output, OutputKind kind, int fd) {
   const int error = WriteAll(fd, output, kind);
   if (error == 0) return absl::OkStatus();
   if (error == EPIPE) return absl::OutOfRangeError("the output was closed");
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot write the output: ", std::strerror(error)));
+  return absl::ErrnoToStatus(error, "cannot write the output");
 }
 
 int PrintOutput(absl::string_view output, OutputKind kind) {
@@ -69,7 +69,7 @@ absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
                              absl::FunctionRef<absl::Status(TakeOutput)> write) {
   const auto status_of = [&](int error) {
     if (error == 0) return absl::OkStatus();
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path, ": ", std::strerror(error)));
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path));
   };
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return status_of(errno);

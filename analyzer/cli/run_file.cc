@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const Run
     const bool is_new = fd < 0 && errno == ENOENT;
     if (is_new) fd = openat(folder->fd(), kName, kFlags | O_CREAT | O_EXCL, 0600);
     if (fd < 0 && errno == EEXIST) continue;
-    if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(kName, ": ", strerror(errno)));
+    if (fd < 0) return absl::ErrnoToStatus(errno, kName);
     auto file = std::unique_ptr<RunFile>(new RunFile(folder, fd));
     struct stat info;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink > 1) {

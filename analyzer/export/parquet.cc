@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -125,7 +124,7 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::func
     }
   }
   close(ends[0]);
-  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", words[0], ": ", std::strerror(error)));
+  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", words[0]));
   while (waitpid(child, &ended.status, 0) < 0 && errno == EINTR) {
   }
   return ended;

@@ -55,6 +55,10 @@ std::string HostName() {
   return name;
 }
 
+std::string OnlyThere(const std::string& trace, const std::string& host) {
+  return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
+}
+
 // A sentence for the user if a process of that host and boot can't have its rings here; else empty.
 std::string WhyElsewhere(const std::string& trace, const std::string& host, const std::string& boot_id) {
   if (boot_id.empty() || boot_id == BootId()) return "";
@@ -62,10 +66,10 @@ std::string WhyElsewhere(const std::string& trace, const std::string& host, cons
     return absl::StrCat(trace,
                         ": the machine was restarted before what its process left in memory was taken: that is lost");
   }
-  return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
+  return OnlyThere(trace, host);
 }
 
-// For rings that can't be found: the trace contains where its process ran.
+// For rings that can't be found: the trace contains where its process ran. Another host of the same boot is a container.
 absl::Status NotHere(const RunFolder& folder, const std::string& trace, const std::string& what) {
   const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
   trace::Packet packet;
@@ -74,10 +78,13 @@ absl::Status NotHere(const RunFolder& folder, const std::string& trace, const st
     if (reader.Next()) reader.Parse(reader.payload(), &packet);
   }
   const trace::Process& process = packet.header().process();
-  const std::string why = WhyElsewhere(trace, process.host(), process.boot_id());
+  std::string why = WhyElsewhere(trace, process.host(), process.boot_id());
+  if (why.empty() && !process.host().empty() && process.host() != HostName()) why = OnlyThere(trace, process.host());
   if (!why.empty()) return absl::FailedPreconditionError(why);
-  return absl::DataLossError(
-      absl::StrCat(folder.Path(), "/", trace, ": ", what, "; what the process had not yet written is lost"));
+  const std::string lost =
+      absl::StrCat(folder.Path(), "/", trace, ": ", what, "; what the process had not yet written is lost");
+  if (!packet.has_header()) return absl::UnavailableError(lost);  // unless it is somewhere else, and will say so
+  return absl::DataLossError(lost);
 }
 
 // A drain that takes over truncates the trace to the size recorded in its rings: only at the end of a packet, or the
@@ -143,7 +150,7 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std:
   auto ring = std::unique_ptr<RingFile>(new RingFile);
   ring->name_ = name;
   ring->fd_ = openat(place, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (ring->fd_ < 0) return absl::ErrnoToStatus(errno, strerror(errno));
+  if (ring->fd_ < 0) return absl::Status(absl::ErrnoToStatusCode(errno), strerror(errno));
   struct stat info;
   const bool is_file = fstat(ring->fd_, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1;
   const bool is_whole = is_file && ring->header_.data() != nullptr &&
@@ -160,7 +167,7 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std:
 
 absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenShared(const std::string& name) {
   const int place = OpenSharedMemory();
-  if (place < 0) return absl::ErrnoToStatus(errno, strerror(errno));
+  if (place < 0) return absl::Status(absl::ErrnoToStatusCode(errno), strerror(errno));
   absl::StatusOr<std::unique_ptr<RingFile>> ring = OpenAt(place, name);
   close(place);
   return ring;

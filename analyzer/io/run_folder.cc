@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +26,7 @@ absl::StatusOr<std::shared_ptr<const RunFolder>> RunFolder::Open(const std::stri
   if (fd >= 0 && fstat(fd, &info) == 0) return std::shared_ptr<const RunFolder>(new RunFolder(fd, path, info));
   const int error = errno;
   if (fd >= 0) close(fd);
-  return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot open the folder: ", strerror(error)));
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot open the folder"));
 }
 
 RunFolder::~RunFolder() { close(fd_); }

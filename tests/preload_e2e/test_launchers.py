@@ -3,6 +3,7 @@ drained it."""
 
 import os
 import re
+import time
 
 import e2e
 
@@ -114,6 +115,60 @@ class Launchers(LaunchersCase):
         result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", "/bin/true"])
         self.assertEqual(result.code, 0)
         self.assertEqual(os.listdir(self.run_path), ["dlhook.run"])
+
+
+class Hosts(LaunchersCase):
+    """Machines that share a folder, as far as one machine can be several: names, processes and /dev/shm of their own, so that
+    process ids may be the same."""
+
+    def setUp(self):
+        super().setUp()
+        if e2e.run([*self.on("a"), "/bin/true"]).code != 0:
+            self.skipTest("unshare: not here")
+
+    def on(self, name):
+        others = "/bin/true; " * (ord(name) - ord("a"))  # before it, so that process ids differ
+        script = f'{others} hostname {name} && mount -t tmpfs none /dev/shm && exec "$@"'
+        return ["unshare", "-u", "-m", "-p", "-f", "--mount-proc", "--kill-child", "/bin/sh", "-c", script, "sh"]
+
+    def started_on(self, name, *command, **extra):
+        process = e2e.start([*self.on(name), *command, e2e.victim("stepwise")], env=e2e.clean_environment(**extra))
+        self.step(process)
+        return process
+
+    def reported(self):
+        result = e2e.run([e2e.DLHOOK, "report", self.run_path, "--table", "summary"])
+        return " ".join((result.out + result.err).decode().split())
+
+    def test_one_folder(self):
+        launched = [self.started_on(name, e2e.DLHOOK, "run", "-o", self.run_path, "--") for name in ("a", "b")]
+        preloaded = [self.started_on(name, "env", f"LD_PRELOAD={e2e.SHIM}", DLHOOK_OUT=self.run_path) for name in ("c", "d")]
+        error = self.end(launched[0], 7)
+        self.assertIn("others share the run", error)
+        self.assertEqual(error.count("\n"), 1, error)
+        self.step(launched[1], 30000)
+        while "its process ran on b, and only there can be read what it had not yet written" not in self.reported():
+            time.sleep(0.05)  # its trace has not begun
+        for process in (launched[1], *preloaded):
+            self.end(process, 7)
+        traces = e2e.Run(self.run_path).traces()
+        self.assertEqual(len(traces), 4)
+        self.assertEqual(len({trace.pid for trace in traces}), 3)  # those without a launcher have the same
+        for trace in traces:
+            self.assert_no_loss(trace)
+        self.assertEqual(sorted(len(trace.calls) for trace in traces), [CALLS + 7] * 3 + [CALLS + 30000 + 7])
+        self.assertEqual(sorted(e2e.one(trace.process, "host") for trace in traces), ["a", "b", "c", "d"])
+
+    def test_traces_put_together(self):
+        os.mkdir(self.run_path)
+        for name in ("a", "b"):
+            local = os.path.join(self.folder, name)
+            self.end(self.started_on(name, "env", f"LD_PRELOAD={e2e.SHIM}", DLHOOK_OUT=local), 7)
+            (trace,) = os.listdir(local)
+            os.rename(os.path.join(local, trace), os.path.join(self.run_path, f"{name}-{trace}"))
+        run = e2e.Run(self.run_path)
+        (row,) = [row for row in run.table("summary") if row["metric"] == "calls"]
+        self.assertEqual(row["value"], 2 * (CALLS + 7))
 
 
 class Renamed(LaunchersCase):
