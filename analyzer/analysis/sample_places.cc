@@ -1,29 +1,19 @@
 // See sample_places.h.
 #include "analyzer/analysis/sample_places.h"
 
-#include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/stacks/shared_code.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {
 
 constexpr char kPythonCode[] = "Python";
 constexpr char kNoOwner[] = "[not known]";
-
-// What they do is done for who calls them.
-bool ServesAll(absl::string_view object) {
-  static constexpr absl::string_view kLibraries[] = {"libc.so", "libc-",    "libm.so",     "libm-",      "libpthread",
-                                                     "libmvec", "ld-linux", "libstdc++",   "libgcc_s",   "[vdso]",
-                                                     "libgomp", "libiomp5", "libjemalloc", "libtcmalloc"};
-  return std::any_of(std::begin(kLibraries), std::end(kLibraries),
-                     [&](absl::string_view library) { return absl::StartsWith(object, library); });
-}
 
 }  // namespace
 
@@ -77,7 +67,7 @@ std::string SamplePlaces::OwnerName(size_t sample, CallStacks* stacks) const {
     if (entry.kind == StackEntry::Kind::kPython) return kPythonCode;
     const std::string owner = CodeOwner(entry.object);
     if (innermost.empty()) innermost = owner;
-    if (!owner.empty() && !ServesAll(BaseName(entry.object))) return owner;
+    if (!owner.empty() && !IsSharedCode(entry.object)) return owner;
   }
   return innermost.empty() ? kNoOwner : innermost;
 }

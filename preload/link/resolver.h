@@ -4,6 +4,8 @@
 #ifndef DLHOOK_PRELOAD_LINK_RESOLVER_H_
 #define DLHOOK_PRELOAD_LINK_RESOLVER_H_
 
+#include <dlfcn.h>
+
 #include "preload/format/hook_table.h"
 #include "preload/runtime/parts.h"
 
@@ -22,6 +24,12 @@ void* FindInObject(const char* name, const char* version, const link_map* object
 void* RealDlsym(void* handle, const char* name);
 void* RealDlvsym(void* handle, const char* name, const char* version);
 int RealDlclose(void* handle);
+
+// The function that a program would get without dlhook, whatever object calls it: the C library's.
+template <typename Function>
+Function* RealOf(const char* name) {
+  return reinterpret_cast<Function*>(RealDlsym(RTLD_NEXT, name));
+}
 
 // The loaded object that contains `address`, or null (JIT code).
 link_map* ObjectOf(const void* address);

@@ -1,21 +1,9 @@
 // System calls that fail in a process with a second thread (EINVAL): the writer thread is stopped for their duration.
 // Thread: any application thread.
-#include <dlfcn.h>
 #include <sched.h>
 
 #include "preload/link/resolver.h"
 #include "preload/process/writer_thread.h"
-
-namespace dlhook::inline process {
-namespace {
-
-template <typename Function>
-Function* RealOf(const char* name) {
-  return reinterpret_cast<Function*>(RealDlsym(RTLD_NEXT, name));
-}
-
-}  // namespace
-}  // namespace dlhook::inline process
 
 extern "C" {
 

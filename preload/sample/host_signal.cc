@@ -1,7 +1,6 @@
 // The signal of the timers, and what the program itself wants of it: its sigaction and signal work on a copy, so that it
 // sees what it set, and its handler gets its own signals. Other signals go straight to the C library.
 // Thread: any. A child of vfork has its parent's memory but its own handlers: it gets past the copy.
-#include <dlfcn.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -57,11 +56,6 @@ int SetHost(const Action* action, Action* old) {
   g_host = *action;
   g_host.sa_flags |= kRestorer;
   return PutInFront(g_host, nullptr) ? 0 : -1;
-}
-
-template <typename Function>
-Function* RealOf(const char* name) {
-  return reinterpret_cast<Function*>(RealDlsym(RTLD_NEXT, name));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Threads and forked children are sampled from their beginning: pthread_create and fork attach them. Without DLHOOK_SAMPLE
 // both go straight to the C library.
 // Thread: any application thread.
-#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -31,11 +30,6 @@ std::atomic<uint32_t> g_next_start{0};
 
 // A signal's frame with all registers, and ours, take 4 KiB.
 constexpr size_t kLeastStackBytes = 64 << 10;
-
-template <typename Function>
-Function* RealOf(const char* name) {
-  return reinterpret_cast<Function*>(RealDlsym(RTLD_NEXT, name));
-}
 
 bool HasSmallStack(const pthread_attr_t* attributes) {
   size_t bytes = 0;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/functions/layer_functions.h"
+#include "analyzer/stacks/shared_code.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline functions {
@@ -100,7 +101,8 @@ bool HasName(const StackEntry& entry) {
 }
 
 bool IsSkipped(const StackEntry& entry) {
-  return IsInMathLibrary(entry) || entry.is_plumbing || (HasName(entry) && IsLibraryFunction(entry.function));
+  return IsInMathLibrary(entry) || IsSharedCode(entry.object) || entry.is_plumbing ||
+         (HasName(entry) && IsLibraryFunction(entry.function));
 }
 
 // tensorflow::…Op::Compute, ComputeAsync; a layer's Forward_cpu; XLA's thunks.
@@ -165,6 +167,10 @@ Askers::Askers(const TraceModel& model, const Attribution& attribution)
     : model_(model), attribution_(attribution), places_(ReadPythonPlaces(model)), stacks_(model) {}
 
 const std::string& Askers::FunctionOf(CallIndex call) { return Of(call).function; }
+std::string Askers::FunctionOfSample(size_t sample) {
+  return AskingFunction(stacks_.OfSample(model_.samples.frame[sample], model_.samples.python_stack[sample]), Key());
+}
+
 const std::string& Askers::LineOf(CallIndex call) { return Of(call).line; }
 const std::string& Askers::StackOf(CallIndex call) { return WithStack(call).stack; }
 const std::string& Askers::PathOf(CallIndex call) { return WithStack(call).path; }

@@ -30,6 +30,8 @@ class Askers {
   // native stack, the framework op around the call ("aten::addmm"), else its innermost Python function. Empty: not
   // known.
   const std::string& FunctionOf(CallIndex call);
+  // The same of where a sample of CPU time was taken; for code without names "[libfoo.so]".
+  std::string FunctionOfSample(size_t sample);
   // "lenet.py:42": the innermost line of Python outside frameworks, else that of the layer. For a program without
   // Python, the program's innermost function other than the calling one, with its line if known. Empty: not known.
   const std::string& LineOf(CallIndex call);

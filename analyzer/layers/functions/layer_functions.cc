@@ -239,9 +239,9 @@ uint32_t LayerFunctionPlaces::PlaceInside(uint32_t around, const LayerFunction& 
   return at->second;
 }
 
-const LayerFunctionPlace* LayerFunctionPlaces::Of(CallIndex call) const {
-  const FrameIndex frame = of_frame_.empty() ? kNone : model_.calls.NativeStackOf(call);
-  return frame == kNone || of_frame_[frame] == kNone ? nullptr : &places_[of_frame_[frame]];
+const LayerFunctionPlace* LayerFunctionPlaces::OfFrame(FrameIndex frame) const {
+  if (of_frame_.empty() || frame == kNone || of_frame_[frame] == kNone) return nullptr;
+  return &places_[of_frame_[frame]];
 }
 
 }  // namespace dlhook::analyzer::functions

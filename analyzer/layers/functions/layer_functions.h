@@ -45,7 +45,8 @@ class LayerFunctionPlaces {
   explicit LayerFunctionPlaces(const TraceModel& model);
 
   // nullptr: no native stack, or no such function in it.
-  const LayerFunctionPlace* Of(CallIndex call) const;
+  const LayerFunctionPlace* Of(CallIndex call) const { return OfFrame(model_.calls.NativeStackOf(call)); }
+  const LayerFunctionPlace* OfFrame(FrameIndex frame) const;
   bool empty() const { return places_.empty(); }
 
  private:

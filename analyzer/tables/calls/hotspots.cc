@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "analyzer/calls/module_names.h"
+#include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"
 #include "analyzer/tables/columns.h"
@@ -58,7 +60,7 @@ const char* ExplanationOf(HotspotsBy by) {
     case HotspotsBy::kLine:
       return "Source line; the function where no line is known.";
     case HotspotsBy::kLayer:
-      return "Layer of the recorded call, or of the framework's op, during which the thread computed.";
+      return "Layer of the recorded call or framework's op during which the thread computed; between them, the module.";
     case HotspotsBy::kFunction:
       break;
   }
@@ -161,12 +163,28 @@ class Hotspots {
     return {entry.function, std::move(library)};
   }
 
-  std::string LayerOf(size_t sample) const {
+  std::string LayerOf(size_t sample) {
     const CallIndex call = model_.samples.call[sample];
     const ScopeIndex scope = model_.samples.scope[sample];
     LayerIndex layer = call == kNone ? kNone : attribution_.of_call[call].layer;
     if (layer == kNone && scope != kNone) layer = attribution_.of_scope[scope].layer;
-    return layer == kNone ? kNoLayer : attribution_.layers[layer].name;
+    return layer == kNone ? ModuleOf(sample) : attribution_.layers[layer].name;
+  }
+
+  // Python and native code between calls belongs to the innermost module, as in the table layers.
+  std::string ModuleOf(size_t sample) {
+    const StackIndex python = model_.samples.python_stack[sample];
+    if (python == kNone) return kNoLayer;
+    if (places_.empty()) {
+      places_ = ReadPythonPlaces(model_);
+      modules_ = NameModules(model_, places_);
+    }
+    const ModuleIndex module = places_[python].module();
+    if (module == kNone || modules_[module].name.empty()) return kNoLayer;
+    const std::string& name = modules_[module].name;
+    const bool is_layer = std::any_of(attribution_.layers.begin(), attribution_.layers.end(),
+                                      [&](const Layer& layer) { return layer.name == name && layer.module == name; });
+    return is_layer ? name : absl::StrCat(name, ":[not seen]");
   }
 
   void AddNotes(Table* table) const {
@@ -194,6 +212,8 @@ class Hotspots {
   const Attribution& attribution_;
   const HotspotsBy by_;
   CallStacks stacks_;
+  std::vector<PythonPlace> places_;  // by Python stack, and by module; made when they are needed
+  std::vector<ModuleName> modules_;
   std::map<HotspotKey, HotspotSums> groups_;
   int64_t all_ns_ = 0;
   int64_t in_calls_ns_ = 0;

@@ -8,10 +8,12 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/functions/askers.h"
+#include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/gap_places.h"
+#include "analyzer/time/sample_split.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -48,6 +50,7 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
     GroupLayers();
     if (by_ == LayersBy::kLine) GroupLines();
   }
+  if (!model.samples.empty()) GroupSamples();
   first_rest_ = static_cast<GroupIndex>(groups_.size());
   framework_ = Group("", "[other framework ops]");
   library_ = Group("", "[other library calls]");
@@ -116,6 +119,34 @@ void LayerGroups::GroupCalls() {
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
     const std::string& label = by_ == LayersBy::kStack ? askers.PathOf(call) : askers.FunctionOf(call);
     of_call_.push_back(label.empty() ? unknown : Group("", label));
+  }
+}
+
+void LayerGroups::GroupSamples() {
+  Askers askers(model_, attribution_);
+  const LayerFunctionPlaces functions(model_);
+  const SampleColumns& samples = model_.samples;
+  const auto find = [&](size_t sample, const std::string& function) -> SampleGroup {
+    if (by_ == LayersBy::kFunction) return {function.empty() ? kNone : Group("", function)};
+    const StackIndex python = samples.python_stack[sample];
+    if (by_ == LayersBy::kLine) return {OfStack(python, kNone)};
+    const LayerFunctionPlace* const place = functions.OfFrame(samples.frame[sample]);
+    if (by_ == LayersBy::kOp || by_ == LayersBy::kStack || place == nullptr) return {};
+    const GroupIndex group = Group("", by_ == LayersBy::kType && !place->work.empty() ? place->work : place->owner);
+    groups_[group].is_sampled = true;
+    return {group, place->direction};
+  };
+  std::map<std::pair<FrameIndex, StackIndex>, std::pair<SampleGroup, std::string>> alike;
+  for (size_t sample = 0; sample < samples.size(); ++sample) {
+    const auto [at, is_new] = alike.try_emplace({samples.frame[sample], samples.python_stack[sample]});
+    if (is_new) {
+      at->second.second = askers.FunctionOfSample(sample);
+      at->second.first = find(sample, at->second.second);
+    }
+    const auto& [group, function] = at->second;
+    of_sample_.push_back(group);
+    const bool has_name = function.empty() || function.front() != '[' || function == "[Python]";
+    if (!has_name && samples.call[sample] == kNone) nameless_[function].Add(SumOfOne(samples.cpu_ns[sample]));
   }
 }
 

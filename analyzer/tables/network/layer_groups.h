@@ -12,6 +12,7 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -21,6 +22,12 @@ struct LayerGroup {
   std::string model;
   std::string label;
   std::vector<LayerIndex> layers;  // ascending; empty without a layer and for `--by op`, `function`, `stack`
+  bool is_sampled = false;         // a function that computes a layer, known from samples of CPU time
+};
+
+struct SampleGroup {
+  GroupIndex group = kNone;  // kNone: the sample does not tell
+  LayerDirection direction = LayerDirection::kUnknown;
 };
 
 // Maps calls and scopes to rows.
@@ -36,6 +43,14 @@ class LayerGroups {
   // `place`: from GpuPlaces.
   GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
   GroupIndex OfGap(const UnseenGap& gap) const;
+  // Where a thread computed in time that is not known better: in a function of a layer, a function, a line.
+  SampleGroup OfSample(size_t sample) const { return of_sample_.empty() ? SampleGroup() : of_sample_[sample]; }
+  // Rows that samples may divide: of time that is not known better, and with `--by line` between two lines.
+  bool MayBeDivided(GroupIndex group) const {
+    return group == not_seen_ || group == unattributed_ || (by_ == LayersBy::kLine && IsLayerGroup(group));
+  }
+  // Samples in code whose functions have no names, by "[library]": it may hide layers.
+  const std::map<std::string, SampleSum>& nameless() const { return nameless_; }
   GroupIndex not_seen() const { return not_seen_; }
   GroupIndex data_loading() const { return data_loading_; }
   GroupIndex waiting() const { return waiting_; }
@@ -53,6 +68,7 @@ class LayerGroups {
   void GroupOps();
   void GroupCalls();
   void GroupLines();
+  void GroupSamples();
   GroupIndex OfStack(StackIndex stack, GroupIndex otherwise) const;
   GroupIndex OfGpuCall(CallIndex call) const;
 
@@ -67,6 +83,8 @@ class LayerGroups {
   // `--by line`: work without a layer still has a line.
   std::vector<GroupIndex> of_stack_;
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
+  std::vector<SampleGroup> of_sample_;
+  std::map<std::string, SampleSum> nameless_;
   GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0,
              waiting_ = 0;
   GroupIndex other_threads_ = 0, unattributed_ = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
@@ -19,7 +20,9 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
+#include "analyzer/time/gap_samples.h"
 #include "analyzer/time/intervals.h"
+#include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -114,6 +117,7 @@ class Summer {
   Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
          const StepSet& set, const Peaks* peaks)
       : model_(model),
+        analysis_(analysis),
         attribution_(analysis.attribution()),
         time_(FoldedTime::Of(model, analysis)),
         groups_(groups),
@@ -132,6 +136,7 @@ class Summer {
 
   LayerSums Sum() {
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) DivideProcess(process);
+    if (!model_.samples.empty()) DivideBySamples();
     SumScopes();
     SumCalls();
     FindMeasuredSteps();
@@ -155,15 +160,64 @@ class Summer {
   void DivideProcess(ProcessIndex process) {
     if (steps_.Of(process).empty()) return;
     time_.ForEach(process, [&](const TimePiece& piece) {
-      for (auto& [thread, intervals] : steps_.ByThread(process)) {
-        if (!intervals.Has(piece.start_ns)) continue;
-        if (thread == kNone || piece.thread == kNone || piece.thread == thread) {
+      ForEachStepAt(process, piece, [&](bool is_own) {
+        if (is_own) {
           AddPiece(piece);
         } else {
           sums_.groups[groups_.other_threads()].share_ns += piece.share_ns;
         }
-      }
+      });
     });
+  }
+
+  // `is_own`: of the step's thread, or of none.
+  void ForEachStepAt(ProcessIndex process, const TimePiece& piece, absl::FunctionRef<void(bool is_own)> take) {
+    for (auto& [thread, intervals] : steps_.ByThread(process)) {
+      if (intervals.Has(piece.start_ns)) take(thread == kNone || piece.thread == kNone || piece.thread == thread);
+    }
+  }
+
+  // Moves what samples tell of time that is not known better into the rows of the functions or lines that they met.
+  void DivideBySamples() {
+    const auto& samples = analysis_.Derived<GapSamples>(model_);
+    std::map<GroupIndex, SampleSums> rows;
+    std::vector<SampleGroup> places;
+    std::map<std::pair<GroupIndex, LayerDirection>, uint32_t> known;
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      for (const GapSample& at : samples.Of(process)) {
+        const GroupIndex row = GroupOf(at.piece);
+        if (at.piece.kind == ActivityKind::kDataLoading || !groups_.MayBeDivided(row)) continue;
+        const SampleGroup place = groups_.OfSample(at.sample);
+        const auto [index, is_new] =
+            known.try_emplace({place.group, place.direction}, static_cast<uint32_t>(places.size()));
+        if (is_new) places.push_back(place);
+        ForEachStepAt(process, at.piece, [&](bool is_own) {
+          if (is_own) rows[row][index->second].Add(SumOfOne(model_.samples.cpu_ns[at.sample]));
+        });
+      }
+    }
+    for (const auto& [row, sums] : rows) {
+      for (const SamplePart& part : SplitBySamples(sums_.groups[row].share_ns, sums).parts) {
+        const bool is_told = places[part.place].group != kNone && part.samples >= kFewestOfPlace;
+        if (is_told && places[part.place].group != row) Move(part.ns, row, places[part.place]);
+      }
+    }
+  }
+
+  void Move(int64_t ns, GroupIndex from, const SampleGroup& to) {
+    LayerSums::Group& source = sums_.groups[from];
+    LayerSums::Group& target = sums_.groups[to.group];
+    int64_t left_ns = ns;
+    for (size_t i = source.by_direction_ns.size(); i-- > 0;) {
+      const double part = static_cast<double>(source.by_direction_ns[i]) / static_cast<double>(source.share_ns);
+      const int64_t moved_ns = i == 0 ? left_ns : static_cast<int64_t>(part * static_cast<double>(ns));
+      source.by_direction_ns[i] -= moved_ns;
+      target.by_direction_ns[to.direction == LayerDirection::kUnknown ? i : static_cast<size_t>(to.direction)] +=
+          moved_ns;
+      left_ns -= moved_ns;
+    }
+    source.share_ns -= ns;
+    target.share_ns += ns;
   }
 
   void AddPiece(const TimePiece& piece) {
@@ -362,6 +416,7 @@ class Summer {
   }
 
   const TraceModel& model_;
+  const LayerAnalysis& analysis_;
   const Attribution& attribution_;
   const FoldedTime& time_;
   const LayerGroups& groups_;

@@ -78,6 +78,7 @@ struct LayerRow {
 
   Cell MatchedBy() const {
     Evidence weakest = Evidence::kNone;
+    if (group.is_sampled) weakest = Evidence::kFunction;
     for (LayerIndex layer : group.layers) weakest = std::max(weakest, attribution.layers[layer].evidence);
     return KnownText(EvidenceName(weakest));
   }
@@ -302,6 +303,7 @@ class LayersReport {
 
   void AddNotes(Table* table) const {
     table->notes.push_back(sums_.sentence);
+    AddSampleNotes(table);
     if (has_gpu_) AddGpuNotes(table);
     const bool calls_differ = std::any_of(sums_.groups.begin(), sums_.groups.end(), [&](const LayerSums::Group& group) {
       return group.calls % sums_.steps() != 0;
@@ -317,6 +319,26 @@ class LayersReport {
     if (ambiguous > noted) table->notes.push_back(absl::StrCat(ambiguous - noted, " more layers are ambiguous."));
     for (const auto& [sentence, count] : attribution_.oddities) {
       table->notes.push_back(absl::StrCat(count, " x ", sentence, "."));
+    }
+  }
+
+  void AddSampleNotes(Table* table) const {
+    const std::vector<LayerGroup>& groups = groups_.groups();
+    bool is_sampled = false;
+    for (GroupIndex group = 0; group < groups.size(); ++group) {
+      is_sampled |= groups[group].is_sampled && sums_.groups[group].share_ns > 0;
+    }
+    if (is_sampled) {
+      table->notes.emplace_back(
+          "Layers without calls that dlhook records are told by samples of CPU time, by functions that compute a "
+          "layer: "
+          "all layers that one function computes share a row.");
+    }
+    if (by_ != LayersBy::kLayer && by_ != LayersBy::kModule && by_ != LayersBy::kType) return;
+    for (const auto& [library, sum] : groups_.nameless()) {
+      if (sum.samples < kFewestOfRow) continue;
+      table->notes.push_back(absl::StrCat("Samples: ", HumanTime(sum.cpu_ns), " of CPU time in ", library,
+                                          ", whose functions have no names: which layers it computed can't be told."));
     }
   }
 
@@ -390,8 +412,8 @@ absl::Status NoSuchSteps(const std::vector<StepTrack>& tracks, StepKind wanted) 
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& options) {
   const bool has_lines = options.layers_by == LayersBy::kLine && !model.python_stacks.empty();
-  const bool needs_layers =
-      !has_lines && options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
+  const bool needs_layers = !has_lines && model.samples.empty() && options.layers_by != LayersBy::kFunction &&
+                            options.layers_by != LayersBy::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
     TypedColumns<LayerRow> columns = Columns(options.layers_by, false, false, false);
     InsertBounds(options, 1, &columns);

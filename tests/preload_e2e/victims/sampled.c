@@ -36,6 +36,20 @@ __attribute__((noinline, noclone)) static void compute(int ms) {
   }
 }
 
+// A network with a function for each kind of layer, named as darknet's are.
+COMPUTES(forward_convolutional_layer, 7)
+COMPUTES(forward_maxpool_layer, 9)
+COMPUTES(forward_connected_layer, 11)
+COMPUTES(backward_convolutional_layer, 13)
+
+__attribute__((noinline, noclone)) static void net(int ms) {
+  static void (*const kLayers[])(void) = {forward_convolutional_layer, forward_maxpool_layer,
+                                          forward_convolutional_layer, forward_connected_layer,
+                                          backward_convolutional_layer};
+  unsigned random = 1;  // in turn, they would keep step with the kernel's ticks
+  for (int64_t end = cpu_ms() + ms; cpu_ms() < end;) kLayers[(random = random * 1103515245 + 12345) / 65536 % 5]();
+}
+
 static volatile int handled;
 static void handle(int number) { handled += number == SIGURG; }
 
@@ -135,7 +149,8 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "waits") == 0) waits();
   if (strcmp(mode, "forks") == 0) forks(argv[0]);
   if (is_blocked) block(SIG_BLOCK);
-  compute(strcmp(mode, "threads") == 0 ? 100 : number);
+  if (strcmp(mode, "net") == 0) net(number);
+  compute(strcmp(mode, "threads") == 0 ? 100 : strcmp(mode, "net") == 0 ? 0 : number);
   if (is_blocked) block(SIG_UNBLOCK);
   puts("done");
   return 0;

@@ -1,0 +1,23 @@
+// Libraries that work for whoever calls them: the C library, C++'s, OpenMP's, allocators.
+#ifndef DLHOOK_ANALYZER_STACKS_SHARED_CODE_H_
+#define DLHOOK_ANALYZER_STACKS_SHARED_CODE_H_
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer::inline stacks {
+
+// `object`: a path.
+inline bool IsSharedCode(absl::string_view object) {
+  const absl::string_view file = object.substr(object.rfind('/') + 1);
+  for (absl::string_view library :
+       {"libc.so", "libc-", "libm.so", "libm-", "libpthread", "libmvec", "ld-linux", "libstdc++", "libgcc_s", "[vdso]",
+        "libgomp", "libiomp5", "libjemalloc", "libtcmalloc"}) {
+    if (absl::StartsWith(file, library)) return true;
+  }
+  return false;
+}
+
+}  // namespace dlhook::analyzer::stacks
+
+#endif  // DLHOOK_ANALYZER_STACKS_SHARED_CODE_H_
