@@ -24,21 +24,25 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.model().processes.size() < 2) return {};
   const absl::StatusOr<Table> table = facts.MakeRunTable("ranks");
   if (!table.ok() || table->rows.size() < 2) return {};
-  double operations = 0, waiting_ns = 0, most_last = 0;
+  double operations = 0, waiting_ns = 0, all_ns = 0, most_last = 0;
   const Row* last = nullptr;
   for (const Row& row : table->rows) {
     operations = std::max(operations, NumberOf(*table, row, "collectives"));
     waiting_ns += NumberOf(*table, row, "waiting");
+    all_ns += NumberOf(*table, row, "step_time");
     const double came_last = NumberOf(*table, row, "came_last");
     if (came_last > most_last) last = &row;
     most_last = std::max(most_last, came_last);
   }
-  if (last == nullptr) return {};
+  if (last == nullptr || all_ns <= 0) return {};
   const bool is_one = most_last >= kLateRankMostly * operations;
   // The one that comes last does not wait; if each does in turn, all of them wait at times.
-  const double own_ns = is_one ? NumberOf(*table, *last, "waiting") : 0;
-  const double ranks = static_cast<double>(table->rows.size()) - (is_one ? 1 : 0);
-  const double ns = (waiting_ns - own_ns) / ranks;
+  if (is_one) {
+    waiting_ns -= NumberOf(*table, *last, "waiting");
+    all_ns -= NumberOf(*table, *last, "step_time");
+  }
+  // As a part of the time, because the table's mean step has the much longer ones that the answer's leaves out.
+  const double ns = waiting_ns / all_ns * facts.step_ns();
   if (!facts.IsAtLeast(ns, kLateRankPercent)) return {};
   Finding finding;
   finding.where = is_one ? NameOf(*table, *last) : "ranks";

@@ -237,16 +237,18 @@ TEST_F(GpuFindingsTest, AnAlgorithmThatTheSearchFoundSlower) {
 
 class LateRankTest : public testing::Test {
  protected:
-  // Two ranks meet once in each step; `late_ns`: of each rank, in steps that repeat.
-  std::vector<std::string> Found(const std::vector<std::vector<int64_t>>& late_ns) {
+  // Two ranks meet once in each step; `late_ns`: of each rank, in steps that repeat. `longer_ns`: by so much one step is
+  // longer, in which the second rank is later by that.
+  std::vector<std::string> Found(const std::vector<std::vector<int64_t>>& late_ns, int64_t longer_ns = 0) {
     GpuProgram program;
     const ThreadIndex other = program.builder().AddThread(program.builder().AddProcess());
     std::vector<int64_t> starts;
-    for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
+    for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs + (step > kSteps / 2 ? longer_ns : 0));
     for (int rank : {0, 1}) program.Steps(starts, static_cast<ProcessIndex>(rank));
     for (int step = 0; step < kSteps; ++step) {
-      const int64_t at_ns = step * kStepNs + 500'000;
-      const std::vector<int64_t>& late = late_ns[step % late_ns.size()];
+      const int64_t at_ns = starts[step] + 500'000;
+      std::vector<int64_t> late = late_ns[step % late_ns.size()];
+      late[1] += step == kSteps / 2 ? longer_ns : 0;
       const int64_t last_ns = at_ns + std::max(late[0], late[1]);
       for (int rank : {0, 1}) {
         program.HostCall(absl::StrCat("function: 'MPI_Allreduce' family: 'mpi' collective { kind: ALL_REDUCE bytes: 64 "
@@ -255,10 +257,11 @@ class LateRankTest : public testing::Test {
                          at_ns + late[rank], last_ns + 1000, rank == 0 ? 0 : other);
       }
     }
-    program.Build(kSteps * kStepNs);
+    program.Build(starts.back());
     const Table table = program.Make(ReportTables().front());
     std::vector<std::string> found;
     for (const size_t row : RowsWhere(table, {{"rule", "late-rank"}})) {
+      EXPECT_LT(Integer(table, row, "gain"), kStepNs);
       found.push_back(absl::StrCat(Text(table, row, "where"), " ", Integer(table, row, "gain")));
     }
     return found;
@@ -274,6 +277,9 @@ TEST_F(LateRankTest, EachIsLastInTurn) {
 }
 TEST_F(LateRankTest, OneIsMostlyLast) {
   EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}), ElementsAre(HasSubstr("process")));
+}
+TEST_F(LateRankTest, MuchLongerStepsWaitNoMoreThanAStep) {
+  EXPECT_THAT(Found({{0, 200'000}}, 20 * kStepNs), ElementsAre(HasSubstr("process")));
 }
 TEST_F(LateRankTest, NobodyWaitsForLong) {
   EXPECT_THAT(Found({{0, 55'000}}), ElementsAre(HasSubstr(" 55000")));
