@@ -2,7 +2,6 @@
 // /proc/self/mem; where that is not possible, nothing changes.
 #include "preload/link/weak_references.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -28,7 +27,8 @@ bool HasWeakReferencesToHooks(const DynamicTables& tables) {
   return false;
 }
 
-// Whether the slot leads to a hook only because nobody else defines its weakly referenced name.
+// Whether the slot leads to a hook that would find nothing to call. An underlinked plugin's references lead to functions
+// that are not in its own scope: FindReal knows.
 bool IsAbsent(const link_map* object, const DynamicTables& tables, const ElfW(Rela) & relocation) {
   uint64_t type = ELF64_R_TYPE(relocation.r_info);
   if (type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT && type != R_X86_64_64) return false;
@@ -38,7 +38,7 @@ bool IsAbsent(const link_map* object, const DynamicTables& tables, const ElfW(Re
   int hook = FindHook(name);
   if (hook < 0 || *reinterpret_cast<void**>(object->l_addr + relocation.r_offset) != kHookLinks[hook].wrapper)
     return false;
-  return RealDlsym(RTLD_NEXT, name) == nullptr && FindInObject(name, nullptr, object) == nullptr;
+  return FindReal(name, kHookLinks[hook].sonames, kHookLinks[hook].wrapper, object->l_ld) == nullptr;
 }
 
 }  // namespace

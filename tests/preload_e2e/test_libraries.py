@@ -63,6 +63,12 @@ class WeakReferences(e2e.Case):
         found = e2e.run(argv, env=e2e.clean_environment(LD_PRELOAD=f"{e2e.SHIM}:{e2e.library('own_a')}", DLHOOK_OUT=self.run_path))
         self.assert_same_behaviour(plain, found, "preloaded")
 
+    def test_what_lies_beside_the_object_is_there(self):
+        argv = [e2e.victim("plugin_host"), "local", e2e.library("plugin_group")]
+        plain = e2e.run(argv)
+        self.assertEqual((plain.code, plain.out), (0, b"sgemm_ is there\nasked\n"))
+        self.assert_same_behaviour(plain, self.under("launcher", argv), "launcher")
+
 
 class Reload(e2e.Case):
     def test_another_plugin_at_the_same_address(self):

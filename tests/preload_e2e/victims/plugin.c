@@ -3,6 +3,7 @@
 //   OWN_GEMM     defines sgemm_ itself
 //   WEAK_GEMM    refers to it weakly, and to nothing that has it
 //   ASKS         linked to a BLAS of one function, calls that, then asks by weak references for two others
+//   GROUP        only loads the plugin that asks, beside a library that defines what it asks for
 #include <stdio.h>
 
 #ifdef ASKS
@@ -27,6 +28,7 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
 }
 #endif
 
+#ifndef GROUP
 void Work(void) {
 #ifdef ASKS
   TinyGemm(2, 3, 4);
@@ -44,3 +46,4 @@ void Work(void) {
   printf("%.1f\n", c[0]);
 #endif
 }
+#endif
