@@ -32,8 +32,7 @@ struct PythonLayout {
   uint16_t compact_bytes;
   uint8_t instruction_unit;  // until 3.10: bytes per unit of frame_instruction; 0: it is a pointer
   uint8_t tag_bits;          // 3.14: references in frames carry tags here
-  // Of kind, compact and ascii in the state of a string; the bits above are not initialized.
-  uint8_t text_shift;
+  uint8_t text_shift;        // at most, of kind, compact and ascii in the state of a string: TextBits
   PythonLines lines;
   uint8_t minor;        // of the release: 11 for 3.11
   uint8_t frame_entry;  // 3.11: the frame's flag for an entry; 0: no such flag
@@ -54,6 +53,13 @@ constexpr uint8_t kFirstShimOwner = 3;  // the interpreter's own frames (from 3.
 template <typename T>
 inline T ReadAt(const void* object, size_t offset) {
   return *reinterpret_cast<const T*>(static_cast<const char*>(object) + offset);
+}
+
+// Kind (3 bits, never 0), compact and ascii of a string with this state; the bits above are not initialized. 3.14.0 moved them
+// from bit 2 to bit 16, behind 16 bits of which two are in use, and a later 3.14 back.
+inline uint32_t TextBits(uint32_t state, const PythonLayout& layout) {
+  bool is_moved = layout.text_shift > 2 && (state & 0x1c) == 0;
+  return state >> (is_moved ? layout.text_shift : 2);
 }
 
 // The layout of the release that Py_GetVersion() names ("3.11.7 (main, …"). `debug_offsets`: the beginning of

@@ -102,7 +102,7 @@ inline const void* FirstArgument(const PythonRuntime& python, const void* frame)
 
 // kind (3 bits), compact, ascii of a Python string.
 inline uint32_t TextBits(const PythonRuntime& python, const void* string) {
-  return ReadAt<uint32_t>(string, kPyStringState) >> python.layout.text_shift;
+  return TextBits(ReadAt<uint32_t>(string, kPyStringState), python.layout);
 }
 inline bool IsCompactText(const PythonRuntime& python, const void* string) {
   return (TextBits(python, string) & 8) != 0;

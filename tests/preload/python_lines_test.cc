@@ -137,6 +137,20 @@ TEST(PythonLayoutTest, TableOfOffsets) {
   EXPECT_EQ(answer.layout.tag_bits, 0);
 }
 
+TEST(PythonLayoutTest, WhereStringsSayTheirKind) {
+  PythonLayout layout = Layout("3.13.0 (main)", Table313().data()).layout;
+  constexpr uint32_t kAscii = 0b11001, kWide = 0b01100, kAbove = 0xffffffe0;  // ascii, compact, kind; not initialized
+  for (uint8_t shift : {2, 16}) {
+    layout.text_shift = shift;
+    for (uint32_t interned : {0u, 1u, 3u}) {
+      for (uint32_t bits : {kAscii, kWide}) {
+        EXPECT_EQ(TextBits((bits | kAbove) << 2 | interned, layout) & 31, bits) << int{shift};
+        if (shift == 16) EXPECT_EQ(TextBits((bits | kAbove) << 16 | interned, layout) & 31, bits);
+      }
+    }
+  }
+}
+
 struct Member {  // PyMemberDef
   const char* name;
   int type;
