@@ -11,8 +11,8 @@ namespace dlhook::analyzer::inline stacks {
 inline bool IsSharedCode(absl::string_view object) {
   const absl::string_view file = object.substr(object.rfind('/') + 1);
   for (absl::string_view library :
-       {"libc.so", "libc-", "libm.so", "libm-", "libpthread", "libmvec", "ld-linux", "libstdc++", "libgcc_s", "[vdso]",
-        "libgomp", "libiomp5", "libjemalloc", "libtcmalloc"}) {
+       {"libc.so", "libc-", "libm.so", "libm-", "libpthread", "libmvec", "ld-linux", "libstdc++", "libgcc_s",
+        "linux-vdso", "libgomp", "libiomp5", "libjemalloc", "libtcmalloc"}) {
     if (absl::StartsWith(file, library)) return true;
   }
   return false;

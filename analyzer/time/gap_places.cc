@@ -183,13 +183,14 @@ class GapPlacer {
     const auto [at, is_new] = layers_.try_emplace({module.model, module.name}, kNone);
     if (!is_new) return at->second;
     std::vector<Layer>& layers = attribution_.layers;
+    const std::string name = LayerBetweenCalls(layers, module);
     for (LayerIndex i = 0; i < layers.size(); ++i) {
-      if (layers[i].model == module.model && layers[i].module == module.name && layers[i].name == module.name)
+      if (layers[i].model == module.model && layers[i].module == module.name && layers[i].name == name)
         return at->second = i;
     }
     Layer layer;
     layer.model = module.model;
-    layer.name = absl::StrCat(module.name, ":[not seen]");
+    layer.name = name;
     layer.module = module.name;
     layer.module_type = module.type;
     layer.type = "native code or Python";
@@ -235,6 +236,13 @@ class GapPlacer {
 };
 
 }  // namespace
+
+std::string LayerBetweenCalls(const std::vector<Layer>& layers, const ModuleName& module) {
+  const bool is_layer = std::any_of(layers.begin(), layers.end(), [&](const Layer& layer) {
+    return layer.model == module.model && layer.module == module.name && layer.name == module.name;
+  });
+  return is_layer ? module.name : absl::StrCat(module.name, ":[not seen]");
+}
 
 std::vector<bool> CompilerStacks(const TraceModel& model) {
   std::vector<bool> in_compiler;

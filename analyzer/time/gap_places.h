@@ -3,8 +3,10 @@
 #ifndef DLHOOK_ANALYZER_TIME_GAP_PLACES_H_
 #define DLHOOK_ANALYZER_TIME_GAP_PLACES_H_
 
+#include <string>
 #include <vector>
 
+#include "analyzer/calls/module_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
@@ -15,6 +17,9 @@ inline constexpr char kNotSeen[] = "[not seen: native code or Python]";
 
 // Layer.type of torch.compile's own work.
 inline constexpr char kCompilation[] = "compilation";
+
+// The layer of time between calls of a module: the module, or "MODULE:[not seen]" if it isn't a layer itself.
+std::string LayerBetweenCalls(const std::vector<Layer>& layers, const ModuleName& module);
 
 // By stack: whether torch.compile is compiling.
 std::vector<bool> CompilerStacks(const TraceModel& model);

@@ -38,7 +38,7 @@ class SampleFinder {
       const int64_t time_ns = model_.samples.time_ns[sample];
       if (time_ns < pieces_.front().start_ns) continue;
       TimePiece piece = PieceOf(model_.samples.thread[sample]);
-      if (!IsOpen(piece)) continue;
+      if (!MaySamplesTell(model_, piece)) continue;
       piece.start_ns = piece.end_ns = time_ns;
       found_.push_back({sample, piece});
     }
@@ -51,14 +51,6 @@ class SampleFinder {
     return own != pieces_.end() ? *own : pieces_[turn_++ % pieces_.size()];
   }
 
-  // Whether samples may say more about it than is known.
-  bool IsOpen(const TimePiece& piece) const {
-    if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) return false;
-    if (piece.kind != ActivityKind::kScope) return true;
-    const ScopeKindFacts& facts = FactsOf(model_.scopes.look[piece.index].kind);
-    return facts.is_bracket || facts.is_wait;
-  }
-
   const TraceModel& model_;
   std::vector<size_t> order_;
   size_t next_ = 0;
@@ -68,6 +60,13 @@ class SampleFinder {
 };
 
 }  // namespace
+
+bool MaySamplesTell(const TraceModel& model, const TimePiece& piece) {
+  if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) return false;
+  if (piece.kind != ActivityKind::kScope) return true;
+  const ScopeKindFacts& facts = FactsOf(model.scopes.look[piece.index].kind);
+  return facts.is_bracket || facts.is_wait;
+}
 
 GapSamples::GapSamples(const TraceModel& model) {
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {

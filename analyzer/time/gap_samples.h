@@ -11,6 +11,9 @@
 
 namespace dlhook::analyzer::inline time {
 
+// Whether samples may tell more of a piece of time than is known. `piece` has a kind and an index.
+bool MaySamplesTell(const TraceModel& model, const TimePiece& piece);
+
 struct GapSample {
   size_t sample = 0;
   TimePiece piece;  // what it fell into; start_ns: when

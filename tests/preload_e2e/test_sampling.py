@@ -1,7 +1,9 @@
 """Samples of CPU time (`dlhook run --sample`): they tell where a program computes, and the program behaves as without them,
 whatever it does with the signal."""
 
+import collections
 import os
+import shutil
 import subprocess
 import sys
 
@@ -120,6 +122,29 @@ class Layers(Sampled):
         rows, notes = self.layers(stripped, "module")
         self.assertEqual(list(rows), ["[unattributed]"])
         self.assertIn("[stripped], whose functions have no names: which layers it computed can't be told", notes)
+
+
+class Witness(Sampled):
+    """perf sees the same functions in the same program, which calls them in random order."""
+
+    def by_perf(self, argv):
+        perf, data = shutil.which("perf"), os.path.join(self.folder, "perf.data")
+        if perf is None:
+            self.skipTest("perf is not installed")
+        recorded = e2e.run([perf, "record", "-q", "-e", "cpu-clock:u", "-F", "499", "-o", data, *argv])
+        if recorded.code != 0:
+            self.skipTest("perf is not allowed here: " + recorded.err.decode().strip()[:100])
+        names = e2e.run([perf, "script", "-i", data, "-F", "ip,sym"]).out.decode().split()[1::2]
+        return collections.Counter(name for name in names if name.endswith("_layer"))
+
+    def test_perf(self):
+        argv = [e2e.victim("sampled"), "net", "800"]
+        witness = self.by_perf(argv)
+        _, (rows, _) = self.sampled("launcher", argv)
+        self.assertEqual({name for name in rows if name.endswith("_layer")}, set(witness))
+        seen = sum(rows[name]["self_time"] for name in witness)
+        for name, count in witness.items():  # 4 standard deviations of the difference of 200 and 400 samples
+            self.assertAlmostEqual(rows[name]["self_time"] / seen, count / sum(witness.values()), delta=0.17, msg=name)
 
 
 class Hosts(Sampled):

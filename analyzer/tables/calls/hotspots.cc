@@ -16,6 +16,7 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/gap_places.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -181,10 +182,7 @@ class Hotspots {
     }
     const ModuleIndex module = places_[python].module();
     if (module == kNone || modules_[module].name.empty()) return kNoLayer;
-    const std::string& name = modules_[module].name;
-    const bool is_layer = std::any_of(attribution_.layers.begin(), attribution_.layers.end(),
-                                      [&](const Layer& layer) { return layer.name == name && layer.module == name; });
-    return is_layer ? name : absl::StrCat(name, ":[not seen]");
+    return LayerBetweenCalls(attribution_.layers, modules_[module]);
   }
 
   void AddNotes(Table* table) const {

@@ -5,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/collective_ranges.h"
+#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/functions/askers.h"
@@ -125,13 +126,22 @@ void LayerGroups::GroupCalls() {
 void LayerGroups::GroupSamples() {
   Askers askers(model_, attribution_);
   const LayerFunctionPlaces functions(model_);
+  const std::vector<PythonPlace> places = ReadPythonPlaces(model_);
+  const std::vector<ModuleName> modules = NameModules(model_, places);
+  const auto of_module = [&](const PythonPlace& place) {
+    if (place.module() == kNone || modules[place.module()].name.empty()) return kNone;
+    const ModuleName& module = modules[place.module()];
+    return Group(module.model, by_ == LayersBy::kModule ? CutAfter(module.name, module.model, depth_)
+                                                        : LayerBetweenCalls(attribution_.layers, module));
+  };
   const SampleColumns& samples = model_.samples;
   const auto find = [&](size_t sample, const std::string& function) -> SampleGroup {
     if (by_ == LayersBy::kFunction) return {function.empty() ? kNone : Group("", function)};
     const StackIndex python = samples.python_stack[sample];
     if (by_ == LayersBy::kLine) return {OfStack(python, kNone)};
+    if (by_ == LayersBy::kOp || by_ == LayersBy::kStack) return {};
     const LayerFunctionPlace* const place = functions.OfFrame(samples.frame[sample]);
-    if (by_ == LayersBy::kOp || by_ == LayersBy::kStack || place == nullptr) return {};
+    if (place == nullptr) return {by_ == LayersBy::kType || python == kNone ? kNone : of_module(places[python])};
     const GroupIndex group = Group("", by_ == LayersBy::kType && !place->work.empty() ? place->work : place->owner);
     groups_[group].is_sampled = true;
     return {group, place->direction};

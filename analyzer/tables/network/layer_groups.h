@@ -43,12 +43,8 @@ class LayerGroups {
   // `place`: from GpuPlaces.
   GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
   GroupIndex OfGap(const UnseenGap& gap) const;
-  // Where a thread computed in time that is not known better: in a function of a layer, a function, a line.
+  // Where a thread computed in time that is not known better: in a function of a layer, a module, a function, a line.
   SampleGroup OfSample(size_t sample) const { return of_sample_.empty() ? SampleGroup() : of_sample_[sample]; }
-  // Rows that samples may divide: of time that is not known better, and with `--by line` between two lines.
-  bool MayBeDivided(GroupIndex group) const {
-    return group == not_seen_ || group == unattributed_ || (by_ == LayersBy::kLine && IsLayerGroup(group));
-  }
   // Samples in code whose functions have no names, by "[library]": it may hide layers.
   const std::map<std::string, SampleSum>& nameless() const { return nameless_; }
   GroupIndex not_seen() const { return not_seen_; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -186,7 +187,7 @@ class Summer {
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       for (const GapSample& at : samples.Of(process)) {
         const GroupIndex row = GroupOf(at.piece);
-        if (at.piece.kind == ActivityKind::kDataLoading || !groups_.MayBeDivided(row)) continue;
+        if (!MayBeDivided(at.piece)) continue;
         const SampleGroup place = groups_.OfSample(at.sample);
         const auto [index, is_new] =
             known.try_emplace({place.group, place.direction}, static_cast<uint32_t>(places.size()));
@@ -197,7 +198,7 @@ class Summer {
       }
     }
     for (const auto& [row, sums] : rows) {
-      for (const SamplePart& part : SplitBySamples(sums_.groups[row].share_ns, sums).parts) {
+      for (const SamplePart& part : SplitBySamples(open_[row].share_ns, sums).parts) {
         const bool is_told = places[part.place].group != kNone && part.samples >= kFewestOfPlace;
         if (is_told && places[part.place].group != row) Move(part.ns, row, places[part.place]);
       }
@@ -207,15 +208,18 @@ class Summer {
   void Move(int64_t ns, GroupIndex from, const SampleGroup& to) {
     LayerSums::Group& source = sums_.groups[from];
     LayerSums::Group& target = sums_.groups[to.group];
+    OpenTime& open = open_[from];
     int64_t left_ns = ns;
-    for (size_t i = source.by_direction_ns.size(); i-- > 0;) {
-      const double part = static_cast<double>(source.by_direction_ns[i]) / static_cast<double>(source.share_ns);
-      const int64_t moved_ns = i == 0 ? left_ns : static_cast<int64_t>(part * static_cast<double>(ns));
+    for (size_t i = 0; i < open.by_direction_ns.size(); ++i) {
+      const double part = static_cast<double>(open.by_direction_ns[i]) / static_cast<double>(open.share_ns);
+      const int64_t moved_ns = std::min<int64_t>(left_ns, std::llround(part * static_cast<double>(ns)));
       source.by_direction_ns[i] -= moved_ns;
       target.by_direction_ns[to.direction == LayerDirection::kUnknown ? i : static_cast<size_t>(to.direction)] +=
           moved_ns;
       left_ns -= moved_ns;
     }
+    source.by_direction_ns[0] -= left_ns;  // of rounding
+    target.by_direction_ns[0] += left_ns;
     source.share_ns -= ns;
     target.share_ns += ns;
   }
@@ -236,6 +240,14 @@ class Summer {
     }
     group.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
     if (is_layout) group.layout_ns += piece.share_ns;
+    if (model_.samples.empty() || !MayBeDivided(piece)) return;
+    OpenTime& open = open_[GroupOf(piece)];
+    open.share_ns += piece.share_ns;
+    open.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
+  }
+
+  bool MayBeDivided(const TimePiece& piece) const {
+    return piece.kind != ActivityKind::kDataLoading && MaySamplesTell(model_, piece);
   }
 
   GroupIndex GroupOf(const TimePiece& piece) const {
@@ -427,6 +439,12 @@ class Summer {
   std::vector<bool> is_move_;                                        // by op
   std::vector<bool> is_layout_;                                      // by scope
   absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
+  // Of a row, the time that samples may divide.
+  struct OpenTime {
+    int64_t share_ns = 0;
+    std::array<int64_t, 8> by_direction_ns{};
+  };
+  std::map<GroupIndex, OpenTime> open_;
   LayerSums sums_;
 };
 

@@ -1,0 +1,31 @@
+"""Python between two of PyTorch's operations has an owner, by samples: the module has the CPU time that forward hooks with a
+clock measure, and its line."""
+
+import frameworks
+from frameworks import e2e
+
+
+class Owners(frameworks.Case):
+    def table(self, name, *options):
+        (table,) = e2e.Run(self.run_path).report("--table", name, *options)["tables"]
+        names = [column["name"] for column in table["columns"]]
+        return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+
+    def test_a_module_that_burns_python(self):
+        result = self.under("launcher", frameworks.program("owners"), DLHOOK_SAMPLE=500)
+        self.assertEqual(result.code, 0, result.err)
+        by_layer = {row["layer"]: row["self_time"] for row in self.table("hotspots", "--by", "layer")}
+        measured = float(result.out) * 1e9
+        self.assertAlmostEqual(by_layer["1:[not seen]"] / measured, 1, delta=0.03)
+
+        layers = {row["layer"]: row for row in self.table("layers")}
+        self.assertGreater(layers["1:[not seen]"]["wall_share"], 0.85 * measured)  # all but the warm-up; more if it waited
+        lines = [row["line"] for row in self.table("layers", "--by", "line")]
+        self.assertTrue({"owners.py:22", "owners.py:23"} & set(lines[:3]), lines)
+        rows = self.table("accounting")
+        owned = [row for row in rows if row["activity"] == "sampled" and row["what"].startswith("Python, 1, owners.py:2")]
+        self.assertTrue(owned, rows)
+
+
+if __name__ == "__main__":
+    e2e.main()
