@@ -2,8 +2,8 @@
 # Packs dlhook for other machines, into build/packages. Prints the files it made.
 #
 #   scripts/package.sh [--from BUILD] [--out FOLDER] wheel    for pip: the command, libdlhook.so, `import dlhook`
-#   scripts/package.sh [--from BUILD] [--out FOLDER] deb      for Debian and Ubuntu
-#   scripts/package.sh [--from BUILD] [--out FOLDER] tar      for any folder
+#   scripts/package.sh [--from BUILD] [--out FOLDER] deb      for Debian and Ubuntu, the same
+#   scripts/package.sh [--from BUILD] [--out FOLDER] tar      for any folder, the same
 #
 # Without --from it builds the preset `product` first, which needs no library but glibc 2.34. SOURCE_DATE_EPOCH (default: the time of
 # the last commit) is the time of all files; the same sources give the same bytes. DEBFULLNAME and DEBEMAIL are the maintainer of the .deb.
@@ -53,6 +53,12 @@ install_to() {
   version=$("$1/bin/dlhook" --version | cut -d ' ' -f 2)
 }
 
+# python_to FOLDER: the package for `import dlhook`, without compiled files.
+python_to() {
+  mkdir -p "$1/dlhook"
+  cp "$root"/python/dlhook/*.py "$root/python/dlhook/py.typed" "$1/dlhook"
+}
+
 wheel() {
   install_to "$staging/wheel"
   python3 -B "$root/scripts/make_wheel.py" "$staging/wheel" "$out"
@@ -62,6 +68,7 @@ same_times() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
 tarball() {
   install_to "$staging/tar/dlhook"
+  python_to "$staging/tar/dlhook/share/dlhook/python"
   name=dlhook-$version-linux-x86_64
   mv "$staging/tar/dlhook" "$staging/tar/$name"
   same_times "$staging/tar"
@@ -71,14 +78,14 @@ tarball() {
 
 # Debian packages of the shared libraries that the programs need.
 depends() {
-  for program; do ldd "$program"; done | sed -n 's/^.*=> \([^ ]*\) .*$/\1/p' | sort -u |
-    while read -r library; do dpkg-query -S "*/${library##*/}" | sed 's/:.*//'; done |
+  for program; do ldd "$program"; done | sed -n 's/^.*=> .*\(\/[^ ]*\) .*$/*\1/p' | sort -u | xargs dpkg-query -S | sed 's/:.*//' |
     sort -u | sed 's/^libc6$/libc6 (>= 2.34)/' | paste -s -d , | sed 's/,/, /g'
 }
 
 deb() {
   tree=$staging/deb
   install_to "$tree/usr"
+  python_to "$tree/usr/lib/python3/dist-packages"
   documents=$tree/usr/share/doc/dlhook
   maintainer="${DEBFULLNAME:-The dlhook developers} <${DEBEMAIL:-dlhook@localhost.localdomain}>"
   mkdir -p "$tree/DEBIAN" "$tree/usr/share/lintian/overrides"
@@ -89,6 +96,7 @@ Architecture: amd64
 Maintainer: $maintainer
 Installed-Size: $(du -sk "$tree/usr" | cut -f 1)
 Depends: $(depends "$tree/usr/bin/dlhook" "$tree/usr/lib/libdlhook.so")
+Suggests: python3 (>= 3.9)
 Section: devel
 Priority: optional
 Description: profiler for programs that train or serve neural networks

@@ -1,5 +1,6 @@
-"""scripts/package.sh packs this build: layout; a wheel with the same bytes twice, in a virtual environment, and what of it is left behind;
-a tar.gz and a .deb, unpacked anywhere. (That the product build's packages need only glibc 2.34 is checked by make_wheel.py.)"""
+"""scripts/package.sh packs this build: layout; the same bytes twice; a wheel in a virtual environment, and what of it is left
+behind; a tar.gz and a .deb, unpacked anywhere; the Python package in each. (That the product build's packages need only glibc
+2.34 is checked by make_wheel.py.)"""
 
 import base64
 import glob
@@ -39,6 +40,13 @@ class Packages(e2e.Case):
         self.assertEqual(result.code, 0, result.err.decode())
         self.assertEqual(len(e2e.Run(self.run_path).trace().top_calls()), 6)
 
+    def read_by(self, python, env):
+        """What the module says about the run, and with which command."""
+        code = "import dlhook, sys\nprint(len(dlhook.open(sys.argv[1]).read('ops')) > 0, dlhook.command_path())"
+        said = e2e.run([python, "-B", "-c", code, self.run_path], env=env)
+        self.assertEqual(said.err, b"")
+        return said.out.decode().strip()
+
     def check_record(self, path):
         with zipfile.ZipFile(path) as wheel:
             names = wheel.namelist()
@@ -74,9 +82,7 @@ class Packages(e2e.Case):
         self.assertTrue(os.path.exists(os.path.join(venv, "share", "man", "man1", "dlhook.1")))
         env = e2e.clean_environment()
         env["PATH"] = "/usr/bin:/bin"  # the package finds the command that it came with
-        said = e2e.run([python, "-c", "import dlhook, sys\nprint(len(dlhook.open(sys.argv[1]).read('ops')) > 0, dlhook.command_path())",
-                        self.run_path], env=env)
-        self.assertEqual((said.out.decode().strip(), said.err), (f"True {venv}/bin/dlhook", b""))
+        self.assertEqual(self.read_by(python, env), f"True {venv}/bin/dlhook")
         said = e2e.run([python, "-m", "dlhook", "--version"], env=env)
         self.assertEqual(said.out, e2e.run([e2e.DLHOOK, "--version"]).out)
         pip("uninstall", "-y", "dlhook")
@@ -84,17 +90,22 @@ class Packages(e2e.Case):
 
     def test_archives(self):
         archive, package = self.packed("tar", "deb")
+        self.assertEqual([self.digest(path) for path in self.packed("tar", "deb", folder="again")],
+                         [self.digest(archive), self.digest(package)])
         with tarfile.open(archive) as tar:
             self.assertEqual({(entry.uid, entry.gid, entry.mtime) for entry in tar}, {(0, 0, 1700000000)})
             tar.extractall(self.folder)
         (prefix,) = glob.glob(os.path.join(self.folder, "dlhook-*-linux-x86_64"))
         root = os.path.join(self.folder, "root")
         subprocess.run(["dpkg-deb", "-x", package, root], check=True)
-        for place, man in ((prefix, "dlhook.1"), (os.path.join(root, "usr"), "dlhook.1.gz")):
+        for place, man, module in ((prefix, "dlhook.1", "share/dlhook/python"),
+                                   (os.path.join(root, "usr"), "dlhook.1.gz", "lib/python3/dist-packages")):
             self.check_command(os.path.join(place, "bin", "dlhook"))
             for path in (f"man/man1/{man}", "bash-completion/completions/dlhook", "zsh/vendor-completions/_dlhook",
                          "fish/vendor_completions.d/dlhook.fish", "doc/dlhook/README.md"):
                 self.assertGreater(os.path.getsize(os.path.join(place, "share", path)), 100, path)
+            env = e2e.clean_environment(PYTHONPATH=os.path.join(place, module), PATH=os.path.join(place, "bin") + ":/usr/bin:/bin")
+            self.assertEqual(self.read_by(sys.executable, env), f"True {place}/bin/dlhook")
         control = e2e.run(["dpkg-deb", "-f", package, "Package", "Version", "Depends"]).out.decode()
         version = e2e.run([e2e.DLHOOK, "--version"]).out.decode().split()[1]
         self.assertIn(f"Package: dlhook\nVersion: {version}\n", control)
