@@ -1,10 +1,12 @@
-// Samples in the table `accounting`: whose code computed in time that is not seen, with sums as without them.
+// Samples in the tables `accounting` and `layers`: whose code computed in time that is not seen, with sums as without them.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "analyzer/analysis/sample_places.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -64,6 +66,26 @@ TEST_F(AccountingSamples, RareLinesShareTheRowOfTheirCode) {
     Samples(1, kNone, builder_.AddStack({{"/home/u/net.py", "Net.forward", line}}));
   }
   EXPECT_EQ(Rows(250), (std::vector<std::string>{"sampled libonnxruntime.so: 208", "sampled Python: 41"}));
+}
+
+// A row of an op's time, which is measured, and of a wait's: only that is divided.
+TEST(LayersSamples, DivideWhatIsNotMeasured) {
+  ModelBuilder builder;
+  const StackIndex stack = builder.AddStack({{"/home/u/net.py", "Net.forward", 7}});
+  const StackIndex other = builder.AddStack({{"/home/u/net.py", "Net.forward", 8}});
+  for (const int64_t start_ms : {0, 300}) {
+    builder.Scope("aten::relu", ScopeKind::kFrameworkOp, start_ms * kMs, 100 * kMs, 0, -1, stack);
+  }
+  builder.Scope("wait", ScopeKind::kTraceMe, 100 * kMs, 200 * kMs, 0, -1, stack);
+  for (int64_t i = 0; i < 13; ++i) builder.Sample((110 + 10 * i) * kMs, 10 * kMs, kNone, other);
+  const TraceModel model = builder.Build(400 * kMs);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model);
+  const TableOptions options = {.totals = &totals, .analysis = &analysis, .layers_by = LayersBy::kLine};
+  const Table table = *LayersTable(model, options);
+  EXPECT_EQ(Sum(table, "wall_share"), 400 * kMs);
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"line", "net.py:7"}}), "wall_share"), 200 * kMs);
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"line", "net.py:8"}}), "wall_share"), 200 * kMs);
 }
 
 TEST(CodeOwners, AreShort) {

@@ -61,6 +61,17 @@ TEST_F(GapSamplesTest, APoolThreadComputesForWhoIdles) {
   EXPECT_EQ(Found(), std::vector<std::string>{Is(250, ActivityKind::kNotSeen, "0")});
 }
 
+TEST_F(GapSamplesTest, EachThreadComputesForItself) {
+  const ThreadIndex other = builder_.AddThread();
+  for (const ThreadIndex thread : {ThreadIndex{0}, other}) {
+    Op(100, 100, thread);
+    Op(300, 100, thread);
+  }
+  for (const int64_t ns : {220, 230}) Sample(ns, other);
+  EXPECT_EQ(Found(), (std::vector<std::string>{Is(220, ActivityKind::kNotSeen, std::to_string(other)),
+                                               Is(230, ActivityKind::kNotSeen, std::to_string(other))}));
+}
+
 TEST_F(GapSamplesTest, NotInCalls) {
   builder_.Call(builder_.AddOp(GemmDefinition(2, 3, 4, "NN")), 100, 50);
   builder_.Sample(120, 10, kNone, kNone, 0, 0);
