@@ -71,20 +71,6 @@ bool WaitsForProcessors(const StepFacts& facts) {
   return facts.load().is_known && facts.HasSteps() && facts.IsAtLeast(WaitNs(facts), kWaitPercent);
 }
 
-// All that is recorded runs in threads whose processor time is known.
-bool FirstThreadsWorkAlone(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const auto is_first = [&](ThreadIndex thread) {
-    return model.threads[thread].tid == model.processes[model.threads[thread].process].pid;
-  };
-  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
-    const auto calls = model.calls.RangeOf(thread), scopes = model.scopes.thread.RangeOf(thread);
-    const bool does_nothing = calls.first == calls.second && scopes.first == scopes.second;
-    if (!does_nothing && !is_first(thread)) return false;
-  }
-  return true;
-}
-
 // Time of operations and calls in a step: the median, or, if the first thread waits for a processor, that of the steps
 // that were disturbed least.
 double UndisturbedWorkNs(const StepFacts& facts) {
@@ -171,7 +157,7 @@ std::string SpinningMissing(const StepFacts& facts) {
   if (!facts.HasSteps()) return "no repeating step was found";
   if (facts.model().scopes.size() == 0) return "PyTorch's operations were not recorded";
   if (!facts.load().is_known || facts.load().first_thread_cpu_ns == 0) return "processor time was not sampled";
-  return FirstThreadsWorkAlone(facts) ? "" : "other threads than the first call operations";
+  return facts.FirstThreadsWorkAlone() ? "" : "other threads than the first call operations";
 }
 
 std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
@@ -216,23 +202,20 @@ std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
 }
 
 // Of a process whose first thread makes the calls, other threads hardly run, or run only in what is not a product, as
-// OpenBLAS was told to use one. What other processes of the run use (ranks, loader workers) is not free; processes with
-// steps share the rest.
+// OpenBLAS was told to use one (because the program's own threads compute, for example). What other processes of the run
+// use (ranks, loader workers) is not free, nor what those threads must have used beside the products; processes with steps
+// share the rest.
 std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const uint32_t processors = facts.processors();
   const MachineLoad& load = facts.load();
   if (!load.is_known || !facts.HasSteps() || OthersAreBusy(facts)) return {};
   const double own = OwnThreads(facts);
   const bool is_alone = facts.model().processes.size() == 1 && own <= kOneThread;
-  const bool is_first_alone = load.first_thread_cpu_ns > 0 && FirstThreadsWorkAlone(facts) &&
+  const bool is_first_alone = load.first_thread_cpu_ns > 0 && facts.FirstThreadsWorkAlone() &&
                               load.cpu_ns - load.first_thread_cpu_ns <= (kOneThread - 1) * facts.step_ns();
   const bool is_told =
-      !is_alone && !is_first_alone && facts.Setting("OPENBLAS_NUM_THREADS") == "1" && FirstThreadsWorkAlone(facts);
-  // While such a product runs, the process's other threads have nothing to do.
-  const double others_ns = is_told ? load.cpu_ns - load.first_thread_cpu_ns : 0;
-  const double free = std::max(processors - own + others_ns / facts.step_ns() + (kOneThread - 1), 0.0);
-  const auto threads = static_cast<uint32_t>(1 + free / ProcessesWithSteps(facts));
-  if ((!is_alone && !is_first_alone && !is_told) || threads < 2) return {};
+      !is_alone && !is_first_alone && facts.Setting("OPENBLAS_NUM_THREADS") == "1" && facts.FirstThreadsWorkAlone();
+  if (!is_alone && !is_first_alone && !is_told) return {};
   const auto is_long = [&](const WorkItem& item) {
     if (is_told && !(item.op != nullptr && absl::StartsWith(item.op->function, "scipy_")))
       return false;  // wheels' OpenBLAS
@@ -240,6 +223,11 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   };
   const double ns = facts.Sum(is_long);
   if (!facts.IsAtLeast(ns, kLongCallsPercent)) return {};
+  const double others = is_told ? (load.cpu_ns - load.first_thread_cpu_ns) / facts.step_ns() : 0;
+  const double beside = is_told ? facts.ThreadsBeside(ns) : 0;
+  const double free = std::max(processors - own + others - beside + (kOneThread - 1), 0.0);
+  const auto threads = static_cast<uint32_t>(1 + free / ProcessesWithSteps(facts));
+  if (threads < 2) return {};
   std::string cause;
   for (const auto& [name, value] : facts.model().processes.front().settings) {
     if (value == "1" && name.find("NUM_THREADS") != std::string::npos) cause = absl::StrCat(name, "=1 is set");

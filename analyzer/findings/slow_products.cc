@@ -6,8 +6,8 @@
 // network; layers of a recurrent type are left out.
 //
 // Far from their bound: only with peaks that dlhook calibrate measured, and while no other program disturbed. A product
-// at less than a quarter of its bound (peaks.h), for the threads that ran, is slow; the gain is that of half of the
-// bound. With MKL and OpenBLAS on a Zen 5 core, products of 64x64x64 to 1536x1536x1536 reach half of it or more.
+// at less than a quarter of its bound (peaks.h), for the threads that are known to have computed it, is slow; the gain is
+// that of half of the bound. With MKL and OpenBLAS on a Zen 5 core, products of 64x64x64 to 1536x1536x1536 reach half of it or more.
 // Reasons that were seen there: a side of at most 8 (up to 18 times slower for each operation than one of 32) and an
 // inner dimension of 2 to 8 (8 times slower than one of 32). None were transposed operands and leading dimensions (less
 // than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
@@ -87,12 +87,48 @@ Finding OneByOne(const StepFacts& facts, const WorkItem& item, double best_rate)
   return finding;
 }
 
-// Threads of the process that computed, on average; 0: other programs disturbed, or it is not known.
-double ThreadsUndisturbed(const StepFacts& facts) {
+bool IsUndisturbed(const StepFacts& facts) {
   const MachineLoad& load = facts.load();
-  if (!load.is_known || !facts.HasSteps() || facts.IsAtLeast(load.waiting_ns, kQuietPercent)) return 0;
-  return load.runnable > load.processors + 0.5 ? 0 : std::max(load.cpu_ns / facts.step_ns(), 1.0);
+  if (!load.is_known || !facts.HasSteps() || facts.IsAtLeast(load.waiting_ns, kQuietPercent)) return false;
+  return load.runnable <= load.processors + 0.5;
 }
+
+// How many threads computed during the calls of an op, at least. Calls of several threads at a time, as in a parallel
+// region, are computed by one each: their wall share is a part of their time. What threads do that make no calls is not
+// recorded; where one thread makes all calls, they computed with it if they must have run beside it, unless the library
+// was told to use one.
+class CallThreads {
+ public:
+  explicit CallThreads(const StepFacts& facts) : thread_ns_(facts.model().ops.size()), wall_ns_(thread_ns_.size()) {
+    const CallColumns& calls = facts.model().calls;
+    for (CallIndex call = 0; call < calls.size(); ++call) {
+      const ProcessIndex process = facts.model().threads[calls.thread[call]].process;
+      if (facts.StepAt(process, calls.start_ns[call]) == kNone) continue;
+      const auto ns = static_cast<double>(calls.duration_ns[call]) / facts.count();
+      thread_ns_[calls.op[call]] += ns;
+      if (calls.parent[call] != kNone) thread_ns_[calls.op[calls.parent[call]]] -= ns;
+    }
+    for (const WorkItem& item : facts.items()) {
+      if (item.IsCall()) wall_ns_[item.doing.what] += item.ns;
+    }
+    if (!facts.FirstThreadsWorkAlone() || IsToldOne(facts)) return;
+    library_ = 1 + facts.ThreadsBeside(facts.Sum([](const WorkItem& item) { return item.IsHostCompute(); }));
+  }
+
+  double Of(const WorkItem& item) const {
+    const double wall_ns = wall_ns_[item.doing.what];
+    return wall_ns > 0 ? std::max(library_, thread_ns_[item.doing.what] / wall_ns) : library_;
+  }
+
+ private:
+  static bool IsToldOne(const StepFacts& facts) {
+    return facts.Setting("OMP_NUM_THREADS") == "1" || facts.Setting("OPENBLAS_NUM_THREADS") == "1" ||
+           facts.Setting("MKL_NUM_THREADS") == "1";
+  }
+
+  std::vector<double> thread_ns_, wall_ns_;  // by op, in a step
+  double library_ = 1;                       // threads of a library's call that one thread makes
+};
 
 enum class Reason { kFewRows, kShortInner, kMany, kNone };
 
@@ -129,14 +165,14 @@ struct Slow {
 
 std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<const WorkItem*>& claimed) {
   const Peaks* peaks = facts.options().peaks;
-  const double threads = ThreadsUndisturbed(facts);
-  if (peaks == nullptr || threads == 0 || !FindNarrowVectors(facts).empty()) return {};
+  if (peaks == nullptr || !IsUndisturbed(facts) || !FindNarrowVectors(facts).empty()) return {};
+  const CallThreads threads(facts);
   std::map<Reason, Slow> by_reason;
   const auto gain_of = [&](const WorkItem& item, double* bound_ns) {
     if (!IsJudged(item) || std::find(claimed.begin(), claimed.end(), &item) != claimed.end()) return 0.0;
     if (IsRecurrent(facts, item)) return 0.0;
     const auto flops = static_cast<double>(*item.op->flops), bytes = static_cast<double>(item.op->bytes.value_or(0));
-    const std::optional<Bound> bound = peaks->MeasuredBound(PeakTypeOf(*item.op), flops, bytes, threads);
+    const std::optional<Bound> bound = peaks->MeasuredBound(PeakTypeOf(*item.op), flops, bytes, threads.Of(item));
     if (!bound) return 0.0;
     *bound_ns = bound->ns * item.calls;
     return *bound_ns < kFar * item.ns ? item.ns - *bound_ns / kReached : 0.0;

@@ -138,6 +138,26 @@ uint32_t StepFacts::processors() const {
   return least;
 }
 
+bool StepFacts::FirstThreadsWorkAlone() const {
+  const auto is_first = [&](ThreadIndex thread) {
+    return model_.threads[thread].tid == model_.processes[model_.threads[thread].process].pid;
+  };
+  for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
+    const auto calls = model_.calls.RangeOf(thread), scopes = model_.scopes.thread.RangeOf(thread);
+    const bool does_nothing = calls.first == calls.second && scopes.first == scopes.second;
+    if (!does_nothing && !is_first(thread)) return false;
+  }
+  return true;
+}
+
+double StepFacts::ThreadsBeside(double ns) const {
+  if (!load_.is_known || ns <= 0) return 0;
+  const double first_ns = load_.first_thread_cpu_ns > 0 ? load_.first_thread_cpu_ns : std::min(load_.cpu_ns, step_ns_);
+  const uint32_t most = std::min(processors() > 0 ? processors() : load_.processors, load_.threads);
+  const double rest_ns = std::max(most - 1.0, 0.0) * std::max(step_ns_ - ns, 0.0);
+  return std::max(load_.cpu_ns - first_ns - rest_ns, 0.0) / ns;
+}
+
 double StepFacts::Sum(const std::function<bool(const WorkItem&)>& is_in) const {
   double sum_ns = 0;
   for (const WorkItem& item : items_) {

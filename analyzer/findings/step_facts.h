@@ -70,6 +70,11 @@ class StepFacts {
   std::string Setting(absl::string_view variable) const;
   // Processors that the run's processes may use; 0: not known.
   uint32_t processors() const;
+  // All that is recorded runs in threads whose processor time is known.
+  bool FirstThreadsWorkAlone() const;
+  // How many other threads than the first must have run during `ns` of a step, on average: they used more processor time
+  // than fits into the rest of it. For what, is not known. 0: they need not have run.
+  double ThreadsBeside(double ns) const;
 
   // Sum over the items for which `is_in` holds.
   double Sum(const std::function<bool(const WorkItem&)>& is_in) const;

@@ -10,6 +10,7 @@ namespace products_test {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 
 // One thread: 100 GFLOP/s, two: 200; memory 20 and 40 GB/s.
 Calibration Machine() {
@@ -66,9 +67,43 @@ TEST(SlowProducts, AreNotJudgedWhileOthersCompute) {
   EXPECT_THAT(waiting.Find("slow-products", &machine).rows, IsEmpty());
 }
 
-TEST(SlowProducts, AreJudgedByTheThreadsThatRan) {
+// The other thread must have run during most of them.
+TEST(SlowProducts, AreJudgedByTheThreadsThatMustHaveRun) {
   const Calibration machine = Machine();
-  EXPECT_THAT(Cubes(126'000, 1.9, 2).Find("slow-products", &machine).rows, testing::SizeIs(1));
+  const auto products = [](int count, double threads) {
+    CpuProgram program;
+    program.process().processors = 2;
+    program.Calls(GemmDefinition(128, 128, 128, "NN"), count, 1000, 126'000);
+    program.Load(threads, 2);
+    return program;
+  };
+  EXPECT_THAT(products(7, 1.9).Find("slow-products", &machine).rows, SizeIs(1));
+  EXPECT_THAT(products(1, 1.9).Find("slow-products", &machine).rows, IsEmpty());  // it may have run beside them
+  CpuProgram told = products(7, 1.9);
+  told.process().settings = {{"OPENBLAS_NUM_THREADS", "1"}};
+  EXPECT_THAT(told.Find("slow-products", &machine).rows, IsEmpty());
+}
+
+// Each at a third of the bound of one thread, in two threads at a time: in the wall shares each takes half its time.
+TEST(SlowProducts, OfSeveralThreadsAreComputedByOneEach) {
+  const Calibration machine = Machine();
+  const auto region = [](int64_t ns) {
+    CpuProgram program;
+    program.process().processors = 2;
+    const ThreadIndex other = program.builder().AddThread();
+    const OpIndex op = program.builder().AddOp(GemmDefinition(128, 128, 128, "NN"));
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+      for (int call = 0; call < 4; ++call) {
+        for (const ThreadIndex thread : {ThreadIndex{0}, other}) {
+          program.builder().Call(op, step_ns + 1000 + call * ns, ns, thread);
+        }
+      }
+    }
+    program.Load(2, 2);
+    return program;
+  };
+  EXPECT_THAT(region(126'000).Find("slow-products", &machine).rows, IsEmpty());
+  EXPECT_THAT(region(200'000).Find("slow-products", &machine).rows, SizeIs(1));
 }
 
 TEST(SlowProducts, SayWhatIsWrongWithTheShape) {

@@ -119,19 +119,28 @@ TEST(OneThread, IsNotAloneIfOthersOfItsProcessRun) {
   EXPECT_THAT(Products(1, 2, 1).Find("one-thread").rows, IsEmpty());
 }
 
-// Others run, but not in the products.
+// Others run, but need not run beside the products.
 TEST(OneThread, ComputesProductsIfOpenBlasWasToldSo) {
-  CpuProgram program = Products(1, 2, 1, "scipy_cblas_sgemm64_");
+  const auto told = [](double all) {
+    CpuProgram program = Products(1, all, 1, "scipy_cblas_sgemm64_");
+    program.process().settings = {{"OPENBLAS_NUM_THREADS", "1"}};
+    for (LoadSample& sample : program.builder().model().loads) sample.threads = 8;
+    return program;
+  };
+  CpuProgram program = Products(1, 1.5, 1, "scipy_cblas_sgemm64_");
   EXPECT_THAT(program.Find("one-thread").rows, IsEmpty());
-  program = Products(1, 2, 1, "scipy_cblas_sgemm64_");
-  program.process().settings = {{"OPENBLAS_NUM_THREADS", "1"}};
+  program = told(1.5);
   const auto found = program.Find("one-thread");
   ASSERT_THAT(found.rows, SizeIs(1));
   EXPECT_NEAR(found.Gain(0), 900'000 * (1 - 1.0 / 7), 100);  // one of 8 is the worker's
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("OPENBLAS_NUM_THREADS=1 is set"));
-  program = Products(1, 2, 1);  // of another library
+  program = Products(1, 1.5, 1);  // of another library
   program.process().settings = {{"OPENBLAS_NUM_THREADS", "1"}};
   EXPECT_THAT(program.Find("one-thread").rows, IsEmpty());
+  // In a parallel region, the others of which are busy all the time, too; or three of them are.
+  EXPECT_THAT(told(6.9).Find("one-thread").rows, IsEmpty());
+  program = told(1 + 3 * 0.9 + 0.7);
+  EXPECT_THAT(program.Find("one-thread").Of(0, "advice"), HasSubstr("OMP_NUM_THREADS=4"));
 }
 
 }  // namespace threads_test

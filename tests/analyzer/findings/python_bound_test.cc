@@ -1,0 +1,53 @@
+// Rule python-bound: Python between operations, without the time in which its thread sleeps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/findings/cpu_program.h"
+
+namespace dlhook::analyzer {
+namespace python_bound_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+// In a step of 1 ms, 40 operations of 10 us each, which Python calls; the first thread runs for this part of it.
+CpuProgram Program(double first, double all, double waiting = 0) {
+  CpuProgram program;
+  ModelBuilder& builder = program.builder();
+  const StackIndex stack = builder.AddStack({{"train.py", "<module>", 7}});
+  for (int i = 0; i < 40 * CpuProgram::kSteps; ++i) {
+    builder.Scope("aten::mul", ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 40, 10'000, 0, -1, stack);
+  }
+  program.Load(all, 1);
+  for (LoadSample& sample : builder.model().loads) {
+    sample.first_thread_cpu_ns = static_cast<int64_t>(first * static_cast<double>(sample.time_ns));
+    sample.waiting_ns = static_cast<int64_t>(waiting * static_cast<double>(sample.time_ns));
+  }
+  return program;
+}
+
+TEST(PythonBound, IsPythonBetweenOperations) {
+  const auto found = Program(1, 1).Find("python-bound");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 600'000, 16'000);  // after the last operation none tells where Python is
+  EXPECT_THAT(found.Of(0, "evidence"), Not(HasSubstr("slept")));
+}
+
+TEST(PythonBound, IsNotWhatTheThreadSleeps) {
+  const auto found = Program(0.7, 0.7).Find("python-bound");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 300'000, 16'000);
+  EXPECT_THAT(found.Of(0, "evidence"), HasSubstr("300 us in which the thread slept were left out"));
+  EXPECT_THAT(Program(0.5, 0.5).Find("python-bound").rows, IsEmpty());
+  EXPECT_THAT(Program(0.5, 1).Find("python-bound").rows, IsEmpty());  // others run meanwhile
+}
+
+// It wants to run: the machine is busy.
+TEST(PythonBound, IsNotLessWhereTheThreadWaitsForAProcessor) {
+  EXPECT_THAT(Program(0.5, 0.5, 0.5).Find("python-bound").rows, SizeIs(1));
+}
+
+}  // namespace python_bound_test
+}  // namespace dlhook::analyzer
