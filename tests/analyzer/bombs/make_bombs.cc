@@ -284,6 +284,45 @@ const std::map<std::string, Fill>& Bombs() {
          b->Calls(25000 * b->size(), [](int, Bomb::Call* call) { call->end_delta = call->duration = 1; });
          b->Scopes(25000 * b->size(), /*nested=*/true, 1, trace::ScopeBatch::USER_RANGE);
        }},
+      {"looks",  // no two scopes, calls or steps are alike
+       [](Bomb* b) {
+         const int count = 10000 * b->size();
+         b->AddName(3, "Optimizer.step#SGD.step");
+         trace::Interned* interned = nullptr;
+         trace::ScopeBatch* batch = nullptr;
+         for (int k = 0; k < count; ++k) {
+           const auto iid = static_cast<uint32_t>(k + 4);
+           if (k % kBatch == 0) interned = b->Add()->mutable_interned();
+           trace::InternedString* name = interned->add_string();
+           name->set_iid(iid);
+           name->set_value("aten::op" + std::to_string(k));
+           Bomb::SetOp(iid, k + 2, interned->add_op());
+           trace::InternedPythonStack* stack = interned->add_python_stack();
+           stack->set_iid(iid);
+           trace::PythonFrame* frame = stack->add_frame();
+           frame->set_file_iid(iid);
+           frame->set_function_iid(iid);
+           frame->set_line(static_cast<uint32_t>(k));
+         }
+         b->Calls(count, [](int i, Bomb::Call* call) { call->op = static_cast<uint32_t>(i + 4); });
+         for (int k = 0; k < count; ++k) {
+           if (k % kBatch == 0) {
+             batch = b->Add()->mutable_scope_batch();
+             batch->set_thread_id(1);
+             batch->set_base_end_ticks(1000010 + static_cast<uint64_t>(k) * 100);
+           }
+           const bool is_update = k % 10 == 9;  // around the call, as the others
+           batch->add_name_iid(is_update ? 3 : static_cast<uint32_t>(k + 4));
+           batch->add_end_delta_ticks(100);
+           batch->add_duration_ticks(80);
+           batch->add_kind(is_update ? trace::ScopeBatch::USER_RANGE : trace::ScopeBatch::FRAMEWORK_OP);
+           batch->add_link_delta(0);
+           batch->add_first_sequence_delta(0);
+           batch->add_call_count(0);
+           batch->add_python_stack_iid(static_cast<uint32_t>(k + 4));
+         }
+         b->Count(count * 80);  // each is a row of its own in many tables
+       }},
       {"mappings",
        [](Bomb* b) {
          const int count = 12500 * b->size();
