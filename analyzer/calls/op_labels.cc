@@ -38,7 +38,7 @@ std::string KindLabel(const Op& op) {
   if (op.is_creation) return absl::StrCat("create:", op.kind);
   if (op.is_trial) return absl::StrCat("trial:", op.kind);
   if (op.captured) return absl::StrCat("capture:", op.kind);
-  if (!op.subject.empty()) return absl::StrCat("search:", op.subject);
+  if (!op.subject.empty()) return absl::StrCat(op.kind, ":", op.subject);
   return op.kind;
 }
 

@@ -145,7 +145,7 @@ bool IsBiasOp(const Op& op) {
 
 OpFacts FactsOf(const Op& op) {
   OpFacts facts;
-  const bool is_library_op = op.onednn() || op.cudnn() || op.gemm();
+  const bool is_library_op = op.onednn_problem() || op.cudnn() || op.gemm();
   if (!is_library_op || !TellsSteps(op)) return facts;
   facts.direction = op.direction;
   if (op.kind == "reorder") {

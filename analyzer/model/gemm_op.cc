@@ -15,7 +15,7 @@ namespace dlhook::analyzer::inline model {
 namespace {
 
 std::string GemmKindName(GemmKind kind) {
-  if (kind == GemmKind::kHeuristic) return "gemm";
+  if (kind == GemmKind::kHeuristic || kind == GemmKind::kDispatch) return "gemm";
   const bool is_part = kind == GemmKind::kCompute || kind == GemmKind::kPack;
   return absl::StrCat(is_part ? "gemm_" : "", EnumName(kind));
 }
@@ -143,6 +143,9 @@ void DecodeGemm(const trace::Gemm& gemm, Op& op) {
                       .heuristic_results = gemm.cuda().heuristic_results()};
   op.kind = GemmKindName(kind);
   DecodeProblem(gemm, op);
+  op.is_creation = kind == GemmKind::kDispatch;
+  op.cache_hit = gemm.cache_hit();
+  if (op.is_creation) return;  // computes nothing
   op.flops = GemmFlops(gemm);
   op.bytes = GemmBytes(gemm);
   if (gemm.has_cuda()) DecodeCudaGemm(gemm, op);

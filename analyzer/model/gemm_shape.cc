@@ -64,8 +64,8 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
 }  // namespace
 
 bool IsMatrixProduct(const Op& op) {
-  if (op.gemm()) return op.gemm()->kind != GemmKind::kHeuristic;
-  return op.onednn() &&
+  if (op.gemm()) return op.gemm()->kind != GemmKind::kHeuristic && op.gemm()->kind != GemmKind::kDispatch;
+  return op.onednn_problem() &&
          (op.kind == "matmul" || op.kind == "inner_product" || op.kind == "gemm_api" || op.kind == "gemm");
 }
 

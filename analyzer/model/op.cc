@@ -4,6 +4,7 @@
 #include "analyzer/model/decode_op.h"
 #include "analyzer/model/from_proto.h"
 #include "analyzer/model/gemm_op.h"
+#include "analyzer/model/libxsmm_op.h"
 #include "analyzer/model/onednn_op.h"
 #include "proto/op.pb.h"
 
@@ -66,6 +67,9 @@ Op DecodeOp(const trace::OpDefinition& definition) {
       break;
     case trace::OpDefinition::kAllocation:
       DecodeAllocation(definition.allocation(), op);
+      break;
+    case trace::OpDefinition::kLibxsmm:
+      DecodeLibxsmm(definition.libxsmm(), op);
       break;
     case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
       op.on_gpu = IsGpuFamily(op.family);

@@ -47,8 +47,8 @@ struct Candidate {
 struct Op {
   // "gemm", "gemv", "ger", "trsm" …; for oneDNN the primitive's name: "convolution", "reorder", "inner_product",
   // "gemm_api" …, and the same names for cuDNN; "attention", "dropout" if oneDNN has no name. "copy", "memset",
-  // "kernel" (a launch), "collective", "allocation", "free", "search" (for an algorithm: see `subject`); "call" if
-  // nothing was decoded.
+  // "kernel" (a launch), "collective", "allocation", "free", "search" (for an algorithm: see `subject`), "share" (a further thread's part
+  // of a LIBXSMM layer: see `subject`); "call" if nothing was decoded.
   std::string kind;
   std::string function;  // hooked function or tap
   std::string family;
@@ -62,7 +62,7 @@ struct Op {
   std::string types;             // "f32", or "s8:u8:s32" if the operands differ
   std::optional<int64_t> flops;  // per call, 2 per multiply-add; formulas and their sources in op_cost.h
   std::optional<int64_t> bytes;  // operands read and written once
-  bool is_creation = false;      // creation, not execution, of a oneDNN primitive
+  bool is_creation = false;      // creation, not execution, of a oneDNN primitive, or of a LIBXSMM layer or kernel
   bool cache_hit = false;        // for a creation
 
   // For GPU libraries; otherwise empty, unknown or false. Names are the library's enumerators in lower case without
@@ -74,7 +74,7 @@ struct Op {
   bool captured = false;  // recorded into a CUDA graph, not executed
   // Executions that were only trials: set by calls/choices, which gives them an op of their own.
   bool is_trial = false;
-  std::string subject;                  // of a search: the kind of op that needs an algorithm, e.g. "convolution"
+  std::string subject;                  // of a search or share: the kind of op it is for, e.g. "convolution"
   std::vector<Candidate> candidates;    // of a search
   Chooser chooser = Chooser::kUnknown;  // as recorded; calls/choices may know more
   std::string heuristic;                // for choices by heuristics: "instant, rank 0 of 8"
@@ -93,12 +93,18 @@ struct Op {
 
   // The request, by library; monostate: only the call's name is known.
   std::variant<std::monostate, GemmCall, MatrixCall, OneDnnCall, CudnnCall, CudnnSearch, CopyCall, LaunchCall,
-               CollectiveCall, AllocationCall>
+               CollectiveCall, AllocationCall, LibxsmmCall>
       asked;
   // Null: a different kind of call.
   const GemmCall* gemm() const { return std::get_if<GemmCall>(&asked); }
   const MatrixCall* matrix() const { return std::get_if<MatrixCall>(&asked); }
   const OneDnnCall* onednn() const { return std::get_if<OneDnnCall>(&asked); }
+  const LibxsmmCall* libxsmm() const { return std::get_if<LibxsmmCall>(&asked); }
+  // The problem in the words of oneDNN's log: of oneDNN's and LIBXSMM's calls.
+  const std::string* onednn_problem() const {
+    if (onednn()) return &onednn()->problem;
+    return libxsmm() ? &libxsmm()->problem : nullptr;
+  }
   const CudnnCall* cudnn() const { return std::get_if<CudnnCall>(&asked); }
   const CudnnSearch* search() const { return std::get_if<CudnnSearch>(&asked); }
   const CopyCall* copy() const { return std::get_if<CopyCall>(&asked); }

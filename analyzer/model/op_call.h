@@ -49,6 +49,10 @@ struct OneDnnCall {
   std::string version;  // "v3.12.0"; empty: not known
 };
 
+struct LibxsmmCall {
+  std::string problem;  // in the words of oneDNN's log
+};
+
 struct CudnnTensor {
   TensorRole role = TensorRole::kUnknown;
   std::vector<int64_t> dims;

@@ -14,8 +14,7 @@ namespace dlhook::analyzer::inline steps {
 namespace {
 
 // "mb8_ic3oc16_ih32…"
-int64_t OneDnnBatch(const Op& op) {
-  const absl::string_view problem = op.onednn()->problem;
+int64_t OneDnnBatch(const absl::string_view problem) {
   const size_t begin = problem.find("mb");
   if (begin == absl::string_view::npos) return 0;
   const absl::string_view digits = problem.substr(begin + 2);
@@ -33,7 +32,7 @@ int64_t CudnnBatch(const Op& op) {
 
 int64_t BatchOf(const Op& op) {
   if (op.is_creation || op.is_trial) return 0;
-  if (op.onednn()) return OneDnnBatch(op);
+  if (op.onednn_problem()) return OneDnnBatch(*op.onednn_problem());
   if (op.cudnn()) return CudnnBatch(op);
   return 0;
 }

@@ -53,7 +53,7 @@ std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
 
 // The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the batch.
 std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
-  const std::string& problem = op.onednn()->problem;
+  const std::string& problem = *op.onednn_problem();
   const size_t mb = problem.find("mb");
   const size_t begin = mb == std::string::npos ? 0 : mb + 2;
   size_t end = begin;
@@ -84,7 +84,7 @@ std::vector<StepSymbol::BatchVariant> VariantsOf(const Op& op) {
   }
   if (op.cudnn()) return CudnnVariants(op);
   if (op.gemm()) return GemmVariants(op);
-  if (op.onednn()) return OneDnnVariants(op);
+  if (op.onednn_problem()) return OneDnnVariants(op);
   return {};
 }
 

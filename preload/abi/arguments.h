@@ -100,6 +100,7 @@ class OptionArray {
 };
 
 inline uint64_t Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+inline uint64_t Address(uint64_t word) { return word; }  // a pointer in a structure of its own
 
 }  // namespace dlhook::inline abi
 

@@ -170,6 +170,7 @@ void WriteGemmFields(const GemmShape& shape, PacketWriter* writer) {
   writer->Int(f::kLdc, shape.ldc);
   writer->Int(f::kBatch, shape.batch);
   writer->UInt(f::kKind, static_cast<uint32_t>(shape.kind));
+  writer->UInt(f::kCacheHit, shape.cache_hit);
 }
 
 void WriteHeaderPacket(const SessionHeader& session, Buffer* out) {

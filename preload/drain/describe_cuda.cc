@@ -1,4 +1,4 @@
-// Encodes CUDA ops.
+// Encodes CUDA ops, and those of MPI and LIBXSMM.
 #include "preload/drain/describe_cuda.h"
 
 #include "preload/drain/message_check.h"
@@ -238,6 +238,19 @@ void WriteAllocation(const CallRecord& record, PacketWriter* writer) {
   writer->End(allocation);
 }
 
+void WriteLibxsmm(const CallRecord& record, PacketWriter* writer) {
+  namespace f = fields::Libxsmm;
+  LibxsmmShape shape;
+  if (!ReadShape(record, &shape)) return;
+  size_t libxsmm = writer->Begin(fields::OpDefinition::kLibxsmm);
+  writer->UInt(f::kLayer, static_cast<uint32_t>(shape.layer));
+  writer->UInt(f::kPass, static_cast<uint32_t>(shape.pass));
+  writer->UInt(f::kCreation, shape.creation);
+  writer->UInt(f::kShare, shape.share);
+  PackedInts(writer, f::kNumber, shape.numbers, shape.count <= LibxsmmShape::kNumbers ? shape.count : 0);
+  writer->End(libxsmm);
+}
+
 }  // namespace
 
 void WriteCudaShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
@@ -265,6 +278,9 @@ void WriteCudaShape(const CallRecord& record, const DefinitionSource& definition
       break;
     case RecordType::kAllocationCall:
       WriteAllocation(record, writer);
+      break;
+    case RecordType::kLibxsmmCall:
+      WriteLibxsmm(record, writer);
       break;
     default:
       break;

@@ -1,4 +1,4 @@
-// Encoding of calls of CUDA's libraries (and MPI).
+// Encoding of calls of CUDA's libraries (and MPI and LIBXSMM).
 // Thread: the drain's. Records are untrusted: enums are passed through, counts are bounded.
 #ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
 #define DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_

@@ -30,6 +30,7 @@ enum class RecordType : uint8_t {
   kSearchCall = 14,      // SearchShape
   kCollectiveCall = 15,  // CollectiveShape
   kAllocationCall = 16,  // AllocationShape
+  kLibxsmmCall = 17,     // LibxsmmShape
   kScope = 32,           // ScopeRecord + name
   kPythonStack = 33,     // PythonStackRecord
   kPythonModule = 34,    // PythonModuleRecord + texts
@@ -47,7 +48,7 @@ enum class RecordType : uint8_t {
 
 inline bool IsCall(RecordType type) {
   return (type >= RecordType::kCall && type <= RecordType::kMatrixCall) ||
-         (type >= RecordType::kCudaGemmCall && type <= RecordType::kAllocationCall);
+         (type >= RecordType::kCudaGemmCall && type <= RecordType::kLibxsmmCall);
 }
 
 // First word of every record.
@@ -97,7 +98,7 @@ struct GemmShape {
   char trans_a;  // 'N', 'T', 'C', 'P'; '?' if the caller passed something else
   char trans_b;
   GemmKind kind;
-  uint8_t reserved;
+  uint8_t cache_hit;
   int64_t m, n, k, lda, ldb, ldc, batch;
 };
 static_assert(sizeof(GemmShape) == 64);
@@ -308,6 +309,23 @@ struct AllocationShape {
   uint64_t bytes;
 };
 constexpr uint8_t kAllocationShapeWords = sizeof(AllocationShape) / 8;
+
+using LibxsmmLayer = fields::Libxsmm::Layer;
+using LibxsmmPass = fields::Libxsmm::Pass;
+
+// Layout of trace::Libxsmm.
+struct LibxsmmShape {
+  static constexpr int kNumbers = 24;
+  LibxsmmLayer layer;
+  LibxsmmPass pass;
+  uint8_t creation;
+  uint8_t share;
+  uint8_t count;  // of numbers
+  uint8_t reserved[3];
+  int32_t numbers[kNumbers];
+};
+static_assert(sizeof(LibxsmmShape) == 104);
+constexpr uint8_t kLibxsmmShapeWords = sizeof(LibxsmmShape) / 8;
 
 // A line of a library's own log. Followed by `text_bytes` of text, truncated at kMaxTapTextBytes.
 struct TapLineRecord {

@@ -46,6 +46,8 @@ uint8_t ShapeWordsOf(RecordType type) {
       return kCollectiveShapeWords;
     case RecordType::kAllocationCall:
       return kAllocationShapeWords;
+    case RecordType::kLibxsmmCall:
+      return kLibxsmmShapeWords;
     default:
       return 0;
   }

@@ -333,6 +333,7 @@ TEST(DescribeCudaTest, TruncatedShapesSayNothing) {
                                                {T::kSearchCall, kSearchShapeWords},
                                                {T::kCollectiveCall, kCollectiveShapeWords},
                                                {T::kAllocationCall, kAllocationShapeWords},
+                                               {T::kLibxsmmCall, kLibxsmmShapeWords},
                                                {T::kMatrixCall, kMatrixShapeWords},
                                                {T::kGemmCall, kGemmShapeWords}};
   TestSession session(65536);
