@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
 ALEXNET = ["conv1", "conv2", "conv3", "conv4", "conv5", "fc1", "fc2", "fc3"]
 # Words with which a README's command may begin; others (scripts/setup.sh, export …) prepare what the test already has.
-RUNNABLE = ("dlhook ", "DLHOOK_", "build/venv/bin/python ")
+RUNNABLE = ("dlhook ", "DLHOOK_", "build/venv/bin/python ", "OMP_NUM_THREADS=", "gcc ", "g++ ")
 
 
 def commands(document):
@@ -184,6 +184,40 @@ class IsMyGpuWaiting(Example):
         beside, memory = self.overlap("ahead")
         self.assertEqual(memory, "pinned")
         self.assertGreater(beside, 50)
+
+
+class DirectIm2colOrWinograd(Example):
+    """conv1: 3 x 3; conv2: 3 x 3 with stride 2; conv3: 1 x 1. Eight images, ten steps."""
+
+    DIRECT = [2 * 8 * 64 * 28 * 28 * 32 * 9, 2 * 8 * 64 * 14 * 14 * 64 * 9, 2 * 8 * 128 * 14 * 14 * 64]
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists("/usr/lib/libxsmm.a"):
+            self.skipTest("no libxsmm-dev")
+
+    def convolutions(self, run):
+        """{(direction, operations of a direct one): (calls, algorithm)}"""
+        rows = e2e.Run(os.path.join(self.folder, run)).table("convolutions")
+        return {(row["direction"], row["direct_flops"]): (row["calls"], row["algorithm"]) for row in rows}
+
+    def test_readme(self):
+        output = self.run_readme("07_direct_im2col_or_winograd")
+        results = {text for command, text in output.items() if " -- ./network " in command}
+        self.assertEqual(len(results), 1, "the ways compute the same")
+        expected = {(direction, flops) for direction in ("forward", "backward-data", "backward-weights") for flops in self.DIRECT}
+        direct = self.convolutions("direct")
+        self.assertEqual(direct, {key: (10, "direct") for key in expected})
+        by_onednn = self.convolutions("onednn")
+        self.assertEqual({key: calls for key, (calls, _) in by_onednn.items()}, {key: 10 for key in expected})
+        # Without AVX-512 oneDNN has no Winograd.
+        self.assertIn(self.convolutions("winograd")["forward", self.DIRECT[0]][1], ("Winograd F(4,3)", "Winograd F(2,3)", "direct"))
+        self.assertEqual(self.convolutions("im2col"), {})
+        products = e2e.Run(os.path.join(self.folder, "im2col")).table("gemm")
+        # One a image and direction, each with an image's part of the operations.
+        self.assertEqual(sum(row["calls"] * row["flops"] for row in products), 10 * 3 * sum(self.DIRECT))
+        for run in ("direct", "im2col", "onednn", "winograd"):
+            self.assertLessEqual({"conv1", "conv2", "conv3"}, {row["layer"] for row in self.layers(run)})
 
 
 class Tutorial(Example):
