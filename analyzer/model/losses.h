@@ -22,8 +22,12 @@ inline bool CountsGpuRecords(LossReason reason) {
 // For these, intervals of CPU time without a sample.
 inline bool CountsSamples(LossReason reason) { return reason == LossReason::kSamplesDropped; }
 
+// For these, profiles and programs of a compiler's library.
+inline bool CountsProfiles(LossReason reason) { return reason == LossReason::kProfilesDropped; }
+
 inline bool CountsCalls(LossReason reason) {
-  return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason) && !CountsSamples(reason);
+  return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason) && !CountsSamples(reason) &&
+         !CountsProfiles(reason);
 }
 
 // The noun for Loss.calls.
@@ -31,6 +35,7 @@ inline const char* LossNoun(LossReason reason, bool is_one) {
   if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
   if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";
   if (CountsSamples(reason)) return is_one ? "sample" : "samples";
+  if (CountsProfiles(reason)) return is_one ? "profile or program of XLA" : "profiles and programs of XLA";
   if (reason == LossReason::kGpuBuffersFull) return is_one ? "activity of a GPU" : "activities of GPUs";
   if (CountsGpuRecords(reason)) return is_one ? "record of GPU work" : "records of GPU work";
   return is_one ? "call" : "calls";

@@ -152,6 +152,7 @@ std::string LossSentence(LossReason reason) {
     case LossReason::kScopesTooDeep:
       return "more were open at once than a thread keeps";
     case LossReason::kTraceLimit:
+    case LossReason::kProfilesDropped:
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
     case LossReason::kReadingsDropped:
       return "the thread's next reading holds the sum";

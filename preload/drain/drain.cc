@@ -300,8 +300,10 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return TakeTotals(reinterpret_cast<const CallTotalsRecord*>(record));
     case RecordType::kProfile: {
       auto profile = reinterpret_cast<const ProfileRecord*>(record);
-      // A whole that lacks a piece is an oddity of the report.
-      if (TextFits(profile) && !IsBeyondLimit()) WriteProfilePacket(*profile, &out_);
+      if (!TextFits(profile)) return;
+      if (!IsBeyondLimit()) return WriteProfilePacket(*profile, &out_);
+      // Counted by its last piece; a whole that lacks a piece is an oddity of the report, too.
+      if (profile->offset + profile->text_bytes >= profile->total_bytes) ++state_.left_out_profiles;
       return;
     }
     case RecordType::kSample:

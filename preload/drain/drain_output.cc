@@ -112,6 +112,7 @@ void Drain::WriteLosses(bool is_end) {
   WriteGrowth(LossReason::kSamplesDropped, session_->dropped_samples, "ring full or being written",
               &state_.reported_dropped_samples, &out_);
   WriteLeftOut(LossReason::kSamplesDropped, "trace at its limit", &state_.left_out_samples, &out_);
+  WriteLeftOut(LossReason::kProfilesDropped, "", &state_.left_out_profiles, &out_);
   WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
   WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full",
               &state_.reported_gpu_dropped_ring, &out_);

@@ -76,6 +76,7 @@ struct Checkpoint {
   uint64_t reported_gpu_dropped_ring;
   uint64_t left_out_gpu;  // records beyond trace_bytes_limit
   uint64_t left_out_samples;
+  uint64_t left_out_profiles;
   uint64_t reported_dropped_samples;
   uint64_t lost_calls;           // could not be written (output full), not yet in a Loss packet
   uint64_t reported_lost_calls;  // the same, already in Loss packets

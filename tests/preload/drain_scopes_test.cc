@@ -287,24 +287,46 @@ TEST(DrainScopesTest, BeyondTheLimitScopesAreCounted) {
   EXPECT_TRUE(Reader(trace).scopes.empty());
 }
 
-TEST(DrainScopesTest, ProfilesComeOutAsTheyWentIn) {
-  TestSession session(kRingBytes);
-  RingProducer ring = session.Producer(0);
-  PutThread(&ring, 1, "dlhook-jax");
+// A piece of "piece"'s size of a profile of 4005 bytes.
+void PutProfile(RingProducer* ring, uint32_t number, uint64_t offset) {
   const std::string data = "piece";
-  RecordHeader* space = ReserveWords(&ring, sizeof(ProfileRecord) + data.size());
+  RecordHeader* space = ReserveWords(ring, sizeof(ProfileRecord) + data.size());
   auto record = reinterpret_cast<ProfileRecord*>(space);
   *record = {};
   record->header = {(sizeof(ProfileRecord) + 8) / 8, RecordType::kProfile, 0, 0, 0, 0};
   record->kind = ProfileKind::kXspace;
-  record->number = 7;
+  record->number = number;
   record->total_bytes = 4005;
-  record->offset = 4000;
+  record->offset = offset;
   record->start_ticks = 100;
   record->end_ticks = 200;
   record->text_bytes = static_cast<uint32_t>(data.size());
   memcpy(record + 1, data.data(), data.size());
-  ring.Commit(space);
+  ring->Commit(space);
+}
+
+TEST(DrainScopesTest, BeyondTheLimitProfilesAreCountedOnce) {
+  TestSession session(kRingBytes);
+  session.header()->trace_bytes_limit = 1;
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "dlhook-jax");
+  for (uint32_t number : {7, 8}) {
+    for (uint64_t offset : {0, 2000, 4000}) PutProfile(&ring, number, offset);
+  }
+  uint64_t lost = 0;
+  const trace::Trace trace = ParseTrace(DrainAll(&session));
+  for (const trace::Packet& packet : trace.packet()) {
+    EXPECT_FALSE(packet.has_compiler_profile());
+    if (packet.loss().reason() == trace::Loss::PROFILES_DROPPED) lost += packet.loss().calls();
+  }
+  EXPECT_EQ(lost, 2u);
+}
+
+TEST(DrainScopesTest, ProfilesComeOutAsTheyWentIn) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "dlhook-jax");
+  PutProfile(&ring, 7, 4000);
   std::string profiles;
   const trace::Trace trace = ParseTrace(DrainAll(&session));
   for (const trace::Packet& packet : trace.packet()) {

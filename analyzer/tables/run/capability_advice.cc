@@ -103,6 +103,7 @@ std::string AdviceFor(const Loss& loss) {
     case LossReason::kGpuRecordsDropped:
       return "Give rings more room (DLHOOK_RING_KIB).";
     case LossReason::kTraceLimit:
+    case LossReason::kProfilesDropped:
       return "Raise DLHOOK_MAX_BYTES.";
     case LossReason::kBadRecord:
       return "Something wrote into dlhook's memory: please report it.";
