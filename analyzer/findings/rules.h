@@ -44,7 +44,9 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts);
 std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
 std::vector<Finding> FindRecompilations(const StepFacts& facts);
+std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);  // of the same rule; there are steps
 std::vector<Finding> FindGraphBreaks(const StepFacts& facts);
+std::vector<Finding> FindRecompileLimit(const StepFacts& facts);
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
 std::vector<Finding> FindInputGradient(const StepFacts& facts);

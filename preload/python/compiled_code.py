@@ -11,7 +11,7 @@ import sys
 import types
 
 FIELDS = ("kind", "region", "is_backward", "file", "line", "compile_ns", "count", "function", "text", "module", "part", "by_order")
-REFUSED, COMPILATION, GRAPH_BREAK, KERNEL = range(4)
+REFUSED, COMPILATION, GRAPH_BREAK, KERNEL, RECOMPILE_LIMIT = range(5)
 DATA, WEIGHTS = 1, 2
 MOST_TEXT = 400
 MOST_FACTS = 4096  # of each kind
@@ -37,9 +37,16 @@ def reason(text):
 
 
 def compilations(utils):
+    functions = {}  # by their number
     for metrics in utils.get_compilation_metrics():
         of = vars(metrics)
         why = of.get("recompile_reason") or of.get("fail_reason") or ""
+        number, function = of["compile_id"].split("/")[0], (of["co_name"], of["co_filename"], of["co_firstlineno"])
+        if (of.get("fail_reason") or "").startswith("Dynamo recompile limit exceeded"):
+            name, file, line = functions.get(number, function)
+            yield fact(RECOMPILE_LIMIT, region=of["compile_id"], file=file, line=line, function=name, text=reason(why))
+            continue
+        functions[number] = function
         yield fact(COMPILATION, region=of["compile_id"], is_backward=int(not of["is_forward"]), file=of["co_filename"],
                    line=of["co_firstlineno"], compile_ns=(of["duration_us"] or 0) * 1000, count=of["graph_op_count"],
                    function=of["co_name"], text=reason(why))

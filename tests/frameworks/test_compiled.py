@@ -22,6 +22,7 @@ class Compiled(frameworks.Case):
         self.assertEqual(len([row for row in regions if row["operations"] > 0]), counted["graphs"])
         breaks = [row for row in rows if row["what"] == "graph break"]
         self.assertEqual(sum(row["times"] for row in breaks), counted["breaks"])
+        self.assertEqual([row for row in regions if row["what"] == "limit reached"], [])
         for row in breaks:
             self.assertRegex(row["reason"], r"graph_break\(\)")
         first = regions[0]
@@ -29,6 +30,15 @@ class Compiled(frameworks.Case):
         turned, = [row for row in regions if "turned" in (row["reason"] or "")]
         self.assertEqual((turned["what"], turned["times"]), ("compiled again", 20))
         self.check_layers({row["layer"]: row for row in run.table("layers")})
+
+    def test_the_limit_of_recompilations(self):
+        run = self.recorded("launcher", frameworks.program("recompile_limit"))
+        limit, = [row for row in run.table("compiled") if row["what"] == "limit reached"]
+        self.assertEqual((limit["region"], limit["function"], limit["compile_time"]), ("0/2", "scaled", None))
+        self.assertRegex(limit["line"], r"recompile_limit\.py:1\d")
+        finding, = [row for row in run.table("findings") if row["rule"] == "recompile-limit"]
+        self.assertEqual((finding["where"], finding["line"], finding["kind"]), ("scaled", limit["line"], "information"))
+        self.assertRegex(finding["finding"], r"after 2 versions.* The last reason: 0/1: mode == 'aa' .* is not known")
 
     def check_layers(self, layers):
         for name in ("first", "part.wide", "part.narrow.0"):

@@ -28,7 +28,9 @@ struct CompiledRow {
   int64_t named_kernels = 0;
 
   bool IsBreak() const { return code.kind == CompiledKind::kGraphBreak; }
+  bool IsCompilation() const { return code.kind == CompiledKind::kCompilation; }
   std::string What() const {
+    if (code.kind == CompiledKind::kRecompileLimit) return "limit reached";
     return IsBreak() ? "graph break" : absl::EndsWith(code.region, "/0") ? "compiled" : "compiled again";
   }
 };
@@ -37,7 +39,10 @@ Cell Unless(bool is_unknown, int64_t value) { return is_unknown ? Cell() : Cell(
 
 TypedColumns<CompiledRow> Columns() {
   return {
-      {TextColumn("what", "compiled; compiled again, for other sizes or values; graph break."), &CompiledRow::What},
+      {TextColumn(
+           "what",
+           "compiled; compiled again, for other sizes or values; limit reached: not compiled again; graph break."),
+       &CompiledRow::What},
       {TextColumn("region", "As in the table layers: number of the function, and how often it was compiled before."),
        [](const CompiledRow& row) { return KnownText(row.code.region); }},
       {TextColumn("function", "Of the program."),
@@ -45,21 +50,21 @@ TypedColumns<CompiledRow> Columns() {
       {TextColumn("line", "Where the function begins; where the graph is broken."),
        [](const CompiledRow& row) { return KnownText(FileLine(row.code)); }},
       {IntegerColumn("compile_time", "ns", Better::kLower, "Of compiling its forward pass."),
-       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.code.compile_ns); }},
+       [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.code.compile_ns); }},
       {IntegerColumn("backward_compile_time", "ns", Better::kLower,
                      "Of compiling its backward pass, where that was done separately, when it ran first."),
        [](const CompiledRow& row) { return Unless(row.backward_ns == 0, row.backward_ns); }},
       {IntegerColumn("operations", "", Better::kNeither, "In its graph; 0: there was nothing to compile."),
-       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.code.count); }},
+       [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.code.count); }},
       {IntegerColumn("times", "", Better::kNeither,
                      "How often the compiled code was recorded as it ran; how often compilation broke the graph here."),
        [](const CompiledRow& row) { return row.IsBreak() ? row.code.count : row.runs; }},
       {TextColumn("reason", "Why it was compiled again, or the graph broken, in PyTorch's words."),
        [](const CompiledRow& row) { return KnownText(row.code.text); }},
       {Detail(IntegerColumn("kernels", "", Better::kNeither, "Operators of libraries that its code calls.")),
-       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.kernels); }},
+       [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.kernels); }},
       {Detail(IntegerColumn("named_kernels", "", Better::kHigher, "Of these, those whose module is known.")),
-       [](const CompiledRow& row) { return Unless(row.IsBreak(), row.named_kernels); }},
+       [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.named_kernels); }},
       {Detail(IntegerColumn("process", "", Better::kNeither, "Process id.")), &CompiledRow::pid},
   };
 }
