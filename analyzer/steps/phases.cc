@@ -178,17 +178,22 @@ void CutToStep(Step& step) {
 // What follows the last phase may extend beyond the window.
 int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
 
+bool IsInWindow(const ProcessMoments& moments, int64_t start_ns, int64_t end_ns) {
+  const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), start_ns,
+                                      [](int64_t ns, const auto& window) { return ns < window.first; });
+  return after != moments.windows.begin() && (after - 1)->second >= end_ns;
+}
+
+// Of XLA's operations nothing is known between windows: what lasts from one into the next is no step, but many.
+void LeaveOutPauses(const ProcessMoments& moments, StepTrack& track) {
+  if (!moments.has_compiled || moments.windows.empty()) return;
+  std::erase_if(track.steps, [&](const Step& step) { return !IsInWindow(moments, step.start_ns, step.end_ns); });
+}
+
 void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
   if (!moments.has_op_scopes) return;
   for (Step& step : track.steps) {
-    if (moments.windows.empty()) {
-      step.has_scopes = true;
-      continue;
-    }
-    // The last window that begins before the step must extend to its end.
-    const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), step.start_ns,
-                                        [](int64_t ns, const auto& window) { return ns < window.first; });
-    step.has_scopes = after != moments.windows.begin() && (after - 1)->second >= LastPhaseEnd(step);
+    step.has_scopes = moments.windows.empty() || IsInWindow(moments, step.start_ns, LastPhaseEnd(step));
   }
 }
 
@@ -228,7 +233,10 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
       if (track.process == process) tracks.push_back(TrackByCalls(model, attribution, moments, track));
     }
   }
-  for (StepTrack& track : tracks) LeaveOutCut(model, track);
+  for (StepTrack& track : tracks) {
+    LeaveOutCut(model, track);
+    LeaveOutPauses(moments, track);
+  }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {
     SetHasScopes(moments, track);

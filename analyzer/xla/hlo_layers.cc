@@ -21,6 +21,7 @@ using dlhook::xla::HloComputation;
 using dlhook::xla::HloInstruction;
 using dlhook::xla::HloModule;
 using dlhook::xla::OpMetadata;
+using dlhook::xla::Shape;
 using dlhook::xla::StackFrameIndex;
 
 constexpr int kNearDepth = 8;        // steps along the data flow
@@ -94,6 +95,14 @@ UserCalls CallsOf(const std::vector<Frame>& frames) {
     calls.chain.push_back(ShortFunction((innermost + 1)->function));
   }
   return calls;
+}
+
+// "f32[24,40]".
+std::string ShapeText(const Shape& shape) {
+  static constexpr absl::string_view kTypes[] = {"?",   "pred", "s8",  "s16", "s32",   "s64", "u8",  "u16", "u32",
+                                                 "u64", "f16",  "f32", "f64", "tuple", "?",   "c64", "bf16"};
+  const auto type = static_cast<size_t>(shape.element_type());
+  return absl::StrCat(type < std::size(kTypes) ? kTypes[type] : "?", "[", absl::StrJoin(shape.dimensions(), ","), "]");
 }
 
 class ProgramReader {
@@ -285,7 +294,7 @@ class ProgramReader {
     }
     SettlePasses(flow, around == nullptr ? XlaPass::kOther : around->name.pass, &tags);
     for (size_t node = 0; node < tags.size(); ++node) {
-      AddOp(*flow.nodes[node], tags[node], flow.tags[node].metadata != nullptr);
+      AddOp(*flow.nodes[node], tags[node], flow.tags[node].metadata != nullptr, around == nullptr);
       if (flow.nodes[node]->opcode() == "fusion") continue;  // runs as one
       for (const int64_t called : flow.nodes[node]->called_computation_ids()) {
         const auto inner = computations_.find(called);
@@ -294,13 +303,19 @@ class ProgramReader {
     }
   }
 
-  void AddOp(const HloInstruction& instruction, const Tag& tag, bool is_own) {
+  void AddOp(const HloInstruction& instruction, const Tag& tag, bool is_own, bool is_entry) {
     XlaOp op;
     op.program = module_.name();
     op.instruction = instruction.name();
     op.opcode = instruction.opcode();
     op.primitive = is_own && !tag.name.primitive.empty() ? tag.name.primitive : instruction.opcode();
+    if (op.opcode == "dot") op.primitive = "dot_general";  // a gradient's name may end with the transpose around it
+    if (op.opcode == "convolution") op.primitive = "conv_general_dilated";
     op.pass = tag.name.pass;
+    if (is_entry && op.opcode == "parameter") {
+      const std::string& name = instruction.metadata().op_name();
+      op.argument = absl::StrCat(name.empty() ? op.instruction : name, " ", ShapeText(instruction.shape()));
+    }
     UserCalls calls;
     if (tag.metadata != nullptr) {
       calls = CallsOf(FramesOf(module_.stack_frame_index(), tag.metadata->stack_frame_id()));
@@ -342,11 +357,13 @@ class ProgramReader {
     return std::mismatch(calls.begin(), end, common.begin(), common.end()).first - calls.begin();
   }
 
-  // Scopes that are classes (Equinox) are the same for several layers, which the lines of their products distinguish.
+  // Scopes that are classes (Equinox) are the same for several layers, which the lines of their products distinguish: those
+  // of the forward pass, as a backward pass of the program's own (custom_vjp) has lines of its own.
   void NameByLines() {
     absl::flat_hash_map<std::string, absl::flat_hash_set<std::string>> lines;
     for (const XlaOp& op : ops_) {
-      if (op.is_scope && IsProduct(op) && !op.line.empty()) lines[op.layer].insert(op.line);
+      const bool is_forward = op.pass == XlaPass::kForward || op.pass == XlaPass::kOther;
+      if (op.is_scope && is_forward && IsProduct(op) && !op.line.empty()) lines[op.layer].insert(op.line);
     }
     for (XlaOp& op : ops_) {
       if (!op.is_scope || op.line.empty() || lines[op.layer].size() < 2) continue;

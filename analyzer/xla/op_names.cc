@@ -60,6 +60,18 @@ struct Reading {
   bool is_derivative = false;
   bool is_transposed = false;
   bool is_repeated = false;
+
+  // What checkpointing computes in a backward pass has its scopes twice: transpose(jvp(A))/B/jvp(A)/B/checkpoint.
+  void Add(const Reading& part, bool is_transformed) {
+    const bool begins_again = is_transposed && is_transformed && !part.scopes.empty() &&
+                              part.scopes.size() <= scopes.size() &&
+                              std::equal(part.scopes.begin(), part.scopes.end(), scopes.begin());
+    if (begins_again) scopes.clear();
+    scopes.insert(scopes.end(), part.scopes.begin(), part.scopes.end());
+    is_derivative |= part.is_derivative;
+    is_transposed |= part.is_transposed;
+    is_repeated |= part.is_repeated;
+  }
 };
 
 constexpr int kDeepest = 32;  // nested transformations; more are a text that nobody wrote
@@ -102,7 +114,11 @@ XlaOpName ReadOpName(absl::string_view op_name) {
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool is_of_loop = i > 0 && parts[i - 1] == "while" && (parts[i] == "body" || parts[i] == "cond");
-    if (!is_of_loop) ReadPart(parts[i], 0, &reading);
+    const bool has_branches = parts[i] == "cond" && i + 1 < parts.size() && absl::StartsWith(parts[i + 1], "branch_");
+    if (is_of_loop || has_branches) continue;
+    Reading part;
+    ReadPart(parts[i], 0, &part);
+    reading.Add(part, parts[i].find('(') != absl::string_view::npos);
   }
   read.path = absl::StrJoin(reading.scopes, "/");
   read.pass = reading.is_repeated     ? XlaPass::kRecompute

@@ -147,7 +147,10 @@ bool XlaProfiles::AddProgram(const std::string& bytes) {
   std::string name;
   int64_t id = 0;
   bool is_whole = false;
-  for (XlaOp& op : OpsOfProgram(bytes, &name, &id, &is_whole)) {
+  std::vector<XlaOp> ops = OpsOfProgram(bytes, &name, &id, &is_whole);
+  if (is_whole) programs_.push_back({name, {}});
+  for (XlaOp& op : ops) {
+    if (!op.argument.empty()) programs_.back().arguments.push_back(op.argument);
     program_ops_.push_back(std::move(op));
     const std::string& instruction = program_ops_.back().instruction;
     program_op_by_key_.try_emplace(KeyOf(absl::StrCat(id), name, instruction), program_ops_.size() - 1);

@@ -21,8 +21,15 @@ struct XlaOp {
   std::string primitive;    // what it computes, as JAX calls it: "conv_general_dilated"; else the opcode
   std::string layer;        // the user's scopes "CNN/Conv_0", else calls "net:13>conv_block:5"; empty: not known
   std::string line;         // "mlp_conv.py:5"
+  std::string argument;     // of the program: "x f32[24,40]"; empty: it is none
   bool is_scope = false;    // `layer` is made of scopes
   XlaPass pass = XlaPass::kOther;
+};
+
+// A program that was compiled. One function has several if it was compiled again.
+struct XlaProgram {
+  std::string name;                    // "jit_train_step"
+  std::vector<std::string> arguments;  // XlaOp.argument
 };
 
 struct XlaEvent {
@@ -49,6 +56,7 @@ class XlaProfiles {
   // Call after the last one.
   void Finish();
 
+  const std::vector<XlaProgram>& programs() const { return programs_; }
   const std::vector<XlaOp>& ops() const { return ops_; }
   const std::vector<XlaEvent>& events() const { return events_; }  // those of a thread ascend by end
   const std::vector<XlaThread>& threads() const { return threads_; }
@@ -69,6 +77,7 @@ class XlaProfiles {
   uint32_t FindReference(Reference reference);
   const XlaOp* ProgramOpOf(const Reference& reference) const;
 
+  std::vector<XlaProgram> programs_;
   std::vector<XlaOp> program_ops_;
   absl::flat_hash_map<std::string, size_t> program_op_by_key_;  // with the program's id, and without
   std::vector<Reference> references_;

@@ -27,10 +27,17 @@ TEST(OpNamesTest, FunctionsAndControlFlowAreNoScopes) {
   EXPECT_EQ(Text("jit(train_step)/jvp(jit(log_softmax))/exp"), " | exp | forward");
   EXPECT_EQ(Text("jit(step)/jvp(stack)/while/body/closed_call/l1/tanh"), "stack/l1 | tanh | forward");
   EXPECT_EQ(Text("jit(step)/jvp(body)/tanh"), "body | tanh | forward");
+  EXPECT_EQ(Text("jit(step)/jvp(l2)/cond/branch_1_fun/dot_general"), "l2 | dot_general | forward");
+  EXPECT_EQ(Text("jit(step)/jvp(cond)/dot_general"), "cond | dot_general | forward");
 }
 
 TEST(OpNamesTest, Recomputation) {
   EXPECT_EQ(Text("jit(step)/transpose(jvp(net))/rematted_computation/l1/tanh"), "net/l1 | tanh | recompute");
+  EXPECT_EQ(Text("jit(step)/transpose(jvp(b0))/jvp(b0)/checkpoint/rematted_computation/ffn/tanh"),
+            "b0/ffn | tanh | recompute");
+  EXPECT_EQ(Text("jit(step)/transpose(jvp(b0))/jvp(b0)/checkpoint/ffn/dot_general"), "b0/ffn | dot_general | backward");
+  EXPECT_EQ(Text("jit(step)/transpose(jvp(net))/b0/jvp(net)/b0/checkpoint/mul"), "net/b0 | mul | backward");
+  EXPECT_EQ(Text("jit(step)/transpose(jvp(net))/vmap(b0)/mul"), "net/b0 | mul | backward");
 }
 
 TEST(OpNamesTest, OfMergedOperationsTheFirst) {

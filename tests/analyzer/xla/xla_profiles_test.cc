@@ -89,6 +89,26 @@ TEST(XlaProfilesTest, ScopesOfSeveralLinesAreSeveralLayers) {
   EXPECT_EQ(ops.at("c").layer, "Net/head");
 }
 
+TEST(XlaProfilesTest, LinesOfABackwardPassMakeNoLayers) {
+  const auto ops = OpsOf(R"(
+    instructions { id: 1 name: "a" opcode: "dot" metadata { op_name: "jit(step)/jvp(l1)/dot_general" stack_frame_id: 4 } }
+    instructions { id: 2 name: "b" opcode: "dot" operand_ids: 1 metadata { op_name: "jit(step)/transpose(jvp(l1))/transpose" stack_frame_id: 5 } })");
+  EXPECT_EQ(ops.at("a").layer, "l1");
+  EXPECT_EQ(ops.at("b").layer, "l1");
+  EXPECT_EQ(ops.at("b").primitive, "dot_general");
+}
+
+TEST(XlaProfilesTest, ProgramsHaveArguments) {
+  XlaProfiles profiles;
+  EXPECT_TRUE(profiles.AddProgram(Bytes<dlhook::xla::HloModule>(R"(
+    name: "jit_step" id: 4 entry_computation_id: 1 computations { id: 1
+      instructions { id: 1 name: "x.1" opcode: "parameter" shape { element_type: 11 dimensions: 24 dimensions: 40 } metadata { op_name: "x" } }
+      instructions { id: 2 name: "n.1" opcode: "parameter" shape { element_type: 4 } }
+      instructions { id: 3 name: "dot" opcode: "dot" operand_ids: 1 } })")));
+  ASSERT_EQ(profiles.programs().size(), 1u);
+  EXPECT_EQ(profiles.programs()[0].arguments, std::vector<std::string>({"x f32[24,40]", "n.1 s32[]"}));
+}
+
 TEST(XlaProfilesTest, AFusionIsItsProduct) {
   const auto ops = OpsOf(R"(
     instructions { id: 1 name: "fusion.1" opcode: "fusion" called_computation_ids: 2 metadata { op_name: "jit(step)/sub" } }
