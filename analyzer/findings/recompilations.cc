@@ -143,8 +143,8 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
 }  // namespace
 
 std::string RecompilationsMissing(const StepFacts& facts) {
-  if (facts.Uses("JAX")) return "when XLA compiles is not recorded";
-  if (!facts.UsesTorch() && !facts.Uses("TensorFlow")) return "";
+  if (facts.Uses("JAX") && facts.model().compiled_ops.empty()) return "when XLA compiles was not recorded";
+  if (!facts.UsesTorch() && !facts.Uses("TensorFlow") && !facts.Uses("JAX")) return "";
   if (facts.model().scopes.size() == 0) {
     return absl::StrCat(facts.UsesTorch() ? "PyTorch" : "TensorFlow", "'s operations were not recorded");
   }
@@ -153,7 +153,7 @@ std::string RecompilationsMissing(const StepFacts& facts) {
 
 std::vector<Finding> FindRecompilations(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.steps().tracks.empty()) return {};
-  std::vector<Finding> findings;
+  std::vector<Finding> findings = FindXlaRecompilations(facts);
   for (const Compiler& compiler : kCompilers) {
     for (Finding& finding : FindAgain(facts, compiler)) findings.push_back(std::move(finding));
   }

@@ -245,7 +245,9 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
 }
 
 void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
-  FindThread(batch.thread_id()).scopes.Add(batch, parts_, &python_, &run_->oddities_);
+  Thread& thread = FindThread(batch.thread_id());
+  for (const int kind : batch.kind()) thread.has_other_scopes |= kind != trace::ScopeBatch::XLA_COMPILATION;
+  thread.scopes.Add(batch, parts_, &python_, &run_->oddities_);
 }
 
 }  // namespace dlhook::analyzer::model

@@ -54,7 +54,8 @@ class ProcessBuilder {
     ThreadScopes scopes;
     int64_t xla_id = 0;  // by which XLA knows it; 0: not known
     uint64_t last_end_ticks = 0;
-    bool in_order = true;  // calls are in the order of their ends
+    bool in_order = true;           // calls are in the order of their ends
+    bool has_other_scopes = false;  // than those for what XLA compiles
   };
 
   void AddPacket(trace::Packet* packet);

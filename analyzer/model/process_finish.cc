@@ -67,11 +67,11 @@ void ProcessBuilder::Finish() {
 // other frameworks, which are always recorded, the windows say nothing.
 void ProcessBuilder::FinishXla(const ClockMap& clock) {
   constexpr uint32_t kFirstOwnId = 1u << 30;  // far above those that a process gives to its threads
-  xla_.Finish(clock, clock_samples_, &run_->names_, &run_->model_, &run_->oddities_);
+  xla_.Finish(index_, clock, clock_samples_, &run_->names_, &run_->model_, &run_->oddities_);
   bool has_others = false;
   std::map<int64_t, uint32_t> thread_of;
   for (const auto& [thread_id, thread] : threads_) {
-    has_others |= !thread.scopes.empty();
+    has_others |= thread.has_other_scopes;
     if (thread.xla_id != 0) thread_of.try_emplace(thread.xla_id, thread_id);
   }
   uint32_t next_id = kFirstOwnId;

@@ -27,7 +27,6 @@ class ThreadScopes {
   void Add(const trace::ScopeBatch& batch, const ReadParts& parts, PythonBuilder* names, Oddities* oddities);
 
   void Add(const RecordedScope& scope, const ReadParts& parts);
-  bool empty() const { return scopes_.size() == 0; }
 
   // Nests the scopes, appends them to the model, and sets the scopes of the calls from `first_call` on, which belong to
   // this thread. Appends none if their times are impossible: more than is left of `budget`.

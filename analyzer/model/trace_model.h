@@ -178,6 +178,13 @@ struct CompiledOp {
   bool has_scopes = false;  // `layer` is made of the program's own scopes, else of its calls
   CompiledPass pass = CompiledPass::kOther;
 };
+// A program that XLA compiled. A function has several if it was compiled again for other arguments.
+struct CompiledProgram {
+  ProcessIndex process = 0;
+  std::string name;                    // "jit_train_step"
+  std::vector<std::string> arguments;  // "x f32[24,40]"
+};
+
 struct CompiledLink {
   static constexpr int kOpBits = 24;
   static constexpr size_t kMostOps = size_t{1} << kOpBits;
@@ -360,9 +367,10 @@ struct TraceModel {
   ScopeColumns scopes;
   SampleColumns samples;
   std::vector<CompiledOp> compiled_ops;
-  std::vector<ScopeWindow> scope_windows;  // by process, ascending; a process without windows has all scopes
-  std::vector<ReadSpan> read_spans;        // by process, ascending; a process without spans was read whole
-  std::vector<std::string> names;          // distinct over the run
+  std::vector<CompiledProgram> compiled_programs;  // by process, in the order in which they became known
+  std::vector<ScopeWindow> scope_windows;          // by process, ascending; a process without windows has all scopes
+  std::vector<ReadSpan> read_spans;                // by process, ascending; a process without spans was read whole
+  std::vector<std::string> names;                  // distinct over the run
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;
   std::vector<CompiledCode> compiled;  // by process; kernels of a region and direction in their order

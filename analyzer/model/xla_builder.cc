@@ -102,13 +102,16 @@ void XlaBuilder::Decode(const Whole& whole, XlaProfiles* profiles, Oddities* odd
   }
 }
 
-void XlaBuilder::Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples, NameTable* names,
-                        TraceModel* model, Oddities* oddities) {
+void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
+                        NameTable* names, TraceModel* model, Oddities* oddities) {
   if (wholes_.empty()) return;
   XlaProfiles profiles;
   for (const auto& [number, whole] : wholes_) Decode(whole, &profiles, oddities);
   wholes_.clear();
   profiles.Finish();
+  for (const XlaProgram& program : profiles.programs()) {
+    model->compiled_programs.push_back({process, program.name, program.arguments});
+  }
   const auto events = static_cast<int64_t>(profiles.events().size());
   const RealtimeMap realtime(clock, samples);
   if (!realtime.has_clock()) return oddities->Count("an operation of XLA without a clock", events);

@@ -23,8 +23,8 @@ class XlaBuilder {
   void Add(const trace::CompilerProfile& piece, Oddities* oddities);
 
   // Call after the last packet. Adds the operations to the model. `clock`: already on the run's axis.
-  void Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples, NameTable* names,
-              TraceModel* model, Oddities* oddities);
+  void Finish(ProcessIndex process, const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
+              NameTable* names, TraceModel* model, Oddities* oddities);
 
   struct Thread {
     int64_t id = 0;  // XlaProfiles::ThreadId

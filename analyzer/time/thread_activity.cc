@@ -172,7 +172,9 @@ void ThreadActivity::FindGap(Activity& now) const {
 StackIndex ThreadActivity::StackOf(const Edge& edge) const {
   if (edge.kind == EdgeKind::kNone) return kNone;
   const bool is_call = edge.kind == EdgeKind::kCallStart || edge.kind == EdgeKind::kCallEnd;
-  return is_call ? model_.PythonStackOf(edge.index) : model_.scopes.look[edge.index].stack;
+  if (is_call) return model_.PythonStackOf(edge.index);
+  const ScopeLook look = model_.scopes.look[edge.index];
+  return look.kind == Scope::kXlaCompilation ? kNone : look.stack;  // what JAX does between them is not recorded
 }
 
 bool ThreadActivity::IsAutograd(const Edge& edge) const {

@@ -66,6 +66,8 @@ inline constexpr Tap kJaxTap = {"jax-tap",
                                 {"Compiled functions are then one row; jaxlib 0.10.2 on the CPU was tried.",
                                  "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
+inline constexpr char kXlaCompiles[] = "XLA compiles ";  // before the program's name: a scope of kind kXlaCompilation
+
 inline constexpr const Tap* kTaps[] = {&kOneDnnTap, &kRecordFunctionTap, &kTraceMeTap, &kNvtxTap, &kJaxTap};
 
 // The tap that records calls with this time source; null: hooks do.
@@ -98,6 +100,7 @@ inline constexpr ScopeKindFacts kScopeKinds[] = {
     {fields::ScopeBatch::Kind::kTraceMe, &kTraceMeTap, "TraceMe's events", false, true, false},
     {fields::ScopeBatch::Kind::kNvtxRange, &kNvtxTap, "NVTX ranges", true, false, false},
     {fields::ScopeBatch::Kind::kXlaOp, &kJaxTap, "XLA's operations", false, false, false},
+    {fields::ScopeBatch::Kind::kXlaCompilation, &kJaxTap, "XLA's compilations", false, false, false},
 };
 
 // Unknown kinds are treated as kUnknown.

@@ -30,7 +30,7 @@ constexpr char kObject[] = "libjax_common.so";
 constexpr char kTriedVersion[] = "0.10.2";
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLookNs = 100 * kMs;
-constexpr uint64_t kLooksOfPause = 100;                 // at least, between two
+constexpr uint64_t kLooksOfPause = 100;                 // at least, between two; by processor time
 constexpr uint64_t kSettledNs = 500 * kMs;              // no program was compiled for that long
 constexpr uint64_t kLongestUnsettledNs = 15'000 * kMs;  // a program that always compiles has windows, too
 constexpr int kLongestExitSteps = 5000;
@@ -118,6 +118,7 @@ Look LookAtJax(char* reason, size_t bytes) {
   if (!g_jax.has_exit || !backends || g_jax_api.DictGetItem(backends.get(), "cpu") == nullptr) return Look::kNotYet;
   FindRefusal(backends, reason, bytes);
   if (reason[0] != '\0') return Look::kRefused;
+  ListenToJaxCompilations();
   if (IsUsersTurn()) return Look::kUsers;
   return IsSettled() ? Look::kReady : Look::kNotYet;
 }
@@ -137,25 +138,26 @@ void RunWindow(WindowPlan* plan) {
   if (plan->windows == 0) Report(kJaxTap, kObject, CapabilityState::kOn, "");
   uint64_t opened_ns = ClockNanoseconds(CLOCK_MONOTONIC);
   Nap(plan->window_ns);
-  uint64_t stopping_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  uint64_t window_ns = ClockNanoseconds(CLOCK_MONOTONIC) - opened_ns;
+  uint64_t before_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID);
   WithGil([] {
     while (g_jax.window.load() == JaxWindow::kClosing) StepAside();  // for the program's own profiler
     if (g_jax.window.load() == JaxWindow::kOpen) StopJaxWindow();
   });
-  uint64_t stopped_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  uint64_t stop_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - before_ns;
   size_t bytes = WriteJaxResult();
   if (bytes == 0) Report(kJaxTap, kObject, CapabilityState::kLost, "a window of jaxlib's profiler had no result");
   WriteJaxPrograms();
-  PlanNextWindow(bytes, stopping_ns - opened_ns, stopped_ns - stopping_ns, plan);
+  PlanNextWindow(bytes, window_ns, stop_ns, plan);
 }
 
 // How long to wait before the next look; 0: the tap ends.
 uint64_t Turn(WindowPlan* plan) {
   char reason[160] = "";
   Look look = Look::kNotYet;
-  uint64_t before_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  uint64_t before_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID);
   if (!WithGil([&] { look = LookAtJax(reason, sizeof reason); })) return 0;
-  uint64_t look_ns = (ClockNanoseconds(CLOCK_MONOTONIC) - before_ns) * kLooksOfPause;
+  uint64_t look_ns = (ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - before_ns) * kLooksOfPause;
   if (look_ns < kLookNs) look_ns = kLookNs;
   if (look == Look::kRefused) {
     Report(kJaxTap, kObject, CapabilityState::kRefused, reason);
@@ -166,6 +168,7 @@ uint64_t Turn(WindowPlan* plan) {
     Report(kJaxTap, kObject, CapabilityState::kOn, "not while the program's own profiler ran");
   }
   if (look != Look::kReady || !IsRecording()) return look_ns;
+  WriteJaxPrograms();  // there is little time for it when the program ends
   RunWindow(plan);
   g_jax.unsettled_since_ns = 0;
   return plan->pause_ns > look_ns ? plan->pause_ns : look_ns;
@@ -192,6 +195,7 @@ void* JaxThreadMain(void*) {
       if (wait_ns == 0) break;
       Nap(wait_ns);
     }
+    if (g_jax.programs > 0 && IsRecording()) WriteJaxPrograms();
   }
   g_jax.done.store(1);
   return nullptr;

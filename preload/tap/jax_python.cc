@@ -13,6 +13,7 @@ bool LoadJaxApi() {
          TakePythonSymbol("PyDict_GetItemString", &api.DictGetItem) &&
          TakePythonSymbol("PyObject_SetAttrString", &api.SetAttr) && TakePythonSymbol("PyObject_Call", &api.Call) &&
          TakePythonSymbol("PyTuple_New", &api.NewTuple) && TakePythonSymbol("PyTuple_SetItem", &api.TupleSetItem) &&
+         TakePythonSymbol("PyTuple_GetItem", &api.TupleGetItem) &&
          TakePythonSymbol("PyLong_FromLong", &api.LongFromLong) &&
          TakePythonSymbol("PyBool_FromLong", &api.BoolFromLong) &&
          TakePythonSymbol("PyUnicode_AsUTF8", &api.TextAsUtf8) &&
@@ -44,6 +45,12 @@ void SetAttribute(PyObject* object, const char* name, PyObject* value) {
 void SetOption(const Ref& options, const char* name, PyObject* value) {
   Ref reference(value);
   SetAttribute(options.get(), name, reference.get());
+}
+
+PyMethodDef WithKeywordsDefinition(const char* name, WithKeywords function) {
+  constexpr int kVarArgsKeywords = 3;
+  return {name, reinterpret_cast<PyObject* (*)(PyObject*, PyObject*)>(reinterpret_cast<void*>(function)),
+          kVarArgsKeywords, nullptr};
 }
 
 bool BytesOf(PyObject* object, char** data, size_t* size) {

@@ -16,6 +16,7 @@ struct JaxApi {
   PyObject* (*Call)(PyObject* function, PyObject* arguments, PyObject* keywords);
   PyObject* (*NewTuple)(ptrdiff_t);
   int (*TupleSetItem)(PyObject* tuple, ptrdiff_t index, PyObject* item);  // takes the reference
+  PyObject* (*TupleGetItem)(PyObject* tuple, ptrdiff_t index);            // borrowed
   PyObject* (*LongFromLong)(long);
   PyObject* (*BoolFromLong)(long);
   const char* (*TextAsUtf8)(PyObject*);
@@ -59,6 +60,9 @@ PyObject* AttributeOfModule(const char* module, const char* name);
 PyObject* CallWithout(const Ref& function);  // arguments
 void SetAttribute(PyObject* object, const char* name, PyObject* value);
 void SetOption(const Ref& options, const char* name, PyObject* value);  // takes the reference to the value
+// Of a function that is called with arguments and keywords.
+using WithKeywords = PyObject* (*)(PyObject*, PyObject*, PyObject*);
+PyMethodDef WithKeywordsDefinition(const char* name, WithKeywords function);
 // The bytes of a bytes object; false: it is none.
 bool BytesOf(PyObject* object, char** data, size_t* size);
 

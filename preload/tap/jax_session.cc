@@ -40,19 +40,13 @@ PyObject* OnUsersServer(PyObject*, PyObject* arguments, PyObject* keywords) {
   return g_jax_api.Call(g_jax.users_server, arguments, keywords);
 }
 
-using WithKeywords = PyObject* (*)(PyObject*, PyObject*, PyObject*);
-PyMethodDef DefinitionOf(const char* name, WithKeywords function) {
-  constexpr int kVarArgsKeywords = 3;
-  return {name, reinterpret_cast<PyObject* (*)(PyObject*, PyObject*)>(reinterpret_cast<void*>(function)),
-          kVarArgsKeywords, nullptr};
-}
 PyMethodDef g_session_definition;
 PyMethodDef g_server_definition;
 
 bool MakeYielders() {
   if (g_jax.our_session != nullptr) return true;
-  g_session_definition = DefinitionOf("ProfilerSession", &OnUsersSession);
-  g_server_definition = DefinitionOf("start_server", &OnUsersServer);
+  g_session_definition = WithKeywordsDefinition("ProfilerSession", &OnUsersSession);
+  g_server_definition = WithKeywordsDefinition("start_server", &OnUsersServer);
   g_jax.our_server = Ref(g_python_api.NewFunction(&g_server_definition, nullptr, nullptr)).Release();
   if (g_jax.our_server == nullptr) return false;
   g_jax.our_session = Ref(g_python_api.NewFunction(&g_session_definition, nullptr, nullptr)).Release();

@@ -67,6 +67,9 @@ bool WithGil(Work work) {
 void OpenJaxWindow();
 void StopJaxWindow();
 
+// In jax_compilations.cc, once: scopes for what XLA compiles. With the GIL.
+void ListenToJaxCompilations();
+
 // In jax_profiles.cc, without the GIL: the result of the last window, whose size it returns, and the programs that are not
 // in the trace yet.
 size_t WriteJaxResult();

@@ -9,6 +9,7 @@
 namespace dlhook::analyzer::inline framework {
 namespace {
 
+constexpr char kXlasCompilation[] = "compilation (XLA)";
 constexpr char kNoProgram[] = "the program is not in the trace: only its name is known";
 
 LayerDirection DirectionOf(CompiledPass pass) {
@@ -41,7 +42,10 @@ class XlaLinker {
     std::vector<Place> places;
     for (const CompiledOp& op : model_.compiled_ops) places.push_back({kNone, DirectionOf(op.pass)});
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-      if (model_.scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
+      const ScopeKind kind = model_.scopes.look[scope].kind;
+      if (kind == ScopeKind::kXlaCompilation)
+        attribution_.of_scope.Set(scope, {CompilationLayer(), LayerDirection::kUnknown});
+      if (kind != ScopeKind::kXlaOp) continue;
       const uint32_t op = CompiledLink::Of(model_.scopes.link[scope]).op;
       if (op >= places.size()) continue;
       if (places[op].layer == kNone) places[op].layer = LayerOf(model_.compiled_ops[op]);
@@ -50,6 +54,19 @@ class XlaLinker {
   }
 
  private:
+  LayerIndex CompilationLayer() {
+    const auto [at, is_new] =
+        layers_.try_emplace(kXlasCompilation, static_cast<LayerIndex>(attribution_.layers.size()));
+    if (is_new) {
+      Layer layer;
+      layer.name = kXlasCompilation;
+      layer.type = "compilation";
+      layer.evidence = Evidence::kFramework;
+      attribution_.layers.push_back(layer);
+    }
+    return at->second;
+  }
+
   LayerIndex LayerOf(const CompiledOp& op) {
     const bool is_known = !op.layer.empty();
     const std::string name = is_known ? op.layer : absl::StrCat("compiled by XLA: ", op.program);

@@ -79,5 +79,38 @@ TEST(Recompilations, OfFewSizesAreSoonDone) { EXPECT_THAT(Find({.last_size = 2})
 TEST(Recompilations, MayTakeNextToNothing) { EXPECT_THAT(Find({.compiling_ns = 400'000}), IsEmpty()); }
 TEST(Recompilations, AreNotOfFunctionsWithoutNumbers) { EXPECT_THAT(Find({.function = "step"}), IsEmpty()); }
 
+// XLA's, of 2 ms each, in the 20 ms after ten steps of 1 ms; the first one begins at `first_ns`.
+std::vector<std::string> FindXlas(int compilations, int64_t first_ns = 22'000'000) {
+  GpuProgram program;
+  std::vector<int64_t> starts;
+  for (int64_t ns = 0; ns <= 10'000'000; ns += 1'000'000) starts.push_back(ns);
+  program.Steps(starts);
+  for (int i = 0; i < compilations; ++i) {
+    program.builder().Scope("XLA compiles jit(train_step)", ScopeKind::kXlaCompilation, first_ns + i * 2'000'000,
+                            2'000'000);
+    program.builder().model().compiled_programs.push_back(
+        {0, "jit_train_step", {absl::StrCat("x f32[", i, ",8]"), "y s32[]"}});
+  }
+  program.Build(30'000'000);
+  const Table table = program.Make(ReportTables().front());
+  std::vector<std::string> found;
+  for (const size_t row : RowsWhere(table, {{"rule", "recompilations"}})) {
+    EXPECT_NEAR(Integer(table, row, "gain"), 8'000'000 / 22, 1000);
+    found.push_back(absl::StrCat(Text(table, row, "where"), ": ", Text(table, row, "finding")));
+  }
+  return found;
+}
+
+TEST(Recompilations, OfJax) {
+  EXPECT_THAT(
+      FindXlas(4),
+      ElementsAre("train_step: XLA compiles train_step again 4 times after the first training step, 2.00 ms each: "
+                  "27 % of the time since then. Its arguments change: x f32[0,8], f32[1,8], f32[2,8] and 1 more."));
+}
+TEST(Recompilations, OfJaxAreSoonDone) {
+  EXPECT_THAT(FindXlas(2), IsEmpty());
+  EXPECT_THAT(FindXlas(4, 1'000'000), IsEmpty());
+}
+
 }  // namespace recompilations_test
 }  // namespace dlhook::analyzer

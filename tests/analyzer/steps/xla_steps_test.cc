@@ -45,11 +45,18 @@ class XlaProgram {
     Run("jit_eval", "dot_general", "l2", CompiledPass::kForward, run);
   }
 
+  // Nothing is known of `ns`; before that a window of jaxlib's profiler ends.
+  void Pause(int64_t ns) {
+    builder_.model().scope_windows.push_back({0, window_start_ns_, now_ns_ + 95});
+    window_start_ns_ = (now_ns_ += ns) + 1;
+  }
+
   TraceModel Build() { return builder_.Build(); }
 
  private:
   ModelBuilder builder_;
   int64_t now_ns_ = 0;
+  int64_t window_start_ns_ = 0;
 };
 
 std::vector<StepTrack> StepsOf(const TraceModel& model) { return FindStepTracks(model, AttributeByFramework(model)); }
@@ -69,6 +76,15 @@ TEST(XlaStepsTest, LayersAreNamedByTheirOperations) {
   EXPECT_EQ(attribution.layers[attribution.of_scope[6].layer].type, "optimizer");
 }
 
+TEST(XlaStepsTest, CompilationsAreALayerOfTheirOwn) {
+  ModelBuilder builder;
+  builder.Scope("XLA compiles jit_step", ScopeKind::kXlaCompilation, 100, 90);
+  const TraceModel model = builder.Build();
+  const Attribution attribution = AttributeByFramework(model);
+  ASSERT_EQ(attribution.layers.size(), 1u);
+  EXPECT_EQ(attribution.layers[attribution.of_scope[0].layer].name, "compilation (XLA)");
+}
+
 TEST(XlaStepsTest, AnExecutionIsAStep) {
   XlaProgram program;
   for (int64_t run = 1; run <= 5; ++run) program.TrainStep(run);
@@ -86,6 +102,19 @@ TEST(XlaStepsTest, PartsOfExecutionsAreNone) {
   const std::vector<StepTrack> tracks = StepsOf(program.Build());
   ASSERT_EQ(tracks.size(), 1u);
   EXPECT_EQ(Kinds(tracks[0]), "ttt");
+}
+
+TEST(XlaStepsTest, APauseBetweenWindowsIsInNoStep) {
+  XlaProgram program;
+  int64_t run = 0;
+  for (int window = 0; window < 2; ++window) {
+    for (int i = 0; i < 3; ++i) program.TrainStep(++run);
+    program.Pause(1'000'000);
+  }
+  const std::vector<StepTrack> tracks = StepsOf(program.Build());
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "ttttt");
+  for (const Step& step : tracks[0].steps) EXPECT_LT(step.end_ns - step.start_ns, 1000);
 }
 
 TEST(XlaStepsTest, ProgramsWithoutProductsAreNone) {

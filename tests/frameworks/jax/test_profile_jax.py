@@ -42,6 +42,17 @@ class Profile(frameworks.Case):
         steps = run.table("steps")
         self.assertGreaterEqual(len(steps), 3)
         self.assertEqual({row["kind"] for row in steps}, {"training"})
+        self.assertEqual(self.recompilations(run), [])
+
+    def recompilations(self, run):
+        return [row for row in run.table("findings") if row["rule"] == "recompilations"]
+
+    def test_compiles_again_for_other_sizes(self):
+        _, run = self.check("sizes", 0, "trained\n", "8")
+        finding, = self.recompilations(run)
+        self.assertEqual(finding["where"], "train_step")
+        self.assertRegex(finding["line"], r"named\.py:\d+")
+        self.assertRegex(finding["finding"], r"compiles train_step again 8 times .* images (f32\[\d+,32,32,3\],? ){3}and 6 more")
 
     def test_fork_and_an_end_without_exit_handlers(self):
         self.check("leave", 4, "trained\n5\n", host="writer")

@@ -1,6 +1,6 @@
 """A network with named scopes, which trains until some steps lay within windows of dlhook's; then ends as asked.
 
-named.py raise | leave | profiler FOLDER
+named.py raise | leave | profiler FOLDER | sizes NUMBER
 """
 
 import os
@@ -11,6 +11,7 @@ import types
 
 import jax
 import jax.numpy as jnp
+import numpy
 from jaxlib import _profiler
 
 STEPS = 5  # in windows
@@ -90,6 +91,13 @@ def profile(training, folder):
     print(runs_in(folder), flush=True)
 
 
+def change_sizes(training, number):
+    """The step is compiled again for each."""
+    for size in range(1, number + 1):
+        training.images = numpy.ones((size, 32, 32, 3), numpy.float32)
+        training.step()
+
+
 def main():
     training, mode = Training(), sys.argv[1]
     thread = threading.Thread(target=training.until_recorded)
@@ -101,6 +109,8 @@ def main():
         training.until_recorded(1)
         jax.profiler.start_server(0)
         print(window_is_open(), flush=True)
+    if mode == "sizes":
+        change_sizes(training, int(sys.argv[2]))
     print("trained", flush=True)
     if mode == "raise":
         raise ValueError("as asked")
