@@ -2,6 +2,7 @@
 #include "analyzer/analysis/folded_time.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <tuple>
@@ -30,7 +31,6 @@ class FoldedTime::Timetable {
     AddChange(model.processes[process].end_ns, 0);
     for (const StepTrack& track : main.tracks) AddSteps(track, /*is_main=*/true);
     for (const StepTrack& track : tracks) AddSteps(track, /*is_main=*/false);
-    std::sort(changes_.begin(), changes_.end());
     FindSituations();
   }
 
@@ -69,6 +69,7 @@ class FoldedTime::Timetable {
   void AddSteps(const StepTrack& track, bool is_main) {
     if (track.process != process) return;
     ++track_;
+    const size_t before = changes_.size();
     for (const Step& step : track.steps) {
       const uint32_t sort = is_main ? 1 : SortOf(step);
       AddChange(step.start_ns, sort);
@@ -78,6 +79,10 @@ class FoldedTime::Timetable {
       }
       AddChange(step.end_ns, 0);
     }
+    // Steps are in order of time, mostly.
+    const auto own = changes_.begin() + static_cast<std::ptrdiff_t>(before);
+    if (!std::is_sorted(own, changes_.end())) std::sort(own, changes_.end());
+    std::inplace_merge(changes_.begin(), own, changes_.end());
   }
 
   // Leaves room for the phases.

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 
@@ -41,12 +42,17 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   double ops = 0;
   const Attribution& attribution = facts.attribution();
   const ScopeColumns& scopes = facts.model().scopes;
-  for (ScopeIndex scope = 0; scope < attribution.of_scope.size(); ++scope) {
-    if (attribution.of_scope[scope].direction != LayerDirection::kUpdate) continue;
-    const std::string& name = facts.model().names[scopes.look[scope].name];
-    if (absl::StrContains(name, "_fused_")) return {};
-    ops += absl::StartsWith(name, "aten::") ? 1 : 0;
+  bool is_fused = false;
+  const FoldedTime& folded = FoldedTime::Of(facts.model(), *facts.options().analysis);
+  for (ProcessIndex process = 0; process < facts.model().processes.size(); ++process) {
+    folded.ForEachScope(process, [&](ScopeIndex scope, int64_t count) {
+      if (attribution.of_scope[scope].direction != LayerDirection::kUpdate) return;
+      const std::string& name = facts.model().names[scopes.look[scope].name];
+      is_fused = is_fused || absl::StrContains(name, "_fused_");
+      ops += absl::StartsWith(name, "aten::") ? static_cast<double>(count) : 0;
+    });
   }
+  if (is_fused) return {};
   int64_t updates = 0;
   for (const StepTrack& track : facts.options().analysis->steps()) {
     for (const Step& step : track.steps) updates += step.kind == StepKind::kTraining ? 1 : 0;

@@ -34,7 +34,8 @@ bool IsOneOf(const ScopeName& name, const absl::string_view (&names)[kCount]) {
 // Chains in the steady steps, by the framework's outermost ops.
 class Chains {
  public:
-  explicit Chains(const StepFacts& facts) : facts_(facts), names_(ReadScopeNames(facts.model())) {
+  explicit Chains(const StepFacts& facts) : facts_(facts) {
+    for (const ScopeName& name : ReadScopeNames(facts.model())) roles_.push_back(RoleOf(name));
     for (const StepTrack& track : facts.steps().tracks) AddTrack(track);
   }
 
@@ -54,20 +55,29 @@ class Chains {
     LayerIndex layer = kNone;  // of the last one
   };
 
+  enum class Role : uint8_t { kOther, kMovesOnly, kComputes, kAside, kWeighted };
+
+  static Role RoleOf(const ScopeName& name) {
+    if (IsOneOf(name, kMovesOnly)) return Role::kMovesOnly;
+    if (IsOneOf(name, kComputes)) return Role::kComputes;
+    if (name.is_view || name.is_bookkeeping) return Role::kAside;
+    return name.is_weighted ? Role::kWeighted : Role::kOther;
+  }
+
   void AddTrack(const StepTrack& track) {
-    const ScopeColumns& scopes = facts_.model().scopes;
-    size_t step = 0;
-    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      if (facts_.model().threads[scopes.thread[scope]].process != track.process) continue;
-      if (scope == 0 || scopes.thread[scope] != scopes.thread[scope - 1]) {
-        End();
-        step = 0;
+    const TraceModel& model = facts_.model();
+    for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+      if (model.threads[thread].process != track.process) continue;
+      size_t step = 0;
+      const auto [first, end] = model.scopes.thread.RangeOf(thread);
+      for (ScopeIndex scope = first; scope < end; ++scope) {
+        if (!IsOutermostOp(scope)) continue;
+        const int64_t start_ns = model.scopes.start_ns[scope];
+        while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
+        if (step < track.steps.size() && start_ns >= track.steps[step].start_ns) Add(scope);
       }
-      const int64_t start_ns = scopes.start_ns[scope];
-      while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
-      if (step < track.steps.size() && start_ns >= track.steps[step].start_ns && IsOutermostOp(scope)) Add(scope);
+      End();
     }
-    End();
   }
 
   bool IsOutermostOp(ScopeIndex scope) const {
@@ -78,20 +88,20 @@ class Chains {
 
   void Add(ScopeIndex scope) {
     const ScopeColumns& scopes = facts_.model().scopes;
-    const ScopeName& name = names_[scopes.look[scope].name];
+    const Role role = roles_[scopes.look[scope].name];
     const Place& place = facts_.attribution().of_scope[scope];
     const bool is_forward = place.direction == LayerDirection::kForward;
-    const bool moves_only = IsOneOf(name, kMovesOnly);
-    if (is_forward && chain_.has_begun && (moves_only || IsOneOf(name, kComputes))) {
+    const bool moves_only = role == Role::kMovesOnly;
+    if (is_forward && chain_.has_begun && (moves_only || role == Role::kComputes)) {
       const auto ns = static_cast<double>(scopes.duration_ns[scope]);
       ++chain_.ops;
       chain_.ns += ns;
       chain_.moving_ops += moves_only ? 1 : 0;
       chain_.moving_ns += moves_only ? ns : 0;
       chain_.layer = place.layer;
-    } else if (!name.is_view && !name.is_bookkeeping) {
+    } else if (role != Role::kAside) {
       End();
-      chain_.has_begun = is_forward && name.is_weighted;
+      chain_.has_begun = is_forward && role == Role::kWeighted;
     }
   }
 
@@ -107,7 +117,7 @@ class Chains {
   }
 
   const StepFacts& facts_;
-  const std::vector<ScopeName> names_;
+  std::vector<Role> roles_;  // by name
   Chain chain_;
   double gain_ns_ = 0, ns_ = 0, ops_ = 0;
   std::set<LayerIndex> layers_;

@@ -88,14 +88,20 @@ class BatchFinder {
  private:
   void Take(CallIndex call) {
     const int64_t start_ns = model_.calls.start_ns[call];
-    const auto after = std::upper_bound(spans_.begin(), spans_.end(), start_ns,
-                                        [](int64_t ns, const BatchSpan& span) { return ns < span.start_ns; });
-    if (after == spans_.begin() || start_ns >= (after - 1)->end_ns) return;
-    Guess& guess = guesses_[static_cast<size_t>(after - spans_.begin()) - 1];
+    if (begun_ > 0 && spans_[begun_ - 1].start_ns > start_ns) begun_ = 0;  // another thread's calls
+    if (begun_ == 0) {
+      begun_ =
+          static_cast<size_t>(std::upper_bound(spans_.begin(), spans_.end(), start_ns,
+                                               [](int64_t ns, const BatchSpan& span) { return ns < span.start_ns; }) -
+                              spans_.begin());
+    }
+    while (begun_ < spans_.size() && spans_[begun_].start_ns <= start_ns) ++begun_;
+    if (begun_ == 0 || start_ns >= spans_[begun_ - 1].end_ns) return;
+    Guess& guess = guesses_[begun_ - 1];
     if (guess.is_told) return;
     const OpIndex op = model_.calls.op[call];
     if (batches_[op] > 0) {
-      (after - 1)->batch = batches_[op];
+      spans_[begun_ - 1].batch = batches_[op];
       guess.is_told = true;
       return;
     }
@@ -140,6 +146,7 @@ class BatchFinder {
   std::vector<BatchSpan>& spans_;
   std::vector<Guess> guesses_;
   std::vector<int64_t> batches_;  // by op; 0: the op does not show it
+  size_t begun_ = 0;              // spans before the call that was taken last
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -220,7 +221,7 @@ void LeaveOutCut(const TraceModel& model, StepTrack& track) {
 }
 
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
-                                       const std::vector<MeasuredTrack>& found) {
+                                       std::optional<std::vector<MeasuredTrack>>* found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
   // A light tap records the updates of all steps, but the ops of some only: without updates, calls are better evidence.
   const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
@@ -229,7 +230,8 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   if (tracks.empty()) {
-    for (const MeasuredTrack& track : found) {
+    if (!*found) *found = FindStepsByCalls(model);
+    for (const MeasuredTrack& track : **found) {
       if (track.process == process) tracks.push_back(TrackByCalls(model, attribution, moments, track));
     }
   }
@@ -290,10 +292,10 @@ std::string StepName(StepKind kind, const std::string& sort) {
 }
 
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution) {
-  const std::vector<MeasuredTrack> found = FindStepsByCalls(model);
+  std::optional<std::vector<MeasuredTrack>> found;  // made if scopes do not tell the steps of a process
   std::vector<StepTrack> all;
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    for (StepTrack& track : TracksOfProcess(model, attribution, process, found)) all.push_back(std::move(track));
+    for (StepTrack& track : TracksOfProcess(model, attribution, process, &found)) all.push_back(std::move(track));
   }
   const auto length_ns = [](const StepTrack& track) {
     return track.steps.back().end_ns - track.steps.front().start_ns;

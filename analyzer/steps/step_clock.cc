@@ -20,9 +20,13 @@ StepClock::StepClock(const TraceModel& model) : starts_(model.threads.size()) {
 
 size_t StepClock::At(ThreadIndex thread, int64_t ns) const {
   const std::vector<Start>& starts = starts_[thread];
+  const auto begins_by_then = [&](size_t step) { return step < starts.size() && starts[step].ns <= ns; };
+  for (const size_t step : {last_, last_ + 1}) {
+    if (step > 0 && begins_by_then(step - 1) && !begins_by_then(step)) return last_ = step;
+  }
   const auto after = std::upper_bound(starts.begin(), starts.end(), ns,
                                       [](int64_t moment_ns, const Start& start) { return moment_ns < start.ns; });
-  return static_cast<size_t>(after - starts.begin());
+  return last_ = static_cast<size_t>(after - starts.begin());
 }
 
 bool StepClock::IsSteady(ThreadIndex thread, int64_t ns) const {

@@ -14,7 +14,8 @@ class StepClock {
  public:
   explicit StepClock(const TraceModel& model);
 
-  // Number of the step on this thread, from 1; 0 before the first one and on threads without steps.
+  // Number of the step on this thread, from 1; 0 before the first one and on threads without steps. Cheap if it is often
+  // the same as before, or the next.
   size_t At(ThreadIndex thread, int64_t ns) const;
   bool IsSteady(ThreadIndex thread, int64_t ns) const;
 
@@ -26,6 +27,7 @@ class StepClock {
     bool is_steady = false;
   };
   std::vector<std::vector<Start>> starts_;  // per thread
+  mutable size_t last_ = 0;                 // found by At
   int64_t steady_steps_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "analyzer/steps/step_clock.h"
 
@@ -73,8 +74,8 @@ MoveNumbers NumberMoves(const std::vector<Op>& ops) {
 // Goes through the calls once; its state belongs to one thread and one step.
 class Matcher {
  public:
-  explicit Matcher(const TraceModel& model)
-      : model_(model), calls_(model.calls), moves_(NumberMoves(model.ops)), clock_(model) {
+  Matcher(const TraceModel& model, MoveNumbers moves)
+      : model_(model), calls_(model.calls), moves_(std::move(moves)), clock_(model) {
     FindNextOps();
   }
 
@@ -175,9 +176,11 @@ class Matcher {
 }  // namespace
 
 std::vector<RoundTrip> FindRoundTrips(const TraceModel& model) {
-  const bool any = std::any_of(model.ops.begin(), model.ops.end(), IsReorder);
+  MoveNumbers moves = NumberMoves(model.ops);
+  const bool any = std::any_of(moves.undoing.begin(), moves.undoing.end(),
+                               [](int number) { return number != MoveNumbers::kNoMove; });
   if (!any) return {};
-  return Matcher(model).Run();
+  return Matcher(model, std::move(moves)).Run();
 }
 
 }  // namespace dlhook::analyzer::tables

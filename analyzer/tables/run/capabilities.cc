@@ -1,6 +1,8 @@
 // Table `capabilities`: which libraries were seen and how, what could not be seen, and what to do about it. A row
 // applies to `processes` of the run's processes.
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -84,16 +86,20 @@ std::vector<std::map<std::string, int64_t>> CountReported(const TraceModel& mode
     ++calls[model.threads[model.calls.thread[call]].process][model.calls.op[call]];
   }
   for (const AggregateRow& row : model.aggregates) calls[model.threads[row.thread].process][row.op] += row.count;
-  std::vector<std::map<ScopeKind, int64_t>> scopes(model.processes.size());
+  std::vector<std::array<int64_t, std::size(kScopeKinds)>> scopes(model.processes.size());
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    ++scopes[model.threads[model.scopes.thread[scope]].process][model.scopes.look[scope].kind];
+    const ScopeKindFacts& facts = FactsOf(model.scopes.look[scope].kind);
+    ++scopes[model.threads[model.scopes.thread[scope]].process][&facts - kScopeKinds];
   }
   std::vector<std::map<std::string, int64_t>> reported(model.processes.size());
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (OpIndex op = 0; op < model.ops.size(); ++op) {
       if (calls[process][op] > 0) reported[process][SourceOfOp(model.ops[op])] += calls[process][op];
     }
-    for (const auto& [kind, count] : scopes[process]) reported[process][FactsOf(kind).tap->capability] += count;
+    for (size_t kind = 0; kind < std::size(kScopeKinds); ++kind) {
+      const int64_t count = scopes[process][kind];
+      if (count > 0) reported[process][kScopeKinds[kind].tap->capability] += count;
+    }
   }
   for (const GpuDeviceIndex device : model.gpu.device) ++reported[model.gpu_devices[device].process]["gpu-time"];
   return reported;
