@@ -185,7 +185,7 @@ TEST(Timeline, TenThousandLayers) {
       exporter.of_timeline({model, analysis, {}}, output);
       EXPECT_TRUE(output.Finish().ok());
     }
-    if (exporter.of_tables == nullptr) EXPECT_GT(bytes, 1000u) << exporter.name;
+    if (exporter.of_tables == nullptr) EXPECT_GT(bytes, 500u) << exporter.name;
   }
   const TemporaryFolder folder;
   EXPECT_TRUE(ExportSqlite({model, analysis, {}}, {}, {}, folder.path() + "/run.sqlite").ok());
