@@ -20,7 +20,7 @@ def has(instructions):
         return re.search(rf"\b({instructions})\b", file.read()) is not None
 
 
-class Findings(frameworks.Case):
+class FindingsCase(frameworks.Case):
     def findings(self, rule, mode, side, command=None, peaks="off", **variables):
         """The findings of the rule, as {column: value}. `peaks`: a file of dlhook calibrate."""
         path = os.path.join(self.folder, f"{mode}-{side}")
@@ -45,6 +45,13 @@ class Findings(frameworks.Case):
         self.assertLessEqual(finding["gain_percent"], 100, finding)
         return finding
 
+    def rates(self, peaks):
+        """By type, of the machine's processors together, in GFLOP/s. `peaks`: a file of dlhook calibrate."""
+        with open(peaks, encoding="utf-8") as file:
+            measured = [one for one in json.load(file)["measured"] if one["unit"] == "GFLOP/s"]
+        most = max(one["threads"] for one in measured)
+        return {one["what"]: one["best"] for one in measured if one["threads"] == most}
+
     def assert_line(self, finding, words):
         """Its line is one of the program's that contain these words."""
         name, number = finding["line"].split(":")
@@ -52,6 +59,8 @@ class Findings(frameworks.Case):
         with open(program("findings_victims")[1], encoding="utf-8") as file:
             self.assertIn(words, file.read().splitlines()[int(number) - 1])
 
+
+class Findings(FindingsCase):
     def test_a_loader_in_the_program(self):
         finding = self.found("input-wait", least_percent=20, near_miss=("input-wait", "hidden"))
         self.assertIn("prepares each batch itself", finding["finding"])
@@ -87,12 +96,6 @@ class Findings(frameworks.Case):
         self.assertGreaterEqual(finding["gain_percent"], 10)
         self.assertEqual(finding["where"], "tf.function")
         self.assertIn("reduce_retracing=True", finding["advice"])
-
-    def test_threads_that_spin(self):
-        self.assertEqual(self.findings("spinning-threads", "spinning-threads", "passive", OMP_WAIT_POLICY="passive"), [])
-        finding, = self.findings("spinning-threads", "spinning-threads", "victim", OMP_WAIT_POLICY="active")
-        self.assertGreaterEqual(finding["gain_percent"], 20)
-        self.assertIn("OMP_WAIT_POLICY=passive", finding["advice"])
 
     def test_threads_with_unequal_parts(self):
         finding = self.found("uneven-threads", least_percent=5)
@@ -145,7 +148,13 @@ class Findings(frameworks.Case):
         result = e2e.run([e2e.DLHOOK, "calibrate", "--python", frameworks.PYTHON, "--output", peaks], env=e2e.clean_environment())
         self.assertEqual(result.code, 0, result.err.decode())
         self.assertEqual(self.findings("lower-precision", "lower-precision", "advised", peaks=peaks), [])
-        finding, = self.findings("lower-precision", "lower-precision", "victim", peaks=peaks)
+        findings = self.findings("lower-precision", "lower-precision", "victim", peaks=peaks)
+        rates = self.rates(peaks)
+        if rates["bf16"] < 1.5 * rates["f32"]:
+            # Without AMX, or where a hypervisor hides it, a library may reach less with bfloat16 than with float32.
+            self.assertLessEqual(len(findings), rates["bf16"] > rates["f32"])
+            self.skipTest("products of bfloat16 are hardly faster here")
+        finding, = findings
         self.assertEqual((finding["kind"], finding["numerics"], finding["basis"]), ("information", "changes", "at most"))
         self.assertIn("torch.autocast", finding["advice"])
 
