@@ -205,7 +205,7 @@ class Standing {
 }  // namespace
 
 std::string ProcessName(const TraceModel& model, ProcessIndex process) {
-  const std::string rank = RankOf(model, process);
+  const std::string rank = RankOf(model.processes[process]);
   return absl::StrCat(rank.empty() ? "" : absl::StrCat("rank ", rank, ", "), "process ", model.processes[process].pid);
 }
 

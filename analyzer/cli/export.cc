@@ -174,7 +174,7 @@ int RunExport(const Args& args) {
   if (!options.ok()) return Fail("export", options.status());
   const std::string& path = args.operands().front();
   Progress progress(path);
-  absl::StatusOr<LoadedRun> run = OpenRun(path, kWholeReading, progress);
+  absl::StatusOr<LoadedRun> run = OpenRun({path}, kWholeReading, progress);
   if (!run.ok()) return Fail("export", run.status());
   progress.Clear();
   PrintNotes(run->model);

@@ -171,20 +171,25 @@ int RunReport(const Args& args) {
   const absl::StatusOr<ReportOptions> options = ReportOptionsOf(args);
   if (!options.ok()) return Fail("report", options.status());
   if (const auto name = args.Last("explain")) return RunExplain(*name, *options);
-  const absl::StatusOr<std::string> path = args.operands().empty() ? LatestRun(".") : args.operands().front();
-  if (!path.ok()) return Fail("report", path.status());
-  Progress progress(*path);
+  std::vector<std::string> paths = args.operands();
+  if (paths.empty()) {
+    absl::StatusOr<std::string> latest = LatestRun(".");
+    if (!latest.ok()) return Fail("report", latest.status());
+    paths.push_back(*std::move(latest));
+  }
+  const std::string named = absl::StrJoin(paths, " ");
+  Progress progress(named);
   absl::StatusOr<LoadedRun> run;
   absl::StatusOr<std::string> report;
   for (const Reading& reading : kAnswerReadings) {
-    run = OpenRun(*path, IsAnswer(*options) ? reading : kWholeReading, progress);
+    run = OpenRun(paths, IsAnswer(*options) ? reading : kWholeReading, progress);
     if (!run.ok()) return Fail("report", run.status());
     if (run->model.processes.empty()) break;
     // What is kept in a file must say by itself what it lacks.
     for (const absl::Status& status : run->damage) {
       if (options->is_page || options->format != "text") ++run->model.oddities[std::string(status.message())];
     }
-    report = MakeReport(*path, run->model, *options, progress);
+    report = MakeReport(named, run->model, *options, progress);
     if (!absl::IsUnavailable(report.status())) break;
   }
   progress.Clear();
@@ -203,7 +208,8 @@ std::string ReportDetails() {
   std::string text =
       "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
       "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
-      "latest one in this folder.\n\ntables:\n";
+      "latest one in this folder. Several folders, or a folder of folders, are one run if their\n"
+      "traces are of one job.\n\ntables:\n";
   for (const TableKind& kind : ReportTables())
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
   absl::StrAppend(&text, "\nformats:\n");
@@ -287,7 +293,7 @@ Command ReportCommand() {
   Command command = {
       .name = "report",
       .summary = "what is slow, why, and what to do; tables as proof",
-      .operands = "[RUN]",
+      .operands = "[RUN]...",
       .flags = {{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
                 {"format", "FORMAT", "how to write them (default: text)"},
                 {"html", "FILE", "all of it as one page for a browser, with pictures"},
@@ -309,7 +315,7 @@ Command ReportCommand() {
            {"dlhook report --explain wall_share", "what the column wall_share holds, and which tables have it"},
            {"dlhook report RUN --color always | less -R", "colours in a pager"}},
       .min_operands = 0,
-      .max_operands = 1,
+      .max_operands = SIZE_MAX,
       .details = ReportDetails,
       .run = RunReport};
   const std::vector<Flag> layer_flags = LayerFlags();

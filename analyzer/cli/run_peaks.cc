@@ -2,8 +2,8 @@
 #include "analyzer/cli/run_peaks.h"
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/cli/cache_folder.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/cli/symbol_options.h"
 #include "analyzer/peaks/calibration_file.h"
 
 namespace dlhook::analyzer::inline cli {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/cli/cache_folder.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
-#include "analyzer/cli/symbol_options.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
@@ -89,16 +89,16 @@ bool HasEnoughSteps(const TraceModel& model, const std::vector<StepTrack>& track
 
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path) {
   Progress progress(path);
-  return OpenRun(path, kWholeReading, progress);
+  return OpenRun({path}, kWholeReading, progress);
 }
 
-absl::StatusOr<LoadedRun> OpenRun(const std::string& path, const Reading& reading, Progress& progress) {
+absl::StatusOr<LoadedRun> OpenRun(const std::vector<std::string>& paths, const Reading& reading, Progress& progress) {
   absl::StatusOr<LoadedRun> run =
-      LoadRun(path, {.drain_leftover = LeftoverDrain(),
-                     .progress = [&](uint64_t done, uint64_t all) { progress.Show("reading", done, all); },
-                     .most_bytes = reading.most_bytes,
-                     .parts = reading.parts});
-  if (run.ok()) AddSymbols(SymbolOptionsFor(path), &run->model);
+      LoadRun(paths, {.drain_leftover = LeftoverDrain(),
+                      .progress = [&](uint64_t done, uint64_t all) { progress.Show("reading", done, all); },
+                      .most_bytes = reading.most_bytes,
+                      .parts = reading.parts});
+  if (run.ok()) AddSymbols({.cache_folder = CacheFolder()}, &run->model);
   return run;
 }
 

@@ -41,7 +41,7 @@ bool HasEnoughSteps(const TraceModel& model, const std::vector<StepTrack>& track
 // Reads a run, with progress on a terminal and including what killed processes left in their rings, and names its
 // native stacks.
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
-absl::StatusOr<LoadedRun> OpenRun(const std::string& path, const Reading& reading, Progress& progress);
+absl::StatusOr<LoadedRun> OpenRun(const std::vector<std::string>& paths, const Reading& reading, Progress& progress);
 
 // All values of a flag that takes comma-separated lists and may be repeated.
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag);

@@ -19,6 +19,7 @@
 #include "analyzer/answer/live.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
+#include "analyzer/cli/cache_folder.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/ignored.h"
 #include "analyzer/cli/live_processes.h"
@@ -27,7 +28,6 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/run_peaks.h"
-#include "analyzer/cli/symbol_options.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/oddities.h"
@@ -103,7 +103,7 @@ class Live {
   // Returns the number of steps in it.
   size_t Analyze(const Window& window, bool shows) {
     TraceModel model = run_.Last(window.seconds, window.bytes);
-    AddSymbols(SymbolOptionsFor(path_), &model);
+    AddSymbols({.cache_folder = CacheFolder()}, &model);
     const absl::StatusOr<Peaks> peaks = FindPeaks(model, std::nullopt);
     const RunAnalysis analysis(&model, {}, peaks.ok() ? *peaks : Peaks());
     const StepFacts facts(model, analysis.options());

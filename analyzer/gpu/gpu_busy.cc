@@ -107,21 +107,11 @@ std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector
   return works;
 }
 
-std::string RankOf(const TraceModel& model, ProcessIndex process) {
-  constexpr const char* kNames[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-  for (const char* name : kNames) {
-    for (const auto& [variable, value] : model.processes[process].rank_variables) {
-      if (variable == name) return value;
-    }
-  }
-  return "";
-}
-
 std::vector<ProcessIndex> ByRank(const TraceModel& model) {
   std::vector<std::pair<int64_t, ProcessIndex>> order;
   for (ProcessIndex i = 0; i < model.processes.size(); ++i) {
     int64_t rank = 0;
-    order.emplace_back(absl::SimpleAtoi(RankOf(model, i), &rank) ? rank : INT64_MAX, i);
+    order.emplace_back(absl::SimpleAtoi(RankOf(model.processes[i]), &rank) ? rank : INT64_MAX, i);
   }
   std::sort(order.begin(), order.end());
   std::vector<ProcessIndex> processes;

@@ -47,8 +47,6 @@ struct DeviceWork {
 // One per device that did something in the run, in the order of model.gpu_devices.
 std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector<MeasuredTime>& times);
 
-// The process's rank from its launcher (RANK, SLURM_PROCID …); empty if none.
-std::string RankOf(const TraceModel& model, ProcessIndex process);
 // Ascending by rank (numerically), processes without a rank last; stable.
 std::vector<ProcessIndex> ByRank(const TraceModel& model);
 

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "preload/format/fallback_folder.h"
@@ -51,16 +53,42 @@ std::string SilentProgram(const std::string& folder) {
   return lines.size() < 2 ? "" : lines[1];
 }
 
+// Sorts them, each once, and finds what they have in common.
+void FinishPaths(RunFiles* run) {
+  std::vector<std::string>& paths = run->paths;
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  const std::string &first = paths.front(), &last = paths.back();
+  const auto differ = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+  const std::string common(first.begin(), differ);
+  run->common_folder = common.substr(0, common.rfind('/') + 1);
+}
+
+// Of a job's hosts, for example, each of which wrote a folder.
+std::vector<std::string> TracesInFolders(const std::vector<std::string>& folders) {
+  std::vector<std::string> traces;
+  std::error_code error;
+  for (const std::string& folder : folders) {
+    for (auto entry = std::filesystem::directory_iterator(folder, error);
+         !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      if (absl::EndsWith(entry->path().string(), kTraceSuffix)) traces.push_back(entry->path().string());
+    }
+  }
+  return traces;
+}
+
 absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   std::error_code error;
   size_t entries = 0;
+  std::vector<std::string> others;
   for (auto entry = std::filesystem::directory_iterator(path, error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     ++entries;
     const std::string file = entry->path().string();
-    if (absl::EndsWith(file, kTraceSuffix)) run.paths.push_back(file);
+    (absl::EndsWith(file, kTraceSuffix) ? run.paths : others).push_back(file);
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
+  if (run.paths.empty()) run.paths = TracesInFolders(others);
   const std::string silent = run.paths.empty() ? SilentProgram(path) : "";
   if (!silent.empty()) {
     return absl::NotFoundError(absl::StrCat(
@@ -75,7 +103,7 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
     return absl::NotFoundError(
         absl::StrCat(path, ": no process traces (*", kTraceSuffix, ") among the ", entries, " entries of this folder"));
   }
-  std::sort(run.paths.begin(), run.paths.end());
+  FinishPaths(&run);
   return run;
 }
 
@@ -149,6 +177,15 @@ std::string BaseName(absl::string_view path) {
   return std::string(path.substr(slash + 1));
 }
 
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+std::string RunFiles::NameOf(absl::string_view path) const {
+  return common_folder.empty() ? BaseName(path) : std::string(path.substr(common_folder.size()));
+}
+
 namespace {
 
 absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
@@ -191,6 +228,23 @@ absl::StatusOr<RunFiles> FindRun(const std::string& path) {
   if (!fallback.ok()) return run;
   fallback->name = BaseName(path);
   return fallback;
+}
+
+absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths) {
+  if (paths.size() == 1) return FindRun(paths.front());
+  RunFiles run;
+  for (const std::string& path : paths) {
+    const absl::StatusOr<RunFiles> part = FindRun(path);
+    if (!part.ok()) return part.status();
+    for (const std::string& trace : part->paths) {
+      run.paths.push_back(std::filesystem::absolute(trace).lexically_normal().string());
+    }
+  }
+  FinishPaths(&run);
+  std::set<std::string> folders;
+  for (const std::string& trace : run.paths) folders.insert(FolderOf(run.NameOf(trace)));
+  run.name = absl::StrJoin(folders, ", ");
+  return run;
 }
 
 }  // namespace dlhook::analyzer::io

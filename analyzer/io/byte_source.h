@@ -71,15 +71,23 @@ class ByteChunk {
 
 // The process traces of one launch.
 struct RunFiles {
-  std::string name;                // base name of the folder or file
+  std::string name;                // base name of the folder or file, or of all folders
   std::vector<std::string> paths;  // in name order
+  std::string common_folder = "";  // what all paths begin with, up to a slash
+
+  // Within the common folder: the base name unless the traces lie in several folders.
+  std::string NameOf(absl::string_view path) const;
 };
 
-// `path` is a folder with *.dlh files or one such file (of any name).
+// A path is a folder with *.dlh files, a folder of such folders, or one such file (of any name). Whether several folders
+// are one run is not asked here: see model/one_job.h.
 absl::StatusOr<RunFiles> FindRun(const std::string& path);
+absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths);
 
 // The part after the last slash.
 std::string BaseName(absl::string_view path);
+// The part before it; ".": there is none.
+std::string FolderOf(const std::string& path);
 
 }  // namespace dlhook::analyzer::io
 

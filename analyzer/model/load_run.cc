@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/model/one_job.h"
 #include "analyzer/model/trace_builder.h"
 
 namespace dlhook::analyzer::inline model {
@@ -48,7 +49,7 @@ absl::Status LoadTrace(const std::string& path, const LoadOptions& options, doub
   if (trace->empty() && !note.empty()) return absl::DataLossError(absl::StrCat(path, ": the file is empty; ", note));
   if (!note.empty()) builder->Note(note);
   if (trace->empty() && may_be_empty) {
-    builder->Note(absl::StrCat(BaseName(path), ": empty, its process was killed before anything was written"));
+    builder->Note(absl::StrCat(builder->NameOf(path), ": empty, its process was killed before anything was written"));
     return absl::OkStatus();
   }
   ReadParts parts;
@@ -60,8 +61,13 @@ absl::Status LoadTrace(const std::string& path, const LoadOptions& options, doub
 }  // namespace
 
 absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& options) {
-  absl::StatusOr<RunFiles> files = FindRun(path);
+  return LoadRun(std::vector<std::string>{path}, options);
+}
+
+absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const LoadOptions& options) {
+  absl::StatusOr<RunFiles> files = FindRun(paths);
   if (!files.ok()) return files.status();
+  if (absl::Status status = CheckOneJob(*files); !status.ok()) return status;
   if (!options.only.empty()) {
     std::erase_if(files->paths, [&](const std::string& file) { return options.only.count(BaseName(file)) == 0; });
   }
@@ -69,7 +75,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
   const bool holds_more = all > 0;  // than empty traces
   const Shares shares(options, all, files->paths.size());
   uint64_t done_before = 0;
-  TraceBuilder builder(files->name);
+  TraceBuilder builder(*files);
   LoadedRun run;
   for (const std::string& file : files->paths) {
     ReadProgress progress;
@@ -80,6 +86,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
     done_before += bytes;
   }
   run.model = std::move(builder).Build();
+  if (absl::Status status = CheckSameTime(run.model); !status.ok()) return status;
   return run;
 }
 

@@ -33,6 +33,8 @@ struct LoadedRun {
 
 // Fails only if there is nothing to read at all.
 absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& options = {});
+// Of several folders as well, if they are one job's: see one_job.h.
+absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const LoadOptions& options = {});
 
 }  // namespace dlhook::analyzer::model
 

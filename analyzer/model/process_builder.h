@@ -28,14 +28,15 @@ namespace dlhook::analyzer::inline model {
 
 class ProcessBuilder {
  public:
-  ProcessBuilder(TraceBuilder* run, std::string file, ReadParts parts)
+  ProcessBuilder(TraceBuilder* run, std::string path, ReadParts parts)
       : run_(run),
         parts_(std::move(parts)),
         python_(&run->model_, &run->names_, &run->oddities_),
         native_stacks_(&run->model_, &run->oddities_),
         operands_(&run->oddities_),
         gpu_(&run->model_, &run->gpu_kernels_, &run->gpu_time_, &run->oddities_) {
-    facts_.process.file = std::move(file);
+    facts_.process.file = run->NameOf(path);
+    facts_.process.path = std::move(path);
   }
 
   // Adds the packet at which `reader` is. False: it could not be parsed.

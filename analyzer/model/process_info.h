@@ -53,7 +53,8 @@ struct ProcessorInfo {
 using NamesAndValues = std::vector<std::pair<std::string, std::string>>;
 
 struct ProcessInfo {
-  std::string file;  // base name of the process trace
+  std::string file;  // name of the process trace; with that of its folder where the run has several
+  std::string path;  // of the process trace, where it was read
   uint32_t pid = 0;
   uint32_t parent_pid = 0;
   std::string host;
@@ -81,6 +82,9 @@ struct ProcessInfo {
   std::vector<Capability> capabilities;  // the last one of each (name, object)
   std::vector<Loss> losses;              // summed by (reason, thread, detail)
 };
+
+// Its rank from its launcher (RANK, SLURM_PROCID …); empty if none.
+std::string RankOf(const ProcessInfo& process);
 
 }  // namespace dlhook::analyzer::model
 

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/model/one_job.h"
 #include "analyzer/model/trace_builder.h"
 
 namespace dlhook::analyzer::inline model {
@@ -19,7 +20,8 @@ absl::Status RecentRun::Read() {
     tails_.clear();
     return files.status();
   }
-  name_ = files->name;
+  if (absl::Status status = CheckOneJob(*files); !status.ok()) return status;
+  files_ = *files;
   std::erase_if(tails_, [&](const auto& tail) {
     return !std::binary_search(files->paths.begin(), files->paths.end(), tail.first);
   });
@@ -45,7 +47,7 @@ TraceModel RecentRun::Last(int64_t seconds, uint64_t bytes, const std::vector<Le
   for (const TraceTail* tail : order_) last_ns = std::max(last_ns, tail->LastWrittenRealtimeNs());
   for (const TraceTail* tail : order_) start_ns = std::max(start_ns, tail->StartOfLast(bytes / order_.size()));
   start_ns = std::min(std::max(start_ns, last_ns - seconds * 1'000'000'000), last_ns);
-  TraceBuilder builder(name_);
+  TraceBuilder builder(files_);
   for (size_t i = 0; i < order_.size(); ++i) {
     const TraceTail* const tail = order_[i];
     TraceTail::Part part = tail->Since(start_ns);

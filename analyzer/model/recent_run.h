@@ -39,7 +39,7 @@ class RecentRun {
  private:
   const std::string path_;
   const uint64_t most_bytes_;
-  std::string name_;
+  RunFiles files_;
   std::map<std::string, std::unique_ptr<TraceTail>> tails_;  // by path
   std::vector<const TraceTail*> order_;
   std::vector<std::string> damage_;

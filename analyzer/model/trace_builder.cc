@@ -22,7 +22,7 @@ constexpr uint64_t kProgressBytes = 4 << 20;
 absl::Status TraceBuilder::AddTrace(const std::string& path, std::vector<ByteChunk> chunks,
                                     const ReadProgress& progress, ReadParts parts) {
   PacketReader reader(path, std::move(chunks));
-  ProcessBuilder process(this, BaseName(path), std::move(parts));
+  ProcessBuilder process(this, path, std::move(parts));
   bool has_packets = false;
   uint64_t next_report = kProgressBytes;
   while (reader.Next()) {

@@ -30,7 +30,8 @@ using ReadProgress = std::function<void(uint64_t)>;
 // of other machines are shifted by CLOCK_REALTIME; one without a common clock starts where the run starts (an oddity).
 class TraceBuilder {
  public:
-  explicit TraceBuilder(std::string run_name) { model_.name = std::move(run_name); }
+  explicit TraceBuilder(std::string run_name) : TraceBuilder(RunFiles{std::move(run_name), {}}) {}
+  explicit TraceBuilder(RunFiles files) : files_(std::move(files)) { model_.name = files_.name; }
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
@@ -39,6 +40,9 @@ class TraceBuilder {
   // refused trace: nothing).
   absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr,
                         ReadParts parts = {});
+
+  // A trace's name in the run.
+  std::string NameOf(absl::string_view path) const { return files_.NameOf(path); }
 
   // An oddity of the run as a whole.
   void Note(absl::string_view sentence) { oddities_.Count(sentence); }
@@ -51,6 +55,7 @@ class TraceBuilder {
   OpIndex InternOp(const trace::OpDefinition& definition);
   void PlaceOnAxis(const trace::Header& header, ClockMap* clock, int64_t start_ns);
 
+  RunFiles files_;
   TraceModel model_;
   NameTable names_{&model_};
   GpuKernelTable gpu_kernels_{&model_, &names_};

@@ -53,7 +53,7 @@ struct Track {
 
 std::string GroupOf(const TraceModel& model, ProcessIndex process) {
   const ProcessInfo& info = model.processes[process];
-  const std::string rank = RankOf(model, process);
+  const std::string rank = RankOf(model.processes[process]);
   return absl::StrCat(rank.empty() ? "" : absl::StrCat("rank ", rank, ", "),
                       info.script.empty() ? info.program : info.script, ", process ", info.pid);
 }

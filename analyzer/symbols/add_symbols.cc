@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/names/demangle.h"
 #include "analyzer/symbols/code_map.h"
 #include "analyzer/symbols/frame_codec.h"
@@ -79,10 +80,9 @@ class Names {
 };
 
 // The wall-clock start of the process, derived from its trace, which was written until it ended.
-std::optional<int64_t> StartOf(const ProcessInfo& process, const std::string& run_folder) {
+std::optional<int64_t> StartOf(const ProcessInfo& process) {
   struct stat status;
-  const std::string path = absl::StrCat(run_folder, "/", process.file);
-  if (process.file.empty() || stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (process.path.empty() || stat(process.path.c_str(), &status) != 0) return std::nullopt;
   constexpr int64_t kSecond = 1000000000;
   return status.st_mtim.tv_sec - (process.end_ns - process.start_ns) / kSecond;
 }
@@ -134,10 +134,10 @@ class SymbolAdder {
 
   // Reads JIT files only for processes with frames outside all files.
   const JitSymbols* JitOf(ProcessIndex process) {
-    const JitOwner owner = {.pid = model_.processes[process].pid,
-                            .start_realtime_s = StartOf(model_.processes[process], options_.run_folder)};
+    const ProcessInfo& info = model_.processes[process];
+    const JitOwner owner = {.pid = info.pid, .start_realtime_s = StartOf(info)};
     const auto place =
-        jit_.emplace(process, ReadJitFiles(options_.run_folder, owner, &model_.native_symbols.notes)).first;
+        jit_.emplace(process, ReadJitFiles(FolderOf(info.path), owner, &model_.native_symbols.notes)).first;
     if (place->second.replaced() > 0) {
       model_.native_symbols.notes.push_back(
           absl::StrCat("Process ", owner.pid, " put new code into the place of ", place->second.replaced(),
@@ -151,7 +151,7 @@ class SymbolAdder {
         objects_.emplace(std::make_pair(mapping.path, mapping.build_id), static_cast<uint32_t>(requests_.size()));
     if (is_new) {
       requests_.push_back({mapping.path, mapping.build_id, {}});
-      starts_.push_back(StartOf(model_.processes[process], options_.run_folder));
+      starts_.push_back(StartOf(model_.processes[process]));
     }
     return place->second;
   }

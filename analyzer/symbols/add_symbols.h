@@ -10,7 +10,6 @@
 namespace dlhook::analyzer::inline symbols {
 
 struct SymbolOptions {
-  std::string run_folder;      // also searched for perf maps and jitdumps
   std::string cache_folder;    // empty: no cache
   bool use_debug_info = true;  // lines and inlined functions; otherwise only names
 };

@@ -37,15 +37,24 @@ class Finding(NamedTuple):
 class Run:
     """A recorded run. Each table is computed by the command when it is asked for; nothing is kept here."""
 
-    def __init__(self, path: PathLike) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: Union[PathLike, Sequence[PathLike]]) -> None:
+        self._paths = [os.fspath(path)] if isinstance(path, (str, os.PathLike)) else [os.fspath(part) for part in path]
+
+    @property
+    def path(self) -> str:
+        """The run's folder. An Error if it has several."""
+        if len(self._paths) == 1:
+            return self._paths[0]
+        raise _command.Error(f"{', '.join(self._paths)}: expected a run of one folder; a folder with these folders in it is one")
 
     def __repr__(self) -> str:
-        return f"dlhook.open({self.path!r})"
+        return f"dlhook.open({(self._paths[0] if len(self._paths) == 1 else self._paths)!r})"
+
+    def _words(self) -> list[str]:
+        return ["report", *map(_command.path_of, self._paths)]
 
     def _report(self, **options: object) -> dict:
-        words = ["report", _command.path_of(self), *_command.flags(format="json", **options)]
-        return json.loads(_command.start(words)[1])
+        return json.loads(_command.start([*self._words(), *_command.flags(format="json", **options)])[1])
 
     def read(self, table: str, **options: object) -> Table:
         """A table as it came, without pandas. Options: those of `table`.
@@ -108,11 +117,11 @@ class Run:
     @property
     def answer(self) -> str:
         """The screen of `dlhook report RUN`."""
-        return _command.start(["report", _command.path_of(self)])[1]
+        return _command.start(self._words())[1]
 
     def html(self, file: Optional[PathLike] = None) -> str:
         """The report as one page for a browser; written to `file` if one is named."""
-        return _page(["report", _command.path_of(self)], file)
+        return _page(self._words(), file)
 
     def _repr_html_(self) -> str:
         from dlhook import _notebook
@@ -174,8 +183,8 @@ def _page(words: Sequence[str], file: Optional[PathLike]) -> str:
         return pathlib.Path(path).read_text(encoding="utf-8")
 
 
-def open(path: PathLike) -> Run:  # noqa: A001
-    """The run in this folder, or one process trace. An Error if there is none.
+def open(path: Union[PathLike, Sequence[PathLike]]) -> Run:  # noqa: A001
+    """The run in this folder, or one process trace; a list: several folders of one job. An Error if there is none.
 
     >>> dlhook.open("no-such-run")
     Traceback (most recent call last):

@@ -108,6 +108,7 @@ class Package(e2e.Case):
                 "try: eval(sys.argv[1])\n"
                 "except dlhook.Error as error: print(error.exit_code, error, sep='\\n', end='')")
         cases = {"dlhook.open('missing')": ["report", "missing"],
+                 f"dlhook.open([{path!r}, 'missing'])": ["report", path, "missing"],
                  f"dlhook.open({path!r}).read('gem')": ["report", path, "--table", "gem"],
                  f"dlhook.open({path!r}).read('gemm', by='type')": ["report", path, "--table", "gemm", "--by", "type"],
                  f"dlhook.diff({path!r}, 'missing')": ["diff", path, "missing"],

@@ -1,5 +1,6 @@
 """Several processes of one job: a script that starts its ranks, and mpirun. One run, one trace per rank."""
 
+import json
 import os
 import shutil
 import unittest
@@ -44,6 +45,26 @@ class Ranks(e2e.Case):
         env = e2e.clean_environment(LD_PRELOAD=e2e.SHIM)
         e2e.run(argv, env=env, cwd=self.folder)
         self.assertEqual(len(e2e.Run(self.created()).traces()), 2)
+
+    def test_a_folder_for_each_rank(self):
+        """Two launchers as on two hosts; the folder that their folders were collected in is one run, and so are both."""
+        folders = [os.path.join(self.run_path, name) for name in "ab"]
+        ranks = []
+        for rank, folder in enumerate(folders):
+            os.makedirs(folder, exist_ok=True)
+            env = e2e.clean_environment(RANK=rank, WORLD_SIZE=2)
+            ranks.append(e2e.start([e2e.DLHOOK, "run", "-o", folder, "--", e2e.victim("stepwise")], env=env))
+            ranks[-1].stdin.write(b"5\n")
+            ranks[-1].stdin.flush()
+            self.assertEqual(ranks[-1].stdout.readline(), b"5 done\n")
+        for process in ranks:
+            process.communicate(timeout=120)
+        for names in ([self.run_path], folders):
+            said = e2e.run([e2e.DLHOOK, "report", *names, "--format", "json", "--table", "summary"])
+            report = json.loads(said.out)
+            self.assertEqual([row[1] for row in report["tables"][0]["rows"] if row[0] == "calls"], [10])
+            files = [process["file"] for process in report["run"]["processes"]]
+            self.assertEqual([name.split("/")[0] for name in files], ["a", "b"])
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_mpirun(self):

@@ -134,8 +134,8 @@ class Rows {
         const GpuDevice& device = model_.gpu_devices[work.device];
         if (device.process != process) continue;
         AddRow(columns,
-               {device, work, RankOf(model_, process), int64_t{model_.processes[process].pid}, times_[process].steps,
-                times_[process].time.total_ns(), SharedWith(device)},
+               {device, work, RankOf(model_.processes[process]), int64_t{model_.processes[process].pid},
+                times_[process].steps, times_[process].time.total_ns(), SharedWith(device)},
                table);
       }
     }
@@ -184,7 +184,7 @@ class Rows {
 
 absl::StatusOr<Table> DevicesTable(const TraceModel& model, const TableOptions& options) {
   bool has_ranks = false;
-  for (ProcessIndex i = 0; i < model.processes.size(); ++i) has_ranks |= !RankOf(model, i).empty();
+  for (ProcessIndex i = 0; i < model.processes.size(); ++i) has_ranks |= !RankOf(model.processes[i]).empty();
   const TypedColumns<DeviceRow> columns = DevicesColumns(has_ranks, model.processes.size() > 1);
   Table table = NewTable("devices", "What GPUs were busy with", columns);
   if (model.gpu.empty()) return table;  // finding steps takes time

@@ -105,7 +105,7 @@ std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   }
   std::map<std::string, std::vector<Member>> by_name;
   for (auto& [key, member] : members) {
-    if (!absl::SimpleAtoi(RankOf(model, member.process), &member.rank)) continue;
+    if (!absl::SimpleAtoi(RankOf(model.processes[member.process]), &member.rank)) continue;
     // Several threads of the backend alternate.
     std::stable_sort(member.ranges.begin(), member.ranges.end(),
                      [&](ScopeIndex a, ScopeIndex b) { return model.scopes.start_ns[a] < model.scopes.start_ns[b]; });

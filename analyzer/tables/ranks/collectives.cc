@@ -98,7 +98,7 @@ void AddRanges(const TraceModel& model, Table* table) {
     ++group.calls;
     group.total_ns += model.scopes.duration_ns[scope];
     int32_t rank = 0;
-    if (absl::SimpleAtoi(RankOf(model, model.threads[model.scopes.thread[scope]].process), &rank))
+    if (absl::SimpleAtoi(RankOf(model.processes[model.threads[model.scopes.thread[scope]].process]), &rank))
       group.ranks.insert(rank);
   }
   for (const auto& [name, group] : groups) {

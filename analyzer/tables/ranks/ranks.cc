@@ -119,7 +119,7 @@ class RankTable {
 
   Table Make() const {
     bool has_ranks = false;
-    for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_, i).empty();
+    for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_.processes[i]).empty();
     const TypedColumns<RankRow> columns = RanksColumns(has_ranks);
     Table table = NewTable("ranks", "Ranks compared", columns);
     std::vector<ProcessIndex> shown;
@@ -128,7 +128,8 @@ class RankTable {
     }
     if (shown.size() < 2) return table;
     for (const ProcessIndex process : shown) {
-      AddRow(columns, {RankOf(model_, process), model_.processes[process], sums_[process], times_[process]}, &table);
+      AddRow(columns, {RankOf(model_.processes[process]), model_.processes[process], sums_[process], times_[process]},
+             &table);
     }
     AddNotes(shown, &table);
     return table;
@@ -170,7 +171,7 @@ class RankTable {
 
   // "0", or "process 4711" if the launcher gave no rank.
   std::string Label(ProcessIndex process) const {
-    const std::string rank = RankOf(model_, process);
+    const std::string rank = RankOf(model_.processes[process]);
     return rank.empty() ? ProcessLabel(model_, process) : absl::StrCat("rank ", rank);
   }
 

@@ -92,7 +92,7 @@ class AddSymbolsTest : public testing::Test {
     unsetenv("DEBUGINFOD_URLS");
     model_.processes.emplace_back();
     model_.processes[0].pid = kPid;
-    model_.processes[0].file = "1.dlh";
+    model_.processes[0].path = folder_ + "/1.dlh";
     model_.names = {"a name", "another"};
   }
   ~AddSymbolsTest() override { fs::remove_all(folder_); }
@@ -119,7 +119,7 @@ class AddSymbolsTest : public testing::Test {
     for (int i = 0; i < calls; ++i) model_.calls.native_stack.push_back(parent);
     return parent;
   }
-  void Add() { AddSymbols({.run_folder = folder_, .cache_folder = "", .use_debug_info = true}, &model_); }
+  void Add() { AddSymbols({.cache_folder = "", .use_debug_info = true}, &model_); }
 
   const NativeSymbol& Of(FrameIndex frame) const { return model_.native_symbols.Of(frame).back(); }
   std::string Name(NameIndex name) const { return name == kNone ? "" : model_.names.at(name); }

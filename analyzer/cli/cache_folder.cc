@@ -1,9 +1,7 @@
 // Options from environment variables.
-#include "analyzer/cli/symbol_options.h"
+#include "analyzer/cli/cache_folder.h"
 
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -27,13 +25,6 @@ std::string CacheFolder() {
   if (!caches.empty() && caches.front() == '/') return absl::StrCat(caches, "/dlhook");
   const absl::string_view home = ValueOf("HOME");
   return home.empty() ? "" : absl::StrCat(home, "/.cache/dlhook");
-}
-
-SymbolOptions SymbolOptionsFor(const std::string& run) {
-  std::error_code error;
-  const std::filesystem::path path(run);
-  const std::filesystem::path folder = std::filesystem::is_directory(path, error) ? path : path.parent_path();
-  return {.run_folder = folder.empty() ? "." : folder.string(), .cache_folder = CacheFolder()};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -1,0 +1,25 @@
+// Whether process traces that lie in several folders are one run: of one job, each rank once, at the same time. Traces in
+// one folder always are: whoever put them there says so.
+#ifndef DLHOOK_ANALYZER_MODEL_ONE_JOB_H_
+#define DLHOOK_ANALYZER_MODEL_ONE_JOB_H_
+
+#include "absl/status/status.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline model {
+
+// By what the traces' headers tell, before they are read. Folders belong together if
+//   - they have processes of one launch: the same job of Slurm or MPI, or the same process group of one machine; or
+//   - each has ranks,
+// and no rank or process is in two of them, and neither jobs nor numbers of ranks differ.
+// InvalidArgument: they don't; the message says why, and what to do.
+absl::Status CheckOneJob(const RunFiles& files);
+
+// Of a run that was read: its folders' processes lived at the same time. A script's runs one after another have the same
+// process group.
+absl::Status CheckSameTime(const TraceModel& model);
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_ONE_JOB_H_
