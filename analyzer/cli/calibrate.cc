@@ -62,7 +62,7 @@ int RunCalibrate(const Args& args) {
   table.notes.push_back(
       absl::StrCat("Measured at ", calibration.date, code == kExitOk ? absl::StrCat("; kept in ", path) : "", "."));
   const std::string text =
-      (*renderer)->render({.run = nullptr, .tables = {table}, .width = OutputWidth(STDOUT_FILENO), .color = *color});
+      Rendered(**renderer, {.run = nullptr, .tables = {table}, .width = OutputWidth(STDOUT_FILENO), .color = *color});
   return std::max(PrintOutput(text), code);
 }
 

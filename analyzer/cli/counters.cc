@@ -98,10 +98,10 @@ int RunCounters(const Args& args) {
   if (asked.complaint[0] != '\0') return Fail("counters", asked.complaint);
   const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
   const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
-  const std::string text = (*renderer)->render({.run = nullptr,
-                                                .tables = TablesOf(report, tables, is_asked),
-                                                .width = OutputWidth(STDOUT_FILENO),
-                                                .color = *color});
+  const std::string text = Rendered(**renderer, {.run = nullptr,
+                                                 .tables = TablesOf(report, tables, is_asked),
+                                                 .width = OutputWidth(STDOUT_FILENO),
+                                                 .color = *color});
   return std::max(PrintOutput(text), is_asked && HasMissing(report) ? kExitThreshold : kExitOk);
 }
 

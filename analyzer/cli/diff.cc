@@ -212,7 +212,7 @@ int PrintDiff(RunsDiff diff, const Baseline<const OpenedSide*>& base, const Cont
   report.tables = std::move(diff.tables);
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = options.color;
-  if (!options.page) return PrintOutput(options.renderer->render(report));
+  if (!options.page) return PrintOutput(Rendered(*options.renderer, report));
   const std::string title = absl::StrCat(report.base->name, " → ", report.run->name);
   return PrintPage("diff", *options.page, ComparisonPage("diff", title, report));
 }

@@ -101,6 +101,13 @@ void PrintError(absl::string_view message, absl::string_view help) {
       .IgnoreError();
 }
 
+std::string Rendered(const Renderer& renderer, const Report& report) {
+  if (renderer.notes != nullptr) {
+    for (const std::string& note : renderer.notes(report)) PrintError(note);
+  }
+  return renderer.render(report);
+}
+
 int OutputWidth(int fd) {
   winsize size = {};
   if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;

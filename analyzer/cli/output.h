@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/command.h"
+#include "analyzer/render/renderer.h"
 
 namespace dlhook::analyzer::inline cli {
 
@@ -25,6 +26,9 @@ absl::Status WriteOutput(absl::string_view output, OutputKind kind = OutputKind:
 
 // WriteOutput as the last action of a command; returns the exit code.
 int PrintOutput(absl::string_view output, OutputKind kind = OutputKind::kText);
+
+// What the renderer has no place for goes to stderr, a line each; returns what it has.
+std::string Rendered(const Renderer& renderer, const Report& report);
 
 // Creates or overwrites a file; the second one with what `write` hands to its argument, piece by piece.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view output, OutputKind kind);

@@ -185,9 +185,10 @@ int RunReport(const Args& args) {
     run = OpenRun(paths, IsAnswer(*options) ? reading : kWholeReading, progress);
     if (!run.ok()) return Fail("report", run.status());
     if (run->model.processes.empty()) break;
-    // What is kept in a file must say by itself what it lacks.
+    // What is kept in a file must say by itself what it lacks, if there is a place for it.
+    const bool is_kept = options->is_page || (options->format != "text" && options->format != "csv");
     for (const absl::Status& status : run->damage) {
-      if (options->is_page || options->format != "text") ++run->model.oddities[std::string(status.message())];
+      if (is_kept) ++run->model.oddities[std::string(status.message())];
     }
     report = MakeReport(named, run->model, *options, progress);
     if (!absl::IsUnavailable(report.status())) break;
@@ -286,7 +287,8 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   }
   const bool asks_for_all = options.tables.empty() || options.tables.front() == kAllTables;
   if (asks_for_all && (*renderer)->is_for_people) LeaveOutEmpty(&*tables);
-  return (*renderer)->render({&model, *std::move(tables), options.width, options.color});
+  progress.Clear();
+  return Rendered(**renderer, {&model, *std::move(tables), options.width, options.color});
 }
 
 Command ReportCommand() {

@@ -81,7 +81,7 @@ int RunScaling(const Args& args) {
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = *color;
   const int exit_code = page ? PrintPage("scaling", *page, ComparisonPage("scaling", "Scaling", report))
-                             : PrintOutput((*renderer)->render(report));
+                             : PrintOutput(Rendered(**renderer, report));
   return is_damaged ? kExitBadInput : exit_code;
 }
 

@@ -1,11 +1,14 @@
 // RFC 4180, but with "\n" line ends, as is usual on this system. A row is a line: line ends inside a cell are escaped.
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
+#include "analyzer/render/run_facts.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {
@@ -43,6 +46,16 @@ std::string RenderCsv(const Report& report) {
     AppendCsv(table, &out);
   }
   return out;
+}
+
+std::vector<std::string> CsvNotes(const Report& report) {
+  std::vector<std::string> notes;
+  if (!report.environment.empty()) notes.push_back(absl::StrCat("environment: ", report.environment));
+  for (const Table& table : report.tables) {
+    for (const std::string& note : table.notes) notes.push_back(absl::StrCat(table.name, ": ", note));
+  }
+  for (std::string& remark : ReportRemarks(report)) notes.push_back(std::move(remark));
+  return notes;
 }
 
 }  // namespace dlhook::analyzer::render

@@ -31,12 +31,15 @@ struct Renderer {
   absl::string_view summary;  // for --help
   std::string (*render)(const Report&);
   bool is_for_people = false;  // rows in the order of their weight, without empty tables
+  // What it has no place for, to be said elsewhere; null: nothing.
+  std::vector<std::string> (*notes)(const Report&) = nullptr;
 };
 
 const std::vector<Renderer>& Renderers();
 
 std::string RenderText(const Report& report);  // for people
 std::string RenderCsv(const Report& report);   // RFC 4180
+std::vector<std::string> CsvNotes(const Report& report);
 std::string RenderJson(const Report& report);
 std::string RenderMarkdown(const Report& report);
 std::string RenderHtml(const Report& report);
