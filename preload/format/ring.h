@@ -19,8 +19,7 @@ struct RingProducer {
   uint64_t head;       // next free byte, as committed
   uint64_t start;      // where the chunk begins; 0: in the slot's own memory
   uint64_t room_end;   // space for calls up to here, as far as known
-  uint64_t notice_at;  // a commit that reaches this position goes to CommitNoticed (thread_state.h)
-  bool refuses_calls;  // calls are kept as totals (full_ring.h)
+  bool refuses_calls;  // calls are kept as totals (full_ring.h); every commit goes to CommitNoticed (thread_state.h)
   // Between Reserve and Commit, an address in the reserver's stack frame, else 0: the record of a signal handler that
   // interrupts it is refused. Set first of all, or a handler could be given the same place.
   uintptr_t busy;
@@ -41,10 +40,10 @@ struct RingProducer {
     room_end = refuses_calls ? 0 : RoomEnd() - Kept();
   }
 
-  // From now on only ReserveAfterLook finds space, and every commit is noticed.
+  // From now on only ReserveAfterLook finds space, and every commit is noticed. While `busy`: the record that a caller
+  // has reserved must be committed the way it was reserved.
   void RefuseCalls(bool refuses) {
     refuses_calls = refuses;
-    notice_at = refuses ? 0 : UINT64_MAX;
     room_end = 0;  // as far as known
   }
 

@@ -88,6 +88,8 @@ uint32_t HashOf(const StagedCall& call) {
   return static_cast<uint32_t>(hash >> 32);
 }
 
+bool IsEmpty(const TotalsEntry& entry) { return entry.record.totals.sums.count == 0; }
+
 void Clear(TotalsEntry* entry) {
   entry->record.start_ticks = 0;
   entry->record.totals = {};
@@ -173,11 +175,26 @@ bool HandOver(ThreadState* thread, TotalsEntry* entry, uintptr_t frame) {
   RecordHeader* space = ring->ReserveAfterLook(words, frame);
   if (space == nullptr && GrowRing(thread, frame)) space = ring->ReserveAfterLook(words, frame);
   if (space == nullptr) return false;
+  if (IsEmpty(*entry)) {  // a signal handler was faster
+    ring->Release();
+    return true;
+  }
   memcpy(static_cast<void*>(space), &entry->record, words * 8u);
   entry->handed_over = ring->head + words * 8u;
   ring->Publish(space);
   Clear(entry);
   ring->Release();
+  return true;
+}
+
+// While the ring is busy: between a look at `refuses_calls` and what follows from it a signal handler could change it.
+// False: there is no chunk for a table.
+bool BeginTotals(ThreadState* thread) {
+  RingProducer* ring = &thread->ring;
+  if (ring->refuses_calls) return true;
+  if (thread->totals_count == 0 && !AddTable(thread)) return false;
+  thread->resume_backlog = ring->Backlog() / 2;
+  ring->RefuseCalls(true);
   return true;
 }
 
@@ -195,23 +212,19 @@ void ForEachEntry(ThreadState* thread, Function function) {
 }  // namespace
 
 bool KeepTotals(ThreadState* thread, uintptr_t frame) {
-  RingProducer* ring = &thread->ring;
-  if (ring->refuses_calls) return true;
-  if (ring->busy != 0) return false;
-  ring->Take(frame);
-  bool can = thread->totals_count != 0 || AddTable(thread);
-  if (can) {
-    thread->resume_backlog = ring->Backlog() / 2;
-    ring->RefuseCalls(true);
-  }
-  ring->Release();
+  if (thread->ring.busy != 0) return false;
+  thread->ring.Take(frame);
+  bool can = BeginTotals(thread);
+  thread->ring.Release();
   return can;
 }
 
 RecordHeader* StageCall(ThreadState* thread, uintptr_t frame) {
-  if (!KeepTotals(thread, frame)) return nullptr;
+  if (thread->ring.busy != 0) return nullptr;
   thread->ring.Take(frame);
-  return thread->staging;
+  if (BeginTotals(thread)) return thread->staging;
+  thread->ring.Release();
+  return nullptr;
 }
 
 void AddStagedCall(ThreadState* thread, const RecordHeader* record) {
@@ -226,11 +239,14 @@ void AddStagedCall(ThreadState* thread, const RecordHeader* record) {
 }
 
 void HandOverTotals(ThreadState* thread, uintptr_t frame) {
-  bool is_all = true;
-  ForEachEntry(thread, [&](TotalsEntry* entry) {
-    return entry->record.totals.sums.count == 0 || (is_all = HandOver(thread, entry, frame));
-  });
-  if (is_all) thread->ring.RefuseCalls(false);
+  RingProducer* ring = &thread->ring;
+  ForEachEntry(thread, [&](TotalsEntry* entry) { return IsEmpty(*entry) || HandOver(thread, entry, frame); });
+  if (ring->busy != 0) return;
+  ring->Take(frame);
+  bool is_all = true;  // a signal handler may have added calls
+  ForEachEntry(thread, [&](TotalsEntry* entry) { return is_all = IsEmpty(*entry); });
+  if (is_all) ring->RefuseCalls(false);
+  ring->Release();
 }
 
 void SettleTotals(ThreadState* thread) {

@@ -180,6 +180,7 @@ bool IsBusy(ThreadState* thread, uintptr_t frame) {
   RingProducer* ring = &thread->ring;
   if (ring->busy == 0) return false;
   if (!WasLeft(ring->busy, frame)) return true;
+  ring->Take(frame);  // a handler must not begin the same repair: its frame may lie above the abandoned one
   EndGrowth(thread);
   SettleTotals(thread);
   ring->Release();

@@ -163,8 +163,7 @@ RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame)
 
 __attribute__((cold)) void CommitNoticed(ThreadState* thread, const RecordHeader* record);
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
-  bool is_noticed = thread->ring.head + uint64_t{record->words} * 8 >= thread->ring.notice_at;
-  if (__builtin_expect(is_noticed, 0)) return CommitNoticed(thread, record);
+  if (__builtin_expect(thread->ring.refuses_calls, 0)) return CommitNoticed(thread, record);
   thread->ring.Commit(record);
 }
 
