@@ -31,7 +31,7 @@
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/io/ring_file.h"
+#include "analyzer/io/left_rings.h"
 #include "analyzer/model/load_run.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/render/run_facts.h"

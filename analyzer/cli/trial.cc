@@ -16,7 +16,7 @@
 #include "analyzer/cli/launch.h"
 #include "analyzer/doctor/cpu_samples.h"
 #include "analyzer/doctor/tracer.h"
-#include "analyzer/io/ring_file.h"
+#include "analyzer/io/left_rings.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

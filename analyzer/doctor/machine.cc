@@ -24,7 +24,9 @@
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/probe.h"
+#include "analyzer/io/left_rings.h"
 #include "analyzer/model/load_run.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -32,6 +34,7 @@ namespace {
 using Findings = std::vector<Finding>;
 
 constexpr uint64_t kRingBytes = 16 << 20;  // of one process at most
+constexpr size_t kMostRunsNamed = 20;
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -110,6 +113,32 @@ void CheckRings(Findings* findings) {
                          absl::StrCat("can't hold the rings: ", trouble, ". They go into the run's folder instead."),
                          "Give it 64 MiB a process (docker run --shm-size=1g), or write runs to a local disk."});
   }
+}
+
+// What killed processes left takes memory until somebody takes it.
+void CheckLeftRings(Findings* findings) {
+  const LeftRings left = FindLeftRings();
+  uint64_t bytes = left.other_builds_bytes;
+  std::vector<std::string> runs;
+  for (const auto& [run, of_run] : left.run_bytes) {
+    bytes += of_run;
+    if (runs.size() < kMostRunsNamed) runs.push_back(absl::StrCat("dlhook report ", run));
+  }
+  if (bytes == 0) return;
+  std::vector<std::string> advice;
+  if (!runs.empty()) {
+    advice.push_back(absl::StrCat(absl::StrJoin(runs, ", "), left.run_bytes.size() > runs.size() ? " and others" : "",
+                                  runs.size() == 1 ? " takes it." : " take it."));
+  }
+  if (left.other_builds > 0) {
+    advice.push_back(absl::StrCat("Rings of ", left.other_builds,
+                                  " processes are of another build of dlhook, which must "
+                                  "report them; or remove /dev/shm/dlhook-*.ring while nothing is recorded."));
+  }
+  findings->push_back(
+      {"left-rings", Level::kNote, "/dev/shm",
+       absl::StrCat("holds ", HumanCell(static_cast<int64_t>(bytes), "bytes"), " that killed processes left."),
+       absl::StrJoin(advice, " ")});
 }
 
 void CheckPreloaders(Findings* findings) {
@@ -195,6 +224,7 @@ Findings CheckMachine(const absl::StatusOr<std::string>& shim, const std::string
   Findings findings;
   CheckShim(shim, scratch, std::move(drain_leftover), &findings);
   CheckRings(&findings);
+  CheckLeftRings(&findings);
   CheckPreloaders(&findings);
   CheckConfinement(&findings);
   for (Finding& finding : GpuFindings(LookAtGpus())) findings.push_back(std::move(finding));

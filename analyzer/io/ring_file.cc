@@ -27,7 +27,6 @@
 namespace dlhook::analyzer::inline io {
 namespace {
 
-constexpr char kSharedMemory[] = "/dev/shm";
 // More than any setting allows: a sparse file uses no memory, but its contents are copied.
 constexpr uint64_t kMostRingBytes = uint64_t{2} << 30;
 
@@ -161,7 +160,7 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std:
     return absl::DataLossError("not a ring file of dlhook");
   }
   if (header.layout != kSessionLayout)
-    return absl::DataLossError("written by another build of dlhook, which must drain it");
+    return absl::UnimplementedError("written by another build of dlhook, which must drain it");
   return ring;
 }
 
@@ -380,22 +379,6 @@ uint64_t RingDrain::calls() const {
 
 namespace {
 
-// For a process that is gone: its run may have been renamed, but is still in the same place.
-bool RunIsStillThere(const SessionHeader& session) {
-  const std::filesystem::path folder = std::filesystem::path(TextOf(session.trace_path)).parent_path();
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.parent_path(), error)) {
-    struct stat info;
-    if (lstat(entry.path().c_str(), &info) != 0 || info.st_ino != session.folder_inode) continue;
-    const auto run = RunFolder::Open(entry.path().string());
-    if (run.ok() && (*run)->info().st_dev == session.folder_device && (*run)->Stat(TextOf(session.trace_name), &info) &&
-        info.st_ino == session.trace_inode) {
-      return true;
-    }
-  }
-  return false;
-}
-
 absl::StatusOr<std::unique_ptr<RingFile>> RingOf(const std::string& trace_path) {
   const std::string parent = std::filesystem::path(trace_path).parent_path().string();
   const auto folder = RunFolder::Open(parent.empty() ? "." : parent);
@@ -410,18 +393,6 @@ Leftover Noted(const absl::Status& status) {
 }
 
 }  // namespace
-
-void RemoveOrphanedRings() {
-  const std::string prefix = absl::StrCat("dlhook-", getuid(), "-");
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(kSharedMemory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!absl::StartsWith(name, prefix) || !absl::EndsWith(name, kRingSuffix)) continue;
-    const absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::OpenShared(name);
-    if (!ring.ok() || !(*ring)->IsOurs() || (*ring)->IsMappedByProcess() || !(*ring)->Lock()) continue;
-    if (!RunIsStillThere((*ring)->header())) (*ring)->Remove();
-  }
-}
 
 absl::StatusOr<Leftover> DrainOpen(const std::string& trace_path) {
   const absl::StatusOr<std::unique_ptr<RingFile>> ring = RingOf(trace_path);

@@ -22,6 +22,7 @@
 namespace dlhook::analyzer::inline io {
 
 constexpr char kRingSuffix[] = ".ring";
+constexpr char kSharedMemory[] = "/dev/shm";
 
 // A string in a session, possibly not terminated.
 template <size_t size>
@@ -56,7 +57,7 @@ class RingFile {
   // descriptors, try again.
   static absl::StatusOr<std::unique_ptr<RingFile>> Open(std::shared_ptr<const RunFolder> folder,
                                                         const std::string& trace_name);
-  // A file in /dev/shm, of any run.
+  // A file in /dev/shm, of any run. Unimplemented: of another build of dlhook.
   static absl::StatusOr<std::unique_ptr<RingFile>> OpenShared(const std::string& name);
   ~RingFile();
   RingFile(const RingFile&) = delete;
@@ -139,9 +140,6 @@ absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path);
 
 // The same of a process that lives, with the calls and scopes that have not ended as if they ended now. Changes nothing.
 absl::StatusOr<Leftover> DrainOpen(const std::string& trace_path);
-
-// Removes rings of this user's processes that are gone and whose run was deleted before it was opened.
-void RemoveOrphanedRings();
 
 }  // namespace dlhook::analyzer::io
 

@@ -2,9 +2,11 @@
 
 import fcntl
 import glob
+import json
 import os
 import shutil
 import signal
+import time
 
 import e2e
 
@@ -208,6 +210,51 @@ class Lock(e2e.Case):
         self.assertEqual(process.stdout.read(), b"")  # the host has ended
         trace = e2e.Run(self.run_path).trace()
         self.assertEqual(trace.known_count(), 20005)
+
+
+class Left(e2e.Case):
+    """What killed processes leave in /dev/shm: who says so, who takes it."""
+
+    def kill_one(self):
+        """A process that drains nothing and is killed in self.run_path; its rings."""
+        self.assertEqual(e2e.shell_code(self.under("rings", [e2e.victim("lifecycle"), "kill", "77"]).code), 137)
+        (link,) = glob.glob(f"{self.run_path}/*.ring")
+        return os.readlink(link)
+
+    def advice(self):
+        result = e2e.run([e2e.DLHOOK, "doctor", "--format", "json"])
+        return " ".join(one["advice"] for one in json.loads(result.out)["machine"] if one["id"] == "left-rings")
+
+    def test_doctor_names_the_run_until_it_is_reported(self):
+        ring = self.kill_one()
+        self.assertIn(self.run_path, self.advice())
+        self.assertEqual(len(e2e.Run(self.run_path).trace().calls), 77)
+        self.assertFalse(os.path.exists(ring))
+        self.assertNotIn(self.run_path, self.advice())
+
+    def test_the_last_launcher_takes_what_others_left_in_its_run(self):
+        launcher = e2e.start([e2e.DLHOOK, "run", "-o", self.run_path, "--", e2e.victim("stepwise")])
+        launcher.stdin.write(b"5\n")
+        launcher.stdin.flush()
+        self.assertEqual(launcher.stdout.readline(), b"5 done\n")
+        self.assertEqual(e2e.shell_code(self.under("rings", [e2e.victim("lifecycle"), "kill", "77"]).code), 137)
+        self.assertEqual(len(glob.glob(f"{self.run_path}/*.ring")), 2)
+        error = launcher.communicate(timeout=120)[1].decode()
+        self.assertEqual(glob.glob(f"{self.run_path}/*.ring"), [])
+        self.assertIn("82 calls recorded", error)
+
+    def test_unfinished_rings_are_removed_when_they_are_old(self):
+        gone = e2e.start(["true"])
+        gone.communicate()
+        for age, is_kept in ((10, True), (3600, False)):
+            path = f"/dev/shm/dlhook-{os.getuid()}-{gone.pid}-{age}.ring"
+            with open(path, "wb") as file:
+                self.addCleanup(lambda name=path: os.path.exists(name) and os.unlink(name))
+                os.fchmod(file.fileno(), 0o600)
+                file.truncate(1 << 20)
+            os.utime(path, (time.time() - age, time.time() - age))
+            e2e.run([e2e.DLHOOK, "run", "-o", self.fresh_run(), "--", "true"])
+            self.assertEqual(os.path.exists(path), is_kept)
 
 
 if __name__ == "__main__":
