@@ -27,6 +27,7 @@
 #include "analyzer/cli/ignored.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/load_options.h"
+#include "analyzer/cli/local_folder.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
@@ -113,18 +114,25 @@ void PrintAnswer(const std::string& path, TraceModel* model) {
   if (answer.ok()) WriteOutput(*answer, OutputKind::kText, STDERR_FILENO).IgnoreError();
 }
 
+// Where a launcher's traces are in the end.
+struct Recorded {
+  std::vector<std::shared_ptr<const RunFolder>> folders;
+  std::set<std::string> traces;  // of this launcher: base names
+  std::vector<std::string> problems;
+};
+
 // Counted in the traces: what was drained from the rings may not have fit into these.
-void PrintEnd(const Collector& collector, bool is_shared) {
+void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shared) {
   Held held;
   std::vector<std::string> places;
-  for (const auto& folder : collector.folders()) {
+  for (const auto& folder : recorded.folders) {
     if (folder->IsRemoved()) continue;
     const std::string path = folder->Path();
     LoadOptions options = {.drain_leftover = LeftoverDrain(),
                            .progress = nullptr,
                            .most_bytes = kAnswerReadings[0].most_bytes,
                            .parts = kAnswerReadings[0].parts};
-    if (is_shared) options.only = collector.traces();
+    if (is_shared) options.only = recorded.traces;
     absl::StatusOr<LoadedRun> run = LoadRun(path, options);
     if (!run.ok() || run->model.processes.empty()) continue;
     Count(run->model, &held);
@@ -143,16 +151,16 @@ void PrintEnd(const Collector& collector, bool is_shared) {
   PrintError(line);
 }
 
-bool HasTraces(const Collector& collector) {
-  for (const auto& folder : collector.folders()) {
+bool HasTraces(const Collector& collector, const Recorded& recorded) {
+  for (const auto& folder : recorded.folders) {
     if (!folder->Names(std::string(kTraceSuffix)).empty()) return true;
   }
   return collector.processes() > 0;
 }
 
-void PrintSummary(const Collector& collector, bool is_shared) {
-  for (const std::string& problem : collector.problems()) PrintError(problem);
-  if (collector.processes() == 0 && (is_shared || !HasTraces(collector))) {
+void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_shared) {
+  for (const std::string& problem : recorded.problems) PrintError(problem);
+  if (collector.processes() == 0 && (is_shared || !HasTraces(collector, recorded))) {
     PrintError("the program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- PROGRAM");
     return;
   }
@@ -160,7 +168,27 @@ void PrintSummary(const Collector& collector, bool is_shared) {
     PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ",
                             collector.folders().front()->Path(), ", and what is there can be read at any time"));
   }
-  PrintEnd(collector, is_shared);
+  PrintEnd(collector, recorded, is_shared);
+}
+
+// The run's own folder and, where something could not be moved, also the local one.
+Recorded Move(const Collector& collector, LocalFolder* local) {
+  local->MoveTraces();
+  Recorded recorded = {{local->run()}, local->moved(), collector.problems()};
+  recorded.problems.insert(recorded.problems.end(), local->problems().begin(), local->problems().end());
+  if (local->problems().empty()) return recorded;
+  recorded.folders.insert(recorded.folders.end(), collector.folders().begin(), collector.folders().end());
+  recorded.traces.insert(collector.traces().begin(), collector.traces().end());
+  return recorded;
+}
+
+// --local; null without it.
+absl::StatusOr<std::unique_ptr<LocalFolder>> MakeLocal(const Args& args, const RunPlace& place) {
+  const std::optional<std::string> parent = args.Last("local");
+  if (!parent) return nullptr;
+  absl::StatusOr<std::shared_ptr<const RunFolder>> run = RunFolder::Open(place.path);
+  if (!run.ok()) return run.status();
+  return LocalFolder::Make(*parent, *std::move(run));
 }
 
 // The variable for --sample; empty without it.
@@ -190,11 +218,18 @@ int RunRun(const Args& args) {
   if (!shim.ok()) return Fail("run", shim.status(), kExitBadInput);
   const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
   if (!place.ok()) return Fail("run", place.status(), kExitBadInput);
-  Collector collector(place->path);
-  std::vector<std::string> variables = PreloadVariables(*shim, place->path);
+  const absl::StatusOr<std::unique_ptr<LocalFolder>> local = MakeLocal(args, *place);
+  if (!local.ok()) {
+    place->file->RemoveIfLast();
+    return Fail("run", local.status(), kExitBadInput);
+  }
+  const std::string folder = *local == nullptr ? place->path : (*local)->path();
+  Collector collector(folder);
+  std::vector<std::string> variables = PreloadVariables(*shim, folder);
   if (!sample->empty()) variables.push_back(*sample);
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, variables);
   if (!started.ok()) {
+    if (*local != nullptr) (*local)->MoveTraces();
     place->file->RemoveIfLast();
     return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
@@ -202,8 +237,10 @@ int RunRun(const Args& args) {
   RaiseDescriptorLimit();
   RemoveOrphanedRings();
   const int wait_status = CollectUntilEnd(*started, &collector);
-  PrintSummary(collector, !place->file->IsLast());
-  if (!HasTraces(collector)) place->file->TellOfNoCalls(words.front());
+  Recorded recorded = {collector.folders(), collector.traces(), collector.problems()};
+  if (*local != nullptr) recorded = Move(collector, local->get());
+  PrintSummary(collector, recorded, !place->file->IsLast());
+  if (!HasTraces(collector, recorded)) place->file->TellOfNoCalls(words.front());
   return EndAs(wait_status);
 }
 
@@ -214,6 +251,7 @@ Command RunCommand() {
           .summary = "start a program and record it",
           .operands = "PROGRAM [WORD]...",
           .flags = {RunFolderFlag(),
+                    {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
                     {.name = "sample",
                      .value = "HZ",
                      .help = "also where threads compute, HZ times per second of their CPU time (default: 99)",
@@ -223,6 +261,7 @@ Command RunCommand() {
                {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
                {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
                 "only the calls of two families of libraries"},
+               {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
                {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
           .min_operands = 1,
           .max_operands = SIZE_MAX,

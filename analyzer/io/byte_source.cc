@@ -42,15 +42,21 @@ absl::Status CheckRegular(const std::string& path, mode_t mode) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": is ", KindOf(mode), "; expected a regular file"));
 }
 
-// The program that left an empty run here; empty: not known.
-std::string SilentProgram(const std::string& folder) {
+// The first two lines of a small file; empty where there are none.
+std::pair<std::string, std::string> TwoLines(const std::string& path) {
   constexpr uint64_t kMostBytes = 4096;
-  const absl::StatusOr<ByteSource> file = ByteSource::Open(absl::StrCat(folder, "/", kRunFileName));
-  if (!file.ok()) return "";
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+  if (!file.ok()) return {};
   std::string text(std::min(file->size(), kMostBytes), '\0');
-  if (!file->Read(0, absl::MakeSpan(text)).ok()) return "";
+  if (!file->Read(0, absl::MakeSpan(text)).ok()) return {};
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  return lines.size() < 2 ? "" : lines[1];
+  return {lines[0], lines.size() < 2 ? "" : lines[1]};
+}
+
+std::string Elsewhere(const std::string& pointer) {
+  const auto [host, path] = TwoLines(pointer);
+  return absl::StrCat("traces of this run are still in ", path, " on ", host,
+                      "; if their launcher was killed, report and copy them there, then remove ", pointer);
 }
 
 // Sorts them, each once, and finds what they have in common.
@@ -86,10 +92,15 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
     ++entries;
     const std::string file = entry->path().string();
     (absl::EndsWith(file, kTraceSuffix) ? run.paths : others).push_back(file);
+    if (absl::EndsWith(file, kElsewhereSuffix)) run.elsewhere.push_back(Elsewhere(file));
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
   if (run.paths.empty()) run.paths = TracesInFolders(others);
-  const std::string silent = run.paths.empty() ? SilentProgram(path) : "";
+  if (run.paths.empty() && !run.elsewhere.empty()) {
+    return absl::NotFoundError(absl::StrCat(path, ": ", run.elsewhere.front()));
+  }
+  // The program that left an empty run here.
+  const std::string silent = run.paths.empty() ? TwoLines(absl::StrCat(path, "/", kRunFileName)).second : "";
   if (!silent.empty()) {
     return absl::NotFoundError(absl::StrCat(
         path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ", silent,
@@ -236,6 +247,7 @@ absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const absl::StatusOr<RunFiles> part = FindRun(path);
     if (!part.ok()) return part.status();
+    run.elsewhere.insert(run.elsewhere.end(), part->elsewhere.begin(), part->elsewhere.end());
     for (const std::string& trace : part->paths) {
       run.paths.push_back(std::filesystem::absolute(trace).lexically_normal().string());
     }
