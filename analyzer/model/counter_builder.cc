@@ -138,7 +138,7 @@ void CounterBuilder::Finish(const ClockMap& clock, ProcessIndex process, const s
       series.running_ns = InOrder(order, 1, readings.running_ns);
       impossible += Straighten(1, budget, &series.enabled_ns) + Straighten(1, budget, &series.running_ns);
     }
-    model->counters.push_back(std::move(series));
+    (series.kind == CounterKind::kStates ? model->states : model->counters).push_back(std::move(series));
   }
   oddities->Count("a counter that ran backwards, or jumped too far (counted anew from there)", impossible);
 }

@@ -1,4 +1,4 @@
-// Counter readings of one process trace -> model.counters.
+// Counter readings of one process trace -> model.counters, model.states.
 #ifndef DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_
 

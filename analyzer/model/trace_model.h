@@ -377,6 +377,7 @@ struct TraceModel {
   NativeFrameColumns native_frames;
   NativeSymbols native_symbols;         // empty before they are looked up
   std::vector<CounterSeries> counters;  // by process, thread (series without a thread last), kind
+  std::vector<CounterSeries> states;    // what threads did (preload/format/thread_states.h), in the same order
   std::vector<LoadSample> loads;        // by process, ascending; what counts from the start never decreases
   GpuActivityColumns gpu;               // except OVERHEAD
   std::vector<std::pair<int64_t, int64_t>>

@@ -33,6 +33,7 @@ const std::vector<TableKind>& TableKinds() {
       {"tuning", "what finding and preparing algorithms cost", TuningTable},
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"compiled", "what torch.compile compiled, and why again; where it broke graphs", CompiledTable},
+      {"threads", "what each thread did: ran, waited for a processor, was blocked in what", ThreadsTable},
       {"steps", "the repeating step of the program: warm-up, steady, other", StepsTable},
       {"counters", "what the processor counted, by layer and direction, or --by phase ...", CountersTable},
       {"counters_over_time", "the same by step, or by --interval", CountersOverTimeTable},

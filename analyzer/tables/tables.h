@@ -35,6 +35,7 @@ absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOption
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions& options);
+absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOptions& options);
 

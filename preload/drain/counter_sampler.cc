@@ -27,6 +27,8 @@ constexpr uint32_t kIdleSamples = 8;  // after that a thread is read less often
 constexpr uint32_t kIdleLookSamples = 4;
 constexpr uint64_t kPartOfProcessor = 150;  // samples take at most 1/150 of a processor
 constexpr uint64_t kLongestIntervalSeconds = 60;
+constexpr uint64_t kStatesMs = 50, kStatesRarelyMs = 500;  // if no counters are wanted
+constexpr uint64_t kStatesOftenForMs = 60'000;             // on a busy machine imports alone take ten seconds
 
 // The clock of a thread of the own process (see clock_getcpuclockid; glibc has no function for a tid), of a process.
 clockid_t ClockOfThread(uint32_t tid) { return static_cast<clockid_t>((~tid << 3) | 6u); }
@@ -64,13 +66,14 @@ void CounterSampler::AddCounter(const char* name, size_t bytes) {
 uint64_t CounterSampler::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
 
 void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* drain) {
-  if (session->counters_interval_ms == 0 || (!is_own_process && session->pid_namespace != PidNamespace())) return;
+  const bool has_counters = session->counters_interval_ms != 0;
+  if (is_own_process ? !has_counters : session->pid_namespace != PidNamespace()) return;
   session_ = session;
   is_own_process_ = is_own_process;
   char words[sizeof session->counters];
   snprintf(words, sizeof words, "%.*s", static_cast<int>(sizeof words - 1), session->counters);
   CounterList list;
-  ParseCounters(words, ThisProcessor(), nullptr, &list);
+  ParseCounters(has_counters ? words : "", ThisProcessor(), nullptr, &list);
   const CounterSpec* perf[kMaxCounters];
   size_t perf_count = 0;
   for (size_t i = 0; i < list.count; ++i) {
@@ -80,13 +83,14 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
   }
   wants_perf_ = perf_.Open(perf, perf_count, kMaxThreads, drain);
   void* memory = MapOwnPages(sizeof(Thread) * kMaxThreads);
-  if (memory == nullptr || (process_.count == 0 && !wants_perf_)) {
+  if (memory == nullptr || (is_own_process && process_.count == 0 && !wants_perf_)) {
     if (memory != nullptr) munmap(memory, sizeof(Thread) * kMaxThreads);
     session_ = nullptr;
     return;
   }
   threads_ = static_cast<Thread*>(memory);
-  interval_ticks_ = TicksPerSecond(*session) * session->counters_interval_ms / 1000;
+  interval_ticks_ = TicksOf(has_counters ? session->counters_interval_ms : kStatesMs);
+  rarely_from_ticks_ = has_counters ? UINT64_MAX : NowTicks() + TicksOf(kStatesOftenForMs);
   next_hand_over_ticks_ = NowTicks() + TicksPerSecond(*session) / kHandOversPerSecond;
   BeginThread(0, drain);
 }
@@ -139,6 +143,10 @@ void CounterSampler::Step(Drain* drain) {
   uint64_t cost_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   uint64_t second = TicksPerSecond(*session_);
   uint64_t least = cost_ns * kPartOfProcessor * (second / 1000000u) / 1000u;
+  if (NowTicks() >= rarely_from_ticks_) {
+    interval_ticks_ = TicksOf(kStatesRarelyMs);
+    rarely_from_ticks_ = UINT64_MAX;
+  }
   // Beyond its limit a trace grows ever more slowly.
   if (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second) interval_ticks_ *= 2;
   next_ticks_ = NowTicks() + (least > interval_ticks_ ? least : interval_ticks_);
@@ -147,6 +155,7 @@ void CounterSampler::Step(Drain* drain) {
 void CounterSampler::Finish(Drain* drain) {
   if (session_ == nullptr) return;
   Sample(drain, true);
+  for (uint32_t i = 1; i < thread_count_; ++i) HoldIdle(drain, &threads_[i]);
   HandOverAll(drain);
 }
 
@@ -253,6 +262,7 @@ void CounterSampler::BeginThread(uint32_t tid, Drain* drain) {
 }
 
 void CounterSampler::EndThread(Drain* drain, Thread* thread) {
+  HoldIdle(drain, thread);
   HandOver(drain, thread);
   CloseProcFiles(&thread->files);
   Thread* last = &threads_[--thread_count_];
@@ -265,7 +275,24 @@ void CounterSampler::EndThread(Drain* drain, Thread* thread) {
 bool CounterSampler::ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const {
   if (is_own_process_) return ReadClock(ClockOfThread(thread->tid), task_clock_ns);
   char text[128];
-  return ReadProcFile(&thread->files, ProcFile::kSchedstat, text, sizeof text) && ParseSchedstat(text, task_clock_ns);
+  return ReadProcFile(&thread->files, ProcFile::kSchedstat, text, sizeof text) &&
+         ParseSchedstat(text, task_clock_ns, &thread->states.queued_ns);
+}
+
+// The first look stands for nothing: what the thread did before is not known.
+void CounterSampler::FindState(Thread* thread, uint64_t ticks) const {
+  if (is_own_process_) return;
+  char text[1024];
+  auto blocked_in = BlockedIn::kOther;
+  const uint64_t since_ticks = thread->look_ticks == 0 ? ticks : thread->look_ticks;
+  thread->look_ticks = ticks;
+  // Not readable where tracing is restricted.
+  const bool is_blocked = ReadProcFile(&thread->files, ProcFile::kSyscall, text, sizeof text)
+                              ? ParseBlockedIn(text, &blocked_in)
+                              : ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) && IsBlocked(text);
+  if (!is_blocked) return;
+  thread->states.blocked_ns[static_cast<uint32_t>(blocked_in)] += static_cast<uint64_t>(
+      static_cast<double>(ticks - since_ticks) * 1e9 / static_cast<double>(TicksPerSecond(*session_)));
 }
 
 bool CounterSampler::ReadFaults(Thread* thread, uint64_t* start_jiffies) const {
@@ -290,7 +317,7 @@ void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
     ParseMigrations(text, &last->migrations);
   thread->ran_since_seldom = false;
   if (thread->held_seldom_count == kHeldSeldom) HandOver(drain, thread);
-  thread->held_seldom[thread->held_seldom_count++] = {ticks, thread->last};
+  thread->held_seldom[thread->held_seldom_count++] = {ticks, thread->last, {}};
 }
 
 void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
@@ -304,12 +331,12 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   }
   if (thread->has_begun && task_clock_ns == thread->last.task_clock_ns) {
     thread->idle_ticks = ticks;
+    FindState(thread, ticks);
     if (++thread->idle_samples >= kIdleSamples) thread->next_look_ticks = ticks + kIdleLookSamples * interval_ticks_;
     return;
   }
   // It began to run after it was last seen idle, not after its last reading.
-  if (thread->idle_ticks != 0) Hold(drain, thread, thread->idle_ticks);
-  thread->idle_ticks = 0;
+  HoldIdle(drain, thread);
   thread->idle_samples = 0;
   thread->ran_since_seldom = true;
   bool is_first = !thread->has_begun;
@@ -322,15 +349,19 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     return;
   }
   thread->last.task_clock_ns = task_clock_ns;
+  FindState(thread, ticks);
   if (is_first) {
     Usage usage = thread->last;
+    States states = thread->states;
     thread->last = {};
+    thread->states = {};
     thread->has_begun = true;
     thread->start_jiffies = start_jiffies;
     thread->start_ticks = TicksOfStart(start_jiffies);
     Hold(drain, thread, thread->start_ticks);
-    if (seldom_.count != 0) thread->held_seldom[thread->held_seldom_count++] = {thread->start_ticks, {}};
+    if (seldom_.count != 0) thread->held_seldom[thread->held_seldom_count++] = {thread->start_ticks, {}, {}};
     thread->last = usage;
+    thread->states = states;
   }
   Hold(drain, thread, ticks);
   if (wants_perf_) perf_.Sample(IndexOf(thread), ticks, thread->thread_id, thread->tid, drain);
@@ -372,7 +403,12 @@ uint64_t CounterSampler::TicksOfStart(uint64_t start_jiffies) const {
 
 void CounterSampler::Hold(Drain* drain, Thread* thread, uint64_t ticks) {
   if (thread->held_count == kHeldReadings) HandOver(drain, thread);
-  thread->held[thread->held_count++] = {ticks, thread->last};
+  thread->held[thread->held_count++] = {ticks, thread->last, thread->states};
+}
+
+void CounterSampler::HoldIdle(Drain* drain, Thread* thread) {
+  if (thread->idle_ticks != 0) Hold(drain, thread, thread->idle_ticks);
+  thread->idle_ticks = 0;
 }
 
 void CounterSampler::Give(Drain* drain, const Thread& thread, const Series& series, const Held* held, uint32_t count) {
@@ -383,11 +419,24 @@ void CounterSampler::Give(Drain* drain, const Thread& thread, const Series& seri
     for (uint32_t j = 0; j < series.count; ++j) readings[i].values[j] = FieldOf(held[i].usage, series.fields[j]);
   }
   bool is_usage = thread.tid == 0 && is_own_process_;
-  drain->AddSamples(thread.thread_id, thread.tid, is_usage ? CounterSource::kRusage : CounterSource::kProc,
-                    series.names, readings, count);
+  drain->AddSamples(thread.thread_id, thread.tid, ReadingKind::kSample,
+                    is_usage ? CounterSource::kRusage : CounterSource::kProc, series.names, readings, count);
+}
+
+void CounterSampler::GiveStates(Drain* drain, const Thread& thread) {
+  if (is_own_process_) return;
+  CounterReading readings[kHeldReadings];
+  for (uint32_t i = 0; i < thread.held_count; ++i) {
+    const Held& held = thread.held[i];
+    readings[i] = {held.ticks, 0, 0, {held.usage.task_clock_ns, held.states.queued_ns}};
+    memcpy(readings[i].values + 2, held.states.blocked_ns, sizeof held.states.blocked_ns);
+  }
+  drain->AddSamples(thread.thread_id, thread.tid, ReadingKind::kStates, CounterSource::kProc, kThreadStateList,
+                    readings, thread.held_count);
 }
 
 void CounterSampler::HandOver(Drain* drain, Thread* thread) {
+  GiveStates(drain, *thread);
   Give(drain, *thread, thread->tid == 0 ? process_ : often_, thread->held, thread->held_count);
   Give(drain, *thread, seldom_, thread->held_seldom, thread->held_seldom_count);
   if (wants_perf_) perf_.HandOver(IndexOf(thread), thread->thread_id, thread->tid, drain);

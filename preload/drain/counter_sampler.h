@@ -1,6 +1,6 @@
 // Counters over time (DLHOOK_COUNTERS_MS): the drain reads counters of all threads of a recorded process, including
 // those without recorded calls, and of the process as a whole. Independent of the threads' own readings
-// (counters/counters.h).
+// (counters/counters.h). From outside, and also if no counters are wanted: what threads do (format/thread_states.h).
 // Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of perf in the drain's own
 // table. Limits its use of a processor.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
@@ -22,7 +22,7 @@ class CounterSampler {
   CounterSampler(const CounterSampler&) = delete;
   CounterSampler& operator=(const CounterSampler&) = delete;
 
-  // Does nothing if the session wants no samples. `is_own_process`: clocks of its threads are directly available.
+  // Does nothing if there is nothing to sample. `is_own_process`: clocks of its threads are directly available.
   void Open(SessionHeader* session, bool is_own_process, Drain* drain);
   // Takes a sample if it is due.
   void Step(Drain* drain);
@@ -43,9 +43,14 @@ class CounterSampler {
     UsageField fields[kMaxCountersOfSet];
     uint32_t count;
   };
+  struct States {
+    uint64_t queued_ns;
+    uint64_t blocked_ns[kBlockedIns];  // what the looks stand for that found it there
+  };
   struct Held {
     uint64_t ticks;
     Usage usage;
+    States states;
   };
   struct Thread {
     uint32_t tid;  // 0: the process as a whole
@@ -59,7 +64,9 @@ class CounterSampler {
     uint64_t start_jiffies;  // 0: not queried
     uint64_t next_look_ticks;
     uint64_t idle_ticks;  // since when it has been idle after its last reading; 0: not idle
+    uint64_t look_ticks;  // of the last one
     Usage last;
+    States states;
     ProcFiles files;
     uint32_t held_count;
     uint32_t held_seldom_count;
@@ -80,14 +87,18 @@ class CounterSampler {
   uint32_t IndexOf(const Thread* thread) const { return static_cast<uint32_t>(thread - threads_); }
   void EndThread(Drain* drain, Thread* thread);
   bool ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const;
+  void FindState(Thread* thread, uint64_t ticks) const;
+  uint64_t TicksOf(uint64_t ms) const { return TicksPerSecond(*session_) * ms / 1000; }
   bool ReadFaults(Thread* thread, uint64_t* start_jiffies) const;
   void ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks);
   void Look(Drain* drain, Thread* thread, uint64_t ticks);
   void LookAtProcess(Drain* drain, uint64_t ticks);
   void Hold(Drain* drain, Thread* thread, uint64_t ticks);
+  void HoldIdle(Drain* drain, Thread* thread);
   void HandOver(Drain* drain, Thread* thread);
   void HandOverAll(Drain* drain);
   void Give(Drain* drain, const Thread& thread, const Series& series, const Held* held, uint32_t count);
+  void GiveStates(Drain* drain, const Thread& thread);
   uint64_t TicksOfStart(uint64_t start_jiffies) const;
 
   SessionHeader* session_ = nullptr;
@@ -107,6 +118,7 @@ class CounterSampler {
   uint32_t cursor_ = 0;  // where FindThread starts
   uint64_t samples_ = 0;
   uint64_t interval_ticks_ = 0;
+  uint64_t rarely_from_ticks_ = 0;  // when threads' states, if nothing else is wanted, get a longer interval
   uint64_t next_ticks_ = 0;
   uint64_t next_hand_over_ticks_ = 0;
 };

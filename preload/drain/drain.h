@@ -49,7 +49,7 @@ class Drain {
   // The mapping's file has grown: rings up to here may be read.
   void set_mapping_bytes(uint64_t bytes) { mapping_bytes_ = bytes; }
   // Readings taken by the drain itself (drain/counter_sampler.h). `names`: of the counters, separated by commas.
-  void AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, const char* names,
+  void AddSamples(uint32_t thread_id, uint32_t tid, ReadingKind kind, CounterSource source, const char* names,
                   const CounterReading* readings, uint32_t count);
   // A thread without records of its own: the drain's.
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);

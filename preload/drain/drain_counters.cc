@@ -66,9 +66,9 @@ void Drain::AddReading(const CounterBatchKey& key, const CounterReading& reading
   state_.lost_errno = ENOMEM;
 }
 
-void Drain::AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, const char* names,
+void Drain::AddSamples(uint32_t thread_id, uint32_t tid, ReadingKind kind, CounterSource source, const char* names,
                        const CounterReading* readings, uint32_t count) {
-  CounterBatchKey key = {thread_id, tid, ReadingKind::kSample, source, 0, {}};
+  CounterBatchKey key = {thread_id, tid, kind, source, 0, {}};
   NameCounters(names, strlen(names), &key);
   for (uint32_t i = 0; i < count; ++i) AddReading(key, readings[i]);
 }

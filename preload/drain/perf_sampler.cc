@@ -106,7 +106,8 @@ void PerfSampler::HandOver(uint32_t index, uint32_t thread_id, uint32_t tid, Dra
   for (uint32_t group = 0; group < groups_.count; ++group) {
     uint32_t count = thread->held_count[group];
     if (count != 0)
-      drain->AddSamples(thread_id, tid, CounterSource::kPerfRead, names_[group], thread->held[group], count);
+      drain->AddSamples(thread_id, tid, ReadingKind::kSample, CounterSource::kPerfRead, names_[group],
+                        thread->held[group], count);
     thread->held_count[group] = 0;
   }
 }

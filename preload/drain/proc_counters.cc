@@ -6,12 +6,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/drain/descriptor_budget.h"
 
 namespace dlhook::inline drain {
 namespace {
+
+struct BlockingCall {
+  long number;
+  BlockedIn blocked_in;
+};
+constexpr BlockingCall kBlockingCalls[] = {
+    {SYS_futex, BlockedIn::kLock},
+    {SYS_poll, BlockedIn::kPoll},
+    {SYS_ppoll, BlockedIn::kPoll},
+    {SYS_select, BlockedIn::kPoll},
+    {SYS_pselect6, BlockedIn::kPoll},
+    {SYS_epoll_wait, BlockedIn::kPoll},
+    {SYS_epoll_pwait, BlockedIn::kPoll},
+    {SYS_epoll_pwait2, BlockedIn::kPoll},
+    {SYS_read, BlockedIn::kTransfer},
+    {SYS_readv, BlockedIn::kTransfer},
+    {SYS_pread64, BlockedIn::kTransfer},
+    {SYS_preadv, BlockedIn::kTransfer},
+    {SYS_write, BlockedIn::kTransfer},
+    {SYS_writev, BlockedIn::kTransfer},
+    {SYS_pwrite64, BlockedIn::kTransfer},
+    {SYS_pwritev, BlockedIn::kTransfer},
+    {SYS_recvfrom, BlockedIn::kTransfer},
+    {SYS_recvmsg, BlockedIn::kTransfer},
+    {SYS_sendto, BlockedIn::kTransfer},
+    {SYS_sendmsg, BlockedIn::kTransfer},
+    {SYS_accept, BlockedIn::kTransfer},
+    {SYS_accept4, BlockedIn::kTransfer},
+    {SYS_connect, BlockedIn::kTransfer},
+    {SYS_sendfile, BlockedIn::kTransfer},
+    {SYS_fsync, BlockedIn::kTransfer},
+    {SYS_fdatasync, BlockedIn::kTransfer},
+    {SYS_io_getevents, BlockedIn::kTransfer},
+    {SYS_io_uring_enter, BlockedIn::kTransfer},
+    {SYS_nanosleep, BlockedIn::kSleep},
+    {SYS_clock_nanosleep, BlockedIn::kSleep},
+    {SYS_wait4, BlockedIn::kChild},
+    {SYS_waitid, BlockedIn::kChild},
+};
 
 bool NumberAfter(const char* text, const char* key, uint64_t* number) {
   const char* found = strstr(text, key);
@@ -21,7 +61,7 @@ bool NumberAfter(const char* text, const char* key, uint64_t* number) {
 }
 
 int OpenFile(uint32_t pid, uint32_t tid, ProcFile which) {
-  static const char* const kNames[kProcFileCount] = {"schedstat", "stat", "status", "sched"};
+  static const char* const kNames[kProcFileCount] = {"schedstat", "stat", "status", "sched", "syscall"};
   char path[64];
   const char* name = kNames[static_cast<uint32_t>(which)];
   if (tid == 0) {
@@ -42,10 +82,29 @@ void CloseKept(int* fd) {
 
 }  // namespace
 
-bool ParseSchedstat(const char* text, uint64_t* task_clock_ns) {
+bool ParseSchedstat(const char* text, uint64_t* task_clock_ns, uint64_t* queued_ns) {
   char* end = nullptr;
   *task_clock_ns = strtoull(text, &end, 10);
-  return end != text && *end == ' ';
+  if (end == text || *end != ' ') return false;
+  *queued_ns = strtoull(end, nullptr, 10);
+  return true;
+}
+
+// "running", "202 0x7f… …" (the call's number and arguments), "-1 0x… 0x…" (in no call: a page fault, a stop).
+bool ParseBlockedIn(const char* text, BlockedIn* blocked_in) {
+  char* end = nullptr;
+  const long number = strtol(text, &end, 10);
+  if (end == text) return false;
+  *blocked_in = number < 0 ? BlockedIn::kFault : BlockedIn::kOther;
+  for (const BlockingCall& call : kBlockingCalls) {
+    if (call.number == number) *blocked_in = call.blocked_in;
+  }
+  return true;
+}
+
+bool IsBlocked(const char* text) {
+  const char* at = strrchr(text, ')');
+  return at != nullptr && at[1] == ' ' && at[2] != 'R';
 }
 
 // "4711 (a name) may) contain anything) S 1 …": fields are counted from the last parenthesis.
@@ -75,7 +134,7 @@ bool ParseMigrations(const char* text, uint64_t* migrations) {
   return colon != nullptr;
 }
 
-void StartProcFiles(uint32_t pid, uint32_t tid, ProcFiles* files) { *files = {pid, tid, {-1, -1, -1, -1}}; }
+void StartProcFiles(uint32_t pid, uint32_t tid, ProcFiles* files) { *files = {pid, tid, {-1, -1, -1, -1, -1}}; }
 
 void CloseProcFiles(ProcFiles* files) {
   for (int& fd : files->fds) {

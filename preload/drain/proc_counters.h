@@ -7,11 +7,18 @@
 #include <cstdint>
 
 #include "preload/counters/rusage_counters.h"
+#include "preload/format/thread_states.h"
 
 namespace dlhook::inline drain {
 
-// The first number of "schedstat": CPU time in ns. False if there is none.
-bool ParseSchedstat(const char* text, uint64_t* task_clock_ns);
+// The first two numbers of "schedstat": CPU time, and time in which the thread was ready to run but had no processor, in
+// ns. False if there are none.
+bool ParseSchedstat(const char* text, uint64_t* task_clock_ns, uint64_t* queued_ns);
+
+// From "syscall". False if the thread runs, or would if it had a processor.
+bool ParseBlockedIn(const char* text, BlockedIn* blocked_in);
+// The same from "stat".
+bool IsBlocked(const char* text);
 
 struct ProcStat {
   uint64_t minor_faults;
@@ -27,8 +34,8 @@ bool ParseSwitches(const char* text, uint64_t* voluntary, uint64_t* involuntary)
 // From "sched": migrations to other processors.
 bool ParseMigrations(const char* text, uint64_t* migrations);
 
-enum class ProcFile : uint32_t { kSchedstat, kStat, kStatus, kSched };
-constexpr uint32_t kProcFileCount = 4;
+enum class ProcFile : uint32_t { kSchedstat, kStat, kStatus, kSched, kSyscall };
+constexpr uint32_t kProcFileCount = 5;
 
 // Files of /proc/PID/task/TID, or of the process as a whole (`tid` 0).
 struct ProcFiles {

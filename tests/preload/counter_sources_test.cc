@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "preload/counters/perf_group.h"
 #include "preload/counters/rusage_counters.h"
@@ -32,9 +33,10 @@ TEST(ProcCountersTest, FieldsAreCountedFromTheLastParenthesis) {
 
 TEST(ProcCountersTest, OtherFiles) {
   uint64_t first = 0, second = 0;
-  EXPECT_TRUE(ParseSchedstat("154535369 2111 37\n", &first));
+  EXPECT_TRUE(ParseSchedstat("154535369 2111 37\n", &first, &second));
   EXPECT_EQ(first, 154535369u);
-  EXPECT_FALSE(ParseSchedstat("", &first));
+  EXPECT_EQ(second, 2111u);
+  EXPECT_FALSE(ParseSchedstat("", &first, &second));
   EXPECT_TRUE(
       ParseSwitches("Name:\tx\nvoluntary_ctxt_switches:\t37\nnonvoluntary_ctxt_switches:\t24\n", &first, &second));
   EXPECT_EQ(first, 37u);
@@ -45,13 +47,32 @@ TEST(ProcCountersTest, OtherFiles) {
   EXPECT_FALSE(ParseMigrations("no such line", &first));
 }
 
+TEST(ProcCountersTest, WhatAThreadIsBlockedIn) {
+  auto place = BlockedIn::kOther;
+  EXPECT_FALSE(ParseBlockedIn("running\n", &place));
+  EXPECT_FALSE(ParseBlockedIn("", &place));
+  const std::pair<const char*, BlockedIn> kCalls[] = {
+      {"202 0x7f00 0x80", BlockedIn::kLock}, {"0 0x3 0x7f00", BlockedIn::kTransfer},
+      {"7 0x7f00", BlockedIn::kPoll},        {"230 0x1 0x1", BlockedIn::kSleep},
+      {"61 0x77", BlockedIn::kChild},        {"-1 0x7ffc 0x55", BlockedIn::kFault},
+      {"34 0x0 0x0", BlockedIn::kOther}};
+  for (const auto& [text, expected] : kCalls) {
+    ASSERT_TRUE(ParseBlockedIn(text, &place)) << text;
+    EXPECT_EQ(place, expected) << text;
+  }
+  EXPECT_TRUE(IsBlocked("4711 (a name) may) contain) S 1 2"));
+  EXPECT_TRUE(IsBlocked("4711 (x) D 1 2"));
+  EXPECT_FALSE(IsBlocked("4711 (x) S) R 1 2"));
+  EXPECT_FALSE(IsBlocked(""));
+}
+
 // The same thread by both ways. For a running thread the file is as old as the scheduler's last tick.
 TEST(ProcCountersTest, AgreesWithGetrusage) {
   ProcFiles files;
   char text[1024];
   Usage usage;
   ProcStat stat;
-  uint64_t task_clock_ns = 0;
+  uint64_t task_clock_ns = 0, queued_ns = 0;
   StartProcFiles(static_cast<uint32_t>(getpid()), static_cast<uint32_t>(gettid()), &files);
   ASSERT_TRUE(ReadProcFile(&files, ProcFile::kStat, text, sizeof text));
   ASSERT_TRUE(ReadUsage(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID, true, true, &usage));
@@ -59,7 +80,7 @@ TEST(ProcCountersTest, AgreesWithGetrusage) {
   EXPECT_LE(stat.minor_faults, usage.minor_faults);
   EXPECT_GE(stat.minor_faults + 8, usage.minor_faults);
   ASSERT_TRUE(ReadProcFile(&files, ProcFile::kSchedstat, text, sizeof text));
-  ASSERT_TRUE(ParseSchedstat(text, &task_clock_ns));
+  ASSERT_TRUE(ParseSchedstat(text, &task_clock_ns, &queued_ns));
   EXPECT_LE(task_clock_ns, usage.task_clock_ns + 100000000);
   EXPECT_GE(task_clock_ns + 100000000, usage.task_clock_ns);
   CloseProcFiles(&files);

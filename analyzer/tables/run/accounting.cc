@@ -16,11 +16,13 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/look_columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/gap_samples.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/time/state_looks.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -37,12 +39,14 @@ struct AccountingSums {
   std::array<int64_t, kPhases> by_phase_ns = {};
   SampleSums samples = {};      // by place, of time that only samples tell of
   int64_t samples_of_part = 0;  // of one that samples tell apart
+  LookSums looks = {};
 
   void Add(const AccountingSums& other) {
     total_ns += other.total_ns;
     for (size_t i = 0; i < kPhases; ++i) by_phase_ns[i] += other.by_phase_ns[i];
     AddTo(other.samples, samples);
     samples_of_part += other.samples_of_part;
+    looks.Add(other.looks);
   }
   int64_t Of(PhaseKind phase) const { return by_phase_ns[static_cast<size_t>(phase)]; }
 
@@ -103,6 +107,7 @@ class Accounting {
       sums.by_phase_ns[static_cast<size_t>(phase)] += piece.share_ns;
     });
     if (!model.samples.empty()) AddSamples(analysis, groups, StepDivision(model, time, groups));
+    if (!model.states.empty()) AddLooks(analysis, groups, StepDivision(model, time, groups));
   }
 
   const Lines& Of(size_t group) const { return sums_[group]; }
@@ -115,6 +120,15 @@ class Accounting {
       for (const GapSample& at : samples.Of(groups[group].process)) {
         if (!division.PhaseAt(group, at.piece.start_ns)) continue;
         SumsOf(group, at.piece).samples[places.Of(at.sample)].Add(SumOfOne(model_.samples.cpu_ns[at.sample]));
+      }
+    }
+  }
+
+  void AddLooks(const LayerAnalysis& analysis, const std::vector<StepGroup>& groups, const StepDivision& division) {
+    const auto& looks = analysis.Derived<StateLooks>(model_);
+    for (size_t group = 0; group < groups.size(); ++group) {
+      for (const StateLook& look : looks.Of(groups[group].process)) {
+        if (division.PhaseAt(group, look.piece.start_ns)) SumsOf(group, look.piece).looks.Add(look.sums);
       }
     }
   }
@@ -166,7 +180,7 @@ struct ActivityRow {
   Cell MeanOf(int64_t ns) const { return ns == 0 ? Cell() : Mean(ns, steps); }
 };
 
-TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups, bool has_samples) {
+TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups, const TraceModel& model) {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
@@ -209,7 +223,12 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
           Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
        [](const ActivityRow& row) { return row.sums.total_ns; }},
   };
-  if (has_samples) {
+  if (!model.states.empty()) {
+    columns.InsertAfter("percent", LookColumns().Of<ActivityRow>([](const ActivityRow& row) {
+      return LookRow{row.sums.looks, row.sums.total_ns, row.steps};
+    }));
+  }
+  if (!model.samples.empty()) {
     columns.Add(
         {IntegerColumn("samples", "", Better::kNeither, "By how many samples of CPU time the row is known."),
          [](const ActivityRow& row) { return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell(); }});
@@ -252,6 +271,7 @@ Lines DivideBySamples(const Lines& activities, const SamplePlaces& places) {
   for (const auto& [activity, all] : activities) {
     const SampleSplit split = SplitBySamples(all.total_ns, places.Joined(all.samples));
     AccountingSums rest = all;
+    if (!split.parts.empty()) rest.looks.running_ns = 0;  // it is not computing
     for (const SamplePart& part : split.parts) {
       const bool is_all = split.rest_ns == 0 && &part == &split.parts.back();
       const bool is_input = activity.kind == ActivityKind::kDataLoading;
@@ -337,7 +357,7 @@ absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOption
   std::vector<Step> whole_run;
   const bool has_steps = !groups.empty();
   if (!has_steps && !model.samples.empty()) groups = WholeRun(model, &whole_run);
-  const TypedColumns<ActivityRow> columns = AccountingColumns(groups, !model.samples.empty());
+  const TypedColumns<ActivityRow> columns = AccountingColumns(groups, model);
   Table table = NewTable("accounting", "Where the time of a step goes", columns);
   const Accounting accounting(model, *options.analysis, groups);
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -352,6 +372,7 @@ absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOption
     if (has_steps) AddNotes(model, groups[i], activities, whole_ns, table);
     AddNotesOfSamples(groups[i], lines, table);
   }
+  if (!model.states.empty()) table.notes.push_back(LookNote());
   if (!has_steps) {
     table.notes.push_back(groups.empty() ? "No steps were found whose time could be accounted for."
                                          : "No repeating step was found: the time is that of the whole run.");

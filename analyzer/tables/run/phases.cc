@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/step_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/look_columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/state_looks.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -21,6 +24,7 @@ constexpr PhaseKind kOrder[] = {PhaseKind::kInput,  PhaseKind::kForward,   Phase
 struct PhaseSums {
   int64_t total_ns = 0;
   int64_t calls = 0;
+  LookSums looks = {};
 };
 struct PhasesSums {
   std::array<PhaseSums, std::size(kOrder)> phases;  // by PhaseKind
@@ -77,6 +81,14 @@ PhasesSums SumPhases(const TraceModel& model, const StepGroup& group) {
   return sums;
 }
 
+void AddLooks(const TraceModel& model, const LayerAnalysis& analysis, const StepGroup& group, PhasesSums& sums) {
+  const std::vector<StepGroup> groups = {group};
+  const StepDivision division(model, FoldedTime::Of(model, analysis), groups);
+  for (const StateLook& look : analysis.Derived<StateLooks>(model).Of(group.process)) {
+    if (const auto phase = division.PhaseAt(0, look.piece.start_ns)) sums.Of(*phase).looks.Add(look.sums);
+  }
+}
+
 struct PhaseRow {
   int64_t pid;
   std::string thread, step;
@@ -85,9 +97,10 @@ struct PhaseRow {
   int64_t total_ns;
   int64_t steady_ns = 0;         // of all phases; 0: no steady steps
   std::optional<int64_t> calls;  // in all steps
+  LookSums looks = {};
 };
 
-TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups) {
+TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups, bool has_looks) {
   TypedColumns<PhaseRow> columns = {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &PhaseRow::pid},
       {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
@@ -113,13 +126,20 @@ TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups) {
                                        "Of all these steps: a kind's phases add up to their duration.")),
        &PhaseRow::total_ns},
   };
+  if (has_looks) {
+    columns.InsertAfter("percent", LookColumns().Of<PhaseRow>([](const PhaseRow& row) {
+      return LookRow{row.looks, row.total_ns, row.steps};
+    }));
+  }
   columns.Find("process")->detail = !HasSeveralProcesses(groups);
   columns.Find("thread")->detail = !HasThreads(groups);
   return columns;
 }
 
-void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns<PhaseRow>& columns, Table& table) {
+void AddRows(const TraceModel& model, const LayerAnalysis& analysis, const StepGroup& group,
+             const TypedColumns<PhaseRow>& columns, Table& table) {
   PhasesSums sums = SumPhases(model, group);
+  if (!model.states.empty()) AddLooks(model, analysis, group, sums);
   const int64_t pid = model.processes[group.process].pid;
   const std::string thread = ThreadLabel(model, group.threads);
   const std::string kind = StepName(group.kind, group.sort);
@@ -128,7 +148,8 @@ void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns
   for (PhaseKind phase : kOrder) {
     const PhaseSums& sum = sums.Of(phase);
     if (sum.total_ns == 0 && sum.calls == 0) continue;
-    AddRow(columns, {pid, thread, kind, PhaseKindName(phase), steps, sum.total_ns, whole_ns, sum.calls}, &table);
+    AddRow(columns, {pid, thread, kind, PhaseKindName(phase), steps, sum.total_ns, whole_ns, sum.calls, sum.looks},
+           &table);
   }
   if (sums.least_calls < sums.most_calls) {
     table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
@@ -144,16 +165,17 @@ void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns
 
 absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  const TypedColumns<PhaseRow> columns = PhasesColumns(groups);
+  const TypedColumns<PhaseRow> columns = PhasesColumns(groups, !model.states.empty());
   Table table = NewTable("phases", "What a step is made of", columns);
   for (const StepGroup& group : groups) {
-    AddRows(model, group, columns, table);
+    AddRows(model, *options.analysis, group, columns, table);
     if (group.odd > 0) {
       table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " more ",
                                          StepName(group.kind, group.sort),
                                          " steps, of another batch size or without scopes, are not in these rows."));
     }
   }
+  if (!model.states.empty() && !groups.empty()) table.notes.push_back(LookNote());
   if (groups.empty()) table.notes.push_back("No steps were found.");
   return table;
 }

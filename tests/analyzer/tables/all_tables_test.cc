@@ -75,7 +75,8 @@ TEST(AllTablesTest, AreWellFormed) {
                                           "ranks",        "launches",
                                           "overlap",      "overlap_over_time",
                                           "guided",       "gpu_idle",
-                                          "compiled",     "hotspots"}));
+                                          "compiled",     "hotspots",
+                                          "threads"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

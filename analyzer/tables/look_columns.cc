@@ -1,0 +1,40 @@
+// See look_columns.h.
+#include "analyzer/tables/look_columns.h"
+
+#include <optional>
+
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+Cell MeanOf(const std::optional<int64_t>& ns, int64_t steps) { return ns ? Mean(*ns, steps) : Cell(); }
+
+}  // namespace
+
+TypedColumns<LookRow> LookColumns() {
+  return {
+      {TimeColumn(
+           "blocked",
+           "The part in which the thread was blocked: it waited for something else than a processor. By looks from "
+           "outside; not known with fewer than 10."),
+       [](const LookRow& row) { return MeanOf(row.looks.BlockedOf(row.total_ns), row.steps); }},
+      {Detail(TimeColumn("no_processor", "The part in which it was ready to run, but had no processor.")),
+       [](const LookRow& row) { return MeanOf(row.looks.QueuedOf(row.total_ns), row.steps); }},
+      {Detail(TextColumn("blocked_in", "In what looks found it blocked: as in the table threads.")),
+       [](const LookRow& row) {
+         const bool is_told = row.looks.BlockedOf(row.total_ns).value_or(0) > 0;
+         return is_told ? Cell(BlockedInText(row.looks.found_ns)) : Cell();
+       }},
+      {Detail(IntegerColumn("looks", "", Better::kNeither, "By how many looks this is known.")),
+       [](const LookRow& row) { return row.looks.looks; }},
+  };
+}
+
+std::string LookNote() {
+  return "Blocked: by looks at the threads from outside. A part with n looks (column looks) is uncertain by up to half "
+         "of 1 "
+         "/ sqrt(n) of the row.";
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,149 @@
+// Table `threads`: what each thread did: it ran, waited for a processor, or was blocked; in all, and in a mean step.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/time/thread_states.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr char kWholeRun[] = "whole run";
+constexpr char kEnded[] = "[ended between two looks]";
+// Of a row's time, less may have been spread between two looks.
+constexpr int64_t kMostSpreadPercent = 10;
+
+struct ThreadRow {
+  int64_t pid;
+  std::string thread;
+  std::string step;
+  std::optional<int64_t> tid;
+  int64_t steps;
+  StateSums sums;
+  bool IsTold() const { return sums.wall_ns > 0 && sums.spread_ns <= sums.wall_ns / 100 * kMostSpreadPercent; }
+  Cell MeanOf(int64_t ns) const { return IsTold() ? Mean(ns, steps) : Cell(); }
+};
+
+TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
+  TypedColumns<ThreadRow> columns = {
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &ThreadRow::pid},
+      {As(Role::kKey, TextColumn("thread", "Name and number; of threads without recorded calls the kernel's number.")),
+       &ThreadRow::thread},
+      {Detail(IntegerColumn("tid", "", Better::kNeither, "The kernel's number of the thread.")), &ThreadRow::tid},
+      {As(Role::kKey,
+          TextColumn("step",
+                     "whole run: from the thread's beginning to its end; training, validation, inference: in a mean "
+                     "steady step, also of threads that have no steps of their own.")),
+       &ThreadRow::step},
+      {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."),
+       [](const ThreadRow& row) { return row.step == kWholeRun ? Cell() : Cell(row.steps); }},
+      {IntegerColumn("time", "ns", Better::kNeither,
+                     "That the thread was there: of the step, or of its life. The next three add up to it."),
+       [](const ThreadRow& row) { return row.sums.wall_ns > 0 ? Mean(row.sums.wall_ns, row.steps) : Cell(); }},
+      {TimeColumn("running",
+                  "It ran on a processor. Not known where steps are shorter than the time between two looks."),
+       [](const ThreadRow& row) {
+         return row.thread == kEnded ? Cell(row.sums.running_ns) : row.MeanOf(row.sums.running_ns);
+       }},
+      {TimeColumn("no_processor",
+                  "It was ready to run, but other threads or programs had the processors, or its quota of "
+                  "processor time was used up."),
+       [](const ThreadRow& row) { return row.MeanOf(row.sums.queued_ns); }},
+      {IntegerColumn("blocked", "ns", Better::kNeither,
+                     "The rest: it waited for something else, or had nothing to do. Time without a processor counts "
+                     "here until the thread gets one."),
+       [](const ThreadRow& row) { return row.MeanOf(std::max<int64_t>(row.sums.blocked_ns(), 0)); }},
+      {TextColumn(
+           "blocked_in",
+           "What it was in when looks found it blocked, and how often: lock (or condition: the futex), poll (for "
+           "files, pipes, sockets), read or write, sleep, child (waits for a process), page fault (or stopped)."),
+       [](const ThreadRow& row) { return KnownText(BlockedInText(row.sums.found_ns)); }},
+  };
+  columns.Find("process")->detail = !has_processes;
+  return columns;
+}
+
+std::string NameOf(const TraceModel& model, const ThreadStates& states) {
+  if (states.thread == kNone) return absl::StrCat("tid ", states.tid);
+  const ThreadData& thread = model.threads[states.thread];
+  return absl::StrCat(thread.name, thread.name.empty() ? "" : " ", thread.thread_id);
+}
+
+// Steps that follow each other are one stretch: what is between two looks is then spread at its ends only.
+IntervalSet TimeOf(const StepGroup& group) {
+  std::vector<Interval> steps;
+  for (const Step* step : group.steady) steps.push_back({step->start_ns, step->end_ns});
+  return IntervalSet(std::move(steps));
+}
+
+std::vector<ThreadRow> RowsOf(const TraceModel& model, const std::vector<ThreadStates>& threads,
+                              const std::vector<StepGroup>& groups) {
+  std::vector<ThreadRow> rows;
+  const auto add = [&](const ThreadStates& states, std::string step, int64_t steps, const StateSums& sums) {
+    if (sums.wall_ns == 0) return;
+    rows.push_back({model.processes[states.process].pid, NameOf(model, states), std::move(step), int64_t{states.tid},
+                    steps, sums});
+  };
+  for (const ThreadStates& states : threads) {
+    if (states.tid == 0) continue;
+    add(states, kWholeRun, 1, states.until.back());
+    for (const StepGroup& group : groups) {
+      if (group.process != states.process) continue;
+      StateSums sums;
+      const IntervalSet times = TimeOf(group);
+      for (const Interval& time : times.intervals()) sums.Add(states.In(time));
+      add(states, StepName(group.kind, group.sort), static_cast<int64_t>(group.steady.size()), sums);
+    }
+  }
+  return rows;
+}
+
+// What a process used beyond its threads' last readings.
+void AddRests(const TraceModel& model, const std::vector<ThreadStates>& threads, std::vector<ThreadRow>& rows) {
+  std::map<ProcessIndex, int64_t> told_ns;
+  for (const ThreadStates& states : threads) {
+    if (states.tid != 0) {
+      told_ns[states.process] += states.until.back().running_ns;
+      continue;
+    }
+    const int64_t rest_ns = states.until.back().running_ns - told_ns[states.process];
+    if (rest_ns <= 0) continue;
+    rows.push_back({model.processes[states.process].pid, kEnded, kWholeRun, std::nullopt, 1, {.running_ns = rest_ns}});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& options) {
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  std::vector<ThreadRow> rows = RowsOf(model, threads, groups);
+  AddRests(model, threads, rows);
+  std::stable_sort(rows.begin(), rows.end(), [](const ThreadRow& a, const ThreadRow& b) {
+    const bool a_whole = a.step == kWholeRun, b_whole = b.step == kWholeRun;
+    return a_whole != b_whole ? b_whole : a.sums.running_ns > b.sums.running_ns;
+  });
+  Table table = NewTable("threads", "What threads did: ran, had no processor, were blocked",
+                         ThreadsColumns(model.processes.size() > 1), rows);
+  if (rows.empty()) {
+    table.notes.push_back(
+        "Threads were not looked at: `dlhook run` does that, from outside, if it may see the program's "
+        "processes; a preloaded library alone does not.");
+  } else if (std::any_of(rows.begin(), rows.end(),
+                         [](const ThreadRow& row) { return row.thread != kEnded && !row.IsTold(); })) {
+    table.notes.push_back(
+        "Where nothing is told, too few steps follow each other without a pause: they are shorter than "
+        "the time between two looks (DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 looks more "
+        "often).");
+  }
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,93 @@
+// See state_looks.h.
+#include "analyzer/time/state_looks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/time/placed_times.h"
+
+namespace dlhook::analyzer::inline time {
+namespace {
+
+constexpr int64_t kFewestLooks = 10;
+constexpr int64_t kLookNs =
+    50'000'000;  // of a thread that only sleeps no look in between was kept: one for each of these
+
+// What the reading stands for. The kernel adds time without a processor when the thread gets one: a thread that was not
+// blocked and did not run had none.
+LookSums LookAt(const ThreadStates& states, size_t reading) {
+  const StateSums &before = states.until[reading - 1], &after = states.until[reading];
+  const int64_t whole_ns = after.wall_ns - before.wall_ns;
+  LookSums look;
+  int64_t found_ns = 0;
+  for (size_t i = 0; i < kBlockedIns; ++i) {
+    look.found_ns[i] = after.found_ns[i] - before.found_ns[i];
+    found_ns += look.found_ns[i];
+  }
+  look.blocked_ns = std::min(found_ns, whole_ns);
+  const int64_t awake_ns = whole_ns - look.blocked_ns;
+  const auto running = static_cast<double>(after.running_ns - before.running_ns);
+  const auto wanted = running + static_cast<double>(after.queued_ns - before.queued_ns);
+  look.running_ns = wanted > 0 ? static_cast<int64_t>(static_cast<double>(awake_ns) * running / wanted) : 0;
+  look.queued_ns = awake_ns - look.running_ns;
+  look.looks = std::max<int64_t>(running == 0 ? whole_ns / kLookNs : 1, 1);
+  return look;
+}
+
+ThreadIndex OnlyThread(const TraceModel& model, ProcessIndex process) {
+  ThreadIndex only = kNone;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    if (model.threads[thread].process != process) continue;
+    if (only != kNone) return kNone;
+    only = thread;
+  }
+  return only;
+}
+
+std::vector<StateLook> Find(const TraceModel& model, ProcessIndex process, const std::vector<ThreadStates>& threads) {
+  std::vector<TimeOfThread> times;
+  std::vector<LookSums> sums;
+  for (const ThreadStates& states : threads) {
+    if (states.process != process || states.thread == kNone) continue;
+    // The first look says nothing of what was before, only the second of the time since.
+    for (size_t i = 2; i < states.time_ns.size(); ++i) {
+      times.push_back({states.time_ns[i], states.thread, sums.size()});
+      sums.push_back(LookAt(states, i));
+    }
+  }
+  std::vector<StateLook> looks;
+  const ThreadIndex only = OnlyThread(model, process);
+  ForEachPlace(model, process, std::move(times), [&](const TimeOfThread& at, absl::Span<const TimePiece> parts) {
+    const TimePiece* own = PartOf(at.thread, parts);
+    if (own == nullptr && at.thread == only) own = PartOf(kNone, parts);
+    if (own == nullptr) return;
+    looks.push_back({*own, sums[at.index]});
+    looks.back().piece.start_ns = looks.back().piece.end_ns = at.time_ns;
+  });
+  return looks;
+}
+
+}  // namespace
+
+void LookSums::Add(const LookSums& other) {
+  looks += other.looks;
+  running_ns += other.running_ns;
+  queued_ns += other.queued_ns;
+  blocked_ns += other.blocked_ns;
+  for (size_t i = 0; i < kBlockedIns; ++i) found_ns[i] += other.found_ns[i];
+}
+
+std::optional<int64_t> LookSums::PartOf(int64_t part_ns, int64_t ns) const {
+  const int64_t all_ns = running_ns + queued_ns + blocked_ns;
+  if (looks < kFewestLooks || all_ns <= 0) return std::nullopt;
+  return static_cast<int64_t>(static_cast<double>(ns) * static_cast<double>(part_ns) / static_cast<double>(all_ns));
+}
+
+StateLooks::StateLooks(const TraceModel& model) {
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    of_.push_back(Find(model, process, threads));
+  }
+}
+
+}  // namespace dlhook::analyzer::time

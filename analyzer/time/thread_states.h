@@ -1,0 +1,50 @@
+// What threads did over time, as the launcher saw it from outside: they ran, were ready to run but had no processor (were
+// queued), or were blocked. The first two are the kernel's sums, exact between two looks; blocked is the rest. In what a
+// thread was blocked is known from looks alone.
+#ifndef DLHOOK_ANALYZER_TIME_THREAD_STATES_H_
+#define DLHOOK_ANALYZER_TIME_THREAD_STATES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/time/intervals.h"
+#include "preload/format/thread_states.h"
+
+namespace dlhook::analyzer::inline time {
+
+// Parts of a time of one thread. Between two looks they are taken to be spread evenly.
+struct StateSums {
+  int64_t wall_ns = 0;
+  int64_t running_ns = 0;
+  int64_t queued_ns = 0;
+  std::array<int64_t, kBlockedIns> found_ns = {};  // what looks stand for that found it blocked in this
+  int64_t spread_ns = 0;  // of wall_ns: parts of the time between two looks between which it did several things
+
+  int64_t blocked_ns() const { return wall_ns - running_ns - queued_ns; }
+  void Add(const StateSums& other);
+};
+
+struct ThreadStates {
+  ProcessIndex process = 0;
+  ThreadIndex thread = kNone;  // kNone: a thread without recorded calls; with tid 0: the whole process, only running_ns
+  uint32_t tid = 0;
+  // Readings: ascending times, and what the thread had done until then since it began, the first time.
+  std::vector<int64_t> time_ns;
+  std::vector<StateSums> until;
+
+  StateSums In(Interval time) const;
+};
+
+// By process, threads with recorded calls first, the whole process last.
+std::vector<ThreadStates> ReadThreadStates(const TraceModel& model);
+
+// "lock 81 %, sleep 12 %": in what it was blocked, by looks; empty: it was not, or no look met it.
+std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns);
+
+}  // namespace dlhook::analyzer::time
+
+#endif  // DLHOOK_ANALYZER_TIME_THREAD_STATES_H_

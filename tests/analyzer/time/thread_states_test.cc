@@ -1,0 +1,85 @@
+// What threads did: sums of parts of their time, and looks in the activities that they met.
+#include "analyzer/time/thread_states.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/time/state_looks.h"
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace thread_states_test {
+
+constexpr int64_t kMs = 1'000'000;
+
+class ThreadStatesTest : public testing::Test {
+ protected:
+  // In milliseconds: when; until then running, queued, found in a lock, found asleep.
+  struct Reading {
+    int64_t ms, running, queued, lock, sleep;
+  };
+  void AddThread(ThreadIndex thread, const std::vector<Reading>& readings) {
+    CounterSeries series = {.thread = thread, .tid = 70 + thread, .kind = CounterKind::kStates};
+    for (const char* name : {"running", "queued", "lock", "sleep"}) series.names.push_back(builder_.AddName(name));
+    for (const Reading& reading : readings) {
+      series.time_ns.push_back(reading.ms * kMs);
+      for (int64_t ms : {reading.running, reading.queued, reading.lock, reading.sleep})
+        series.value.push_back(static_cast<uint64_t>(ms * kMs));
+    }
+    builder_.model().states.push_back(std::move(series));
+  }
+  // "running queued blocked of wall, spread", in milliseconds.
+  std::string In(int64_t start_ms, int64_t end_ms) {
+    const StateSums sums = ReadThreadStates(builder_.model()).front().In({start_ms * kMs, end_ms * kMs});
+    std::string text;
+    for (int64_t ns : {sums.running_ns, sums.queued_ns, sums.blocked_ns(), sums.wall_ns, sums.spread_ns})
+      text += std::to_string(ns / kMs) + " ";
+    return text;
+  }
+  void Op(int64_t start_ms, int64_t end_ms) {
+    builder_.Scope("aten::add", ScopeKind::kFrameworkOp, start_ms * kMs, (end_ms - start_ms) * kMs, 0, -1,
+                   builder_.AddStack({{"train.py", "<module>", 7}}));
+  }
+  ModelBuilder builder_;
+};
+
+TEST_F(ThreadStatesTest, PartsOfTime) {
+  AddThread(0, {{0, 0, 0, 0, 0}, {100, 100, 0, 0, 0}, {200, 100, 0, 100, 0}, {300, 140, 20, 100, 100}});
+  EXPECT_EQ(In(0, 300), "140 20 140 300 0 ");
+  EXPECT_EQ(In(50, 150), "50 0 50 100 0 ") << "it did one thing between two looks: nothing is guessed";
+  EXPECT_EQ(In(200, 250), "20 10 20 50 50 ") << "spread evenly over the time between two looks";
+  EXPECT_EQ(In(-100, 1000), "140 20 140 300 0 ") << "only while it was there";
+  EXPECT_EQ(In(400, 500), "0 0 0 0 0 ");
+}
+
+TEST_F(ThreadStatesTest, InWhatItWasBlocked) {
+  EXPECT_EQ(BlockedInText({}), "");
+  EXPECT_EQ(BlockedInText({100}), "lock");
+  EXPECT_EQ(BlockedInText({810, 0, 0, 170, 20}), "lock 81 %, sleep 17 %");
+}
+
+TEST_F(ThreadStatesTest, LooksDivideTheActivitiesThatTheyMet) {
+  Op(0, 100);
+  Op(500, 1000);
+  std::vector<Reading> readings = {{0, 0, 0, 0, 0}, {50, 50, 0, 0, 0}, {110, 100, 0, 10, 0}};
+  readings.push_back({490, 100, 0, 10, 380});  // one reading of a long sleep stands for several looks
+  readings.push_back({550, 120, 40, 10, 380});
+  AddThread(0, readings);
+  LookSums gap, op;
+  const TraceModel model = builder_.Build(1000 * kMs);
+  const StateLooks looks(model);
+  for (const StateLook& look : looks.Of(0)) (look.piece.kind == ActivityKind::kNotSeen ? gap : op).Add(look.sums);
+  EXPECT_EQ(op.looks, 1) << "the first look stands for nothing";
+  EXPECT_EQ(op.queued_ns, 40 * kMs);
+  EXPECT_EQ(op.BlockedOf(100), std::nullopt) << "too few looks";
+  EXPECT_EQ(gap.looks, 8);
+  EXPECT_EQ(gap.blocked_ns, 390 * kMs);
+  EXPECT_EQ(gap.running_ns, 50 * kMs);
+  gap.looks = 10;
+  EXPECT_EQ(gap.BlockedOf(4400), 3900);
+}
+
+}  // namespace thread_states_test
+}  // namespace dlhook::analyzer
