@@ -120,6 +120,19 @@ dlhook: sharedobject-in-library-directory-missing-soname [usr/lib/libdlhook.so]
 # One program for all releases: what it needs besides glibc is in it.
 dlhook: embedded-library * [usr/bin/dlhook]
 END
+  # As dh_python3: what root's Python compiles beside the modules belongs to the package, or would stay behind it.
+  cat >"$tree/DEBIAN/postinst" <<'END'
+#!/bin/sh
+set -e
+if command -v py3compile >/dev/null 2>&1; then py3compile -p dlhook; fi
+END
+  cat >"$tree/DEBIAN/prerm" <<'END'
+#!/bin/sh
+set -e
+if command -v py3clean >/dev/null 2>&1; then py3clean -p dlhook
+else rm -rf /usr/lib/python3/dist-packages/dlhook/__pycache__; fi
+END
+  chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/prerm"
   gzip -9n "$documents/changelog" "$tree/usr/share/man/man1/dlhook.1"
   (cd "$tree" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2) >"$tree/DEBIAN/md5sums"
   same_times "$tree"

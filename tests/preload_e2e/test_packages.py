@@ -110,12 +110,19 @@ class Packages(e2e.Case):
         version = e2e.run([e2e.DLHOOK, "--version"]).out.decode().split()[1]
         self.assertIn(f"Package: dlhook\nVersion: {version}\n", control)
         self.assertIn("libc6 (>= 2.34)", control)
-        self.assertEqual(e2e.run(["md5sum", "--quiet", "-c", self.control_file(package, "md5sums")], cwd=root).code, 0)
-
-    def control_file(self, package, name):
-        folder = os.path.join(self.folder, "control")
-        subprocess.run(["dpkg-deb", "-e", package, folder], check=True)
-        return os.path.join(folder, name)
+        control = os.path.join(self.folder, "control")
+        subprocess.run(["dpkg-deb", "-e", package, control], check=True)
+        self.assertEqual(e2e.run(["md5sum", "--quiet", "-c", os.path.join(control, "md5sums")], cwd=root).code, 0)
+        # Debian's Python compiles the modules, and would leave that behind.
+        commands = os.path.join(self.folder, "commands")
+        os.mkdir(commands)
+        for command in ("py3compile", "py3clean"):
+            with open(os.path.join(commands, command), "w", encoding="utf-8") as file:
+                os.fchmod(file.fileno(), 0o755)
+                file.write(f'#!/bin/sh\necho {command} "$@"\n')
+        for script, called in (("postinst", b"py3compile -p dlhook\n"), ("prerm", b"py3clean -p dlhook\n")):
+            result = e2e.run([os.path.join(control, script), "configure"], env={"PATH": f"{commands}:/usr/bin:/bin"})
+            self.assertEqual((result.code, result.out, result.err), (0, called, b""))
 
 
 if __name__ == "__main__":
