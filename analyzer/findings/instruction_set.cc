@@ -79,7 +79,7 @@ bool IsOneDnn(const WorkItem& item) {
 
 // NumPy's and SciPy's wheels prefix the names of their OpenBLAS.
 bool IsOpenBlas(const ProcessInfo& process, const WorkItem& item) {
-  if (!item.IsHostCompute() || item.op->onednn() != nullptr || !IsMatrixProduct(*item.op)) return false;
+  if (!item.IsHostCompute() || item.op->gemm() == nullptr || !IsMatrixProduct(*item.op)) return false;
   if (absl::StartsWith(item.op->function, "scipy_")) return true;
   const auto is_loaded = [&](const char* part) {
     return std::any_of(process.mappings.begin(), process.mappings.end(), [&](const Mapping& mapping) {

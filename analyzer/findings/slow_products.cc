@@ -24,6 +24,7 @@
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/table/human.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -37,7 +38,9 @@ constexpr double kFar = 0.25;                  // of the bound
 constexpr double kReached = 0.5;               // of the bound, by ordinary products
 constexpr double kQuietPercent = 3;            // of a step: waiting for a processor
 
+// What a program computes with XLA is compiled as a whole: neither its calls nor its sizes are the program's own.
 bool IsJudged(const WorkItem& item) {
+  if (item.op != nullptr && item.op->family == kJaxTap.family) return false;
   if (!item.IsHostCompute() || item.op->is_asynchronous || !IsMatrixProduct(*item.op)) return false;
   return item.op->flops && item.calls > 0 && item.ns > 0;
 }

@@ -227,7 +227,7 @@ void DecodeLibxsmm(const Libxsmm& libxsmm, Op& op) {
   DecodeOneDnn(line, op);
   if (libxsmm.layer() == Libxsmm::OPTIMIZER) op.direction = Direction::kUpdate;
   if (libxsmm.layer() == Libxsmm::FULLY_CONNECTED && libxsmm.number_size() >= 12) AddFused(libxsmm.number(11), op);
-  op.asked = LibxsmmCall{op.problem};
+  op.asked = TranslatedCall{op.problem};
   if (op.problem.empty()) op.problem = op.function;
   if (!libxsmm.share()) return;
   op.subject = std::exchange(op.kind, "share");

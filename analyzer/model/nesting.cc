@@ -73,6 +73,11 @@ OpenCall Nester::Read(const StagedCall& staged) {
 
 // Whether `outer`, the innermost open call, is the parent. If not, it is complete.
 bool Nester::Holds(OpenCall* outer, OpenCall* call) {
+  if (call->sequence == kNoSequence) return false;  // a product of XLA's, which is in no other call
+  if (outer->sequence == kNoSequence) {
+    const int64_t inside_ns = call->end_ns - outer->start_ns;
+    return inside_ns > 0 && inside_ns >= (call->end_ns - call->start_ns) / 2;
+  }
   if (outer->is_tap) return TapHolds(outer, call);
   if (outer->sequence == call->parent_sequence) return true;
   if (outer->sequence > call->sequence || call->start_ns < outer->start_ns || call->end_ns <= outer->start_ns) {

@@ -64,6 +64,8 @@ struct Op {
   std::optional<int64_t> bytes;  // operands read and written once
   bool is_creation = false;      // creation, not execution, of a oneDNN primitive, or of a LIBXSMM layer or kernel
   bool cache_hit = false;        // for a creation
+  // The rest of a call of XLA's that had returned before its work was done: time without a call of its own.
+  bool is_continuation = false;
 
   // For GPU libraries; otherwise empty, unknown or false. Names are the library's enumerators in lower case without
   // their common prefix ("implicit_precomp_gemm", "32f_fast_tf32"); unnamed numbers remain numbers.
@@ -93,17 +95,17 @@ struct Op {
 
   // The request, by library; monostate: only the call's name is known.
   std::variant<std::monostate, GemmCall, MatrixCall, OneDnnCall, CudnnCall, CudnnSearch, CopyCall, LaunchCall,
-               CollectiveCall, AllocationCall, LibxsmmCall>
+               CollectiveCall, AllocationCall, TranslatedCall>
       asked;
   // Null: a different kind of call.
   const GemmCall* gemm() const { return std::get_if<GemmCall>(&asked); }
   const MatrixCall* matrix() const { return std::get_if<MatrixCall>(&asked); }
   const OneDnnCall* onednn() const { return std::get_if<OneDnnCall>(&asked); }
-  const LibxsmmCall* libxsmm() const { return std::get_if<LibxsmmCall>(&asked); }
-  // The problem in the words of oneDNN's log: of oneDNN's and LIBXSMM's calls.
+  const TranslatedCall* translated() const { return std::get_if<TranslatedCall>(&asked); }
+  // The problem in the words of oneDNN's log: of oneDNN's, LIBXSMM's and XLA's calls.
   const std::string* onednn_problem() const {
     if (onednn()) return &onednn()->problem;
-    return libxsmm() ? &libxsmm()->problem : nullptr;
+    return translated() ? &translated()->problem : nullptr;
   }
   const CudnnCall* cudnn() const { return std::get_if<CudnnCall>(&asked); }
   const CudnnSearch* search() const { return std::get_if<CudnnSearch>(&asked); }

@@ -49,7 +49,8 @@ struct OneDnnCall {
   std::string version;  // "v3.12.0"; empty: not known
 };
 
-struct LibxsmmCall {
+// Of LIBXSMM and XLA.
+struct TranslatedCall {
   std::string problem;  // in the words of oneDNN's log
 };
 

@@ -12,6 +12,7 @@
 #include "analyzer/model/from_proto.h"
 #include "analyzer/model/nesting.h"
 #include "analyzer/model/process_builder.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -27,6 +28,15 @@ void ForEachColumn(CallColumns* calls, Function function) {
   function(&calls->thread);
   function(&calls->parent);
   function(&calls->sequence);
+}
+
+// What oneDNN's log tells of inside a product of XLA's is what computes it.
+void NameLibrary(OpIndex product, OpIndex inside, std::vector<Op>* ops) {
+  if ((*ops)[inside].family != kOneDnnTap.family || (*ops)[product].family != kJaxTap.family) return;
+  for (OpIndex op = product; op < ops->size(); ++op) {  // with its continuation
+    if (op != product && !(*ops)[op].is_continuation) break;
+    if ((*ops)[op].implementation.empty()) (*ops)[op].implementation = "oneDNN";
+  }
 }
 
 }  // namespace
@@ -80,6 +90,13 @@ void ProcessBuilder::FinishXla(const ClockMap& clock) {
     Thread& thread = FindThread(known != thread_of.end() ? known->second : next_id++);
     if (thread.data.name.empty()) thread.data.name = of_xla.name;
     for (const RecordedScope& scope : of_xla.scopes) thread.scopes.Add(scope, parts_);
+    for (const StagedCall& call : of_xla.calls) {
+      const auto end = static_cast<uint64_t>(call.time), duration = static_cast<uint64_t>(call.duration);
+      if (!parts_.all() && !parts_.Has(end - std::min(duration, end), end)) continue;
+      *thread.calls.Reserve(1) = call;
+      thread.calls.Commit(1);
+      thread.in_order = false;
+    }
   }
   if (has_others) return;
   for (const auto& [start, end] : xla_.windows()) {
@@ -178,6 +195,7 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
         Observe(call.time, call.time + call.duration);
       } else {
         columns.self_ns[base + call.parent] -= call.duration;
+        NameLibrary(columns.op[base + call.parent], call.op, &run_->model_.ops);
       }
     }
     thread->calls.ReleaseFront(end);

@@ -26,11 +26,10 @@ void AddCalls(const TraceModel& model, RunTotals* totals) {
     if (calls.parent[i] == kNone) {
       totals->thread_time_ns += duration_ns;
       op.total_ns += duration_ns;
-    } else if (same_work.IsNested(static_cast<CallIndex>(i))) {
-      ++op.nested_calls;
-    } else {
+    } else if (same_work.Outermost(static_cast<CallIndex>(i)) == i) {
       op.total_ns += duration_ns;
     }
+    if (same_work.IsNested(static_cast<CallIndex>(i))) ++op.nested_calls;
   }
 }
 

@@ -20,7 +20,10 @@ class SameWork {
 
   // The outermost call around `call` that does the same kind of work; `call` itself if none.
   CallIndex Outermost(CallIndex call) const;
-  bool IsNested(CallIndex call) const { return Outermost(call) != call; }
+  // Whether it is no call of its own.
+  bool IsNested(CallIndex call) const {
+    return Outermost(call) != call || model_.ops[model_.calls.op[call]].is_continuation;
+  }
 
  private:
   const TraceModel& model_;

@@ -28,6 +28,8 @@ struct StagedCall {
 };
 static_assert(sizeof(StagedCall) == 32);
 constexpr uint32_t kTapCall = 0x80000000;
+// Of a call that its thread did not count: times alone say what is around it.
+constexpr uint64_t kNoSequence = 0;
 
 // A growing array of plain values that moves by remapping, not by copying, and returns what was read from its front or
 // its back to the system, so that the calls of a thread are in memory at most one and a half times. Once large, it asks

@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
+#include "analyzer/model/onednn_op.h"
+#include "analyzer/model/op_cost.h"
 #include "analyzer/model/realtime_map.h"
+#include "preload/format/taps.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -76,6 +81,58 @@ CompiledOp Described(const XlaOp& op) {
           .pass = kPasses[static_cast<size_t>(op.pass)]};
 }
 
+// Calls of the products among XLA's operations.
+class ProductCalls {
+ public:
+  ProductCalls(const XlaProfiles& profiles, std::vector<Op>* ops) : of_op_(profiles.ops().size()) {
+    for (const XlaEvent& event : profiles.events()) of_op_[event.op].is_late |= event.is_continuation;
+    for (size_t i = 0; i < of_op_.size(); ++i) {
+      if (profiles.ops()[i].product.primitive.empty()) continue;
+      of_op_[i].op = static_cast<OpIndex>(ops->size());
+      ops->push_back(OpOf(profiles.ops()[i]));
+      ops->back().is_asynchronous = of_op_[i].is_late;
+      if (!of_op_[i].is_late) continue;
+      ops->push_back(ops->back());
+      ops->back().is_continuation = true;
+      ops->back().flops.reset();
+      ops->back().bytes.reset();
+    }
+  }
+
+  // kNone: it is no product.
+  OpIndex OpOf(const XlaEvent& event) const {
+    const OpIndex op = of_op_[event.op].op;
+    return op != kNone && event.is_continuation ? op + 1 : op;
+  }
+
+ private:
+  struct Calls {
+    OpIndex op = kNone;    // its continuation's is the next one
+    bool is_late = false;  // some calls had returned before their work was done
+  };
+
+  static Op OpOf(const XlaOp& xla) {
+    trace::OneDnn line;
+    line.set_operation("exec");
+    line.set_primitive(xla.product.primitive);
+    line.set_prop_kind(xla.product.direction);
+    line.set_problem(xla.product.problem);
+    line.set_memory_descriptors(xla.product.tensors);
+    line.set_implementation(xla.product.library);
+    Op op;
+    op.function = "XLA's profiler";
+    op.family = kJaxTap.family;
+    DecodeOneDnn(line, op);
+    op.asked = TranslatedCall{op.problem};
+    if (op.flops && absl::StartsWith(op.types, "c")) op.flops = Product({4, *op.flops});
+    if (op.direction == Direction::kUnknown && xla.pass == XlaPass::kForward) op.direction = Direction::kForward;
+    if (op.direction == Direction::kUnknown && xla.pass == XlaPass::kBackward) op.direction = Direction::kBackward;
+    return op;
+  }
+
+  std::vector<Calls> of_op_;
+};
+
 }  // namespace
 
 void XlaBuilder::Add(const trace::CompilerProfile& piece, Oddities* oddities) {
@@ -122,7 +179,7 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
   std::map<int64_t, size_t> place;
   for (const XlaThread& thread : profiles.threads()) {
     place[thread.id] = threads_.size();
-    threads_.push_back({thread.id, thread.name, {}});
+    threads_.push_back({thread.id, thread.name, {}, {}});
   }
   std::vector<NameIndex> name;
   for (const XlaOp& op : profiles.ops()) {
@@ -131,6 +188,7 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
   }
   const auto ticks_at = [&](int64_t realtime_ns) { return clock.ToTicks(realtime.ToNs(realtime_ns)); };
   Runs runs(profiles);
+  const ProductCalls products(profiles, &model->ops);
   for (const XlaEvent& event : profiles.events()) {
     RecordedScope scope;
     scope.end_ticks = ticks_at(event.end_ns);
@@ -138,7 +196,12 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
     scope.link = CompiledLink{static_cast<uint32_t>(base + event.op), runs.NumberOf(event)}.Encoded();
     scope.name = name[event.op];
     scope.kind = static_cast<uint32_t>(ScopeKind::kXlaOp);
-    threads_[place[event.thread]].scopes.push_back(scope);
+    Thread& thread = threads_[place[event.thread]];
+    thread.scopes.push_back(scope);
+    const OpIndex op = products.OpOf(event);
+    if (op == kNone) continue;
+    thread.calls.push_back(
+        {static_cast<int64_t>(scope.end_ticks), static_cast<int64_t>(scope.duration_ticks), kNoSequence, op, 0});
   }
 }
 

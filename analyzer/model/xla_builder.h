@@ -1,4 +1,4 @@
-// Profiles of XLA in one process trace -> scopes of its threads.
+// Profiles of XLA in one process trace -> scopes of its threads, and calls for the products among them.
 #ifndef DLHOOK_ANALYZER_MODEL_XLA_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_XLA_BUILDER_H_
 
@@ -12,6 +12,7 @@
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/staged_scopes.h"
+#include "analyzer/model/staging.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/trace.pb.h"
@@ -30,6 +31,7 @@ class XlaBuilder {
     int64_t id = 0;  // XlaProfiles::ThreadId
     std::string name;
     std::vector<RecordedScope> scopes;
+    std::vector<StagedCall> calls;  // of products
   };
   std::vector<Thread>& threads() { return threads_; }
   const std::vector<std::pair<uint64_t, uint64_t>>& windows() const { return windows_; }  // in ticks

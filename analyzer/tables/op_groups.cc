@@ -38,13 +38,13 @@ std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals) {
 
 void OpGroup::Add(const Op& op, const OpTotals& totals, bool at_home) {
   const int64_t own_calls = totals.calls - totals.nested_calls;
-  if (totals.calls > 0) {
+  if (totals.calls > 0 && !op.is_continuation) {
     min_ns = calls + nested_calls == 0 ? totals.min_ns : std::min(min_ns, totals.min_ns);
     max_ns = std::max(max_ns, totals.max_ns);
   }
   const bool first_calls = calls == 0;
   calls += own_calls;
-  nested_calls += totals.nested_calls;
+  if (!op.is_continuation) nested_calls += totals.nested_calls;
   total_ns += totals.total_ns;
   self_ns += totals.self_ns;
   wall_share_ns += totals.wall_share_ns;

@@ -13,6 +13,15 @@
 
 namespace dlhook::analyzer::inline xla {
 
+// What a product computes, in the words of oneDNN's log.
+struct XlaProduct {
+  std::string primitive;  // "matmul", "convolution", "deconvolution"; empty: it is no product
+  std::string direction;  // "backward_data": a convolution that XLA runs as one over an input with zeros in between
+  std::string problem;    // "504x128:128x1000"
+  std::string tensors;    // "src:f32::blocked:ab::f0 wei:…"
+  std::string library;    // that computes it, where the program says so: "YNNPACK"
+};
+
 // One operation (HLO instruction) of a program.
 struct XlaOp {
   std::string program;      // "jit_train_step"
@@ -24,6 +33,7 @@ struct XlaOp {
   std::string argument;     // of the program: "x f32[24,40]"; empty: it is none
   bool is_scope = false;    // `layer` is made of scopes
   XlaPass pass = XlaPass::kOther;
+  XlaProduct product;
 };
 
 // A program that was compiled. One function has several if it was compiled again.

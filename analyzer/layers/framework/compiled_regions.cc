@@ -27,18 +27,6 @@ Layer Region() {
   return region;
 }
 
-// Whether all oneDNN calls come from JAX's own library. If the process has a second oneDNN (PyTorch's, TensorFlow's),
-// the calls can't be distinguished.
-bool OneDnnIsXlas(const ProcessInfo& process) {
-  bool found = false;
-  for (const Capability& capability : process.capabilities) {
-    if (capability.name != kOneDnnTap.capability || capability.state != CapabilityState::kOn) continue;
-    if (!absl::StrContains(capability.object, "libjax_common")) return false;
-    found = true;
-  }
-  return found;
-}
-
 // Removes layers without calls and scopes.
 void RemoveEmptyLayers(Attribution* attribution) {
   std::vector<bool> is_used(attribution->layers.size());
@@ -55,6 +43,16 @@ void RemoveEmptyLayers(Attribution* attribution) {
 }
 
 }  // namespace
+
+bool OneDnnIsXlas(const ProcessInfo& process) {
+  bool found = false;
+  for (const Capability& capability : process.capabilities) {
+    if (capability.name != kOneDnnTap.capability || capability.state != CapabilityState::kOn) continue;
+    if (!absl::StrContains(capability.object, "libjax_common")) return false;
+    found = true;
+  }
+  return found;
+}
 
 void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution) {
   std::vector<bool> is_xla;

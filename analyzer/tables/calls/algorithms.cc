@@ -13,6 +13,7 @@
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -180,6 +181,7 @@ void AddCreation(const Op& op, const OpTotals& totals, Choice& choice) {
 
 struct LeftOut {
   int64_t silent_calls = 0;
+  int64_t of_xla = 0;
   int64_t trials = 0;
   int64_t trials_ns = 0;
   int64_t captured = 0;
@@ -209,6 +211,11 @@ void AddNotes(const LeftOut& left_out, Table& table) {
                                        " calls are not listed: they were recorded into CUDA "
                                        "graphs, not executed then."));
   }
+  if (left_out.of_xla > 0) {
+    table.notes.push_back(absl::StrCat(left_out.of_xla,
+                                       " products of XLA's are not listed: whether Eigen or code that XLA generated "
+                                       "computed them is not told apart, because its program does not say it."));
+  }
   if (left_out.silent_calls > 0) {
     table.notes.push_back(absl::StrCat(left_out.silent_calls,
                                        " calls are not listed: their library does not "
@@ -234,7 +241,8 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOption
     } else if (op.captured) {
       left_out.captured += AddReplays(op, gpu_times[i], choices) || !HasChoice(op) ? 0 : totals.calls;
     } else if (!HasChoice(op)) {
-      left_out.silent_calls += IsSilent(op) ? totals.calls : 0;
+      left_out.of_xla += op.family == kJaxTap.family ? totals.calls - totals.nested_calls : 0;
+      left_out.silent_calls += IsSilent(op) && op.family != kJaxTap.family ? totals.calls : 0;
     } else if (op.is_creation) {
       AddCreation(op, totals, ChoiceOf(op, choices));
     } else if (op.on_gpu && home[i] != i) {  // cuBLASLt inside cuBLAS: the same product

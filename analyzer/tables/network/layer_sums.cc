@@ -15,6 +15,7 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/framework/compiled_regions.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/compared_steps.h"
@@ -24,6 +25,7 @@
 #include "analyzer/time/gap_samples.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/sample_split.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -133,6 +135,7 @@ class Summer {
       bounds_.push_back(peaks == nullptr ? std::nullopt : peaks->BoundOf(op));
     }
     FindLayoutScopes();
+    FindSlices();
   }
 
   LayerSums Sum() {
@@ -156,6 +159,23 @@ class Summer {
       is_layout_[scope] =
           names[model_.scopes.look[scope].name].is_layout_copy || (parent != kNone && is_layout_[parent]);
     }
+  }
+
+  // In the windows of XLA's profiler, oneDNN's calls are slices of XLA's own products, which count.
+  void FindSlices() {
+    std::vector<std::vector<Interval>> windows(model_.processes.size());
+    if (!model_.compiled_ops.empty()) {
+      for (const ScopeWindow& window : model_.scope_windows) {
+        if (OneDnnIsXlas(model_.processes[window.process]))
+          windows[window.process].push_back({window.start_ns, window.end_ns});
+      }
+    }
+    for (std::vector<Interval>& intervals : windows) slices_.emplace_back(std::move(intervals));
+  }
+
+  bool IsSlice(CallIndex call) {
+    return model_.ops[model_.calls.op[call]].family == kOneDnnTap.family &&
+           slices_[model_.threads[model_.calls.thread[call]].process].Has(model_.calls.start_ns[call]);
   }
 
   void DivideProcess(ProcessIndex process) {
@@ -319,7 +339,7 @@ class Summer {
       if (counted.group == kNone) continue;
       const CallIndex parent = calls.parent[call];
       AddNested(counted, parent != kNone ? CountedCall(parent) : CountedScope(calls.ScopeOf(call)));
-      if (same_work.IsNested(call)) continue;
+      if (same_work.IsNested(call) || IsSlice(call)) continue;
       AddWork(model_.ops[calls.op[call]], &sums_.groups[counted.group]);
       AddBound(call, &sums_.groups[counted.group].bounds);
     }
@@ -438,6 +458,7 @@ class Summer {
   std::vector<std::optional<Bound>> bounds_;                         // by op
   std::vector<bool> is_move_;                                        // by op
   std::vector<bool> is_layout_;                                      // by scope
+  std::vector<IntervalFinder> slices_;                               // when oneDNN's calls are parts, by process
   absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
   // Of a row, the time that samples may divide.
   struct OpenTime {

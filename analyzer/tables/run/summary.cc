@@ -55,6 +55,7 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   int64_t trials = 0, captured = 0;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
+    if (op.is_continuation) continue;
     (op.is_creation ? creations : executions) += totals.ops[i].calls;
     nested += op.is_creation ? 0 : totals.ops[i].nested_calls;
     trials += op.is_trial ? totals.ops[i].calls : 0;

@@ -110,6 +110,95 @@ TEST(XlaTest, RunsAreNumberedUnlessAPartIsMissing) {
   EXPECT_EQ(runs[4], 0);
 }
 
+// dot.1 computes [4, 8] x [8, 2]. The second of its calls returned before its work was done, which another thread ended.
+std::string ProductBytes() {
+  return MessageBytes<dlhook::xla::HloModule>(R"(
+    name: "jit_step" id: 5 entry_computation_id: 1
+    computations { id: 1
+      instructions { id: 1 name: "x" opcode: "parameter" shape { element_type: 11 dimensions: [4, 8] } }
+      instructions { id: 2 name: "w" opcode: "parameter" shape { element_type: 11 dimensions: [8, 2] } }
+      instructions { id: 3 name: "fusion.1" opcode: "fusion" called_computation_ids: 2 operand_ids: [1, 2] 
+                     backend_config: '{"fusion_config":{"kind":"__ynn_fusion"}}' }
+      instructions { id: 4 name: "dot.1" opcode: "dot" shape { element_type: 11 dimensions: [4, 2] } operand_ids: [1, 2]
+                     dot_dimension_numbers { lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 0 }
+                     metadata { op_name: "jit(step)/jvp(l1)/dot_general" } } }
+    computations { id: 2
+      instructions { id: 1 name: "p.0" opcode: "parameter" shape { element_type: 16 dimensions: [4, 8] } }
+      instructions { id: 2 name: "p.1" opcode: "parameter" shape { element_type: 16 dimensions: [8, 2] } }
+      instructions { id: 3 name: "dot.9" opcode: "dot" shape { element_type: 16 dimensions: [4, 2] } operand_ids: [1, 2]
+                     dot_dimension_numbers { lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 0 } } })");
+}
+
+std::string ProductEvent(const std::string& op, int start_us, int64_t producer) {
+  return absl::StrCat("events { offset_ps: ", start_us,
+                      "000000 duration_ps: 10000000 stats { metadata_id: 1 ref_value: ", op,
+                      " } stats { metadata_id: 2 ref_value: 8 } stats { metadata_id: 3 int64_value: 5 }",
+                      " stats { metadata_id: 5 uint64_value: ", producer, " } }\n");
+}
+
+TraceModel LoadedProducts() {
+  const std::string space = MessageBytes<dlhook::xla::XSpace>(absl::StrCat(
+      R"(planes {
+      event_metadata { key: 1 value { name: "end: dot.1" } }
+      stat_metadata { key: 1 value { name: "hlo_op" } } stat_metadata { key: 2 value { name: "hlo_module" } }
+      stat_metadata { key: 3 value { name: "program_id" } } stat_metadata { key: 5 value { name: "_p" } }
+      stat_metadata { key: 6 value { name: "_c" } } stat_metadata { key: 8 value { name: "jit_step" } }
+      stat_metadata { key: 11 value { name: "dot.1" } } stat_metadata { key: 12 value { name: "fusion.1" } }
+      lines { name: "python" id: )",
+      XlaProfiles::ThreadId(kThreadHandle), "\n", ProductEvent("12", 0, 1), ProductEvent("11", 20, 2),
+      ProductEvent("11", 40, 3), R"(}
+      lines { name: "pool/7" id: 7 events { metadata_id: 1 offset_ps: 65000000 stats { metadata_id: 6 uint64_value: 3 } } } }
+    planes { stat_metadata { key: 1 value { name: "profile_start_time" } } stats { metadata_id: 1 uint64_value: )",
+      kRealtimeNs + 1'000'000, "} }"));
+  return LoadText(absl::StrCat(
+      HeaderText(), OpsText(), "packet { clock_sample { ticks: 0 monotonic_ns: 0 realtime_ns: ", kRealtimeNs, " } }",
+      "packet { thread { thread_id: 3 tid: 4711 name: 'python3' handle: ", kThreadHandle, " } }",
+      "packet { call_batch { thread_id: 3 base_sequence: 0 base_end_ticks: 1029000 op_iid: 3 sequence_delta: 0 "
+      "end_delta_ticks: 0 duration: 5000 parent_distance: 0 } }",
+      ProfilePieceText("HLO_MODULE", 1, ProductBytes(), 0, 100000), ProfilePieceText("XSPACE", 2, space, 0, 1000000)));
+}
+
+TEST(XlaTest, ProductsAreCalls) {
+  const TraceModel model = LoadedProducts();
+  EXPECT_TRUE(model.oddities.empty());
+  ASSERT_EQ(model.calls.size(), 5u);
+  const Op& fused = model.ops[model.calls.op[0]];
+  EXPECT_EQ(fused.kind, "matmul");
+  EXPECT_EQ(fused.types, "bf16");
+  EXPECT_EQ(fused.implementation, "YNNPACK");
+  EXPECT_EQ(fused.flops, 2 * 4 * 8 * 2);
+  EXPECT_EQ(fused.bytes, 2 * (4 * 8 + 8 * 2 + 4 * 2));
+  EXPECT_FALSE(fused.is_asynchronous);
+  const Op& dot = model.ops[model.calls.op[1]];
+  EXPECT_EQ(dot.problem, "4x8:8x2");
+  EXPECT_EQ(dot.direction, Direction::kForward);
+  EXPECT_EQ(dot.implementation, "oneDNN");  // whose log tells of a part of it
+  EXPECT_EQ(model.calls.start_ns[1], 1'020'000);
+  EXPECT_EQ(model.calls.duration_ns[1], 10'000);
+  ASSERT_NE(model.calls.ScopeOf(1), kNone);
+  EXPECT_EQ(model.scopes.start_ns[model.calls.ScopeOf(1)], 1'020'000);
+  // What oneDNN computed for it.
+  EXPECT_EQ(model.ops[model.calls.op[2]].function, "onednn:exec");
+  EXPECT_EQ(model.calls.parent[2], 1u);
+}
+
+TEST(XlaTest, WorkBeyondItsCallIsTimeAndNoCall) {
+  const TraceModel model = LoadedProducts();
+  ASSERT_EQ(model.calls.size(), 5u);
+  EXPECT_TRUE(model.ops[model.calls.op[3]].is_asynchronous);
+  EXPECT_TRUE(model.ops[model.calls.op[4]].is_continuation);
+  EXPECT_FALSE(model.ops[model.calls.op[4]].flops);
+  EXPECT_EQ(model.threads[model.calls.thread[4]].name, "pool");
+  const RunTotals totals = ComputeTotals(model);
+  const OpTotals& own = totals.ops[model.calls.op[3]];
+  EXPECT_EQ(own.calls, 2);
+  EXPECT_EQ(own.nested_calls, 0);
+  EXPECT_EQ(own.total_ns, 20'000);
+  const OpTotals& rest = totals.ops[model.calls.op[4]];
+  EXPECT_EQ(rest.calls - rest.nested_calls, 0);
+  EXPECT_EQ(rest.total_ns, 15'000);
+}
+
 TEST(XlaTest, WhatLiesBetweenWindowsIsNotKnown) {
   const TraceModel model = LoadedProfiles();
   ASSERT_EQ(model.scope_windows.size(), 1u);

@@ -13,6 +13,9 @@ from frameworks import e2e  # pylint: disable=wrong-import-position
 
 PYTHON = frameworks.TENSORFLOW_PYTHON
 LAYERS = {"stem", "body", "head"}
+# FLOPs by hand: 2 * images * points * kernel * channels in * channels out.
+STEM, BODY, HEAD = 2 * 16 * 16**2 * 3**2 * 3 * 32, 2 * 16 * 8**2 * 3**2 * 32 * 64, 2 * 16 * 4096 * 64
+PRODUCTS = {"stem": (2, STEM), "body": (3, BODY), "head": (3, HEAD)}  # of a step; stem's input needs no gradient
 
 
 class Profile(frameworks.Case):
@@ -39,10 +42,25 @@ class Profile(frameworks.Case):
             self.assertEqual(rows[layer]["matched_by"], "framework")
             self.assertGreater(rows[layer]["forward"], 0)
             self.assertGreater(rows[layer]["backward"], 0)
+            # The first step of a window may have lost some.
+            self.assertEqual((round(rows[layer]["calls"]), rows[layer]["flops"] / rows[layer]["calls"]), PRODUCTS[layer])
         steps = run.table("steps")
         self.assertGreaterEqual(len(steps), 3)
         self.assertEqual({row["kind"] for row in steps}, {"training"})
         self.assertEqual(self.recompilations(run), [])
+        self.check_products(run)
+
+    def check_products(self, run):
+        products = {(row["m"], row["n"], row["k"], row["direction"]): row for row in run.table("gemm") if row["kind"] == "matmul"}
+        self.assertEqual(set(products), {(16, 64, 4096, "forward"), (16, 4096, 64, "backward"), (4096, 64, 16, "backward")})
+        self.assertEqual({row["flops"] for row in products.values()}, {HEAD})
+        convolutions = run.table("convolutions")
+        self.assertEqual(sorted(row["direct_flops"] for row in convolutions), [STEM] * 2 + [BODY] * 3)
+        self.assertEqual(sorted(row["direction"] for row in convolutions),
+                         ["backward", "backward", "backward-data", "forward", "forward"])
+        chosen = {(row["kind"], row["direction"], row["chosen"]) for row in run.table("algorithms")}
+        self.assertIn(("convolution", "forward", "YNNPACK"), chosen)
+        self.assertIn(("convolution", "backward-data", "oneDNN"), chosen)
 
     def recompilations(self, run):
         return [row for row in run.table("findings") if row["rule"] == "recompilations"]
@@ -52,7 +70,8 @@ class Profile(frameworks.Case):
         finding, = self.recompilations(run)
         self.assertEqual(finding["where"], "train_step")
         self.assertRegex(finding["line"], r"named\.py:\d+")
-        self.assertRegex(finding["finding"], r"compiles train_step again 8 times .* images (f32\[\d+,32,32,3\],? ){3}and 6 more")
+        self.assertRegex(finding["finding"], r"compiles train_step again 8 times .* images "
+                         r"f32\[16,32,32,3\], f32\[1,32,32,3\], f32\[2,32,32,3\] and 6 more")
 
     def test_fork_and_an_end_without_exit_handlers(self):
         self.check("leave", 4, "trained\n5\n", host="writer")
