@@ -168,7 +168,7 @@ class ProgramReader {
     }
     Tag own;
     if (!instruction.metadata().op_name().empty()) own = TagOfMetadata(instruction.metadata());
-    if (product != nullptr && own.name.pass == XlaPass::kOther) return TagOfMetadata(product->metadata());
+    if (product != nullptr) return TagOfMetadata(product->metadata());
     return own.metadata == nullptr && last != nullptr ? TagOfMetadata(last->metadata()) : own;
   }
 

@@ -148,7 +148,7 @@ bool XlaProfiles::AddProgram(const std::string& bytes) {
   int64_t id = 0;
   bool is_whole = false;
   std::vector<XlaOp> ops = OpsOfProgram(bytes, &name, &id, &is_whole);
-  if (is_whole) programs_.push_back({name, {}});
+  if (is_whole) programs_.push_back({name, {}, id});
   for (XlaOp& op : ops) {
     if (!op.argument.empty()) programs_.back().arguments.push_back(op.argument);
     program_ops_.push_back(std::move(op));
@@ -179,6 +179,8 @@ const XlaOp* XlaProfiles::ProgramOpOf(const Reference& reference) const {
 }
 
 void XlaProfiles::Finish() {
+  std::stable_sort(programs_.begin(), programs_.end(),
+                   [](const XlaProgram& a, const XlaProgram& b) { return a.id < b.id; });
   for (const Reference& reference : references_) {
     const XlaOp* known = ProgramOpOf(reference);
     XlaOp op;

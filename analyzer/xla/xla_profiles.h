@@ -40,6 +40,7 @@ struct XlaOp {
 struct XlaProgram {
   std::string name;                    // "jit_train_step"
   std::vector<std::string> arguments;  // XlaOp.argument
+  int64_t id = 0;                      // ascends as XLA compiles
 };
 
 struct XlaEvent {
@@ -66,7 +67,7 @@ class XlaProfiles {
   // Call after the last one.
   void Finish();
 
-  const std::vector<XlaProgram>& programs() const { return programs_; }
+  const std::vector<XlaProgram>& programs() const { return programs_; }  // in the order of their compilation
   const std::vector<XlaOp>& ops() const { return ops_; }
   const std::vector<XlaEvent>& events() const { return events_; }  // those of a thread ascend by end
   const std::vector<XlaThread>& threads() const { return threads_; }

@@ -109,16 +109,30 @@ TEST(XlaProfilesTest, ProgramsHaveArguments) {
   EXPECT_EQ(profiles.programs()[0].arguments, std::vector<std::string>({"x f32[24,40]", "n.1 s32[]"}));
 }
 
+TEST(XlaProfilesTest, ProgramsAreInTheOrderOfTheirCompilation) {
+  XlaProfiles profiles;
+  for (const int id : {7, 3, 5}) {
+    EXPECT_TRUE(profiles.AddProgram(Bytes<dlhook::xla::HloModule>("name: 'jit_step' id: " + std::to_string(id) +
+                                                                  " entry_computation_id: 1 computations { id: 1 }")));
+  }
+  profiles.Finish();
+  ASSERT_EQ(profiles.programs().size(), 3u);
+  EXPECT_EQ(profiles.programs()[0].id, 3);
+  EXPECT_EQ(profiles.programs()[2].id, 7);
+}
+
 TEST(XlaProfilesTest, AFusionIsItsProduct) {
   const auto ops = OpsOf(R"(
     instructions { id: 1 name: "fusion.1" opcode: "fusion" called_computation_ids: 2 metadata { op_name: "jit(step)/sub" } }
-    instructions { id: 2 name: "fusion.2" opcode: "fusion" called_computation_ids: 3 })",
+    instructions { id: 2 name: "fusion.2" opcode: "fusion" called_computation_ids: 3 }
+    instructions { id: 3 name: "fusion.3" opcode: "fusion" called_computation_ids: 2 metadata { op_name: "jit(step)/jvp(l3)/reduce" } })",
                          R"(
     computations { id: 2 instructions { id: 9 name: "d" opcode: "dot" metadata { op_name: "jit(step)/transpose(jvp(l1))/dot_general" } } }
     computations { id: 3 instructions { id: 9 name: "m" opcode: "multiply" metadata { op_name: "jit(step)/jvp(l2)/mul" } } })");
   EXPECT_EQ(ops.at("fusion.1").layer, "l1");
   EXPECT_EQ(ops.at("fusion.1").pass, XlaPass::kBackward);
   EXPECT_EQ(ops.at("fusion.2").layer, "l2");
+  EXPECT_EQ(ops.at("fusion.3").layer, "l1");
 }
 
 // What XLA made itself: the transposed convolution of l1's weights has no name and feeds only the update of w.
