@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +19,7 @@ namespace dlhook::analyzer::inline steps {
 namespace {
 
 constexpr size_t kFewSteps = 3;      // fewer are not a sort of their own
+constexpr size_t kFewNumbers = 4;    // more names that differ in numbers only count something
 constexpr double kInARow = 0.75;     // part of the steps of a size that must be followed by one of the same size
 constexpr double kManySteps = 0.25;  // or part of all steps that must have the size
 constexpr double kMostSteps = 0.5;   // the most frequent size is a reference for the others only above this part
@@ -99,15 +101,26 @@ class RangeFinder {
   RangeFinder(const TraceModel& model, const std::vector<StepTrack>& tracks) : model_(model) {
     for (const StepTrack& track : tracks) FindIn(track);
     for (const auto& [step, range] : ranges_) ++counts_[range];
+    std::map<std::string, std::vector<NameIndex>> alike;
+    for (const auto& [range, count] : counts_) alike[WithoutNumbers(model_.names[range])].push_back(range);
+    for (const auto& [name, ranges] : alike) {
+      if (ranges.size() > kFewNumbers) numbered_.insert(ranges.begin(), ranges.end());
+    }
   }
 
-  // A name that hardly recurs ("step 17") does not count.
+  // Neither a name that hardly recurs nor one of those that count steps ("step 17", in every epoch) distinguishes any.
   std::string Of(const Step& step) const {
     const auto range = ranges_.find(&step);
-    return range == ranges_.end() || counts_.at(range->second) < kFewSteps ? "" : model_.names[range->second];
+    if (range == ranges_.end() || counts_.at(range->second) < kFewSteps || numbered_.contains(range->second)) return "";
+    return model_.names[range->second];
   }
 
  private:
+  static std::string WithoutNumbers(std::string name) {
+    std::erase_if(name, [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); });
+    return name;
+  }
+
   bool IsOwn(ScopeIndex scope) const {
     if (!FactsOf(model_.scopes.look[scope].kind).is_bracket) return false;
     const std::string& name = model_.names[model_.scopes.look[scope].name];
@@ -139,6 +152,7 @@ class RangeFinder {
   const TraceModel& model_;
   std::map<const Step*, NameIndex> ranges_;
   std::map<NameIndex, size_t> counts_;
+  std::set<NameIndex> numbered_;
 };
 
 using Network = std::tuple<StepKind, std::string, std::string>;  // kind, range, model

@@ -1,10 +1,14 @@
 // Steps and phases of training loops written scope by scope, and of programs of which only calls are known.
 #include "analyzer/steps/phases.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/steps/update_cycle.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
@@ -228,6 +232,27 @@ TEST(PhasesTest, BatchesThatAlwaysVaryAreAlike) {
     EXPECT_TRUE(step.is_regular);
     EXPECT_EQ(step.sort, "batches 8 to 17");
   }
+}
+
+// The sorts of steps in a range each, `numbers` different ones in turn.
+std::set<std::string> SortsInRanges(int numbers) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 24; ++i) {
+    const int64_t start_ns = program.now_ns();
+    TrainStep(program, net);
+    program.builder().Scope(absl::StrCat("step ", i % numbers), ScopeKind::kUserRange, start_ns,
+                            program.now_ns() - start_ns);
+  }
+  std::set<std::string> sorts;
+  for (const Step& step : OnlyTrack(program).steps) sorts.insert(step.sort);
+  return sorts;
+}
+
+TEST(PhasesTest, NamesThatCountStepsDoNotTellThemApart) {
+  EXPECT_THAT(SortsInRanges(2), testing::ElementsAre("step 0", "step 1"));
+  EXPECT_THAT(SortsInRanges(6), testing::ElementsAre(""));   // in every epoch again
+  EXPECT_THAT(SortsInRanges(24), testing::ElementsAre(""));  // never again
 }
 
 TEST(PhasesTest, TrainingsAfterOneAnotherAreSortsOfTheirOwn) {
