@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/call_context.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {
@@ -53,6 +54,7 @@ std::string FormatsLabel(const Op& op) {
 }
 
 bool TellsSteps(const Op& op) {
+  if (op.family == kJaxTap.family) return false;  // the scopes of XLA's operations do
   if (op.is_creation || op.is_trial || op.captured || !op.subject.empty()) return false;
   if (op.kind == "allocation" || op.kind == "free" || op.family == "nvrtc") return false;
   if (absl::StartsWith(op.family, "cuda_")) {

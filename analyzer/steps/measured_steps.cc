@@ -13,6 +13,7 @@
 #include "analyzer/steps/call_loops.h"
 #include "analyzer/steps/step_finder.h"
 #include "analyzer/steps/step_symbols.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -57,9 +58,11 @@ struct Reading {
   SymbolTable table;
 };
 
-// Nested calls add no information, and differ between warm-up and later.
+// Nested calls add no information, and differ between warm-up and later. XLA's products are known in windows only.
 bool TakesPart(const TraceModel& model, const Reading& reading, CallIndex call) {
-  return model.calls.parent[call] == kNone && TellsSteps(model.ops[model.calls.op[call]]) && !reading.repeats[call];
+  const CallIndex parent = model.calls.parent[call];
+  const bool is_outer = parent == kNone || model.ops[model.calls.op[parent]].family == kJaxTap.family;
+  return is_outer && TellsSteps(model.ops[model.calls.op[call]]) && !reading.repeats[call];
 }
 
 // `places`: the index in `calls` of each element of the sequence.
