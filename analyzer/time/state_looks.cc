@@ -83,6 +83,15 @@ std::optional<int64_t> LookSums::PartOf(int64_t part_ns, int64_t ns) const {
   return static_cast<int64_t>(static_cast<double>(ns) * static_cast<double>(part_ns) / static_cast<double>(all_ns));
 }
 
+LookSums LooksIn(const ThreadStates& states, const IntervalSet& times) {
+  IntervalFinder finder(times.intervals());
+  LookSums sums;
+  for (size_t i = 2; i < states.time_ns.size(); ++i) {
+    if (finder.Has(states.time_ns[i])) sums.Add(LookAt(states, i));
+  }
+  return sums;
+}
+
 StateLooks::StateLooks(const TraceModel& model) {
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {

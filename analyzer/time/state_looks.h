@@ -31,6 +31,9 @@ struct LookSums {
   std::optional<int64_t> PartOf(int64_t part_ns, int64_t ns) const;
 };
 
+// Of looks at the thread in these times.
+LookSums LooksIn(const ThreadStates& states, const IntervalSet& times);
+
 struct StateLook {
   TimePiece piece;  // what the thread was in; start_ns: when
   LookSums sums;

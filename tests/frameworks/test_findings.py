@@ -70,6 +70,7 @@ class Findings(FindingsCase):
         finding, = self.findings("input-wait", "input-wait-workers", "victim")
         self.assertGreaterEqual(finding["gain_percent"], 20)
         self.assertIn("waits for its loader's workers", finding["finding"])
+        self.assertRegex(finding["finding"], r"Meanwhile its worker computed \d+ %, .* blocked \d+ % \(in sleep")
 
     def test_shapes_that_change(self):
         finding = self.found("preparing-in-steps", DLHOOK_ONEDNN_LEVEL="2")
