@@ -74,7 +74,7 @@ class ThreadsWait(e2e.Case):
                 self.assertLess(row["time"] / 1e9, wall + TICK)
                 self.assertGreater(row["time"] / 1e9, 0.98 * wall - IDLE)
                 if name not in ("main", "spin"):
-                    self.assertEqual(row["blocked_in"].partition(" ")[0], name.partition(" ")[0])
+                    self.assertIn(name, row["blocked_in"])
 
     def test_without_launcher(self):
         self.fresh_run()
