@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -17,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
+#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -87,6 +89,20 @@ absl::StatusOr<std::pair<std::string, int>> NewFile(const RunFolder& run, const 
   return absl::AlreadyExistsError("the run has too many traces of this name");
 }
 
+// Of the names of what the process compiled (preload/format/jit_folder.h).
+std::string JitFolderOf(const std::string& trace) {
+  return absl::StrCat(absl::StripSuffix(trace, kTraceSuffix), kJitFolderSuffix);
+}
+
+// If it exists.
+std::error_code MoveFolder(const std::string& from, const std::string& to) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(from, error)) return {};
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);
+  if (!error) std::filesystem::remove_all(from, error);
+  return error;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalFolder>> LocalFolder::Make(const std::string& parent,
@@ -128,6 +144,10 @@ absl::Status LocalFolder::Move(const std::string& name) {
   }
   moved_.insert(new_name);
   unlinkat(here_->fd(), name.c_str(), 0);
+  const std::string jit = JitFolderOf(here_->PathOf(name));
+  if (std::error_code error = MoveFolder(jit, JitFolderOf(run_->PathOf(new_name)))) {
+    problems_.push_back(absl::StrCat("names of compiled code stay in ", jit, ": ", error.message()));
+  }
   return absl::OkStatus();
 }
 

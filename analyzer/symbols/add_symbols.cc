@@ -136,8 +136,7 @@ class SymbolAdder {
   const JitSymbols* JitOf(ProcessIndex process) {
     const ProcessInfo& info = model_.processes[process];
     const JitOwner owner = {.pid = info.pid, .start_realtime_s = StartOf(info)};
-    const auto place =
-        jit_.emplace(process, ReadJitFiles(FolderOf(info.path), owner, &model_.native_symbols.notes)).first;
+    const auto place = jit_.emplace(process, ReadJitFiles(info.path, owner, &model_.native_symbols.notes)).first;
     if (place->second.replaced() > 0) {
       model_.native_symbols.notes.push_back(
           absl::StrCat("Process ", owner.pid, " put new code into the place of ", place->second.replaced(),

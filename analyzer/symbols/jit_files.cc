@@ -10,6 +10,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/io/byte_source.h"
+#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {
@@ -60,29 +62,36 @@ struct Place {
   Trust trust;
 };
 
-std::vector<Place> Places(const std::string& run_folder) {
-  std::vector<Place> places;
-  if (!run_folder.empty()) places.push_back({run_folder, Trust::kFolderOfRun});
+// Writers of jitdumps make a folder of their own below `parent`.
+void AddFoldersOfWriters(const std::string& parent, Trust trust, std::vector<Place>* places) {
+  std::error_code error;
+  for (fs::directory_iterator at(absl::StrCat(parent, "/.debug/jit"), error), end; !error && at != end;
+       at.increment(error)) {
+    places->push_back({at->path().string(), trust});
+  }
+}
+
+std::vector<Place> Places(const std::string& trace) {
+  const fs::path path(trace);
+  std::vector<Place> places = {{FolderOf(trace), Trust::kFolderOfRun}};
+  const std::string own = absl::StrCat((path.parent_path() / path.stem()).string(), kJitFolderSuffix);
+  AddFoldersOfWriters(own, Trust::kFolderOfRun, &places);
   places.push_back({"/tmp", Trust::kSharedFolder});
   std::error_code error;
   const std::string here = fs::current_path(error).string();
   if (!error && here != "/tmp") places.push_back({here, Trust::kSharedFolder});
   const char* const home = getenv("HOME");
-  if (home == nullptr) return places;
-  for (fs::directory_iterator at(absl::StrCat(home, "/.debug/jit"), error), end; !error && at != end;
-       at.increment(error)) {
-    places.push_back({at->path().string(), Trust::kSharedFolder});
-  }
+  if (home != nullptr) AddFoldersOfWriters(home, Trust::kSharedFolder, &places);
   return places;
 }
 
 }  // namespace
 
-JitSymbols ReadJitFiles(const std::string& run_folder, const JitOwner& owner, std::vector<std::string>* notes) {
+JitSymbols ReadJitFiles(const std::string& trace, const JitOwner& owner, std::vector<std::string>* notes) {
   JitSymbols symbols;
   bool has_map = false;
   bool has_dump = false;
-  for (const Place& place : Places(run_folder)) {
+  for (const Place& place : Places(trace)) {
     const std::string map = absl::StrCat(place.folder, "/perf-", owner.pid, ".map");
     const std::string dump = absl::StrCat(place.folder, "/jit-", owner.pid, ".dump");
     if (!has_map) {

@@ -1,5 +1,7 @@
-"""Python between two of PyTorch's operations has an owner, by samples: the module has the CPU time that forward hooks with a
-clock measure, and its line."""
+"""Samples have owners: Python between two of PyTorch's operations its module (the CPU time that forward hooks with a clock
+measure) and line, code that oneDNN compiled its kernel."""
+
+import os
 
 import frameworks
 from frameworks import e2e
@@ -25,6 +27,19 @@ class Owners(frameworks.Case):
         rows = self.table("accounting")
         owned = [row for row in rows if row["activity"] == "sampled" and row["what"].startswith("Python, 1, owners.py:2")]
         self.assertTrue(owned, rows)
+
+    def kernels(self, **environment):
+        result = self.under("launcher", frameworks.program("cnn", 60, 2), DLHOOK_SAMPLE=500, **environment)
+        self.assertEqual(result.code, 0, result.err)
+        return [row["function"] for row in self.table("hotspots") if row["library"] == "[jit]"]
+
+    def test_kernels_of_onednn(self):
+        kernels = self.kernels()
+        self.assertTrue(any(name.startswith("jit_") for name in kernels), kernels)
+
+    def test_the_users_own_setting_stays(self):
+        self.assertEqual(self.kernels(ONEDNN_JIT_PROFILE=0), [])
+        self.assertEqual([name for name in os.listdir(self.run_path) if name.endswith(".jit")], [])
 
 
 if __name__ == "__main__":

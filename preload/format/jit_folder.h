@@ -1,0 +1,12 @@
+// Where a process has the code described that its libraries compile while it runs.
+#ifndef DLHOOK_PRELOAD_FORMAT_JIT_FOLDER_H_
+#define DLHOOK_PRELOAD_FORMAT_JIT_FOLDER_H_
+
+namespace dlhook::inline format {
+
+// In place of the ".dlh" of the process's trace. Jitdumps are below it, as their writers wish: .debug/jit/*/jit-PID.dump.
+constexpr char kJitFolderSuffix[] = ".jit";
+
+}  // namespace dlhook::inline format
+
+#endif  // DLHOOK_PRELOAD_FORMAT_JIT_FOLDER_H_
