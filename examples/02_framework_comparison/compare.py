@@ -25,6 +25,8 @@ TITLES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 PROGRAMS = {"pytorch": ("alexnet_torch.py", "DLHOOK_VENV", "venv"),
             "tensorflow": ("alexnet_keras.py", "DLHOOK_TENSORFLOW_VENV", "venv-tensorflow"),
             "jax": ("alexnet_jax.py", "DLHOOK_TENSORFLOW_VENV", "venv-tensorflow")}
+# dlhook sees JAX's operations in windows, of which the first one with a whole step comes after some seconds.
+TIMES_STEPS = {"jax": 4}
 
 
 def python_of(variable, folder):
@@ -44,7 +46,7 @@ def record(framework, options):
         if not os.access(python, os.X_OK):
             sys.exit(f"compare.py: no {framework} here: {python} is missing (scripts/setup.sh --frameworks makes it)")
         words = [options.dlhook, "run", "-o", run, "--", python, os.path.join(HERE, program),
-                 "--steps", str(options.steps), "--batch", str(options.batch)]
+                 "--steps", str(options.steps * TIMES_STEPS.get(framework, 1)), "--batch", str(options.batch)]
         result = subprocess.run(words, stderr=subprocess.PIPE, check=False)
         if result.returncode != 0:
             shutil.rmtree(run, ignore_errors=True)
@@ -67,10 +69,13 @@ class Framework:
     def __init__(self, name, run, dlhook):
         self.title = TITLES[name]
         rows = layers_of(run, dlhook)
+        self.has_step = any(row["step"] for row in rows)
+        if not self.has_step:  # then the rows are of the whole run
+            rows = []
         # "conv1" in PyTorch; in Keras the scope of the layer's nodes, "alexnet_1/conv1_1".
         self.rows = {re.sub(r"^.*/|_\d+$", "", row["layer"]): row for row in rows}
         # The rows add up to a step: layers, the framework's other work, Python, and unattributed time.
-        self.step_ms = sum(row["time"] or 0 for row in rows) / 1e6
+        self.step_ms = sum(row["time"] or 0 for row in rows) / 1e6 if rows else None
 
     def milliseconds(self, layer, column):
         value = self.rows.get(layer, {}).get(column)
@@ -117,7 +122,9 @@ def print_comparison(frameworks):
     print_block("whole step, ms", ("conv1 to fc3", "compiled region", "step"), frameworks, whole)
     for framework in frameworks:
         region = framework.region()
-        if region and sum_of(framework, "time") is None:
+        if not framework.has_step:
+            print(f"{framework.title}: no whole step was seen: take more steps (--steps), or fewer images (--batch).")
+        elif region and sum_of(framework, "time") is None:
             print(f"{framework.title}: one compiled region, no layers: {region['ambiguity']}.")
 
 

@@ -116,18 +116,18 @@ class FrameworkComparison(Example):
         (output,) = (text for command, text in self.run_readme("02_framework_comparison").items()
                      if "compare.py" in command)
         blocks = self.blocks(output)
+        has_no_step = "JAX: no whole step" in output  # on a busy machine no window of dlhook's holds one
         for title in ("forward, ms", "backward, ms", "GFLOP/s, both"):
             self.assertEqual(list(blocks[title]), ALEXNET)
             for layer, (torch, tensorflow, jax) in blocks[title].items():
                 self.assertGreater(float(torch), 0, f"{title}: {layer} in PyTorch")
                 self.assertGreater(float(tensorflow), 0, f"{title}: {layer} in TensorFlow")
-                self.assertEqual(jax, "-")
+                if title != "GFLOP/s, both" and not has_no_step:
+                    self.assertGreater(float(jax), 0, f"{title}: {layer} in JAX")
         whole = blocks["whole step, ms"]
         self.assertEqual(whole["compiled region"][:2], ["-", "-"])
-        self.assertGreater(float(whole["compiled region"][2]), 0)
-        for cell in whole["step"]:
+        for cell in whole["step"][:2] if has_no_step else whole["step"]:
             self.assertGreater(float(cell), 0)
-        self.assertIn("JAX: one compiled region, no layers", output)
 
 
 class EnsembleInput(Example):
