@@ -75,7 +75,7 @@ void DivideBySamples(const StepFacts& facts, std::map<std::string, double>& by_n
       by_name[absl::StrCat(places.name(part.place), is_input ? " (input)" : "")] +=
           static_cast<double>(part.ns) / facts.count();
     }
-    by_name[is_input ? kInput : "not computing"] += static_cast<double>(split.rest_ns) / facts.count();
+    by_name[is_input ? kInput : kNotComputing] += static_cast<double>(split.rest_ns) / facts.count();
   }
 }
 

@@ -11,6 +11,8 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_
 #define DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -34,6 +36,8 @@ enum class LayerDirection : uint8_t {
   kRecompute,
   kUpdate
 };
+constexpr size_t kLayerDirections = 8;
+using NsByDirection = std::array<int64_t, kLayerDirections>;
 const char* LayerDirectionName(LayerDirection direction);  // "forward", "backward-data", …
 
 enum class Evidence : uint8_t { kNone, kFramework, kModule, kFunction, kPointers, kShapes, kOrder };

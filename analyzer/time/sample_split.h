@@ -17,7 +17,8 @@
 namespace dlhook::analyzer::inline time {
 
 constexpr int64_t kFewestOfRow = 10;
-constexpr int64_t kFewestOfPlace = 3;  // fewer do not give a place a row of its own
+constexpr char kNotComputing[] = "not computing";  // the rest's name
+constexpr int64_t kFewestOfPlace = 3;              // fewer do not give a place a row of its own
 
 // By place, whatever the caller numbers so.
 struct SampleSum {

@@ -2,24 +2,19 @@
 #include "analyzer/tables/network/layer_sums.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/framework/compiled_regions.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/compared_steps.h"
-#include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/time/gap_samples.h"
@@ -32,88 +27,6 @@ namespace {
 
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
-
-// A server's requests differ in batch size: all count. Irregular training steps (a smaller last batch) would distort
-// the mean.
-bool IsCounted(const Step& step, StepKind kind) {
-  return step.kind == kind && !step.is_warm_up &&
-         (step.is_regular || kind == StepKind::kInference || kind == StepKind::kValidation);
-}
-
-// When the steps of a set ran, by process and thread.
-class StepTimes {
- public:
-  StepTimes(const TraceModel& model, const StepSet& set)
-      : all_(model.processes.size()), threads_(model.processes.size()) {
-    std::vector<std::map<ThreadIndex, std::vector<Interval>>> of_thread(model.processes.size());
-    std::vector<int64_t> durations_ns;
-    for (const auto& [process, step] : set.steps) {
-      all_[process].push_back({step->start_ns, step->end_ns});
-      of_thread[process][step->thread].push_back(all_[process].back());
-      durations_ns.push_back(step->end_ns - step->start_ns);
-      total_ns_ += durations_ns.back();
-      of_threads_.insert(step->thread);
-    }
-    const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
-    for (std::vector<Interval>& intervals : all_) std::stable_sort(intervals.begin(), intervals.end(), by_start);
-    for (ProcessIndex process = 0; process < threads_.size(); ++process) {
-      for (auto& [thread, intervals] : of_thread[process]) {
-        std::stable_sort(intervals.begin(), intervals.end(), by_start);
-        threads_[process].emplace(thread, std::move(intervals));
-      }
-    }
-    count_ = static_cast<int64_t>(set.steps.size());
-    if (count_ > 0) {
-      const std::string threads = of_threads_.contains(kNone) ? ""
-                                  : of_threads_.size() > 1
-                                      ? absl::StrCat(" of ", ThreadLabel(model, of_threads_))
-                                      : absl::StrCat(" of thread ", ThreadLabel(model, of_threads_));
-      sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
-                               HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.",
-                               InterruptedSentence(durations_ns));
-      return;
-    }
-    for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-      const ProcessInfo& info = model.processes[process];
-      all_[process].push_back({info.start_ns, info.end_ns});
-      threads_[process].emplace(kNone, all_[process]);
-      total_ns_ += info.end_ns - info.start_ns;
-    }
-    sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
-  }
-
-  // By start; steps of different threads may overlap.
-  const std::vector<Interval>& Of(ProcessIndex process) const { return all_[process]; }
-  // kNone: steps of the whole process.
-  std::map<ThreadIndex, IntervalFinder>& ByThread(ProcessIndex process) { return threads_[process]; }
-  int64_t count() const { return count_; }
-  int64_t total_ns() const { return total_ns_; }
-  const std::string& sentence() const { return sentence_; }
-
-  // Whether the time is inside a step of this thread.
-  bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
-    if (thread != asked_of_) {
-      const auto finder = [&](ThreadIndex of) {
-        const auto intervals = threads_[process].find(of);
-        return intervals == threads_[process].end() ? nullptr : &intervals->second;
-      };
-      asked_of_ = thread;
-      of_asked_ = {finder(thread), finder(kNone)};
-    }
-    return std::any_of(of_asked_.begin(), of_asked_.end(),
-                       [&](IntervalFinder* intervals) { return intervals != nullptr && intervals->Has(time_ns); });
-  }
-
- private:
-  std::vector<std::vector<Interval>> all_;
-  std::vector<std::map<ThreadIndex, IntervalFinder>> threads_;
-  std::set<ThreadIndex> of_threads_;
-  ThreadIndex asked_of_ = kNone;                  // by Contains last …
-  std::array<IntervalFinder*, 2> of_asked_ = {};  // … and the steps of that thread, and of its whole process
-  int64_t count_ = 0;
-  int64_t total_ns_ = 0;
-  std::string sentence_;
-};
 
 class Summer {
  public:
@@ -463,7 +376,7 @@ class Summer {
   // Of a row, the time that samples may divide.
   struct OpenTime {
     int64_t share_ns = 0;
-    std::array<int64_t, 8> by_direction_ns{};
+    NsByDirection by_direction_ns{};
   };
   std::map<GroupIndex, OpenTime> open_;
   LayerSums sums_;
@@ -479,36 +392,6 @@ int64_t LayerSums::Group::backward_ns() const {
 int64_t LayerSums::Group::gpu_backward_ns() const {
   return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) +
          GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
-}
-
-std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted) {
-  std::vector<StepKind> kinds = {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown};
-  if (wanted) kinds = {*wanted};
-  for (StepKind kind : kinds) {
-    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether some of their steps have scopes, and their time
-    for (const StepTrack& track : tracks) {
-      for (const Step& step : track.steps) {
-        if (!IsCounted(step, kind)) continue;
-        auto& [has_scopes, time_ns] = sorts[step.sort];
-        has_scopes |= step.has_scopes;
-        time_ns += step.end_ns - step.start_ns;
-      }
-    }
-    std::vector<StepSet> sets;
-    for (const auto& [sort, told] : sorts) {
-      StepSet& set = sets.emplace_back(StepSet{kind, sort, {}});
-      for (const StepTrack& track : tracks) {
-        for (const Step& step : track.steps) {
-          if (!IsCounted(step, kind) || step.sort != sort || step.has_scopes != told.first) continue;
-          set.steps.push_back({track.process, &step});
-        }
-      }
-    }
-    std::stable_sort(sets.begin(), sets.end(),
-                     [&](const StepSet& a, const StepSet& b) { return sorts[a.sort].second > sorts[b.sort].second; });
-    if (!sets.empty()) return sets;
-  }
-  return {};
 }
 
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,

@@ -2,11 +2,8 @@
 #ifndef DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_SUMS_H_
 #define DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_SUMS_H_
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analyzer/analysis/layer_analysis.h"
@@ -14,13 +11,14 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/bounds.h"
 #include "analyzer/tables/network/layer_groups.h"
+#include "analyzer/tables/network/step_sets.h"
 
 namespace dlhook::analyzer::inline tables {
 
 struct LayerSums {
   struct Group {
     int64_t share_ns = 0;  // wall share
-    std::array<int64_t, 8> by_direction_ns{};
+    NsByDirection by_direction_ns{};
     int64_t layout_ns = 0;  // part of share_ns
     int64_t thread_ns = 0;  // durations, including nested groups …
     int64_t self_ns = 0;    // … and excluding them
@@ -32,7 +30,7 @@ struct LayerSums {
 
     // GPU work requested in those of these steps in which GPUs were measured, whenever it ran …
     int64_t gpu_ns = 0;  // durations
-    std::array<int64_t, 8> gpu_by_direction_ns{};
+    NsByDirection gpu_by_direction_ns{};
     int64_t gpu_activities = 0;
     int64_t gpu_kernels = 0;
     double gpu_flops = 0;  // of the library calls that it was done for, once per execution
@@ -53,17 +51,6 @@ struct LayerSums {
   int64_t steps() const { return step_count > 0 ? step_count : 1; }
   int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }
 };
-
-// Steps over which a mean is taken: one kind and sort, all processes and threads.
-struct StepSet {
-  StepKind kind = StepKind::kUnknown;
-  std::string sort;  // Step.sort
-  std::vector<std::pair<ProcessIndex, const Step*>> steps;
-};
-
-// The steady steps of the wanted kind, by default of training if there are any, else of inference, else whatever
-// repeats: one set per sort, most time first. Empty: no such steps.
-std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted);
 
 // Over the steps of `set`, or over the whole run if it is empty. In a step of one thread, work of other threads belongs
 // to the group other_threads().

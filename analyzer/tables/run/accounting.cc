@@ -32,7 +32,6 @@ constexpr size_t kPhases = 6;  // PhaseKind
 // Framework ops and gaps below this part of the step share one row.
 constexpr double kSmallPart = 0.005;
 constexpr char kSampled[] = "sampled";
-constexpr char kNotComputing[] = "not computing";
 
 struct AccountingSums {
   int64_t total_ns = 0;

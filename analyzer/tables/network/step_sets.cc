@@ -1,0 +1,105 @@
+// See step_sets.h.
+#include "analyzer/tables/network/step_sets.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/steps/compared_steps.h"
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+// A server's requests differ in batch size: all count. Irregular training steps (a smaller last batch) would distort
+// the mean.
+bool IsCounted(const Step& step, StepKind kind) {
+  return step.kind == kind && !step.is_warm_up &&
+         (step.is_regular || kind == StepKind::kInference || kind == StepKind::kValidation);
+}
+
+}  // namespace
+
+StepTimes::StepTimes(const TraceModel& model, const StepSet& set)
+    : all_(model.processes.size()), threads_(model.processes.size()) {
+  std::vector<std::map<ThreadIndex, std::vector<Interval>>> of_thread(model.processes.size());
+  std::set<ThreadIndex> of_threads;
+  std::vector<int64_t> durations_ns;
+  for (const auto& [process, step] : set.steps) {
+    all_[process].push_back({step->start_ns, step->end_ns});
+    of_thread[process][step->thread].push_back(all_[process].back());
+    durations_ns.push_back(step->end_ns - step->start_ns);
+    total_ns_ += durations_ns.back();
+    of_threads.insert(step->thread);
+  }
+  const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
+  for (std::vector<Interval>& intervals : all_) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+  for (ProcessIndex process = 0; process < threads_.size(); ++process) {
+    for (auto& [thread, intervals] : of_thread[process]) {
+      std::stable_sort(intervals.begin(), intervals.end(), by_start);
+      threads_[process].emplace(thread, std::move(intervals));
+    }
+  }
+  count_ = static_cast<int64_t>(set.steps.size());
+  if (count_ > 0) {
+    const std::string threads = of_threads.contains(kNone) ? ""
+                                : of_threads.size() > 1    ? absl::StrCat(" of ", ThreadLabel(model, of_threads))
+                                                        : absl::StrCat(" of thread ", ThreadLabel(model, of_threads));
+    sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
+                             HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.",
+                             InterruptedSentence(durations_ns));
+    return;
+  }
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    const ProcessInfo& info = model.processes[process];
+    all_[process].push_back({info.start_ns, info.end_ns});
+    threads_[process].emplace(kNone, all_[process]);
+    total_ns_ += info.end_ns - info.start_ns;
+  }
+  sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
+}
+
+bool StepTimes::Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
+  if (thread != asked_of_) {
+    const auto finder = [&](ThreadIndex of) {
+      const auto intervals = threads_[process].find(of);
+      return intervals == threads_[process].end() ? nullptr : &intervals->second;
+    };
+    asked_of_ = thread;
+    of_asked_ = {finder(thread), finder(kNone)};
+  }
+  return std::any_of(of_asked_.begin(), of_asked_.end(),
+                     [&](IntervalFinder* intervals) { return intervals != nullptr && intervals->Has(time_ns); });
+}
+
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted) {
+  std::vector<StepKind> kinds = {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown};
+  if (wanted) kinds = {*wanted};
+  for (StepKind kind : kinds) {
+    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether some of their steps have scopes, and their time
+    for (const StepTrack& track : tracks) {
+      for (const Step& step : track.steps) {
+        if (!IsCounted(step, kind)) continue;
+        auto& [has_scopes, time_ns] = sorts[step.sort];
+        has_scopes |= step.has_scopes;
+        time_ns += step.end_ns - step.start_ns;
+      }
+    }
+    std::vector<StepSet> sets;
+    for (const auto& [sort, told] : sorts) {
+      StepSet& set = sets.emplace_back(StepSet{kind, sort, {}});
+      for (const StepTrack& track : tracks) {
+        for (const Step& step : track.steps) {
+          if (!IsCounted(step, kind) || step.sort != sort || step.has_scopes != told.first) continue;
+          set.steps.push_back({track.process, &step});
+        }
+      }
+    }
+    std::stable_sort(sets.begin(), sets.end(),
+                     [&](const StepSet& a, const StepSet& b) { return sorts[a.sort].second > sorts[b.sort].second; });
+    if (!sets.empty()) return sets;
+  }
+  return {};
+}
+
+}  // namespace dlhook::analyzer::tables
