@@ -106,19 +106,16 @@ Finding InWorkers(const StepFacts& facts, double ns) {
 std::string AdviceFor(const Preparing& workers) {
   if (!workers.IsKnown()) return "";
   if (workers.Mostly(workers.WithoutWork())) {
-    return "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on its "
-           "way "
-           "(collate_fn, pin_memory).";
+    return "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
+           "its way (collate_fn, pin_memory).";
   }
   if (workers.Mostly(workers.sums.blocked_ns)) {
     return "The workers wait for files, a network or a pause of their own: more workers (num_workers) help even "
-           "without free "
-           "processors; else data that is nearer.";
+           "without free processors; else data that is nearer.";
   }
   if (workers.Mostly(workers.sums.queued_ns)) {
     return "The workers have no processor: more of them do not help. Fewer threads beside them (OMP_NUM_THREADS), "
-           "cheaper "
-           "transforms, or data that was decoded before.";
+           "cheaper transforms, or data that was decoded before.";
   }
   return "";
 }

@@ -33,8 +33,7 @@ TypedColumns<LookRow> LookColumns() {
 
 std::string LookNote() {
   return "Blocked: by looks at the threads from outside. A part with n looks (column looks) is uncertain by up to half "
-         "of 1 "
-         "/ sqrt(n) of the row.";
+         "of 1 / sqrt(n) of the row.";
 }
 
 }  // namespace dlhook::analyzer::tables

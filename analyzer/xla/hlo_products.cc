@@ -118,11 +118,13 @@ bool IsSane(const HloInstruction& convolution) {
   const ConvolutionDimensionNumbers& numbers = convolution.convolution_dimension_numbers();
   const auto count = static_cast<size_t>(convolution.window().dimensions_size());
   constexpr int64_t kMost = int64_t{1} << 31;
+  const auto is_size = [](int64_t value) { return value >= 0 && value <= kMost; };
+  if (!is_size(convolution.feature_group_count()) || !is_size(convolution.batch_group_count())) return false;
   for (const auto& axis : convolution.window().dimensions()) {
     for (const int64_t value : {axis.size(), axis.stride(), axis.window_dilation(), axis.base_dilation()}) {
-      if (value < 0 || value > kMost) return false;
+      if (!is_size(value)) return false;
     }
-    if (std::abs(axis.padding_low()) > kMost) return false;
+    if (axis.padding_low() < -kMost || axis.padding_low() > kMost) return false;
   }
   return count >= 1 && count <= kMostSpatial && numbers.input_spatial_dimensions_size() == static_cast<int>(count) &&
          numbers.output_spatial_dimensions_size() == static_cast<int>(count);
@@ -134,10 +136,11 @@ struct Sizes {
     const ConvolutionDimensionNumbers& numbers = convolution.convolution_dimension_numbers();
     const int64_t batches = std::max<int64_t>(convolution.batch_group_count(), 1);
     groups = std::max<int64_t>(convolution.feature_group_count(), 1) * batches;
-    images = SizeOf(left, numbers.input_batch_dimension()) / batches;
+    const int64_t all_images = SizeOf(left, numbers.input_batch_dimension());
+    images = all_images / batches;
     in_channels = SizeOf(left, numbers.input_feature_dimension());
     out_channels = SizeOf(convolution.shape(), numbers.output_feature_dimension());
-    is_known = images >= 0 && in_channels >= 0 && out_channels >= 0 &&
+    is_known = all_images >= 0 && in_channels >= 0 && out_channels >= 0 &&
                !__builtin_mul_overflow(in_channels, batches, &in_channels);
     for (int axis = 0; axis < convolution.window().dimensions_size(); ++axis) {
       in.push_back(SizeOf(left, numbers.input_spatial_dimensions(axis)));

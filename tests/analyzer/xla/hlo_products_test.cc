@@ -123,6 +123,11 @@ TEST(HloProductsTest, DamagedConvolutions) {
   EXPECT_EQ(Convolution("1", Window("size: -3"), "1", "1").primitive, "");
   EXPECT_EQ(Convolution("1", "window { dimensions { size: 3 } }", "1", "1").primitive, "");
   EXPECT_EQ(Convolution("1", Window("size: 3"), "", "1").primitive, "");
+  const std::string points = "1, 1, 1, 1";
+  EXPECT_NE(Convolution(points, Window("size: 3"), points, points).primitive, "");
+  EXPECT_EQ(Convolution(points, Window("size: 3 padding_low: -9223372036854775808"), points, points).primitive, "");
+  for (const char* groups : {" feature_group_count: 1099511627776", " batch_group_count: -1"})
+    EXPECT_EQ(Convolution(points, Window("size: 3") + groups, points, points).primitive, "");
 }
 
 }  // namespace
