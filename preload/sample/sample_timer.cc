@@ -43,6 +43,26 @@ SampleThread* MemoryOf(ThreadState* thread) {
   return thread->samples;
 }
 
+bool HasSignalStack(stack_t* stack) { return sigaltstack(nullptr, stack) == 0 && (stack->ss_flags & SS_DISABLE) == 0; }
+
+void GiveSignalStack(SampleThread* samples) {
+  stack_t hosts;
+  if (HasSignalStack(&hosts)) return;
+  stack_t ours = {};
+  ours.ss_sp = samples->signal_stack;
+  ours.ss_size = sizeof samples->signal_stack;
+  sigaltstack(&ours, nullptr);
+}
+
+// The slot's next thread will use it.
+void TakeSignalStack(const SampleThread* samples) {
+  stack_t stack;
+  if (!HasSignalStack(&stack) || stack.ss_sp != samples->signal_stack) return;
+  stack = {};
+  stack.ss_flags = SS_DISABLE;
+  sigaltstack(&stack, nullptr);
+}
+
 bool StartTimer(const ThreadState& thread, SampleThread* samples) {
   sigevent event = {};
   event.sigev_notify = SIGEV_THREAD_ID;
@@ -70,6 +90,7 @@ void OpenThreadSamples(ThreadState* thread) {
   CaptureNativeStack(thread);  // allocates and looks up what the handler needs
   RefreshPython();
   if (!InstallSampleHandler()) return Say(CapabilityState::kLost, "the signal SIGURG could not be taken");
+  GiveSignalStack(samples);
   if (!StartTimer(*thread, samples)) return SayWhyNoTimer(errno);
   samples->owner = thread->thread_id;
   Say(CapabilityState::kOn, "");
@@ -80,6 +101,7 @@ void CloseThreadSamples(ThreadState* thread) {
   if (samples == nullptr || samples->owner != thread->thread_id) return;
   samples->owner = 0;
   syscall(SYS_timer_delete, samples->timer);
+  TakeSignalStack(samples);
   if (IsSampleHandlerGone()) {
     Say(CapabilityState::kLost, "the program took the signal SIGURG without the C library's sigaction");
   }

@@ -15,13 +15,16 @@ namespace dlhook::inline sample {
 // Nothing happens if a program does not expect it; Python's and Java's profilers use others.
 constexpr int kSampleSignal = SIGURG;
 
-// A thread's memory for samples. The handler runs on its stack: the host's may be small.
+// A thread's memory for samples. The signal comes on `signal_stack` unless the host has given the thread one: code that
+// oneDNN compiles for products has its stack pointer in the heap, below which the kernel would write. The handler goes
+// on on `stack`: the host's may be small.
 struct SampleThread {
   static constexpr size_t kStackBytes = 64 << 10;
 
   uint32_t owner;  // thread_id; another thread's: there is no timer
   int32_t timer;   // the kernel's number
   alignas(16) char stack[kStackBytes];
+  alignas(16) char signal_stack[kStackBytes];
 };
 
 // What the timer's signals carry, so that the host's own are told apart.

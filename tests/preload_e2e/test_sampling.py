@@ -172,6 +172,10 @@ class Hosts(Sampled):
         self.assertIn("had blocked the signal", notes)
         self.assertGreater(rows["[not known]"]["self_time"], 0.3e9)
 
+    def test_a_stack_pointer_in_the_heap(self):
+        rows, _ = self.unharmed("heap_stack")
+        self.assertGreater(rows["heap_stack"]["self_time"], 0.3e9)
+
     def test_threads_that_come_and_go(self):
         self.unharmed("threads", "2000")
         trace = e2e.Run(self.run_path).trace()

@@ -139,6 +139,31 @@ static void forks(const char* self) {
   check(sigaction(SIGURG, NULL, &now) == 0 && now.sa_handler == SIG_DFL, "what a child of vfork set");
 }
 
+// As the products that oneDNN compiles: computes for a while with the stack pointer in the heap, below which lies other data.
+static void* heap_stack(void* unused) {
+  enum { kBytes = 1 << 16, kRedZone = 128 };
+  char* memory = calloc(2, kBytes);
+  for (int64_t end = cpu_ms() + 300; cpu_ms() < end;) {
+    uint64_t rounds = 10 * 1000 * 1000;
+    asm volatile("mov %%rsp, %%rbx\n mov %1, %%rsp\n 0: dec %0\n jnz 0b\n mov %%rbx, %%rsp"
+                 : "+r"(rounds)
+                 : "r"(memory + kBytes)
+                 : "rbx", "cc", "memory");
+  }
+  int others = 0;
+  for (int i = 0; i < kBytes - kRedZone; ++i) others += memory[i] != 0;
+  check(others == 0, "memory below a stack pointer in the heap");
+  free(memory);
+  return unused;
+}
+
+static void heap_stacks(void) {
+  pthread_t thread;
+  heap_stack(NULL);
+  pthread_create(&thread, NULL, heap_stack, NULL);
+  pthread_join(thread, NULL);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argv[1];
   int number = argc > 2 ? atoi(argv[2]) : 400;
@@ -148,6 +173,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "threads") == 0) threads(number);
   if (strcmp(mode, "waits") == 0) waits();
   if (strcmp(mode, "forks") == 0) forks(argv[0]);
+  if (strcmp(mode, "heap_stack") == 0) heap_stacks();
   if (is_blocked) block(SIG_BLOCK);
   if (strcmp(mode, "net") == 0) net(number);
   compute(strcmp(mode, "threads") == 0 ? 100 : strcmp(mode, "net") == 0 ? 0 : number);
