@@ -51,6 +51,17 @@ def window_is_open():
     return isinstance(_profiler.ProfilerSession, types.BuiltinFunctionType)
 
 
+def until_recorded(step, steps=STEPS):
+    end = time.time() + LONGEST
+    recorded = 0
+    while recorded < steps and time.time() < end:
+        if not window_is_open():
+            time.sleep(0.005)
+            continue
+        step()
+        recorded += window_is_open()
+
+
 class Training:
     def __init__(self):
         self.parameters = {"stem": weights(3, 3, 3, 32), "body": weights(3, 3, 32, 64), "head": weights(8 * 8 * 64, 64)}
@@ -60,31 +71,26 @@ class Training:
         self.parameters, value = train_step(self.parameters, self.images)
         value.block_until_ready()
 
-    def until_recorded(self, steps=STEPS):
-        end = time.time() + LONGEST
-        recorded = 0
-        while recorded < steps and time.time() < end:
-            was_open = window_is_open()
-            self.step()
-            recorded += was_open and window_is_open()
 
-
-def runs_in(folder):
-    """How often the training step ran, by a trace of the user's."""
+def operations(folder, program):
+    """What XLA's operations say of themselves and how long they took, by a trace of the user's."""
     (path,) = (os.path.join(at, file) for at, _, files in os.walk(folder) for file in files if file.endswith(".xplane.pb"))
-    runs = set()
     for plane in jax.profiler.ProfileData.from_file(path).planes:
         for line in plane.lines:
             for event in line.events:
                 stats = dict(event.stats)
-                if "hlo_op" in stats and stats["hlo_module"] == "jit_train_step":
-                    runs.add(stats["run_id"])
-    return len(runs)
+                if "hlo_op" in stats and stats["hlo_module"] == program:
+                    yield stats, event.duration_ns
+
+
+def runs_in(folder):
+    """How often the training step ran."""
+    return len({stats["run_id"] for stats, _ in operations(folder, "jit_train_step")})
 
 
 def profile(training, folder):
     """In the middle of a window of dlhook's."""
-    training.until_recorded(1)
+    until_recorded(training.step, 1)
     with jax.profiler.trace(folder):
         for _ in range(3):
             training.step()
@@ -100,13 +106,13 @@ def change_sizes(training, number):
 
 def main():
     training, mode = Training(), sys.argv[1]
-    thread = threading.Thread(target=training.until_recorded)
+    thread = threading.Thread(target=until_recorded, args=(training.step,))
     thread.start()
     thread.join()
     if mode == "profiler":
         profile(training, os.path.join(sys.argv[2], "1"))
         profile(training, os.path.join(sys.argv[2], "2"))
-        training.until_recorded(1)
+        until_recorded(training.step, 1)
         jax.profiler.start_server(0)
         print(window_is_open(), flush=True)
     if mode == "sizes":
@@ -122,4 +128,5 @@ def main():
         os._exit(4)
 
 
-main()
+if __name__ == "__main__":
+    main()
