@@ -198,6 +198,9 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
     scope.kind = static_cast<uint32_t>(ScopeKind::kXlaOp);
     Thread& thread = threads_[place[event.thread]];
     thread.scopes.push_back(scope);
+    if (profiles.ops()[event.op].product.of_one_fusion > 1 && !event.is_continuation) {
+      oddities->Count("a fusion of several products (without a row of their own: their times are not told apart)");
+    }
     const OpIndex op = products.OpOf(event);
     if (op == kNone) continue;
     thread.calls.push_back(

@@ -180,10 +180,10 @@ class ProgramReader {
                                          : ProductOfConvolution(instruction, left, right, pass);
   }
 
-  // The one product among what a fusion computes; of several, none: their times are not told apart.
+  // The one product among what a fusion computes; of several, their number.
   XlaProduct ProductInside(const HloInstruction& fusion, XlaPass pass) const {
     XlaProduct product;
-    int products = 0;
+    int64_t products = 0;
     for (const int64_t called : fusion.called_computation_ids()) {
       const auto inner = computations_.find(called);
       if (inner == computations_.end()) continue;
@@ -198,7 +198,9 @@ class ProgramReader {
         product = ProductOf(part, operands, pass);
       }
     }
-    if (products != 1 || product.primitive.empty()) return {};
+    if (products > 1) product = XlaProduct();
+    product.of_one_fusion = products;
+    if (product.primitive.empty()) return product;
     product.library = LibraryOfFusion(fusion);
     return product;
   }

@@ -20,6 +20,8 @@ struct XlaProduct {
   std::string problem;    // "504x128:128x1000"
   std::string tensors;    // "src:f32::blocked:ab::f0 wei:…"
   std::string library;    // that computes it, where the program says so: "YNNPACK"
+  // More than 1: of several, which one fusion computes, nothing else is known. Their times are not told apart.
+  int64_t of_one_fusion = 1;
 };
 
 // One operation (HLO instruction) of a program.

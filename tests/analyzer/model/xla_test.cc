@@ -110,9 +110,13 @@ TEST(XlaTest, RunsAreNumberedUnlessAPartIsMissing) {
   EXPECT_EQ(runs[4], 0);
 }
 
+constexpr char kFusedDot[] = R"(
+      instructions { id: 3 name: "dot.9" opcode: "dot" shape { element_type: 16 dimensions: [4, 2] } operand_ids: [1, 2]
+                     dot_dimension_numbers { lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 0 } })";
+
 // dot.1 computes [4, 8] x [8, 2]. The second of its calls returned before its work was done, which another thread ended.
-std::string ProductBytes() {
-  return MessageBytes<dlhook::xla::HloModule>(R"(
+std::string ProductBytes(const std::string& fused) {
+  return MessageBytes<dlhook::xla::HloModule>(absl::StrCat(R"(
     name: "jit_step" id: 5 entry_computation_id: 1
     computations { id: 1
       instructions { id: 1 name: "x" opcode: "parameter" shape { element_type: 11 dimensions: [4, 8] } }
@@ -124,9 +128,8 @@ std::string ProductBytes() {
                      metadata { op_name: "jit(step)/jvp(l1)/dot_general" } } }
     computations { id: 2
       instructions { id: 1 name: "p.0" opcode: "parameter" shape { element_type: 16 dimensions: [4, 8] } }
-      instructions { id: 2 name: "p.1" opcode: "parameter" shape { element_type: 16 dimensions: [8, 2] } }
-      instructions { id: 3 name: "dot.9" opcode: "dot" shape { element_type: 16 dimensions: [4, 2] } operand_ids: [1, 2]
-                     dot_dimension_numbers { lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 0 } } })");
+      instructions { id: 2 name: "p.1" opcode: "parameter" shape { element_type: 16 dimensions: [8, 2] } } )",
+                                                           fused, "}"));
 }
 
 std::string ProductEvent(const std::string& op, int start_us, int64_t producer) {
@@ -136,7 +139,7 @@ std::string ProductEvent(const std::string& op, int start_us, int64_t producer) 
                       " stats { metadata_id: 5 uint64_value: ", producer, " } }\n");
 }
 
-TraceModel LoadedProducts() {
+TraceModel LoadedProducts(const std::string& fused = kFusedDot) {
   const std::string space = MessageBytes<dlhook::xla::XSpace>(absl::StrCat(
       R"(planes {
       event_metadata { key: 1 value { name: "end: dot.1" } }
@@ -155,7 +158,8 @@ TraceModel LoadedProducts() {
       "packet { thread { thread_id: 3 tid: 4711 name: 'python3' handle: ", kThreadHandle, " } }",
       "packet { call_batch { thread_id: 3 base_sequence: 0 base_end_ticks: 1029000 op_iid: 3 sequence_delta: 0 "
       "end_delta_ticks: 0 duration: 5000 parent_distance: 0 } }",
-      ProfilePieceText("HLO_MODULE", 1, ProductBytes(), 0, 100000), ProfilePieceText("XSPACE", 2, space, 0, 1000000)));
+      ProfilePieceText("HLO_MODULE", 1, ProductBytes(fused), 0, 100000),
+      ProfilePieceText("XSPACE", 2, space, 0, 1000000)));
 }
 
 TEST(XlaTest, ProductsAreCalls) {
@@ -180,6 +184,12 @@ TEST(XlaTest, ProductsAreCalls) {
   // What oneDNN computed for it.
   EXPECT_EQ(model.ops[model.calls.op[2]].function, "onednn:exec");
   EXPECT_EQ(model.calls.parent[2], 1u);
+}
+
+TEST(XlaTest, SeveralProductsOfAFusionAreSaidToHaveNoRows) {
+  const TraceModel model = LoadedProducts(absl::StrCat(kFusedDot, kFusedDot));
+  EXPECT_EQ(OddityCount(model, "a fusion of several products"), 1);
+  EXPECT_EQ(model.calls.size(), 4u);
 }
 
 TEST(XlaTest, WorkBeyondItsCallIsTimeAndNoCall) {
