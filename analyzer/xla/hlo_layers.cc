@@ -348,6 +348,7 @@ class ProgramReader {
     for (size_t node = 0; node < tags.size(); ++node) {
       AddOp(*flow.nodes[node], tags[node], flow.tags[node].metadata != nullptr, around == nullptr);
       ops_.back().product = ProductAt(flow, node, tags[node].name.pass);
+      for (const size_t user : flow.users[node]) ops_.back().users.push_back(flow.nodes[user]->name());
       if (flow.nodes[node]->opcode() == "fusion") continue;  // runs as one
       for (const int64_t called : flow.nodes[node]->called_computation_ids()) {
         const auto inner = computations_.find(called);

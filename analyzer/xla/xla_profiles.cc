@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <thread>
+#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/xla.pb.h"
@@ -12,6 +14,7 @@ namespace dlhook::analyzer::inline xla {
 namespace {
 
 constexpr int64_t kPsPerNs = 1000;
+constexpr int64_t kLeastRestNs = 1000;  // of work that goes on after its call has returned
 
 // Times of damaged profiles stay in range.
 constexpr int64_t kMostNs = int64_t{1} << 61;
@@ -48,6 +51,7 @@ class SpaceReader {
       if (name == "hlo_module") hlo_module_ = id;
       if (name == "program_id") program_id_ = id;
       if (name == "run_id") run_id_ = id;
+      if (name == "device_ordinal") device_ = id;
       if (name == "_p") producer_ = id;
       if (name == "_c") consumer_ = id;
     }
@@ -92,6 +96,7 @@ class SpaceReader {
       if (id == hlo_module_) reference.program = TextOf(stat);
       if (id == program_id_) reference.program_id = static_cast<int64_t>(NumberOf(stat));
       if (id == run_id_) read.run = static_cast<uint32_t>(NumberOf(stat));
+      if (id == device_) read.device = static_cast<uint32_t>(NumberOf(stat));
       if (id == producer_) producer = NumberOf(stat);
       if (id == consumer_) consumer = NumberOf(stat);
     }
@@ -114,12 +119,11 @@ class SpaceReader {
   }
 
   void AddContinuations() {
-    constexpr int64_t kLeastNs = 1000;
     for (const Late& late : late_) {
       const auto found = by_producer_.find(late.producer);
       if (found == by_producer_.end()) continue;
       XlaEvent rest = profiles_.events_[found->second];
-      if (late.end_ns <= rest.end_ns + kLeastNs) continue;
+      if (late.end_ns <= rest.end_ns + kLeastRestNs) continue;
       rest.start_ns = rest.end_ns;
       rest.end_ns = late.end_ns;
       rest.thread = late.thread;
@@ -131,7 +135,7 @@ class SpaceReader {
   const dlhook::xla::XPlane& plane_;
   const int64_t began_ns_;  // CLOCK_REALTIME
   XlaProfiles& profiles_;
-  int64_t hlo_op_ = -1, hlo_module_ = -1, program_id_ = -1, run_id_ = -1, producer_ = -1, consumer_ = -1;
+  int64_t hlo_op_ = -1, hlo_module_ = -1, program_id_ = -1, run_id_ = -1, device_ = -1, producer_ = -1, consumer_ = -1;
   std::vector<Late> late_;
   absl::flat_hash_map<uint64_t, size_t> by_producer_;  // event
 };
@@ -178,7 +182,53 @@ const XlaOp* XlaProfiles::ProgramOpOf(const Reference& reference) const {
   return nullptr;
 }
 
+// Operations that ran and read its result, directly or through others that take no time.
+std::vector<uint32_t> XlaProfiles::UsersOf(const Reference& reference) const {
+  constexpr size_t kMost = 1000;
+  std::vector<uint32_t> users;
+  absl::flat_hash_set<std::string> seen;
+  std::vector<Reference> front = {reference};
+  while (!front.empty() && seen.size() < kMost) {
+    const XlaOp* op = ProgramOpOf(front.back());
+    front.pop_back();
+    if (op == nullptr) continue;
+    for (const std::string& user : op->users) {
+      if (!seen.insert(user).second) continue;
+      const auto ran = reference_by_key_.find(KeyOf(absl::StrCat(reference.program_id), reference.program, user));
+      if (ran != reference_by_key_.end()) users.push_back(ran->second);
+      if (ran == reference_by_key_.end()) front.push_back({reference.program, reference.program_id, user});
+    }
+  }
+  return users;
+}
+
+// XLA reports the end of work that goes on after its call only when its thread has also run what waited for that, and
+// whatever that thread did next. The work had ended when an operation began that reads its result.
+void XlaProfiles::EndBeforeUsers() {
+  using Execution = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>;
+  const auto execution = [](const XlaEvent& of, uint32_t op) { return Execution(of.window, of.run, of.device, op); };
+  absl::flat_hash_map<Execution, std::vector<int64_t>> starts;
+  for (const XlaEvent& event : events_) {
+    if (!event.is_continuation) starts[execution(event, event.op)].push_back(event.start_ns);
+  }
+  for (auto& [of, times] : starts) std::sort(times.begin(), times.end());
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> users;  // by op
+  for (XlaEvent& event : events_) {
+    if (!event.is_continuation) continue;
+    const auto [known, is_new] = users.try_emplace(event.op);
+    if (is_new) known->second = UsersOf(references_[event.op]);
+    const std::vector<int64_t>& calls = starts[execution(event, event.op)];
+    const int64_t called_ns = *(std::upper_bound(calls.begin(), calls.end(), event.start_ns) - 1);
+    for (const uint32_t user : known->second) {
+      const std::vector<int64_t>& times = starts[execution(event, user)];
+      const auto next = std::lower_bound(times.begin(), times.end(), called_ns);
+      if (next != times.end()) event.end_ns = std::min(event.end_ns, *next);
+    }
+  }
+}
+
 void XlaProfiles::Finish() {
+  EndBeforeUsers();
   std::stable_sort(programs_.begin(), programs_.end(),
                    [](const XlaProgram& a, const XlaProgram& b) { return a.id < b.id; });
   for (const Reference& reference : references_) {
@@ -200,7 +250,9 @@ void XlaProfiles::Finish() {
     if (event.is_continuation) event.start_ns = std::min(std::max(event.start_ns, last), event.end_ns);
     last = std::max(last, event.end_ns);
   }
-  std::erase_if(events_, [](const XlaEvent& event) { return event.is_continuation && event.start_ns == event.end_ns; });
+  std::erase_if(events_, [](const XlaEvent& event) {
+    return event.is_continuation && event.end_ns - event.start_ns <= kLeastRestNs;
+  });
   std::sort(threads_.begin(), threads_.end(), [](const XlaThread& a, const XlaThread& b) { return a.id < b.id; });
   threads_.erase(std::unique(threads_.begin(), threads_.end(),
                              [](const XlaThread& a, const XlaThread& b) { return a.id == b.id; }),

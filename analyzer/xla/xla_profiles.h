@@ -26,14 +26,15 @@ struct XlaProduct {
 
 // One operation (HLO instruction) of a program.
 struct XlaOp {
-  std::string program;      // "jit_train_step"
-  std::string instruction;  // "ynn_fusion.12"
-  std::string opcode;       // "fusion"; empty: its program is not in the trace
-  std::string primitive;    // what it computes, as JAX calls it: "conv_general_dilated"; else the opcode
-  std::string layer;        // the user's scopes "CNN/Conv_0", else calls "net:13>conv_block:5"; empty: not known
-  std::string line;         // "mlp_conv.py:5"
-  std::string argument;     // of the program: "x f32[24,40]"; empty: it is none
-  bool is_scope = false;    // `layer` is made of scopes
+  std::string program;             // "jit_train_step"
+  std::string instruction;         // "ynn_fusion.12"
+  std::string opcode;              // "fusion"; empty: its program is not in the trace
+  std::string primitive;           // what it computes, as JAX calls it: "conv_general_dilated"; else the opcode
+  std::string layer;               // the user's scopes "CNN/Conv_0", else calls "net:13>conv_block:5"; empty: not known
+  std::string line;                // "mlp_conv.py:5"
+  std::string argument;            // of the program: "x f32[24,40]"; empty: it is none
+  bool is_scope = false;           // `layer` is made of scopes
+  std::vector<std::string> users;  // instructions that read its result
   XlaPass pass = XlaPass::kOther;
   XlaProduct product;
 };
@@ -51,6 +52,7 @@ struct XlaEvent {
   int64_t end_ns = 0;
   uint32_t op = 0;
   uint32_t run = 0;              // of the program; consecutive runs differ
+  uint32_t device = 0;           // several take part in a run of pmap's
   uint32_t window = 0;           // which XSpace tells of it
   bool is_continuation = false;  // its call had returned
 };
@@ -89,6 +91,8 @@ class XlaProfiles {
 
   uint32_t FindReference(Reference reference);
   const XlaOp* ProgramOpOf(const Reference& reference) const;
+  std::vector<uint32_t> UsersOf(const Reference& reference) const;
+  void EndBeforeUsers();
 
   std::vector<XlaProgram> programs_;
   std::vector<XlaOp> program_ops_;

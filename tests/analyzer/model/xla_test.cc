@@ -125,7 +125,9 @@ std::string ProductBytes(const std::string& fused) {
                      backend_config: '{"fusion_config":{"kind":"__ynn_fusion"}}' }
       instructions { id: 4 name: "dot.1" opcode: "dot" shape { element_type: 11 dimensions: [4, 2] } operand_ids: [1, 2]
                      dot_dimension_numbers { lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 0 }
-                     metadata { op_name: "jit(step)/jvp(l1)/dot_general" } } }
+                     metadata { op_name: "jit(step)/jvp(l1)/dot_general" } }
+      instructions { id: 5 name: "bitcast.1" opcode: "bitcast" operand_ids: 4 }
+      instructions { id: 6 name: "tanh.1" opcode: "tanh" operand_ids: 5 } }
     computations { id: 2
       instructions { id: 1 name: "p.0" opcode: "parameter" shape { element_type: 16 dimensions: [4, 8] } }
       instructions { id: 2 name: "p.1" opcode: "parameter" shape { element_type: 16 dimensions: [8, 2] } } )",
@@ -139,7 +141,7 @@ std::string ProductEvent(const std::string& op, int start_us, int64_t producer) 
                       " stats { metadata_id: 5 uint64_value: ", producer, " } }\n");
 }
 
-TraceModel LoadedProducts(const std::string& fused = kFusedDot) {
+TraceModel LoadedProducts(const std::string& fused = kFusedDot, const std::string& pool_events = "") {
   const std::string space = MessageBytes<dlhook::xla::XSpace>(absl::StrCat(
       R"(planes {
       event_metadata { key: 1 value { name: "end: dot.1" } }
@@ -147,10 +149,11 @@ TraceModel LoadedProducts(const std::string& fused = kFusedDot) {
       stat_metadata { key: 3 value { name: "program_id" } } stat_metadata { key: 5 value { name: "_p" } }
       stat_metadata { key: 6 value { name: "_c" } } stat_metadata { key: 8 value { name: "jit_step" } }
       stat_metadata { key: 11 value { name: "dot.1" } } stat_metadata { key: 12 value { name: "fusion.1" } }
+      stat_metadata { key: 13 value { name: "tanh.1" } }
       lines { name: "python" id: )",
       XlaProfiles::ThreadId(kThreadHandle), "\n", ProductEvent("12", 0, 1), ProductEvent("11", 20, 2),
-      ProductEvent("11", 40, 3), R"(}
-      lines { name: "pool/7" id: 7 events { metadata_id: 1 offset_ps: 65000000 stats { metadata_id: 6 uint64_value: 3 } } } }
+      ProductEvent("11", 40, 3), "} lines { name: 'pool/7' id: 7\n", pool_events,
+      R"( events { metadata_id: 1 offset_ps: 65000000 stats { metadata_id: 6 uint64_value: 3 } } } }
     planes { stat_metadata { key: 1 value { name: "profile_start_time" } } stats { metadata_id: 1 uint64_value: )",
       kRealtimeNs + 1'000'000, "} }"));
   return LoadText(absl::StrCat(
@@ -207,6 +210,21 @@ TEST(XlaTest, WorkBeyondItsCallIsTimeAndNoCall) {
   const OpTotals& rest = totals.ops[model.calls.op[4]];
   EXPECT_EQ(rest.calls - rest.nested_calls, 0);
   EXPECT_EQ(rest.total_ns, 15'000);
+}
+
+// XLA reports the end of a product at 65 us only because it runs first what waited for that.
+TEST(XlaTest, WorkBeyondItsCallHasEndedWhenItsResultIsRead) {
+  const TraceModel model = LoadedProducts(kFusedDot, ProductEvent("13", 54, 4));
+  ASSERT_EQ(model.calls.size(), 5u);
+  ASSERT_TRUE(model.ops[model.calls.op[4]].is_continuation);
+  EXPECT_EQ(model.calls.start_ns[4], 1'050'000);
+  EXPECT_EQ(model.calls.duration_ns[4], 4'000);
+}
+
+TEST(XlaTest, WorkWhoseResultIsReadAtOnceDoesNotGoOn) {
+  const TraceModel model = LoadedProducts(kFusedDot, ProductEvent("13", 48, 4));
+  EXPECT_EQ(model.calls.size(), 4u);
+  EXPECT_FALSE(model.ops[model.calls.op[3]].is_asynchronous);
 }
 
 TEST(XlaTest, WhatLiesBetweenWindowsIsNotKnown) {

@@ -4,6 +4,7 @@ Programs end in every way as they do without dlhook, and traces of the user's ow
 """
 
 import os
+import sqlite3
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,6 +50,17 @@ class Profile(frameworks.Case):
         self.assertEqual({row["kind"] for row in steps}, {"training"})
         self.assertEqual(self.recompilations(run), [])
         self.check_products(run)
+        self.check_ends()
+
+    def check_ends(self):
+        """The program waits for each step: no operation lasts beyond it."""
+        path = os.path.join(self.folder, "run.sqlite")
+        self.assertEqual(e2e.run([e2e.DLHOOK, "export", self.run_path, "--format", "sqlite", "-o", path]).code, 0)
+        database = sqlite3.connect(path)
+        self.addCleanup(database.close)
+        self.assertEqual(database.execute("""SELECT s.name, s.start_ns + s.duration_ns - t.end_ns FROM raw_scopes s JOIN raw_steps t
+                                             ON s.start_ns >= t.start_ns AND s.start_ns < t.end_ns
+                                             WHERE s.kind = 'xla_op' AND s.start_ns + s.duration_ns > t.end_ns""").fetchall(), [])
 
     def check_products(self, run):
         products = {(row["m"], row["n"], row["k"], row["direction"]): row for row in run.table("gemm") if row["kind"] == "matmul"}
