@@ -63,7 +63,7 @@ inline constexpr Tap kJaxTap = {"jax-tap",
                                 "jax",
                                 fields::TimeSource::kUnknown,
                                 "",
-                                {"Compiled functions are then one row; jaxlib 0.10.2 on the CPU was tried.",
+                                {"Compiled functions are then one row; jaxlib 0.9 to 0.12 on the CPU were tried.",
                                  "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
 inline constexpr char kXlaCompiles[] = "XLA compiles ";  // before the program's name: a scope of kind kXlaCompilation

@@ -27,7 +27,9 @@ namespace dlhook::inline tap {
 namespace {
 
 constexpr char kObject[] = "libjax_common.so";
-constexpr char kTriedVersion[] = "0.10.2";
+// Before 0.9 a session that doesn't begin on the main thread may wait for itself, with the GIL (PythonHookContext).
+constexpr const char* kTriedVersions[] = {"0.9.0",  "0.9.0.1", "0.9.1",  "0.9.2",  "0.10.0", "0.10.1",
+                                          "0.10.2", "0.11.0",  "0.11.1", "0.11.2", "0.12.0", "0.12.0.1"};
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLookNs = 100 * kMs;
 constexpr uint64_t kLooksOfPause = 100;                 // at least, between two; by processor time
@@ -53,8 +55,10 @@ void CopyText(const Ref& text, char* copy, size_t bytes) {
 void FindRefusal(const Ref& backends, char* reason, size_t bytes) {
   char version[32];
   CopyText(Ref(AttributeOfModule("jaxlib.version", "__version__")), version, sizeof version);
-  if (strcmp(version, kTriedVersion) != 0) {
-    snprintf(reason, bytes, "jaxlib %s: the profiler of %s was tried", version, kTriedVersion);
+  bool is_tried = false;
+  for (const char* tried : kTriedVersions) is_tried |= strcmp(version, tried) == 0;
+  if (!is_tried) {
+    snprintf(reason, bytes, "jaxlib %s: the profilers of 0.9 to 0.12 were tried", version);
     return;
   }
   size_t position = 0;
@@ -71,7 +75,8 @@ void FindRefusal(const Ref& backends, char* reason, size_t bytes) {
 bool IsUsersTurn() {
   Ref server(AttributeOfModule("jax._src.profiler", "_profiler_server"));
   Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
-  Ref session(Attribute(profile, "profile_session"));
+  Ref before_0_12(Attribute(profile, "profile_session"));
+  Ref session(before_0_12 ? before_0_12.Release() : Attribute(profile, "session"));
   return !server || !session || !server.IsNone() || !session.IsNone();
 }
 

@@ -79,7 +79,8 @@ bool IsNewProgram(const Ref& program) {
 // Serializing copies arrays that a program holds as constants, which may be all that the program's memory has room for.
 bool HasFewConstants(PyObject* module) {
   constexpr uint64_t kMostElements = 1 << 17;
-  Ref make_options(AttributeOfModule("jaxlib._hlo", "HloPrintOptions"));
+  // Up to 0.10.1 it is in jaxlib._jax.
+  Ref make_options(AttributeOfModule(Module("jaxlib._hlo") != nullptr ? "jaxlib._hlo" : "jaxlib._jax", "HloPrintOptions"));
   Ref options(CallWithout(make_options));
   if (!options) return false;
   for (const char* name : {"print_large_constants", "print_metadata", "print_backend_config"}) {
