@@ -43,7 +43,7 @@ void Nap(uint64_t ns) {
   syscall(SYS_futex, &g_jax.ends, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
 }
 
-enum class Look : uint32_t { kNotYet, kUsers, kReady, kRefused };
+enum class Look : uint32_t { kNotYet, kUsers, kRefused, kPrograms, kReady };
 
 void CopyText(const Ref& text, char* copy, size_t bytes) {
   const char* found = text ? g_jax_api.TextAsUtf8(text.get()) : nullptr;
@@ -51,25 +51,25 @@ void CopyText(const Ref& text, char* copy, size_t bytes) {
   snprintf(copy, bytes, "%s", found == nullptr ? "?" : found);
 }
 
-// Why jaxlib's profiler is not used at all; empty: nothing is known against it.
-void FindRefusal(const Ref& backends, char* reason, size_t bytes) {
+// Why jaxlib is not asked at all; empty: nothing is known against it.
+void FindRefusal(char* reason, size_t bytes) {
   char version[32];
   CopyText(Ref(AttributeOfModule("jaxlib.version", "__version__")), version, sizeof version);
   bool is_tried = false;
   for (const char* tried : kTriedVersions) is_tried |= strcmp(version, tried) == 0;
-  if (!is_tried) {
-    snprintf(reason, bytes, "jaxlib %s: the profilers of 0.9 to 0.12 were tried", version);
-    return;
-  }
+  if (!is_tried) snprintf(reason, bytes, "jaxlib %s: the profilers of 0.9 to 0.12 were tried", version);
+}
+
+// There, a session of jaxlib's would take CUPTI from dlhook, and XLA runs no CUDA graphs while it is open.
+bool HasGpu(const Ref& backends) {
   size_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (g_python_api.DictNext(backends.get(), &position, &key, &value) != 0) {
     const char* name = g_jax_api.TextAsUtf8(key);
     if (name == nullptr) g_python_api.ErrClear();
-    if (name != nullptr && strcmp(name, "cpu") != 0) {
-      snprintf(reason, bytes, "JAX runs on '%s': only its programs on the CPU are recorded", name);
-    }
+    if (name == nullptr || strcmp(name, "cpu") != 0) return true;
   }
+  return false;
 }
 
 bool IsUsersTurn() {
@@ -120,12 +120,14 @@ Look LookAtJax(char* reason, size_t bytes) {
     if (Module(module) == nullptr) return Look::kNotYet;
   }
   Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
-  if (!g_jax.has_exit || !backends || g_jax_api.DictGetItem(backends.get(), "cpu") == nullptr) return Look::kNotYet;
-  FindRefusal(backends, reason, bytes);
+  if (!g_jax.has_exit || !backends) return Look::kNotYet;
+  FindRefusal(reason, bytes);
   if (reason[0] != '\0') return Look::kRefused;
   ListenToJaxCompilations();
-  if (IsUsersTurn()) return Look::kUsers;
-  return IsSettled() ? Look::kReady : Look::kNotYet;
+  const bool has_gpu = HasGpu(backends);
+  if (!has_gpu && IsUsersTurn()) return Look::kUsers;
+  if (!IsSettled()) return Look::kNotYet;
+  return has_gpu ? Look::kPrograms : Look::kReady;
 }
 
 // ---- The thread
@@ -156,24 +158,35 @@ void RunWindow(WindowPlan* plan) {
   PlanNextWindow(bytes, window_ns, stop_ns, plan);
 }
 
+void ReportOnce(const char* limit) {
+  if (!g_jax.has_limit) Report(kJaxTap, kObject, CapabilityState::kOn, limit);
+  g_jax.has_limit = true;
+}
+
+// How long to rest after what began at this processor time.
+uint64_t RestSince(uint64_t before_ns) {
+  uint64_t rest_ns = (ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - before_ns) * kLooksOfPause;
+  return rest_ns < kLookNs ? kLookNs : rest_ns;
+}
+
 // How long to wait before the next look; 0: the tap ends.
 uint64_t Turn(WindowPlan* plan) {
   char reason[160] = "";
   Look look = Look::kNotYet;
   uint64_t before_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID);
   if (!WithGil([&] { look = LookAtJax(reason, sizeof reason); })) return 0;
-  uint64_t look_ns = (ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - before_ns) * kLooksOfPause;
-  if (look_ns < kLookNs) look_ns = kLookNs;
+  uint64_t look_ns = RestSince(before_ns);
   if (look == Look::kRefused) {
     Report(kJaxTap, kObject, CapabilityState::kRefused, reason);
     return 0;
   }
-  if (look == Look::kUsers && !g_jax.told_off) {
-    g_jax.told_off = true;
-    Report(kJaxTap, kObject, CapabilityState::kOn, "not while the program's own profiler ran");
-  }
-  if (look != Look::kReady || !IsRecording()) return look_ns;
+  if (look == Look::kUsers) ReportOnce("not while the program's own profiler ran");
+  if (look < Look::kPrograms || !IsRecording()) return look_ns;
   WriteJaxPrograms();  // there is little time for it when the program ends
+  if (look == Look::kPrograms) {
+    ReportOnce("compiled programs only, because JAX runs on a GPU: CUPTI times what they run there");
+    return RestSince(before_ns);
+  }
   RunWindow(plan);
   g_jax.unsettled_since_ns = 0;
   return plan->pause_ns > look_ns ? plan->pause_ns : look_ns;

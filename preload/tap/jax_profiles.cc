@@ -73,14 +73,27 @@ bool IsNewProgram(const Ref& program) {
   char* data = nullptr;
   size_t size = 0;
   Ref fingerprint(Attribute(program, "fingerprint"));
-  return BytesOf(fingerprint.get(), &data, &size) && g_seen.Add(data, size);
+  if (BytesOf(fingerprint.get(), &data, &size)) return g_seen.Add(data, size);
+  PyObject* address = program.get();  // a plugin may have no fingerprints
+  return g_seen.Add(reinterpret_cast<const char*>(&address), sizeof address);
+}
+
+// A GPU's program counts its constants there, and even asking for its module copies them. The CPU's doesn't know: 0.
+bool IsSmall(const Ref& program) {
+  constexpr long long kMostBytes = 64 << 20;
+  Ref get_size(Attribute(program, "size_of_generated_code_in_bytes"));
+  Ref size(CallWithout(get_size));
+  long long bytes = size ? g_jax_api.AsLongLong(size.get()) : 0;
+  if (bytes < 0) g_python_api.ErrClear();
+  return bytes <= kMostBytes;
 }
 
 // Serializing copies arrays that a program holds as constants, which may be all that the program's memory has room for.
 bool HasFewConstants(PyObject* module) {
   constexpr uint64_t kMostElements = 1 << 17;
   // Up to 0.10.1 it is in jaxlib._jax.
-  Ref make_options(AttributeOfModule(Module("jaxlib._hlo") != nullptr ? "jaxlib._hlo" : "jaxlib._jax", "HloPrintOptions"));
+  Ref make_options(
+      AttributeOfModule(Module("jaxlib._hlo") != nullptr ? "jaxlib._hlo" : "jaxlib._jax", "HloPrintOptions"));
   Ref options(CallWithout(make_options));
   if (!options) return false;
   for (const char* name : {"print_large_constants", "print_metadata", "print_backend_config"}) {
@@ -103,7 +116,7 @@ PyObject* TakeProgram(PyObject* programs, ptrdiff_t count, ptrdiff_t* next) {
     if (borrowed == nullptr) return nullptr;
     g_python_api.IncRef(borrowed);
     Ref program(borrowed);
-    if (!IsNewProgram(program)) continue;
+    if (!IsNewProgram(program) || !IsSmall(program)) continue;
     Ref get_modules(Attribute(program, "hlo_modules"));
     Ref modules(CallWithout(get_modules));
     PyObject* first = modules ? g_python_api.ListGetItem(modules.get(), 0) : nullptr;
@@ -119,10 +132,17 @@ PyObject* TakeProgram(PyObject* programs, ptrdiff_t count, ptrdiff_t* next) {
 
 PyObject* JaxPrograms() {
   Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
-  PyObject* client = backends ? g_jax_api.DictGetItem(backends.get(), "cpu") : nullptr;
-  if (client == nullptr) return nullptr;
-  Ref live(g_python_api.GetAttrString(client, "live_executables"));
-  return CallWithout(live);
+  Ref clients(backends ? g_jax_api.DictValues(backends.get()) : nullptr);
+  PyObject* all = nullptr;
+  for (ptrdiff_t i = 0; clients && i < g_python_api.ListSize(clients.get()); ++i) {
+    Ref get_live(g_python_api.GetAttrString(g_python_api.ListGetItem(clients.get(), i), "live_executables"));
+    Ref live(CallWithout(get_live));
+    if (all == nullptr)
+      all = live.Release();
+    else if (live)
+      Ref(g_jax_api.Append(all, live.get()));
+  }
+  return all;
 }
 
 // Of the result of a window, once, without the GIL: nobody changes bytes.

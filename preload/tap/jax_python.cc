@@ -11,6 +11,9 @@ bool LoadJaxApi() {
   JaxApi& api = g_jax_api;
   return LoadPythonApi(&g_python_api) && TakePythonSymbol("PyImport_GetModuleDict", &api.GetModuleDict) &&
          TakePythonSymbol("PyDict_GetItemString", &api.DictGetItem) &&
+         TakePythonSymbol("PyDict_Values", &api.DictValues) &&
+         TakePythonSymbol("PySequence_InPlaceConcat", &api.Append) &&
+         TakePythonSymbol("PyLong_AsLongLong", &api.AsLongLong) &&
          TakePythonSymbol("PyObject_SetAttrString", &api.SetAttr) && TakePythonSymbol("PyObject_Call", &api.Call) &&
          TakePythonSymbol("PyTuple_New", &api.NewTuple) && TakePythonSymbol("PyTuple_SetItem", &api.TupleSetItem) &&
          TakePythonSymbol("PyTuple_GetItem", &api.TupleGetItem) &&

@@ -12,6 +12,8 @@ namespace dlhook::inline tap {
 struct JaxApi {
   PyObject* (*GetModuleDict)();                                // borrowed
   PyObject* (*DictGetItem)(PyObject* dict, const char* name);  // borrowed
+  PyObject* (*DictValues)(PyObject* dict);
+  PyObject* (*Append)(PyObject* list, PyObject* items);  // the list
   int (*SetAttr)(PyObject* object, const char* name, PyObject* value);
   PyObject* (*Call)(PyObject* function, PyObject* arguments, PyObject* keywords);
   PyObject* (*NewTuple)(ptrdiff_t);
@@ -19,6 +21,7 @@ struct JaxApi {
   PyObject* (*TupleGetItem)(PyObject* tuple, ptrdiff_t index);            // borrowed
   PyObject* (*LongFromLong)(long);
   PyObject* (*BoolFromLong)(long);
+  long long (*AsLongLong)(PyObject*);
   const char* (*TextAsUtf8)(PyObject*);
   int (*BytesAsString)(PyObject* bytes, char** data, ptrdiff_t* size);
   void* (*SaveThread)();

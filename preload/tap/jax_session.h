@@ -38,7 +38,7 @@ struct JaxState {
   uint64_t settled_since_ns;
   uint64_t unsettled_since_ns;
   uint32_t profiles;
-  bool told_off;
+  bool has_limit;  // of what is recorded, and it was reported
 };
 extern JaxState g_jax;
 

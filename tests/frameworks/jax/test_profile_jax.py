@@ -19,6 +19,20 @@ STEM, BODY, HEAD = 2 * 16 * 16**2 * 3**2 * 3 * 32, 2 * 16 * 8**2 * 3**2 * 32 * 6
 PRODUCTS = {"stem": (2, STEM), "body": (3, BODY), "head": (3, HEAD)}  # of a step; stem's input needs no gradient
 
 
+class Trace(e2e.Trace):
+    """With what jaxlib returned: pairs of kind and name."""
+
+    def __init__(self):
+        super().__init__()
+        self.profiles = []
+
+    def add(self, packet):
+        super().add(packet)
+        for profile in packet.get("compiler_profile", []):
+            if "offset" not in profile:
+                self.profiles.append((e2e.one(profile, "kind"), e2e.one(profile, "data")[:40]))
+
+
 class Profile(frameworks.Case):
     def setUp(self):
         if not os.access(PYTHON, os.X_OK):
@@ -32,6 +46,7 @@ class Profile(frameworks.Case):
         run = e2e.Run(self.run_path)
         capabilities = {row["name"]: row for row in run.table("capabilities")}
         self.assertEqual(capabilities["jax-tap"]["state"], "on")
+        self.note = capabilities["jax-tap"]["note"]
         return result, run
 
     def test_layers_of_another_thread_and_an_exception(self):
@@ -87,6 +102,13 @@ class Profile(frameworks.Case):
 
     def test_fork_and_an_end_without_exit_handlers(self):
         self.check("leave", 4, "trained\n5\n", host="writer")
+
+    def test_programs_alone_where_a_session_would_take_cupti(self):
+        _, run = self.check("gpu", 0, "False\n")
+        self.assertIn("programs only", self.note)
+        trace, = run.traces(Trace)
+        self.assertEqual({kind for kind, _ in trace.profiles}, {"HLO_MODULE"})
+        self.assertTrue([data for _, data in trace.profiles if "jit_train_step" in data])
 
     def test_the_users_own_profiler(self):
         self.check("profiler", 0, "3\n3\nFalse\ntrained\n", os.path.join(self.folder, "traces"))

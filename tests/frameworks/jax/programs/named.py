@@ -1,6 +1,6 @@
 """A network with named scopes, which trains until some steps lay within windows of dlhook's; then ends as asked.
 
-named.py raise | leave | profiler FOLDER | sizes NUMBER
+named.py raise | leave | profiler FOLDER | sizes NUMBER | gpu
 """
 
 import os
@@ -12,6 +12,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy
+from jax._src import xla_bridge
 from jaxlib import _profiler
 
 STEPS = 5  # in windows
@@ -104,8 +105,23 @@ def change_sizes(training, number):
         training.step()
 
 
+def pretend_gpu():
+    """JAX's list of backends has one besides the CPU's. Says whether dlhook opens a window all the same."""
+    xla_bridge.backends()["cuda"] = xla_bridge.backends()["cpu"]
+    training = Training()
+    end = time.time() + 3
+    was_open = False
+    while time.time() < end:
+        training.step()
+        was_open |= window_is_open()
+    print(was_open)
+
+
 def main():
-    training, mode = Training(), sys.argv[1]
+    mode = sys.argv[1]
+    if mode == "gpu":
+        return pretend_gpu()
+    training = Training()
     thread = threading.Thread(target=until_recorded, args=(training.step,))
     thread.start()
     thread.join()
