@@ -23,17 +23,19 @@ class Runs {
       Run& run = ByProgram(event)[event.run];
       run.start_ns = std::min(run.start_ns, event.start_ns);
       if (!event.is_continuation) ++run.operations;
+      const std::string& opcode = profiles.ops()[event.op].opcode;
+      if (opcode.empty() || opcode == "while" || opcode == "conditional") programs_[ProgramOf(event)].varies = true;
     }
-    std::map<std::string, int64_t> most;  // of those that are whole, by program
-    for (auto& [program, by_id] : by_program_)
-      most[program.second] = std::max(most[program.second], MostInside(&by_id));
+    for (auto& [program, by_id] : by_program_) {
+      MarkEdges(&by_id);
+      Program& known = programs_[program.second];
+      for (const auto& [id, run] : by_id) {
+        if (!run.is_edge) known.operations = std::max(known.operations, run.operations);
+      }
+    }
     int64_t number = 0;
     for (auto& [program, by_id] : by_program_) {
-      for (auto& [id, run] : by_id) {
-        const int64_t whole = most[program.second];
-        const bool is_part = run.is_edge && (whole == 0 || run.operations < whole);
-        run.number = is_part ? 0 : ++number;
-      }
+      for (auto& [id, run] : by_id) run.number = IsPart(programs_[program.second], run) ? 0 : ++number;
     }
   }
 
@@ -45,27 +47,36 @@ class Runs {
     int64_t number = 0;
     int64_t start_ns = INT64_MAX;
     int64_t operations = 0;
-    bool is_edge = false;  // the first or the last one of a window, which may have lost operations
+    bool is_edge = false;  // the first or the last one of a window
   };
   using ById = std::map<uint32_t, Run>;
+  using ProgramKey = std::pair<std::string, int64_t>;  // name and id
+  struct Program {
+    int64_t operations = 0;  // of a whole execution, at most; 0: not known
+    bool varies = false;     // a loop or a branch in it decides how many, or it is not in the trace
+  };
 
-  const std::string& ProgramOf(const XlaEvent& event) const { return profiles_.ops()[event.op].program; }
+  ProgramKey ProgramOf(const XlaEvent& event) const {
+    const XlaOp& op = profiles_.ops()[event.op];
+    return {op.program, op.program_id};
+  }
   ById& ByProgram(const XlaEvent& event) { return by_program_[{event.window, ProgramOf(event)}]; }
 
-  // Finds the edges; how many operations one of the others has at most.
-  static int64_t MostInside(ById* by_id) {
+  static void MarkEdges(ById* by_id) {
     const auto is_earlier = [](const auto& a, const auto& b) { return a.second.start_ns < b.second.start_ns; };
     const auto [first, last] = std::minmax_element(by_id->begin(), by_id->end(), is_earlier);
     first->second.is_edge = last->second.is_edge = true;
-    int64_t most = 0;
-    for (const auto& [id, run] : *by_id) {
-      if (!run.is_edge) most = std::max(most, run.operations);
-    }
-    return most;
+  }
+
+  // Several may have begun before their window, if several threads run the program.
+  static bool IsPart(const Program& program, const Run& run) {
+    const bool may_be = run.is_edge || !program.varies;
+    return may_be && (program.operations == 0 || run.operations < program.operations);
   }
 
   const XlaProfiles& profiles_;
-  std::map<std::pair<uint32_t, std::string>, ById> by_program_;
+  std::map<std::pair<uint32_t, ProgramKey>, ById> by_program_;
+  std::map<ProgramKey, Program> programs_;
 };
 
 CompiledOp Described(const XlaOp& op) {

@@ -15,6 +15,7 @@
 #include "analyzer/steps/step_items.h"
 #include "analyzer/steps/step_names.h"
 #include "analyzer/steps/warm_up.h"
+#include "analyzer/steps/xla_windows.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -176,25 +177,10 @@ void CutToStep(Step& step) {
   std::erase_if(step.phases, [](const PhaseInterval& phase) { return phase.start_ns == phase.end_ns; });
 }
 
-// What follows the last phase may extend beyond the window.
-int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
-
-bool IsInWindow(const ProcessMoments& moments, int64_t start_ns, int64_t end_ns) {
-  const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), start_ns,
-                                      [](int64_t ns, const auto& window) { return ns < window.first; });
-  return after != moments.windows.begin() && (after - 1)->second >= end_ns;
-}
-
-// Of XLA's operations nothing is known between windows: what lasts from one into the next is no step, but many.
-void LeaveOutPauses(const ProcessMoments& moments, StepTrack& track) {
-  if (!moments.has_compiled || moments.windows.empty()) return;
-  std::erase_if(track.steps, [&](const Step& step) { return !IsInWindow(moments, step.start_ns, step.end_ns); });
-}
-
 void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
   if (!moments.has_op_scopes) return;
   for (Step& step : track.steps) {
-    step.has_scopes = moments.windows.empty() || IsInWindow(moments, step.start_ns, LastPhaseEnd(step));
+    step.has_scopes = moments.windows.empty() || EndOfWindow(moments, step.start_ns) >= LastPhaseEnd(step);
   }
 }
 
@@ -237,7 +223,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   }
   for (StepTrack& track : tracks) {
     LeaveOutCut(model, track);
-    LeaveOutPauses(moments, track);
+    LeaveOutPauses(model, moments, &track);
   }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {

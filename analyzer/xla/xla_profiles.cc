@@ -236,6 +236,7 @@ void XlaProfiles::Finish() {
     XlaOp op;
     if (known != nullptr) op = *known;
     op.program = reference.program;
+    op.program_id = reference.program_id;
     op.instruction = reference.instruction;
     if (op.primitive.empty()) op.primitive = reference.instruction.substr(0, reference.instruction.find('.'));
     ops_.push_back(std::move(op));

@@ -26,7 +26,8 @@ struct XlaProduct {
 
 // One operation (HLO instruction) of a program.
 struct XlaOp {
-  std::string program;             // "jit_train_step"
+  std::string program;  // "jit_train_step"
+  int64_t program_id = 0;
   std::string instruction;         // "ynn_fusion.12"
   std::string opcode;              // "fusion"; empty: its program is not in the trace
   std::string primitive;           // what it computes, as JAX calls it: "conv_general_dilated"; else the opcode

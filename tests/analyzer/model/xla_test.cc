@@ -70,9 +70,9 @@ std::string XlaStart() {
 }
 
 // A run that began before the window, two whole ones, and one that ended after it.
-TraceModel LoadedProfiles() {
-  const std::string space = SpaceBytes(XlaEventText(2, 90, 0) + XlaEventText(1, 70, 20) + XlaEventText(1, 80, 40) +
-                                           XlaEventText(2, 80, 60) + XlaEventText(1, 60, 80),
+TraceModel LoadedProfiles(const std::string& more = "") {
+  const std::string space = SpaceBytes(XlaEventText(2, 90, 0) + more + XlaEventText(1, 70, 20) +
+                                           XlaEventText(1, 80, 40) + XlaEventText(2, 80, 60) + XlaEventText(1, 60, 80),
                                        XlaEventText(2, 70, 30));
   return LoadText(XlaStart() + ProfilePieceText("XSPACE", 2, space, 0, 1000000));
 }
@@ -108,6 +108,14 @@ TEST(XlaTest, RunsAreNumberedUnlessAPartIsMissing) {
   EXPECT_NE(runs[2], runs[1]);
   EXPECT_EQ(runs[3], runs[2]);
   EXPECT_EQ(runs[4], 0);
+}
+
+// Two threads ran the program when the window began.
+TEST(XlaTest, SeveralRunsMayHaveBegunBeforeTheWindow) {
+  const TraceModel model = LoadedProfiles(XlaEventText(2, 91, 10));
+  EXPECT_EQ(model.scopes.start_ns[1], 1'010'000);
+  EXPECT_EQ(CompiledLink::Of(model.scopes.link[1]).run, 0);
+  EXPECT_GT(CompiledLink::Of(model.scopes.link[2]).run, 0);
 }
 
 constexpr char kFusedDot[] = R"(

@@ -125,6 +125,30 @@ TEST(XlaStepsTest, APauseBetweenWindowsIsInNoStep) {
   for (const Step& step : tracks[0].steps) EXPECT_LT(step.end_ns - step.start_ns, 1000);
 }
 
+// The window has the beginning of the next step, so the last whole one is known.
+TEST(XlaStepsTest, AStepEndsWhereAPartOfTheNextBegins) {
+  XlaProgram program;
+  for (int64_t run = 1; run <= 3; ++run) program.TrainStep(run);
+  program.Run("jit_step", "broadcast", "l2", CompiledPass::kBackward, 0);
+  program.Pause(1'000'000);
+  for (int64_t run = 4; run <= 6; ++run) program.TrainStep(run);
+  program.Pause(1'000'000);
+  const std::vector<StepTrack> tracks = StepsOf(program.Build());
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "tttttt");
+  EXPECT_EQ(tracks[0].steps[2].end_ns - tracks[0].steps[2].start_ns, 700);
+}
+
+TEST(XlaStepsTest, APartWithoutItsBeginningEndsNoStep) {
+  XlaProgram program;
+  for (int64_t run = 1; run <= 3; ++run) program.TrainStep(run);
+  program.Run("jit_step", "dot_general", "l1", CompiledPass::kForward, 0);
+  program.Pause(1'000'000);
+  for (int64_t run = 4; run <= 6; ++run) program.TrainStep(run);
+  program.Pause(1'000'000);
+  EXPECT_EQ(Kinds(StepsOf(program.Build())[0]), "ttttt");
+}
+
 TEST(XlaStepsTest, ProgramsWithoutProductsAreNone) {
   XlaProgram program;
   for (int64_t run = 1; run <= 6; run += 2) {
