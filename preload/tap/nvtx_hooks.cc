@@ -68,7 +68,7 @@ void* CreateDomain(const char* name) {
 
 // ---- Registered strings: kept permanently, as in NVTX. A handle is the text's address.
 
-char g_strings[1 << 20];
+char g_strings[16 << 20];  // memory as it is used; XLA registers one for each operation of each program it tries
 uint32_t g_strings_used;
 
 const char* RegisterString(const char* text) {
