@@ -12,6 +12,7 @@
 #include "analyzer/model/from_proto.h"
 #include "analyzer/model/nesting.h"
 #include "analyzer/model/process_builder.h"
+#include "analyzer/model/xla_ranges.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline model {
@@ -50,12 +51,14 @@ void ProcessBuilder::Finish() {
   run_->PlaceOnAxis(facts_.header, &clock, clock.ToNs(first_ticks));
   const size_t first_window = model.scope_windows.size();
 
+  const size_t first_scope = model.scopes.size();
   FinishXla(clock);
   std::map<uint32_t, ThreadIndex> indices;
   for (auto& [thread_id, thread] : threads_) {
     indices[thread_id] = static_cast<ThreadIndex>(model.threads.size());
     FinishThread(&thread, clock);
   }
+  ReadXlaRanges(first_scope, xla_.profiles(), &run_->names_, &model);
   python_.Finish();
   counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
   FinishSamples(clock, indices);

@@ -79,19 +79,6 @@ class Runs {
   std::map<ProgramKey, Program> programs_;
 };
 
-CompiledOp Described(const XlaOp& op) {
-  static constexpr CompiledPass kPasses[] = {CompiledPass::kOther, CompiledPass::kForward, CompiledPass::kBackward,
-                                             CompiledPass::kRecompute, CompiledPass::kUpdate};
-  return {.program = op.program,
-          .instruction = op.instruction,
-          .opcode = op.opcode,
-          .primitive = op.primitive,
-          .layer = op.layer,
-          .line = op.line,
-          .has_scopes = op.is_scope,
-          .pass = kPasses[static_cast<size_t>(op.pass)]};
-}
-
 // Calls of the products among XLA's operations.
 class ProductCalls {
  public:
@@ -146,6 +133,19 @@ class ProductCalls {
 
 }  // namespace
 
+CompiledOp Described(const XlaOp& op) {
+  static constexpr CompiledPass kPasses[] = {CompiledPass::kOther, CompiledPass::kForward, CompiledPass::kBackward,
+                                             CompiledPass::kRecompute, CompiledPass::kUpdate};
+  return {.program = op.program,
+          .instruction = op.instruction,
+          .opcode = op.opcode,
+          .primitive = op.primitive,
+          .layer = op.layer,
+          .line = op.line,
+          .has_scopes = op.is_scope,
+          .pass = kPasses[static_cast<size_t>(op.pass)]};
+}
+
 void XlaBuilder::Add(const trace::CompilerProfile& piece, Oddities* oddities) {
   total_bytes_ += piece.data().size();
   if (total_bytes_ > kMostProfileBytes)
@@ -158,12 +158,12 @@ void XlaBuilder::Add(const trace::CompilerProfile& piece, Oddities* oddities) {
   if (piece.offset() == whole.bytes.size()) whole.bytes += piece.data();
 }
 
-void XlaBuilder::Decode(const Whole& whole, XlaProfiles* profiles, Oddities* oddities) {
+void XlaBuilder::Decode(const Whole& whole, Oddities* oddities) {
   if (whole.bytes.size() != whole.head.total_bytes()) {
     return oddities->Count("a profile of XLA of which a piece is missing (it was left out)");
   }
   const bool is_space = whole.head.kind() == trace::CompilerProfile::XSPACE;
-  const bool is_read = is_space ? profiles->AddSpace(whole.bytes) : profiles->AddProgram(whole.bytes);
+  const bool is_read = is_space ? profiles_.AddSpace(whole.bytes) : profiles_.AddProgram(whole.bytes);
   if (!is_read) return oddities->Count("a profile of XLA that can't be read");
   if (is_space && whole.head.end_ticks() > whole.head.start_ticks()) {
     windows_.emplace_back(whole.head.start_ticks(), whole.head.end_ticks());
@@ -173,34 +173,33 @@ void XlaBuilder::Decode(const Whole& whole, XlaProfiles* profiles, Oddities* odd
 void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
                         NameTable* names, TraceModel* model, Oddities* oddities) {
   if (wholes_.empty()) return;
-  XlaProfiles profiles;
-  for (const auto& [number, whole] : wholes_) Decode(whole, &profiles, oddities);
+  for (const auto& [number, whole] : wholes_) Decode(whole, oddities);
   wholes_.clear();
-  profiles.Finish();
-  for (const XlaProgram& program : profiles.programs()) {
+  profiles_.Finish();
+  for (const XlaProgram& program : profiles_.programs()) {
     model->compiled_programs.push_back({process, program.name, program.arguments});
   }
-  const auto events = static_cast<int64_t>(profiles.events().size());
+  const auto events = static_cast<int64_t>(profiles_.events().size());
   const RealtimeMap realtime(clock, samples);
   if (!realtime.has_clock()) return oddities->Count("an operation of XLA without a clock", events);
   const size_t base = model->compiled_ops.size();
-  if (profiles.ops().size() > CompiledLink::kMostOps - base) {
+  if (profiles_.ops().size() > CompiledLink::kMostOps - base) {
     return oddities->Count("an operation of XLA beyond those that one report can hold", events);
   }
   std::map<int64_t, size_t> place;
-  for (const XlaThread& thread : profiles.threads()) {
+  for (const XlaThread& thread : profiles_.threads()) {
     place[thread.id] = threads_.size();
     threads_.push_back({thread.id, thread.name, {}, {}});
   }
   std::vector<NameIndex> name;
-  for (const XlaOp& op : profiles.ops()) {
+  for (const XlaOp& op : profiles_.ops()) {
     model->compiled_ops.push_back(Described(op));
     name.push_back(names->Name(op.primitive));
   }
   const auto ticks_at = [&](int64_t realtime_ns) { return clock.ToTicks(realtime.ToNs(realtime_ns)); };
-  Runs runs(profiles);
-  const ProductCalls products(profiles, &model->ops);
-  for (const XlaEvent& event : profiles.events()) {
+  Runs runs(profiles_);
+  const ProductCalls products(profiles_, &model->ops);
+  for (const XlaEvent& event : profiles_.events()) {
     RecordedScope scope;
     scope.end_ticks = ticks_at(event.end_ns);
     scope.duration_ticks = scope.end_ticks - ticks_at(event.start_ns);
@@ -209,7 +208,7 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
     scope.kind = static_cast<uint32_t>(ScopeKind::kXlaOp);
     Thread& thread = threads_[place[event.thread]];
     thread.scopes.push_back(scope);
-    if (profiles.ops()[event.op].product.of_one_fusion > 1 && !event.is_continuation) {
+    if (profiles_.ops()[event.op].product.of_one_fusion > 1 && !event.is_continuation) {
       oddities->Count("a fusion of several products (without a row of their own: their times are not told apart)");
     }
     const OpIndex op = products.OpOf(event);

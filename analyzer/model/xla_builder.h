@@ -19,6 +19,8 @@
 
 namespace dlhook::analyzer::inline model {
 
+CompiledOp Described(const XlaOp& op);
+
 class XlaBuilder {
  public:
   void Add(const trace::CompilerProfile& piece, Oddities* oddities);
@@ -34,6 +36,7 @@ class XlaBuilder {
     std::vector<StagedCall> calls;  // of products
   };
   std::vector<Thread>& threads() { return threads_; }
+  const XlaProfiles& profiles() const { return profiles_; }
   const std::vector<std::pair<uint64_t, uint64_t>>& windows() const { return windows_; }  // in ticks
 
  private:
@@ -41,8 +44,9 @@ class XlaBuilder {
     trace::CompilerProfile head;
     std::string bytes;
   };
-  void Decode(const Whole& whole, XlaProfiles* profiles, Oddities* oddities);
+  void Decode(const Whole& whole, Oddities* oddities);
 
+  XlaProfiles profiles_;
   std::map<uint32_t, Whole> wholes_;  // by number
   uint64_t total_bytes_ = 0;
   std::vector<Thread> threads_;

@@ -186,7 +186,17 @@ class Collector {
       if (kind == MomentKind::kForward) run.passes.emplace_back(start_ns, scopes.duration_ns[scope]);
       if (kind == MomentKind::kBackward) run.passes.emplace_back(start_ns, -scopes.duration_ns[scope]);
     }
+    for (const auto& [call, parts] : replays_) MarkReplay(call, parts);
     for (auto& [number, run] : xla_runs_) FindTurn(run);
+  }
+
+  // An operation of XLA's that launches a CUDA graph contains no others, unless they were changed for it.
+  void MarkReplay(CallIndex call, const std::vector<ReplayedPart>& parts) {
+    ScopeIndex scope = model_.calls.ScopeOf(call);
+    while (scope != kNone && model_.scopes.look[scope].kind != Scope::kXlaOp) scope = model_.scopes.parent[scope];
+    if (scope == kNone || model_.threads[model_.scopes.thread[scope]].process != process_) return;
+    XlaRun& run = xla_runs_[CompiledLink::Of(model_.scopes.link[scope]).run];
+    for (const ReplayedPart& part : parts) run.has_gradients |= IsBackward(part.place.direction);
   }
 
   bool IsProduct(uint32_t op) const {
@@ -312,9 +322,15 @@ class Collector {
       if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
       if (result_.has_compiled && op.family == kOneDnnTap.family) continue;  // known by operations, in windows
       const ScopeIndex scope = model_.calls.ScopeOf(call);
-      if (scope != kNone && stands_[scope] != Stand::kTransparent) continue;
+      if (scope != kNone && (stands_[scope] != Stand::kTransparent || IsOfCompiler(scope))) continue;
       AddCall(call, op);
     }
+  }
+
+  // XLA tries algorithms while it compiles.
+  bool IsOfCompiler(ScopeIndex scope) const {
+    const LayerIndex layer = PlaceOfScope(scope).layer;
+    return result_.has_compiled && layer != kNone && attribution_.layers[layer].type == "compilation";
   }
 
   // A graph launch stands for the calls captured into it, each with an equal part of the call's time on the host.

@@ -125,7 +125,8 @@ class RangeFinder {
     if (!FactsOf(model_.scopes.look[scope].kind).is_bracket) return false;
     const std::string& name = model_.names[model_.scopes.look[scope].name];
     return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) &&
-           !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "ProfilerStep#");
+           !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "XLA ") &&
+           !absl::StartsWith(name, "ProfilerStep#");
   }
 
   void FindIn(const StepTrack& track) {

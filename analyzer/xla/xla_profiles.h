@@ -77,6 +77,11 @@ class XlaProfiles {
   const std::vector<XlaEvent>& events() const { return events_; }  // those of a thread ascend by end
   const std::vector<XlaThread>& threads() const { return threads_; }
 
+  // What the program says of an instruction, also if it did not run in a window; null: nothing.
+  const XlaOp* Find(const std::string& program, int64_t program_id, const std::string& instruction) const {
+    return ProgramOpOf({program, program_id, instruction});
+  }
+
   // The id of the thread with this pthread_t.
   static int64_t ThreadId(uint64_t handle);
 

@@ -7,9 +7,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/layers/framework/compiled_kernels.h"
 #include "analyzer/layers/framework/links.h"
+#include "analyzer/model/xla_ranges.h"
 #include "analyzer/time/gap_places.h"
 
 namespace dlhook::analyzer::inline framework {
@@ -18,15 +20,6 @@ namespace {
 using Kind = ScopeKind;
 
 constexpr absl::string_view kBackwardRegion = "!";  // "!0/1/0": compiled autograd's
-
-// "jit_train_step" for XLA's range "XlaModule:#hlo_module=jit_train_step,program_id=3#"; empty for other ranges.
-std::string HloModule(absl::string_view name) {
-  constexpr absl::string_view kKey = "hlo_module=";
-  const size_t at = name.find(kKey);
-  if (at == absl::string_view::npos) return "";
-  name.remove_prefix(at + kKey.size());
-  return std::string(name.substr(0, name.find_first_of(",#")));
-}
 
 // "0/1" for torch.compile's "Torch-Compiled Region: 0/1": the frame and its recompilation.
 std::string TorchRegion(absl::string_view name) {
@@ -38,7 +31,8 @@ std::string TorchRegion(absl::string_view name) {
 bool AnyCompiled(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler) {
   return !model.compiled.empty() || std::count(in_compiler.begin(), in_compiler.end(), true) > 0 ||
          std::any_of(names.begin(), names.end(), [](const auto& name) { return name.role == ScopeRole::kCompiled; }) ||
-         std::any_of(model.names.begin(), model.names.end(), [](const auto& name) { return !HloModule(name).empty(); });
+         std::any_of(model.names.begin(), model.names.end(),
+                     [](const auto& name) { return absl::StartsWith(name, kXlaRuns); });
 }
 
 class RegionLinker {
@@ -56,6 +50,10 @@ class RegionLinker {
     FindForwardPasses();
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
+      if (scopes_.look[scope].kind == Kind::kXlaOp) {
+        region_of_.Set(scope, attribution_.of_scope[scope].layer);
+        continue;
+      }
       // A compiled function may also have the engine compute gradients, of any code.
       const bool is_outside =
           IsBetweenGraphs(model_, scope) || names_[scopes_.look[scope].name].role == ScopeRole::kEvaluate;
@@ -111,8 +109,8 @@ class RegionLinker {
   LayerIndex RegionOf(ScopeIndex scope) {
     const std::string& name = model_.names[scopes_.look[scope].name];
     if (scopes_.look[scope].kind == Kind::kNvtxRange) {
-      const std::string module = HloModule(name);
-      return module.empty() ? kNone : LayerNamed(absl::StrCat("compiled by XLA: ", module));
+      absl::string_view program = name;
+      return absl::ConsumePrefix(&program, kXlaRuns) ? LayerNamed(absl::StrCat("compiled by XLA: ", program)) : kNone;
     }
     if (names_[scopes_.look[scope].name].role != ScopeRole::kCompiled) return kNone;
     const std::string region = TorchRegion(name);

@@ -5,6 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/links.h"
+#include "analyzer/model/xla_ranges.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -39,11 +41,15 @@ class XlaLinker {
   XlaLinker(const TraceModel& model, Attribution* attribution) : model_(model), attribution_(*attribution) {}
 
   void Link() {
+    std::vector<bool> is_of_compiler;  // by name
+    for (const std::string& name : model_.names) {
+      is_of_compiler.push_back(absl::StartsWith(name, kXlaCompiles) || absl::StartsWith(name, kXlaTries));
+    }
     std::vector<Place> places;
     for (const CompiledOp& op : model_.compiled_ops) places.push_back({kNone, DirectionOf(op.pass)});
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-      const ScopeKind kind = model_.scopes.look[scope].kind;
-      if (kind == ScopeKind::kXlaCompilation)
+      const auto& [name, kind, stack] = model_.scopes.look[scope];
+      if (kind == ScopeKind::kXlaCompilation || (kind == ScopeKind::kNvtxRange && is_of_compiler[name]))
         attribution_.of_scope.Set(scope, {CompilationLayer(), LayerDirection::kUnknown});
       if (kind != ScopeKind::kXlaOp) continue;
       const uint32_t op = CompiledLink::Of(model_.scopes.link[scope]).op;
@@ -76,7 +82,7 @@ class XlaLinker {
       layer.name = name;
       layer.evidence = Evidence::kFramework;
       layer.is_compiled_region = !is_known;
-      if (op.opcode.empty()) layer.ambiguity = kNoProgram;
+      if (!is_known && op.opcode.empty()) layer.ambiguity = kNoProgram;
       if (op.has_scopes) layer.module = name;
       attribution_.layers.push_back(layer);
     }

@@ -88,7 +88,7 @@ TEST(CompiledRegionsTest, TwoTapsInOneProcessAreNotToldApart) {
 TEST(CompiledRegionsTest, ScopesHadTheirSay) {
   ModelBuilder builder;
   AddTap("libjax_common.so", 0, &builder);
-  builder.Scope("XlaModule:#hlo_module=jit_train_step#", ScopeKind::kNvtxRange, 0, 100);
+  builder.Scope("XLA runs jit_train_step", ScopeKind::kNvtxRange, 0, 100);
   const OpIndex slice = builder.AddOp(OneDnnDefinition(kSlice));
   builder.Call(slice, 10, 10);
   builder.Call(slice, 200, 10);  // outside

@@ -109,10 +109,10 @@ TEST(GraphLinksTest, OtherKindsOfScopesAreNotRead) {
   EXPECT_EQ(PlaceNodes({"sequential_1/conv2d_1/Relu:Conv2D"}, Kind::kTraceMe)[0].layer, "-");
 }
 
-TEST(CompiledRangesTest, AllInsideAnXlaModuleIsOneRegion) {
+TEST(CompiledRangesTest, AllInsideAProgramOfXlasIsOneRegion) {
   ModelBuilder builder;
-  builder.Scope("XlaModule:#hlo_module=jit_train_step,program_id=3#", Kind::kNvtxRange, 0, 100);
-  builder.Scope("Thunk:#hlo_op=fusion.7#", Kind::kNvtxRange, 10, 20);
+  builder.Scope("XLA runs jit_train_step", Kind::kNvtxRange, 0, 100);
+  builder.Scope("a library's range", Kind::kNvtxRange, 10, 20);
   builder.Scope("my range", Kind::kNvtxRange, 200, 20);
   const Attribution attribution = AttributeByFramework(builder.Build());
   ASSERT_EQ(attribution.layers.size(), 1u);

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/framework_links.h"
+#include "analyzer/model/xla_ranges.h"
 #include "analyzer/steps/phases.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
@@ -170,6 +172,99 @@ TEST(XlaStepsTest, ValidationBetweenTraining) {
   const std::vector<StepTrack> tracks = StepsOf(program.Build());
   ASSERT_EQ(tracks.size(), 1u);
   EXPECT_EQ(Kinds(tracks[0]), "tttvvtttvvtttvv");
+}
+
+// ---- On GPUs: by XLA's NVTX ranges
+
+constexpr char kModule[] = "TSL: XlaModule:#prefix=jit(step),hlo_module=jit_step,program_id=7#";
+
+class ProgramWithRanges {
+ public:
+  void Range(const std::string& name, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0) {
+    builder_.Scope(name, ScopeKind::kNvtxRange, start_ns, duration_ns, thread);
+  }
+
+  void Thunk(const std::string& fields) { Range("TSL: Thunk:#" + fields + ",unique_hlo_op_id=4#", now_ns_ += 100, 90); }
+
+  void TrainStep() {
+    Range(kModule, now_ns_ + 50, 700);
+    Thunk("name=jit(step)/jvp(l1)/conv_general_dilated[a=1,b=2],hlo_op=cudnn-conv.4");
+    Thunk("name=jit(step)/jvp(l2)/dot_general,hlo_op=gemm_fusion_dot.1");
+    Thunk("hlo_op=command_buffer_7");
+    Thunk("name=jit(step)/transpose(jvp(l2))/dot_general,hlo_op=gemm_fusion_dot.2");
+    Thunk("name=jit(step)/transpose(jvp(l1))/conv_general_dilated,hlo_op=cudnn-conv.5");
+    Thunk("name=jit(step),hlo_op=fusion.6");
+    now_ns_ += 1000;
+  }
+
+  TraceModel Build() {
+    TraceModel model = builder_.Build();
+    NameTable names(&model);
+    ReadXlaRanges(0, XlaProfiles(), &names, &model);
+    return model;
+  }
+
+  ModelBuilder& builder() { return builder_; }
+
+ private:
+  ModelBuilder builder_;
+  int64_t now_ns_ = 10'000;
+};
+
+std::string NameAndLayer(const TraceModel& model, const Attribution& attribution, ScopeIndex scope) {
+  const LayerIndex layer = attribution.of_scope[scope].layer;
+  return absl::StrCat(model.names[model.scopes.look[scope].name], " | ",
+                      layer == kNone ? "-" : attribution.layers[layer].name);
+}
+
+TEST(XlaRangesTest, OperationsHaveTheLayersOfTheirNames) {
+  ProgramWithRanges program;
+  program.TrainStep();
+  const TraceModel model = program.Build();
+  const Attribution attribution = AttributeByFramework(model);
+  ASSERT_EQ(model.scopes.size(), 7u);
+  EXPECT_EQ(NameAndLayer(model, attribution, 0), "XLA runs jit_step | compiled by XLA: jit_step");
+  EXPECT_EQ(NameAndLayer(model, attribution, 1), "conv_general_dilated[a=1,b=2] | l1");
+  EXPECT_EQ(NameAndLayer(model, attribution, 2), "dot_general | l2");
+  EXPECT_EQ(NameAndLayer(model, attribution, 3), "CUDA graph | compiled by XLA: jit_step");
+  EXPECT_EQ(NameAndLayer(model, attribution, 6), "fusion | compiled by XLA: jit_step");
+  EXPECT_EQ(attribution.of_scope[2].direction, LayerDirection::kForward);
+  EXPECT_EQ(attribution.of_scope[4].direction, LayerDirection::kBackward);
+  EXPECT_EQ(attribution.layers[attribution.of_scope[1].layer].type, "convolution");
+}
+
+TEST(XlaRangesTest, ARunIsAStep) {
+  ProgramWithRanges program;
+  for (int step = 0; step < 5; ++step) program.TrainStep();
+  const std::vector<StepTrack> tracks = StepsOf(program.Build());
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "ttttt");
+  for (const Step& step : tracks[0].steps) EXPECT_EQ(Phases(step), "forward backward");
+}
+
+// An algorithm is tried on another thread while the program is compiled.
+TEST(XlaRangesTest, TrialsAreCompilationAndNoSteps) {
+  ProgramWithRanges program;
+  program.builder().AddThread();
+  trace::OpDefinition product;
+  product.set_family("cublas");
+  const OpIndex op = program.builder().AddOp(product);
+  program.Range("TSL: XlaCompile:#module=jit_step#", 0, 9000);
+  program.Range("TSL: XlaPass:#name=dce,module=jit_step,program_id=7#", 100, 100);
+  for (int trial = 0; trial < 8; ++trial) {
+    program.Range("TSL: XlaModule:#hlo_module=cudnn-conv.4#", 1000 * trial + 100, 500, 1);
+    program.Range("TSL: Thunk:#hlo_op=cudnn-conv.4#", 1000 * trial + 200, 300, 1);
+    program.builder().Call(op, 1000 * trial + 300, 100, 1);
+  }
+  for (int step = 0; step < 3; ++step) program.TrainStep();
+  const TraceModel model = program.Build();
+  const Attribution attribution = AttributeByFramework(model);
+  EXPECT_EQ(NameAndLayer(model, attribution, 1), "XLA compiles jit_step: dce | compilation (XLA)");
+  const ScopeIndex trial = model.calls.ScopeOf(0);
+  EXPECT_EQ(NameAndLayer(model, attribution, trial), "XLA tries cudnn-conv.4 | compilation (XLA)");
+  const std::vector<StepTrack> tracks = StepsOf(model);
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "ttt");
 }
 
 }  // namespace
