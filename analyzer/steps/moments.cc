@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/graph_replays.h"
 #include "analyzer/steps/step_symbols.h"
+#include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -29,13 +29,6 @@ bool IsBackward(LayerDirection direction) {
     default:
       return false;
   }
-}
-
-MomentKind KindOf(LayerDirection direction) {
-  if (IsBackward(direction)) return MomentKind::kBackward;
-  if (direction == LayerDirection::kForward) return MomentKind::kForward;
-  if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
-  return MomentKind::kOther;
 }
 
 MomentKind KindOf(Direction direction) {
@@ -84,10 +77,11 @@ class Collector {
         attribution_(attribution),
         process_(process),
         replays_(FindGraphReplays(model, attribution)),
+        turns_(model, attribution, process, replays_),
         result_{.moments = {model, attribution}} {}
 
   ProcessMoments Run() {
-    if (!model_.compiled_ops.empty()) MarkGradients();
+    result_.has_compiled = turns_.has_any();
     if (model_.scopes.size() > 0) CollectScopes();
     result_.moments.Order(0);
     const size_t scopes = result_.moments.size();
@@ -101,14 +95,6 @@ class Collector {
   }
 
  private:
-  // An execution of a program that XLA compiled.
-  struct XlaRun {
-    std::vector<std::pair<int64_t, int64_t>> passes;  // start and duration of its products; backward: less than 0
-    bool has_gradients = false;
-    int64_t turn_ns = INT64_MIN;         // the backward pass begins
-    int64_t last_update_ns = INT64_MIN;  // the last update begins
-  };
-
   // How the walk treats a scope: as a moment, as something that contains moments, or as part of a moment.
   enum class Stand : uint8_t { kTransparent, kMoment, kInside };
 
@@ -167,74 +153,6 @@ class Collector {
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
   }
 
-  // Gradients of XLA's runs, and the programs that compute products.
-  void MarkGradients() {
-    const ScopeColumns& scopes = model_.scopes;
-    for (uint32_t op = 0; op < model_.compiled_ops.size(); ++op) {
-      if (IsProduct(op)) networks_.insert(model_.compiled_ops[op].program);
-    }
-    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      if (scopes.look[scope].kind != Scope::kXlaOp || model_.threads[scopes.thread[scope]].process != process_)
-        continue;
-      result_.has_compiled = true;
-      const MomentKind kind = KindOf(PlaceOfScope(scope).direction);
-      XlaRun& run = xla_runs_[CompiledLink::Of(scopes.link[scope]).run];
-      const int64_t start_ns = scopes.start_ns[scope];
-      run.has_gradients |= kind == MomentKind::kBackward;
-      if (kind == MomentKind::kUpdate) run.last_update_ns = std::max(run.last_update_ns, start_ns);
-      if (!IsProduct(CompiledLink::Of(scopes.link[scope]).op)) continue;
-      if (kind == MomentKind::kForward) run.passes.emplace_back(start_ns, scopes.duration_ns[scope]);
-      if (kind == MomentKind::kBackward) run.passes.emplace_back(start_ns, -scopes.duration_ns[scope]);
-    }
-    for (const auto& [call, parts] : replays_) MarkReplay(call, parts);
-    for (auto& [number, run] : xla_runs_) FindTurn(run);
-  }
-
-  // An operation of XLA's that launches a CUDA graph contains no others, unless they were changed for it.
-  void MarkReplay(CallIndex call, const std::vector<ReplayedPart>& parts) {
-    ScopeIndex scope = model_.calls.ScopeOf(call);
-    while (scope != kNone && model_.scopes.look[scope].kind != Scope::kXlaOp) scope = model_.scopes.parent[scope];
-    if (scope == kNone || model_.threads[model_.scopes.thread[scope]].process != process_) return;
-    XlaRun& run = xla_runs_[CompiledLink::Of(model_.scopes.link[scope]).run];
-    for (const ReplayedPart& part : parts) run.has_gradients |= IsBackward(part.place.direction);
-  }
-
-  bool IsProduct(uint32_t op) const {
-    if (op >= model_.compiled_ops.size()) return false;
-    const std::string& primitive = model_.compiled_ops[op].primitive;
-    return absl::StartsWith(primitive, "dot_general") || absl::StartsWith(primitive, "conv_general");
-  }
-
-  // XLA runs the operations of a program in any order that the data allow, gradients' constants first. The backward pass
-  // begins where the least time of products contradicts that.
-  static void FindTurn(XlaRun& run) {
-    std::sort(run.passes.begin(), run.passes.end());
-    int64_t gain_ns = 0, best_ns = 0;
-    for (const auto& [start_ns, forward_ns] : run.passes) {
-      gain_ns += forward_ns;
-      if (gain_ns <= best_ns) continue;
-      best_ns = gain_ns;
-      run.turn_ns = start_ns + 1;
-    }
-    run.passes = {};
-  }
-
-  // The last update of a run ends the step; those before it are a part of the backward pass, in which they are. Programs
-  // without products (metrics, random numbers) are no passes.
-  MomentKind KindOfXlaOp(ScopeIndex scope, const Place& place) const {
-    const CompiledLink link = CompiledLink::Of(model_.scopes.link[scope]);
-    const auto run = xla_runs_.find(link.run);
-    if (link.run == 0 || link.op >= model_.compiled_ops.size() || run == xla_runs_.end()) return MomentKind::kOther;
-    const MomentKind kind = KindOf(place.direction);
-    const int64_t start_ns = model_.scopes.start_ns[scope];
-    if (!run->second.has_gradients) {
-      const bool is_aside = kind == MomentKind::kForward && !networks_.contains(model_.compiled_ops[link.op].program);
-      return is_aside ? MomentKind::kOther : kind;
-    }
-    if (kind == MomentKind::kUpdate && start_ns == run->second.last_update_ns) return kind;
-    return start_ns < run->second.turn_ns ? MomentKind::kForward : MomentKind::kBackward;
-  }
-
   void NoteLinks(ScopeIndex scope) {
     if (model_.scopes.look[scope].kind != Scope::kBackwardNode) return;
     result_.has_backward_scopes = true;
@@ -277,7 +195,7 @@ class Collector {
       case Scope::kFrameworkOp:
         return KindOfOp(scope, role, place);
       case Scope::kXlaOp:
-        return KindOfXlaOp(scope, place);
+        return turns_.KindOf(scope, KindOf(place.direction));
       default:
         return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
     }
@@ -377,18 +295,24 @@ class Collector {
   const Attribution& attribution_;
   const ProcessIndex process_;
   const GraphReplays replays_;
+  const XlaTurns turns_;
   std::vector<NameRole> roles_;                                   // by name
   std::vector<bool> has_work_;                                    // by scope
   std::vector<Stand> stands_;                                     // by scope
   CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_map<ScopeIndex, int64_t>
       closures_;  // updates with gradients inside, and the end of the last of these
-  absl::flat_hash_map<int64_t, XlaRun> xla_runs_;
-  absl::flat_hash_set<std::string> networks_;  // programs of XLA
   ProcessMoments result_;
 };
 
 }  // namespace
+
+MomentKind KindOf(LayerDirection direction) {
+  if (IsBackward(direction)) return MomentKind::kBackward;
+  if (direction == LayerDirection::kForward) return MomentKind::kForward;
+  if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
+  return MomentKind::kOther;
+}
 
 // A TensorFlow node inside a function, an event of an eager call, or torch's DataLoader.
 bool IsInputName(const std::string& name) {

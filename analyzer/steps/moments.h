@@ -24,6 +24,8 @@ enum class MomentKind : uint8_t {
   kZeroGrad  // or what an optimizer does between the gradients that it computes itself
 };
 
+MomentKind KindOf(LayerDirection direction);
+
 // An outermost scope with a meaning, or a call outside such scopes.
 struct Moment {
   int64_t start_ns = 0;

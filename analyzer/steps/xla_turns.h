@@ -1,0 +1,52 @@
+// Which pass the operations of XLA's programs are in.
+#ifndef DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
+#define DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/graph_replays.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/moments.h"
+
+namespace dlhook::analyzer::inline steps {
+
+// XLA runs the operations of a program in any order that the data allow, gradients' constants first. The backward pass
+// begins where the least time of products contradicts that.
+class XlaTurns {
+ public:
+  XlaTurns(const TraceModel& model, const Attribution& attribution, ProcessIndex process, const GraphReplays& replays);
+
+  bool has_any() const { return !runs_.empty(); }
+
+  // Of an operation that by itself is of `kind`. The last update of a run ends the step; those before it are a part of
+  // the backward pass, in which they are. Programs without products (metrics, random numbers) are no passes.
+  MomentKind KindOf(ScopeIndex scope, MomentKind kind) const;
+
+ private:
+  // An execution of a program.
+  struct Run {
+    std::vector<std::pair<int64_t, int64_t>> passes;  // start and duration of its products; backward: less than 0
+    bool has_gradients = false;
+    int64_t turn_ns = INT64_MIN;         // the backward pass begins
+    int64_t last_update_ns = INT64_MIN;  // the last update begins
+  };
+
+  void Note(ScopeIndex scope, MomentKind kind);
+  void NoteReplay(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts);
+  bool IsProduct(uint32_t op) const;
+  static void FindTurn(Run& run);
+
+  const TraceModel& model_;
+  absl::flat_hash_map<int64_t, Run> runs_;
+  absl::flat_hash_set<std::string> networks_;  // programs with products
+};
+
+}  // namespace dlhook::analyzer::steps
+
+#endif  // DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
