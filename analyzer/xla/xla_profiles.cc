@@ -34,6 +34,33 @@ int64_t BeginningOf(const dlhook::xla::XSpace& space) {
   return 0;
 }
 
+void SortByEnd(std::vector<XlaEvent>* events) {
+  std::stable_sort(events->begin(), events->end(), [](const XlaEvent& a, const XlaEvent& b) {
+    return a.end_ns != b.end_ns ? a.end_ns < b.end_ns : a.start_ns > b.start_ns;
+  });
+}
+
+using Span = std::pair<int64_t, int64_t>;  // start and end
+
+// Pieces of `rest` beside others of its thread, which had ended before its end and ascend by theirs.
+void AddGaps(const XlaEvent& rest, const std::vector<Span>& others, std::vector<XlaEvent>* pieces) {
+  constexpr int kMost = 1000;
+  int64_t until_ns = rest.end_ns;
+  const auto add_from = [&](int64_t from_ns) {
+    if (until_ns - from_ns <= kLeastRestNs) return;
+    pieces->push_back(rest);
+    pieces->back().start_ns = from_ns;
+    pieces->back().end_ns = until_ns;
+  };
+  int seen = 0;
+  for (auto other = others.rbegin(); other != others.rend() && other->second > rest.start_ns; ++other) {
+    if (++seen > kMost) return;
+    add_from(other->second);
+    until_ns = std::min(until_ns, other->first);
+  }
+  add_from(rest.start_ns);
+}
+
 std::string KeyOf(absl::string_view id, absl::string_view program, absl::string_view instruction) {
   return absl::StrCat(id, "/", program, "/", instruction);
 }
@@ -124,6 +151,7 @@ class SpaceReader {
       if (found == by_producer_.end()) continue;
       XlaEvent rest = profiles_.events_[found->second];
       if (late.end_ns <= rest.end_ns + kLeastRestNs) continue;
+      rest.helps_from_ns = late.thread == rest.thread ? rest.end_ns : rest.start_ns;
       rest.start_ns = rest.end_ns;
       rest.end_ns = late.end_ns;
       rest.thread = late.thread;
@@ -227,6 +255,22 @@ void XlaProfiles::EndBeforeUsers() {
   }
 }
 
+// What goes on after its call has returned occupies its last thread as far as nothing else does, also before that if the
+// call is another thread's.
+void XlaProfiles::FillGaps() {
+  absl::flat_hash_map<int64_t, std::vector<Span>> before;  // on each thread, ascending by end
+  std::vector<XlaEvent> events;
+  for (XlaEvent& event : events_) {
+    if (event.is_continuation && event.end_ns - event.start_ns <= kLeastRestNs) continue;
+    if (event.is_continuation) event.start_ns = event.helps_from_ns;
+    std::vector<Span>& others = before[event.thread];
+    event.is_continuation ? AddGaps(event, others, &events) : events.push_back(event);
+    others.emplace_back(event.start_ns, event.end_ns);
+  }
+  SortByEnd(&events);
+  events_ = std::move(events);
+}
+
 void XlaProfiles::Finish() {
   EndBeforeUsers();
   std::stable_sort(programs_.begin(), programs_.end(),
@@ -241,19 +285,8 @@ void XlaProfiles::Finish() {
     if (op.primitive.empty()) op.primitive = reference.instruction.substr(0, reference.instruction.find('.'));
     ops_.push_back(std::move(op));
   }
-  std::stable_sort(events_.begin(), events_.end(), [](const XlaEvent& a, const XlaEvent& b) {
-    return a.end_ns != b.end_ns ? a.end_ns < b.end_ns : a.start_ns > b.start_ns;
-  });
-  // What goes on after its call has returned occupies its last thread as far as nothing else does.
-  absl::flat_hash_map<int64_t, int64_t> last_end_ns;  // by thread
-  for (XlaEvent& event : events_) {
-    int64_t& last = last_end_ns.try_emplace(event.thread, INT64_MIN).first->second;
-    if (event.is_continuation) event.start_ns = std::min(std::max(event.start_ns, last), event.end_ns);
-    last = std::max(last, event.end_ns);
-  }
-  std::erase_if(events_, [](const XlaEvent& event) {
-    return event.is_continuation && event.end_ns - event.start_ns <= kLeastRestNs;
-  });
+  SortByEnd(&events_);
+  FillGaps();
   std::sort(threads_.begin(), threads_.end(), [](const XlaThread& a, const XlaThread& b) { return a.id < b.id; });
   threads_.erase(std::unique(threads_.begin(), threads_.end(),
                              [](const XlaThread& a, const XlaThread& b) { return a.id == b.id; }),

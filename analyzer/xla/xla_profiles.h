@@ -56,6 +56,7 @@ struct XlaEvent {
   uint32_t device = 0;           // several take part in a run of pmap's
   uint32_t window = 0;           // which XSpace tells of it
   bool is_continuation = false;  // its call had returned
+  int64_t helps_from_ns = 0;     // of a continuation: its thread may have worked for the call from then on
 };
 
 struct XlaThread {
@@ -99,6 +100,7 @@ class XlaProfiles {
   const XlaOp* ProgramOpOf(const Reference& reference) const;
   std::vector<uint32_t> UsersOf(const Reference& reference) const;
   void EndBeforeUsers();
+  void FillGaps();
 
   std::vector<XlaProgram> programs_;
   std::vector<XlaOp> program_ops_;
