@@ -4,7 +4,8 @@
 // Compared are durations in the first and the last third of the steady steps, by their lower quartiles, which
 // interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
 // frequency slows all down, so most other operations must have kept their pace. The framework's ops have no shapes: they
-// count only if the library calls of both thirds are the same. The gain: a mean step's time above the early quartile.
+// count only if the library calls of both thirds are the same. The gain: a mean step's time above the early quartile. Of a
+// long run every k-th step counts: quartiles of thousands are exact enough.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -26,10 +27,11 @@ constexpr double kDenormalsPercent = 5;
 constexpr double kSlower = 2;
 constexpr double kApart = 1.5;
 constexpr double kSamePace = 1.6;
-constexpr size_t kLeastInThird = 8;  // durations
-constexpr double kShortNs = 5'000;   // shorter ones are mostly the framework's own time
-constexpr double kMostOthers = 0.7;  // of the others' time is in operations that kept their pace …
-constexpr double kLeastOthers = 5;   // … and takes this percentage of a step
+constexpr size_t kLeastInThird = 8;    // durations
+constexpr size_t kMostInThird = 4096;  // steps
+constexpr double kShortNs = 5'000;     // shorter ones are mostly the framework's own time
+constexpr double kMostOthers = 0.7;    // of the others' time is in operations that kept their pace …
+constexpr double kLeastOthers = 5;     // … and takes this percentage of a step
 
 // Durations in nanoseconds, of which there may be tens of millions.
 class Sample {
@@ -62,7 +64,7 @@ class Sample {
 
 struct Durations {
   Sample early, late;
-  double sum_ns = 0;  // all steady steps
+  double sum_ns = 0;  // all steps that count
   double count = 0;
 
   bool AreEnough() const { return early.size() >= kLeastInThird && late.size() >= kLeastInThird; }
@@ -93,6 +95,7 @@ class OverTime {
   explicit OverTime(const StepFacts& facts) : facts_(facts) {
     for (const StepTrack& track : facts.steps().tracks) AddTrack(track);
   }
+  double steps() const { return steps_; }  // that count
   std::map<What, Durations>& durations() { return durations_; }
   bool AreShapesEqual() const {
     return std::all_of(durations_.begin(), durations_.end(), [](const auto& one) {
@@ -103,7 +106,10 @@ class OverTime {
  private:
   void AddTrack(const StepTrack& track) {
     const TraceModel& model = facts_.model();
-    const size_t third = track.steps.size() / 3;
+    size_t third = track.steps.size() / 3;
+    every_ = third / kMostInThird + 1;
+    third -= third % every_;  // both thirds have as many that count
+    steps_ += static_cast<double>((track.steps.size() + every_ - 1) / every_);
     if (third == 0) return;
     for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
       if (model.threads[thread].process != track.process) continue;
@@ -137,7 +143,8 @@ class OverTime {
     // Inner scopes follow the one around them.
     std::vector<OpenScope> open;
     const auto [first, last] = scopes.thread.RangeOf(thread);
-    for (ScopeIndex scope = first; scope < last; ++scope) {
+    for (ScopeIndex scope = NextThatCounts(track, first, last); scope < last;
+         scope = NextThatCounts(track, scope + 1, last)) {
       const ScopeIndex parent = scopes.parent[scope];
       while (!open.empty() && open.back().scope != parent) {
         close(open.back());
@@ -152,11 +159,25 @@ class OverTime {
     }
   }
 
+  // The first scope from this one on that does not begin in a step that does not count.
+  ScopeIndex NextThatCounts(const StepTrack& track, ScopeIndex scope, ScopeIndex last) const {
+    const auto& starts = facts_.model().scopes.start_ns;
+    if (every_ == 1 || scope == last) return scope;
+    const auto is_before = [](int64_t time_ns, const Step& step) { return time_ns < step.start_ns; };
+    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), starts[scope], is_before);
+    const auto begun = static_cast<size_t>(after - track.steps.begin());
+    if (begun == 0 || (begun - 1) % every_ == 0) return scope;
+    const size_t next = (begun - 1) / every_ * every_ + every_;
+    if (next >= track.steps.size()) return last;
+    const auto at = std::lower_bound(starts.begin() + scope, starts.begin() + last, track.steps[next].start_ns);
+    return static_cast<ScopeIndex>(at - starts.begin());
+  }
+
   // `step`: of the one before; in a thread they come nearly in order.
   void Add(const StepTrack& track, size_t third, int64_t start_ns, int64_t ns, const What& what, size_t& step) {
     while (step > 0 && (step == track.steps.size() || start_ns < track.steps[step].start_ns)) --step;
     while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
-    if (step == track.steps.size() || start_ns < track.steps[step].start_ns) return;
+    if (step == track.steps.size() || start_ns < track.steps[step].start_ns || step % every_ != 0) return;
     auto& [recent, known] = recent_[(std::get<1>(what) * 8 + std::get<2>(what)) % recent_.size()];
     if (known == nullptr || recent != what) {
       recent = what;
@@ -170,6 +191,8 @@ class OverTime {
   }
 
   const StepFacts& facts_;
+  size_t every_ = 1;  // step of the track counts
+  double steps_ = 0;
   std::map<What, Durations> durations_;
   std::array<std::pair<What, Durations*>, 256> recent_ = {};  // of durations_: a step has some hundred that recur
 };
@@ -201,9 +224,9 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
     ratio = pace.Ratio();
     largest = what;
   }
-  gain_ns = std::min(gain_ns / facts.count(), facts.step_ns());
+  gain_ns = std::min(gain_ns / over.steps(), facts.step_ns());
   if (!facts.IsAtLeast(gain_ns, kDenormalsPercent) || kept_ns < kMostOthers * others_ns) return {};
-  if (!facts.IsAtLeast(kept_ns / facts.count(), kLeastOthers)) return {};
+  if (!facts.IsAtLeast(kept_ns / over.steps(), kLeastOthers)) return {};
   const auto is_in = [&](const WorkItem& item) {
     return std::any_of(slower.begin(), slower.end(), [&](const What& what) {
       const auto& [is_call, index, layer, direction] = what;

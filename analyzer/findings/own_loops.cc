@@ -46,8 +46,9 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
   const std::vector<ScopeName> names = ReadScopeNames(model);
-  const auto op_of = [&](ScopeIndex scope) -> const std::string& { return names[scopes.look[scope].name].op; };
-  const auto is_judged = [&](ScopeIndex scope) { return IsProduct(op_of(scope)) || IsConvolution(op_of(scope)); };
+  std::vector<bool> judged;  // by name
+  for (const ScopeName& name : names) judged.push_back(IsProduct(name.op) || IsConvolution(name.op));
+  const auto is_judged = [&](ScopeIndex scope) { return judged[scopes.look[scope].name]; };
   std::vector<bool> calls_library(scopes.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     ScopeIndex scope = model.calls.ScopeOf(call);
@@ -55,10 +56,10 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
   }
   std::map<std::string, Loops> by_op;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (calls_library[scope] || !is_judged(scope)) continue;
+    if (!is_judged(scope) || calls_library[scope]) continue;
     if (scopes.parent[scope] != kNone && is_judged(scopes.parent[scope])) continue;
     if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
-    Loops& loops = by_op[op_of(scope)];
+    Loops& loops = by_op[names[scopes.look[scope].name].op];
     loops.ns += static_cast<double>(scopes.duration_ns[scope]);
     ++loops.count;
   }

@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_
 #define DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,17 +15,16 @@ namespace dlhook::analyzer::inline model {
 template <typename Key>
 class RecurringKeys {
  public:
-  // Equal keys have equal indices; new ones the next. Looks first at the key that followed the last one before.
+  // Equal keys have equal indices; new ones the next. Looks first at the key that followed the last two before: what
+  // comes after a scope's own time is known from the scope that was inside.
   uint32_t IndexOf(const Key& key) {
-    uint32_t next = followed_by_[last_];
-    if (next == keys_.size() || keys_[next] != key) {
+    uint32_t& next = follows_[(before_last_ * 31 + last_) % follows_.size()];
+    if (next >= keys_.size() || keys_[next] != key) {
       const auto [place, is_new] = known_.try_emplace(key, static_cast<uint32_t>(keys_.size()));
-      next = followed_by_[last_] = place->second;
-      if (is_new) {
-        keys_.push_back(key);
-        followed_by_.push_back(0);
-      }
+      next = place->second;
+      if (is_new) keys_.push_back(key);
     }
+    before_last_ = last_;
     return last_ = next;
   }
   const Key& operator[](uint32_t index) const { return keys_[index]; }
@@ -32,8 +32,9 @@ class RecurringKeys {
 
  private:
   std::vector<Key> keys_;
-  std::vector<uint32_t> followed_by_ = {0};  // by index
+  std::array<uint32_t, 4096> follows_ = {};  // by the indices of two keys; others may have the same place
   absl::flat_hash_map<Key, uint32_t> known_;
+  uint32_t before_last_ = 0;
   uint32_t last_ = 0;
 };
 

@@ -28,13 +28,16 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
     const bool is_engine = absl::StartsWith(name, "autograd::engine::evaluate_function");
     roles_.push_back(IsInputPipeline(name) ? kInput : is_engine ? kEngine : 0);
   }
-}
-
-bool ActivityRules::IsBracket(ScopeIndex scope) const { return FactsOf(model_.scopes.look[scope].kind).is_bracket; }
-
-bool ActivityRules::IsAutograd(ScopeIndex scope) const {
-  return model_.scopes.look[scope].kind == Scope::kBackwardNode ||
-         (roles_[model_.scopes.look[scope].name] & kEngine) != 0;
+  const RecurringKeys<ScopeLook>& looks = model.scopes.look.values();
+  for (uint32_t i = 0; i < looks.size(); ++i) {
+    const auto& [name, kind, stack] = looks[i];
+    // What JAX does between compilations is not recorded.
+    looks_.push_back({.stack = kind == Scope::kXlaCompilation ? kNone : stack,
+                      .is_input = NamesInput(name),
+                      .is_bracket = FactsOf(kind).is_bracket,
+                      .is_autograd = kind == Scope::kBackwardNode || (roles_[name] & kEngine) != 0,
+                      .is_work = !FactsOf(kind).is_wait});
+  }
 }
 
 bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const {
@@ -172,9 +175,7 @@ void ThreadActivity::FindGap(Activity& now) const {
 StackIndex ThreadActivity::StackOf(const Edge& edge) const {
   if (edge.kind == EdgeKind::kNone) return kNone;
   const bool is_call = edge.kind == EdgeKind::kCallStart || edge.kind == EdgeKind::kCallEnd;
-  if (is_call) return model_.PythonStackOf(edge.index);
-  const ScopeLook look = model_.scopes.look[edge.index];
-  return look.kind == Scope::kXlaCompilation ? kNone : look.stack;  // what JAX does between them is not recorded
+  return is_call ? model_.PythonStackOf(edge.index) : rules_.StackAt(edge.index);
 }
 
 bool ThreadActivity::IsAutograd(const Edge& edge) const {

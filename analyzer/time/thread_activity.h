@@ -30,20 +30,29 @@ class ActivityRules {
   explicit ActivityRules(const TraceModel& model);
 
   bool Waits(CallIndex call) const { return waits_[model_.calls.op[call]]; }
-  bool IsInput(ScopeIndex scope) const { return NamesInput(model_.scopes.look[scope].name); }
+  bool IsInput(ScopeIndex scope) const { return LookOf(scope).is_input; }
   bool NamesInput(NameIndex name) const { return (roles_[name] & kInput) != 0; }
-  bool IsBracket(ScopeIndex scope) const;
-  bool IsAutograd(ScopeIndex scope) const;
-  bool IsWork(ScopeIndex scope) const { return !FactsOf(model_.scopes.look[scope].kind).is_wait; }
+  bool IsBracket(ScopeIndex scope) const { return LookOf(scope).is_bracket; }
+  bool IsAutograd(ScopeIndex scope) const { return LookOf(scope).is_autograd; }
+  bool IsWork(ScopeIndex scope) const { return LookOf(scope).is_work; }
+  // The Python stack at the scope's ends; kNone: not known.
+  StackIndex StackAt(ScopeIndex scope) const { return LookOf(scope).stack; }
   // Whether scopes of ops were recorded throughout this time, so that a gap is not something a light tap omitted.
   bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
 
  private:
   enum : uint8_t { kInput = 1, kEngine = 2 };
+  struct Look {
+    StackIndex stack = kNone;
+    bool is_input = false, is_bracket = false, is_autograd = false, is_work = false;
+  };
+
+  const Look& LookOf(ScopeIndex scope) const { return looks_[model_.scopes.look.IndexAt(scope)]; }
 
   const TraceModel& model_;
   std::vector<bool> waits_;     // by op
   std::vector<uint8_t> roles_;  // by name
+  std::vector<Look> looks_;     // by index of the scopes' looks
 };
 
 // Steps through the times at which a thread's calls and scopes begin and end.

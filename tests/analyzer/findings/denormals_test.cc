@@ -53,29 +53,34 @@ TEST(Denormals, AreNoSlowerMachine) { EXPECT_THAT(Found({.other_late_ns = 340'00
 TEST(Denormals, AreNoOtherShape) { EXPECT_THAT(Found({.other_shape = true}), IsEmpty()); }
 
 // An op of the framework, beside a product of which the late ones may be of another shape.
-std::vector<size_t> FoundOfFramework(bool other_shape) {
+std::vector<size_t> FoundOfFramework(bool other_shape, int steps = kSteps) {
   GpuProgram program;
   ModelBuilder& builder = program.builder();
   const OpIndex early = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
   const OpIndex late = other_shape ? builder.AddOp(GemmDefinition(96, 96, 96, "NN")) : early;
   const OpIndex same = builder.AddOp(GemmDefinition(128, 128, 128, "NN"));
   std::vector<int64_t> starts = {0};
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     const int64_t at_ns = step * kStepNs;
-    const bool is_late = step >= kSteps / 2;
+    const bool is_late = step >= steps / 2;
     builder.Call(is_late ? late : early, at_ns + 1000, 10'000);
     builder.Call(same, at_ns + 20'000, 200'000);
     program.Scope("aten::sqrt", at_ns + 300'000, at_ns + (is_late ? 720'000 : 500'000));
     starts.push_back(at_ns + kStepNs);
   }
   program.Steps(starts);
-  program.Build(kSteps * kStepNs);
+  program.Build(steps * kStepNs);
   return RowsWhere(program.Make(ReportTables().front()), {{"rule", "denormals"}});
 }
 
 TEST(Denormals, OfTheFrameworkNeedEqualShapes) {
   EXPECT_THAT(FoundOfFramework(false), testing::SizeIs(1));
   EXPECT_THAT(FoundOfFramework(true), IsEmpty());
+}
+
+TEST(Denormals, OfALongRunAreFoundInEverySecondStep) {
+  EXPECT_THAT(FoundOfFramework(false, 3 * 4097 + 1), testing::SizeIs(1));
+  EXPECT_THAT(FoundOfFramework(true, 3 * 4097 + 1), IsEmpty());
 }
 
 }  // namespace denormals_test
