@@ -11,113 +11,69 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/diff/preparing.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
-#include "analyzer/time/state_looks.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kInputWaitPercent = 5;  // "moderate" in XProf's input pipeline analysis
+constexpr int64_t kMostWorkers = 16;     // each is a process of its own
+constexpr char kLessWork[] = "cheaper transforms, or data that was decoded before.";
 
-// What those who prepare batches did while the program waited for one.
-struct Preparing {
-  LookSums sums;
-  int64_t threads = 0;
-  // Workers wait for their next index in poll, or for a lock of their queue.
-  int64_t WithoutWork() const { return Found(BlockedIn::kPoll) + Found(BlockedIn::kLock); }
-  int64_t Found(BlockedIn place) const { return sums.found_ns[static_cast<size_t>(place)]; }
-  bool IsKnown() const { return sums.BlockedOf(1).has_value(); }
-  bool Mostly(int64_t ns) const { return 2 * ns > sums.running_ns + sums.queued_ns + sums.blocked_ns; }
+// How many workers would prepare batches as fast as the step can use them, and how long it would take then: not less than
+// its own part, nor than the processors need for what the run computes meanwhile, which workers do not change.
+struct Workers {
+  double step_ns = 0;
+  int count = 0;
+  bool use_all_processors = false;
 };
 
-IntervalSet InputTimes(const StepTrack& track) {
-  std::vector<Interval> times;
-  for (const Step& step : track.steps) {
-    for (const PhaseInterval& phase : step.phases) {
-      if (phase.kind == PhaseKind::kInput) times.push_back({phase.start_ns, phase.end_ns});
-    }
-  }
-  return IntervalSet(std::move(times));
+// `now`: workers there are, each of which needs all the time for its batch; 0: the program prepares them.
+Workers WorkersFor(const StepFacts& facts, double waited_ns, int64_t now) {
+  const double batch_ns = now > 0 ? static_cast<double>(now) * facts.step_ns() : waited_ns;
+  const auto most = static_cast<double>(std::max(kMostWorkers, 2 * now));
+  const double used = facts.processors() > 0 ? std::min(facts.RunningThreads() / facts.processors(), 1.0) : 0;
+  const double own_ns = std::max({facts.step_ns() - waited_ns, batch_ns / most, 1.0});
+  const double step_ns = std::max(own_ns, used * facts.step_ns());
+  return {step_ns, static_cast<int>(std::ceil(batch_ns / step_ns)), step_ns > own_ns};
 }
 
-// The first threads of its worker processes, or its own first thread.
-Preparing WhoPrepares(const StepFacts& facts, bool in_workers) {
-  const std::vector<ThreadStates> threads = ReadThreadStates(facts.model());
-  Preparing preparing;
-  for (const StepTrack& track : facts.steps().tracks) {
-    const IntervalSet times = InputTimes(track);
-    const uint32_t pid = facts.model().processes[track.process].pid;
-    for (const ThreadStates& states : threads) {
-      const ProcessInfo& process = facts.model().processes[states.process];
-      if (states.tid != process.pid || (in_workers ? process.parent_pid : process.pid) != pid) continue;
-      const LookSums sums = LooksIn(states, times);
-      preparing.sums.Add(sums);
-      preparing.threads += sums.looks > 0 ? 1 : 0;
-    }
-  }
-  return preparing;
+std::string HowTheyHelp(const StepFacts& facts, const Preparing& preparing, const Workers& workers) {
+  if (workers.use_all_processors) return absl::StrFormat("; then all processors (%d) compute", facts.processors());
+  const bool mostly_waits = preparing.IsKnown() && preparing.Mostly(preparing.looks.blocked_ns);
+  return mostly_waits ? ", also without free processors: what prepares them mostly waits for something else"
+                      : ", if processors are free";
 }
 
-// " Meanwhile its 2 workers computed 5 %, had no processor 2 %, were blocked 93 % (sleep)."
-std::string WhatTheyDid(const Preparing& preparing, bool in_workers) {
-  const LookSums& sums = preparing.sums;
-  if (!preparing.IsKnown()) {
-    return in_workers && preparing.threads == 0 ? " What the workers did meanwhile was not seen." : "";
+// What helps depends on who was late. `now`: workers there are.
+void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64_t now, Finding& finding) {
+  const bool is_known = preparing.IsKnown();
+  if (now > 0 && is_known && preparing.Mostly(preparing.WithoutWork())) {
+    finding.advice =
+        "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
+        "its way (collate_fn, pin_memory).";
+    return;
   }
-  const std::string blocked_in = BlockedInText(sums.found_ns);
-  return absl::StrFormat(" Meanwhile %s computed %d %%, had no processor %d %%, %s blocked %d %%%s.",
-                         !in_workers              ? "its thread"
-                         : preparing.threads == 1 ? "its worker"
-                                                  : absl::StrCat("its ", preparing.threads, " workers"),
-                         100 - *sums.BlockedOf(100) - *sums.QueuedOf(100), *sums.QueuedOf(100),
-                         preparing.threads == 1 ? "was" : "were", *sums.BlockedOf(100),
-                         blocked_in.empty() ? "" : absl::StrCat(" (in ", blocked_in, ")"));
-}
-
-Finding InProgram(const StepFacts& facts, double ns, const Preparing& preparing) {
-  const double compute_ns = std::max(facts.step_ns() - ns, 1.0);
-  const double workers = std::ceil(ns / compute_ns);
-  Finding finding;
-  finding.sentence =
-      absl::StrCat("The program prepares each batch itself before it computes: ", facts.PartOfStep(ns), ".");
-  finding.gain_ns = ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  if (is_known && preparing.Mostly(preparing.looks.queued_ns)) {
+    finding.advice = absl::StrCat(
+        "What prepares them has no processor: more of it does not help. Fewer threads beside it "
+        "(OMP_NUM_THREADS), ",
+        kLessWork);
+    return;
+  }
+  const Workers workers = WorkersFor(facts, ns, now);
+  const double gain_ns = facts.step_ns() - workers.step_ns;
+  if (workers.count <= now || !facts.IsAtLeast(gain_ns, kInputWaitPercent)) {
+    finding.advice =
+        absl::StrFormat("More workers do not help, as all processors (%d) compute: %s", facts.processors(), kLessWork);
+    return;
+  }
+  finding.gain_ns = std::min(gain_ns, ns);
   finding.advice = absl::StrFormat(
-      "DataLoader(..., num_workers=%.0f, persistent_workers=True) prepares batches during the step, %s%s.", workers,
-      preparing.IsKnown() && preparing.Mostly(preparing.sums.blocked_ns)
-          ? "also without free processors: the program mostly waits for something else"
-          : "if processors are free",
-      facts.HasGpuTimes() ? "; pin_memory=True for copies to the GPU" : "");
-  return finding;
-}
-
-Finding InWorkers(const StepFacts& facts, double ns) {
-  Finding finding;
-  finding.sentence = absl::StrCat("The program waits for its loader's workers: ", facts.PartOfStep(ns), ".");
-  finding.gain_ns = ns;
-  finding.advice =
-      "More workers (num_workers) where processors are free, else cheaper transforms or data that was decoded before.";
-  return finding;
-}
-
-// What helps depends on who was late.
-std::string AdviceFor(const Preparing& workers) {
-  if (!workers.IsKnown()) return "";
-  if (workers.Mostly(workers.WithoutWork())) {
-    return "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
-           "its way (collate_fn, pin_memory).";
-  }
-  if (workers.Mostly(workers.sums.blocked_ns)) {
-    return "The workers wait for files, a network or a pause of their own: more workers (num_workers) help even "
-           "without free processors; else data that is nearer.";
-  }
-  if (workers.Mostly(workers.sums.queued_ns)) {
-    return "The workers have no processor: more of them do not help. Fewer threads beside them (OMP_NUM_THREADS), "
-           "cheaper transforms, or data that was decoded before.";
-  }
-  return "";
+      "DataLoader(..., num_workers=%d, persistent_workers=True) prepares batches during the "
+      "step%s.",
+      workers.count, HowTheyHelp(facts, preparing, workers));
 }
 
 }  // namespace
@@ -129,10 +85,26 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
   const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);
   if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
   const bool in_workers = facts.counted().loaders.contains("in worker processes");
-  const Preparing preparing = WhoPrepares(facts, in_workers);
-  Finding finding = in_workers ? InWorkers(facts, ns) : InProgram(facts, ns, preparing);
-  if (!facts.model().states.empty()) absl::StrAppend(&finding.sentence, WhatTheyDid(preparing, in_workers));
-  if (const std::string advice = AdviceFor(preparing); in_workers && !advice.empty()) finding.advice = advice;
+  const Preparing preparing = WhoPrepares(facts.model(), facts.steps(), in_workers);
+  Finding finding;
+  finding.gain_ns = ns;
+  finding.sentence = absl::StrCat(in_workers ? "The program waits for its loader's workers: "
+                                             : "The program prepares each batch itself before it computes: ",
+                                  facts.PartOfStep(ns), ".");
+  if (const std::string did = preparing.Text(); !did.empty()) {
+    absl::StrAppend(&finding.sentence, " Meanwhile ", did, ".");
+  } else if (in_workers && preparing.threads == 0 && !facts.model().states.empty()) {
+    absl::StrAppend(&finding.sentence, " What the workers did meanwhile was not seen.");
+  }
+  if (!in_workers) {
+    finding.basis = GainBasis::kUpperBound;
+    finding.confidence = Confidence::kMedium;
+  }
+  if (in_workers && preparing.threads == 0) {
+    finding.advice = absl::StrCat("More workers (num_workers) where processors are free, else ", kLessWork);
+  } else {
+    Advise(facts, ns, preparing, in_workers ? preparing.threads : 0, finding);
+  }
   finding.where = "input";
   finding.evidence = "table phases: input";
   return {finding};

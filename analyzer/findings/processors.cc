@@ -7,7 +7,6 @@
 // (libiomp5). Work that they could have a part in runs while an operation or call is recorded. What they used beyond,
 // they spun, or other threads of the program computed what dlhook does not see.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -30,26 +29,6 @@ constexpr double kLongCallsPercent = 30;
 constexpr double kOneThread = 1.15;  // running threads on average
 constexpr double kSpunPercent = 20;  // of the program's processor time
 
-// Mean number of the run's running threads during its steps, over all its processes: a loader's workers belong to the
-// program.
-double OwnThreads(const StepFacts& facts) {
-  const std::vector<StepTrack>& tracks = facts.steps().tracks;
-  int64_t from_ns = std::numeric_limits<int64_t>::max(), to_ns = std::numeric_limits<int64_t>::min();
-  for (const StepTrack& track : tracks) {
-    if (track.steps.empty()) continue;
-    from_ns = std::min(from_ns, track.steps.front().start_ns);
-    to_ns = std::max(to_ns, track.steps.back().end_ns);
-  }
-  double threads = 0;
-  const std::vector<LoadSample>& loads = facts.model().loads;  // by process, then time
-  for (size_t i = 1; i < loads.size(); ++i) {
-    if (loads[i].process != loads[i - 1].process || loads[i - 1].time_ns < from_ns || loads[i].time_ns > to_ns)
-      continue;
-    threads += static_cast<double>(loads[i].cpu_ns - loads[i - 1].cpu_ns) / static_cast<double>(to_ns - from_ns);
-  }
-  return threads;
-}
-
 uint32_t Allowed(const StepFacts& facts) {
   return facts.processors() > 0 ? facts.processors() : facts.load().processors;
 }
@@ -57,7 +36,7 @@ uint32_t Allowed(const StepFacts& facts) {
 // If there are more threads than processors, some wait, and no counter says whose. Then only processors count: those on
 // which the program's threads do not run are used by others.
 bool OthersAreBusy(const StepFacts& facts) {
-  const double own = OwnThreads(facts);
+  const double own = facts.RunningThreads();
   if (own >= kAllOfThem * Allowed(facts)) return false;
   return std::min<double>(facts.load().runnable, facts.load().processors) - own >= kOthersThreads;
 }
@@ -112,7 +91,7 @@ double ProcessesWithSteps(const StepFacts& facts) {
 
 std::string Wanted(const StepFacts& facts) {
   return absl::StrFormat("%.1f threads wanted %d processors, and this program's ran on %.1f of them",
-                         facts.load().runnable, facts.load().processors, OwnThreads(facts));
+                         facts.load().runnable, facts.load().processors, facts.RunningThreads());
 }
 
 Finding Waiting(const StepFacts& facts) {
@@ -135,7 +114,7 @@ std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
   finding.sentence = absl::StrFormat(
       "The quota of processor time of the program's control group (container) is used up, and its threads are stopped: "
       "up to %s; they ran on %.1f processors.",
-      facts.PartOfStep(finding.gain_ns), OwnThreads(facts));
+      facts.PartOfStep(finding.gain_ns), facts.RunningThreads());
   finding.evidence = "throttled time of the control group (cpu.stat), at most the thread's run-queue wait";
   finding.advice =
       "Raise the quota (docker --cpus, Kubernetes limits.cpu, cpu.max), or start no more threads than it pays for "
@@ -190,7 +169,7 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
 
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
   if (!WaitsForProcessors(facts) || OthersAreBusy(facts)) return {};
-  if (OwnThreads(facts) < kAllOfThem * Allowed(facts) || facts.load().runnable <= Allowed(facts)) return {};
+  if (facts.RunningThreads() < kAllOfThem * Allowed(facts) || facts.load().runnable <= Allowed(facts)) return {};
   const double rest_ns = WaitNs(facts) - SpunNs(facts);
   if (!facts.IsAtLeast(rest_ns, kWaitPercent)) return {};
   Finding finding = Waiting(facts);
@@ -209,7 +188,7 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const uint32_t processors = facts.processors();
   const MachineLoad& load = facts.load();
   if (!load.is_known || !facts.HasSteps() || OthersAreBusy(facts)) return {};
-  const double own = OwnThreads(facts);
+  const double own = facts.RunningThreads();
   const bool is_alone = facts.model().processes.size() == 1 && own <= kOneThread;
   const bool is_first_alone = load.first_thread_cpu_ns > 0 && facts.FirstThreadsWorkAlone() &&
                               load.cpu_ns - load.first_thread_cpu_ns <= (kOneThread - 1) * facts.step_ns();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -148,6 +149,23 @@ bool StepFacts::FirstThreadsWorkAlone() const {
     if (!does_nothing && !is_first(thread)) return false;
   }
   return true;
+}
+
+double StepFacts::RunningThreads() const {
+  int64_t from_ns = std::numeric_limits<int64_t>::max(), to_ns = std::numeric_limits<int64_t>::min();
+  for (const StepTrack& track : steps_.tracks) {
+    if (track.steps.empty()) continue;
+    from_ns = std::min(from_ns, track.steps.front().start_ns);
+    to_ns = std::max(to_ns, track.steps.back().end_ns);
+  }
+  double threads = 0;
+  const std::vector<LoadSample>& loads = model_.loads;  // by process, then time
+  for (size_t i = 1; i < loads.size(); ++i) {
+    if (loads[i].process != loads[i - 1].process || loads[i - 1].time_ns < from_ns || loads[i].time_ns > to_ns)
+      continue;
+    threads += static_cast<double>(loads[i].cpu_ns - loads[i - 1].cpu_ns) / static_cast<double>(to_ns - from_ns);
+  }
+  return threads;
 }
 
 double StepFacts::ThreadsBeside(double ns) const {

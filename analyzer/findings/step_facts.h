@@ -72,6 +72,9 @@ class StepFacts {
   uint32_t processors() const;
   // All that is recorded runs in threads whose processor time is known.
   bool FirstThreadsWorkAlone() const;
+  // Mean number of the run's running threads during its steps, over all its processes: a loader's workers belong to the
+  // program.
+  double RunningThreads() const;
   // How many other threads than the first must have run during `ns` of a step, on average: they used more processor time
   // than fits into the rest of it. For what, is not known. 0: they need not have run.
   double ThreadsBeside(double ns) const;

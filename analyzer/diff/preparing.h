@@ -1,0 +1,40 @@
+// What those who prepare batches did while the program waited for one: they computed, had no processor, waited for files
+// or the like, or for work themselves. By looks from outside.
+#ifndef DLHOOK_ANALYZER_DIFF_PREPARING_H_
+#define DLHOOK_ANALYZER_DIFF_PREPARING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
+#include "analyzer/time/state_looks.h"
+
+namespace dlhook::analyzer::inline diff {
+
+struct Preparing {
+  LookSums looks;
+  int64_t threads = 0;  // of one process that has steps
+  bool in_workers = false;
+
+  void Add(const Preparing& other);
+  bool IsKnown() const { return looks.BlockedOf(1).has_value(); }
+  bool Mostly(int64_t ns) const { return 2 * ns > looks.running_ns + looks.queued_ns + looks.blocked_ns; }
+  // Workers wait for their next index in poll, or for a lock of their queue.
+  int64_t WithoutWork() const { return Found(BlockedIn::kPoll) + Found(BlockedIn::kLock); }
+  // "its 2 workers computed 5 %, had no processor 2 %, were blocked 93 % (in sleep)"; empty: not known.
+  std::string Text() const;
+
+ private:
+  int64_t Found(BlockedIn place) const { return looks.found_ns[static_cast<size_t>(place)]; }
+};
+
+// The first threads of worker processes, or the program's own first thread.
+Preparing WhoPrepares(const TraceModel& model, const ComparedSteps& steps, bool in_workers);
+
+// "computed 5 %, had no processor 2 %, VERB blocked 93 % (in sleep)"; empty: too few looks.
+std::string LooksText(const LookSums& looks, const char* verb);
+
+}  // namespace dlhook::analyzer::diff
+
+#endif  // DLHOOK_ANALYZER_DIFF_PREPARING_H_
