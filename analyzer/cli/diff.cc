@@ -23,6 +23,7 @@
 #include "analyzer/diff/sides.h"
 #include "analyzer/findings/findings_diff.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/model/one_job.h"
 #include "analyzer/page/comparison_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
@@ -143,21 +144,23 @@ void HideNoise(std::vector<Table>& tables) {
       absl::StrCat("Nothing beyond noise in: ", absl::StrJoin(quiet, ", "), " (--limit 0 shows all)."));
 }
 
-absl::StatusOr<LoadedRun> OpenSide(const char* side, const std::string& path) {
-  absl::StatusOr<LoadedRun> run = OpenRun(path);
+// `paths`: several if they are parts of one run.
+absl::StatusOr<LoadedRun> OpenSide(const char* side, const std::vector<std::string>& paths) {
+  Progress progress(paths.front());
+  absl::StatusOr<LoadedRun> run = OpenRun(paths, kWholeReading, progress);
   if (!run.ok()) return absl::Status(run.status().code(), absl::StrCat(side, ": ", run.status().message()));
   if (!run->model.processes.empty()) return run;
   std::string why = "it has no process trace that can be read";
   if (!run->damage.empty()) why = std::string(run->damage.front().message());
-  return absl::DataLossError(absl::StrCat(side, ": ", path, ": ", why));
+  return absl::DataLossError(absl::StrCat(side, ": ", paths.front(), ": ", why));
 }
 
 // A side's runs, read. Their places don't change: analyses refer to them.
 class OpenedSide {
  public:
   absl::Status Open(const char* side, const std::vector<std::string>& paths, const LayerOptions& layers) {
-    for (const std::string& path : paths) {
-      absl::StatusOr<LoadedRun> run = OpenSide(side, path);
+    for (const std::vector<std::string>& parts : RunsAmong(paths)) {
+      absl::StatusOr<LoadedRun> run = OpenSide(side, parts);
       if (!run.ok()) return run.status();
       runs_.push_back(*std::move(run));
       analyses_.emplace_back(&runs_.back().model, layers);
@@ -279,8 +282,9 @@ int RunDiff(const Args& args) {
 std::string DiffDetails() {
   std::string text =
       "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
-      "several of each side, which tells how much one run differs from the next. Compared are times\n"
-      "per steady step; of whole runs where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
+      "several of each side, which tells how much one run differs from the next; folders with\n"
+      "different ranks of one job are one run. Compared are times per steady step; of whole runs\n"
+      "where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
   for (const TableKind& kind : ComparableTables())
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
   absl::StrAppend(&text, "\nformats:\n");

@@ -140,4 +140,28 @@ absl::Status CheckSameTime(const TraceModel& model) {
   return absl::OkStatus();
 }
 
+std::vector<std::vector<std::string>> RunsAmong(const std::vector<std::string>& paths) {
+  std::vector<std::vector<std::string>> runs;
+  std::vector<std::vector<FolderFacts>> facts;  // of each run's parts
+  for (const std::string& path : paths) {
+    FolderFacts own;
+    const absl::StatusOr<RunFiles> files = FindRun(path);
+    if (files.ok()) std::for_each(files->paths.begin(), files->paths.end(), [&](auto& file) { AddHeader(file, &own); });
+    const auto is_part_of = [&](const std::vector<FolderFacts>& parts) {
+      return std::all_of(parts.begin(), parts.end(), [&](const FolderFacts& part) {
+        return !own.ranks.empty() && !part.ranks.empty() && Common(own.processes, part.processes).empty() &&
+               WhyNot(own, part).empty();
+      });
+    };
+    const auto run = std::find_if(facts.begin(), facts.end(), is_part_of) - facts.begin();
+    if (run == std::ssize(facts)) {
+      runs.emplace_back();
+      facts.emplace_back();
+    }
+    runs[static_cast<size_t>(run)].push_back(path);
+    facts[static_cast<size_t>(run)].push_back(std::move(own));
+  }
+  return runs;
+}
+
 }  // namespace dlhook::analyzer::model

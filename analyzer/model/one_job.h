@@ -3,6 +3,9 @@
 #ifndef DLHOOK_ANALYZER_MODEL_ONE_JOB_H_
 #define DLHOOK_ANALYZER_MODEL_ONE_JOB_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/trace_model.h"
@@ -19,6 +22,10 @@ absl::Status CheckOneJob(const RunFiles& files);
 // Of a run that was read: its folders' processes lived at the same time. A script's runs one after another have the same
 // process group.
 absl::Status CheckSameTime(const TraceModel& model);
+
+// Of paths that may be runs or parts of runs: what belongs together, in the order given. Parts have ranks of one job, each
+// once; what only has a launch in common (a script's, one after another) are runs of their own.
+std::vector<std::vector<std::string>> RunsAmong(const std::vector<std::string>& paths);
 
 }  // namespace dlhook::analyzer::model
 

@@ -1,4 +1,6 @@
 // Which folders of process traces are one run.
+#include "analyzer/model/one_job.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,6 +121,17 @@ TEST_F(OneJob, OneAfterTheOther) {
   EXPECT_EQ(WhyNot({.pid = 1, .ranks = Rank(0)}, {.pid = 2, .ranks = Rank(1), .start_s = 11}),
             Unknown(absl::StrCat(a, " ended before ", b, " began")));
   EXPECT_EQ(WhyNot({.pid = 1}, {.pid = 2, .start_s = 11}), Unknown(absl::StrCat(a, " ended before ", b, " began")));
+}
+
+TEST_F(OneJob, RunsOfSeveralFoldersAmongOthers) {
+  const auto part = [&](const std::string& name, int pid, int rank) {
+    return Folder(name, {{.pid = pid, .key = absl::StrCat("slurm-", name.substr(0, 1), ".0"), .ranks = Rank(rank)}});
+  };
+  const std::string a0 = part("a0", 1, 0), a1 = part("a1", 2, 1), b0 = part("b0", 3, 0), b1 = part("b1", 4, 1);
+  EXPECT_THAT(RunsAmong({a0, b0, a1, b1}), ElementsAre(ElementsAre(a0, a1), ElementsAre(b0, b1)));
+  const std::string alone = Folder("alone", {{.pid = 5}}), next = Folder("next", {{.pid = 6}});  // of one script
+  EXPECT_THAT(RunsAmong({alone, a1, next, "missing"}),
+              ElementsAre(ElementsAre(alone), ElementsAre(a1), ElementsAre(next), ElementsAre("missing")));
 }
 
 TEST_F(OneJob, TracesHaveTheirFoldersNames) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
@@ -42,7 +43,7 @@ class DiffCliTest : public Test {
 
   // Sixty equal steps of two calls, 1000 ns and `second_ns` apart.
   std::string TraceText(int second_ns, int steps = 60) {
-    std::string text = HeaderText("pid: 7 program: '/usr/bin/train'") + OpsText();
+    std::string text = HeaderText("program: '/usr/bin/train' pid: 7") + OpsText();
     for (int step = 0; step < steps; ++step) {
       absl::StrAppend(&text, R"pb(packet { call_batch { thread_id: 1
                                                         op_iid: [ 1, 2 ]
@@ -183,6 +184,21 @@ TEST_F(DiffCliTest, SeveralRunsASide) {
   EXPECT_FALSE(json.contains("more_bases"));
   const Outcome pair = Diff(absl::StrCat(one, " ", slower.substr(0, slower.find(' ')), " --format json"));
   EXPECT_TRUE(absl::StrContains(pair.out, "is unknown: for that")) << pair.out;
+}
+
+TEST_F(DiffCliTest, FoldersWithDifferentRanksOfAJobAreOneRun) {
+  const auto part = [&](int pid, int rank) {
+    const std::string process = absl::StrCat("pid: ", pid, " } rank_variable { name: 'RANK' value: '", rank, "'");
+    return folder_.Write(absl::StrCat(pid, ".dlh"),
+                         TraceBytesOf(absl::StrReplaceAll(TraceText(1000), {{"pid: 7", process}})));
+  };
+  const std::string words = absl::StrCat("--base ", part(11, 0), " ", part(12, 1), " --new ", part(21, 0), " ",
+                                         part(22, 1), " ", part(23, 0), " --format json");
+  const auto json = nlohmann::json::parse(Diff(words).out);
+  EXPECT_EQ(json["base"]["processes"].size(), 2u);
+  EXPECT_FALSE(json.contains("more_bases"));
+  EXPECT_EQ(json["run"]["processes"].size(), 2u);
+  EXPECT_EQ(json["more_runs"].size(), 1u) << "the third has the first one's rank";
 }
 
 TEST_F(DiffCliTest, SaysWhatIsWrongWithSeveralRuns) {
