@@ -48,6 +48,17 @@ std::string WhereText(const std::map<WorkPlace, double>& places, double change_n
   return absl::StrCat(absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
 }
 
+// What threads did in the side that takes longer.
+std::string WhatThreadsDid(const CauseInput& input, CauseKind kind, double change_ns) {
+  const MeasuredRun& run = change_ns > 0 ? *input.candidate : *input.base;
+  std::string did;
+  if (kind == CauseKind::kInput) did = run.preparing.Text();
+  if (kind == CauseKind::kPython) did = LooksText(run.between_calls, "was");
+  return did.empty() ? ""
+                     : absl::StrCat(change_ns > 0 ? "in NEW " : "in BASE ",
+                                    kind == CauseKind::kPython ? "the thread " : "", did);
+}
+
 }  // namespace
 
 const char* CauseName(CauseKind kind) {
@@ -114,13 +125,14 @@ std::string Cause::Clause() const {
     case CauseKind::kLayout:
       return with("memory formats");
     case CauseKind::kInput:
-      return is_more ? "more time for input" : "less time for input";
+      return with(is_more ? "more time for input" : "less time for input");
     case CauseKind::kWaiting:
       return with(is_more ? "longer waiting" : "shorter waiting");
     case CauseKind::kCommunication:
       return with("communication");
     case CauseKind::kPython:
-      return absl::StrCat(is_more ? "more" : "less", " time between calls (Python or native code)", in);
+      return with(is_more ? "more time between calls (Python or native code)"
+                          : "less time between calls (Python or native code)");
     case CauseKind::kBusyMachine:
       return absl::StrCat(is_more ? "a busier machine: " : "a less busy machine: ", what);
     case CauseKind::kSlowerMachine:
@@ -155,7 +167,9 @@ std::vector<Cause> FindCauses(const CauseInput& input) {
   for (const auto& [kind, sums] : kinds) {
     if (sums.ns == 0) continue;
     const std::vector<std::string> what = Largest(sums.what, sums.ns);
-    causes.push_back({kind, sums.ns, what.empty() ? "" : what.front(), WhereText(sums.where, sums.ns)});
+    const std::string did = WhatThreadsDid(input, kind, sums.ns);
+    causes.push_back(
+        {kind, sums.ns, what.empty() || !did.empty() ? did : what.front(), WhereText(sums.where, sums.ns)});
   }
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Cause& a, const Cause& b) { return std::abs(a.change_ns) > std::abs(b.change_ns); });

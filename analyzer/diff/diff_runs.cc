@@ -19,6 +19,8 @@
 #include "analyzer/diff/work_table.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/time/intervals.h"
+#include "analyzer/time/state_looks.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
@@ -53,6 +55,22 @@ class StepChoice {
   std::optional<StepKind> common_;
 };
 
+// What the threads that have steps did in time that is not seen.
+LookSums LooksBetweenCalls(const TraceModel& model, const ComparedSteps& steps) {
+  LookSums sums;
+  if (model.states.empty()) return sums;
+  const StateLooks looks(model);
+  for (const StepTrack& track : steps.tracks) {
+    std::vector<Interval> times;
+    for (const Step& step : track.steps) times.push_back({step.start_ns, step.end_ns});
+    IntervalFinder finder(IntervalSet(std::move(times)).intervals());
+    for (const StateLook& look : looks.Of(track.process)) {
+      if (look.piece.kind == ActivityKind::kNotSeen && finder.Has(look.piece.start_ns)) sums.Add(look.sums);
+    }
+  }
+  return sums;
+}
+
 // A side's runs, measured.
 struct Side {
   MeasuredRun run;
@@ -72,6 +90,8 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     side.input.programs.insert(ProgramOf(*run.model));
     side.input.environment.Add(EnvironmentOf(*run.model, one->load));
     work.push_back(CountWork(*run.model, run.options.analysis->steps(), one->steps));
+    one->preparing = WhoPrepares(*run.model, one->steps, work.back().loaders.contains("in worker processes"));
+    one->between_calls = LooksBetweenCalls(*run.model, one->steps);
     measured.push_back(*std::move(one));
   }
   side.run = MergeRuns(std::move(measured));

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/diff/machine_load.h"
 #include "analyzer/diff/noise.h"
+#include "analyzer/diff/preparing.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/table_kind.h"
@@ -30,6 +31,8 @@ struct MeasuredRun {
   Samples samples;                        // the same in each block of each run
   Samples low_samples;                    // in each block the lower quartile of its steps
   MachineLoad load;
+  Preparing preparing;
+  LookSums between_calls;             // what threads did in time that is not seen
   std::vector<MeasuredTable> tables;  // one per kind
 };
 

@@ -123,6 +123,8 @@ MeasuredRun MergeRuns(std::vector<MeasuredRun> runs) {
     merged.time_ns += share * run.time_ns;
     MergeSteps(run.steps, merged.steps);
     MergeLoad(run.load, share, merged.load);
+    merged.preparing.Add(run.preparing);
+    merged.between_calls.Add(run.between_calls);
     Append(run.samples, merged.samples);
     Append(run.low_samples, merged.low_samples);
     for (size_t i = 0; i < tables.size(); ++i) tables[i].Add(run.tables[i]);
