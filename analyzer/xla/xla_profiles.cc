@@ -264,7 +264,8 @@ void XlaProfiles::FillGaps() {
     if (event.is_continuation && event.end_ns - event.start_ns <= kLeastRestNs) continue;
     if (event.is_continuation) event.start_ns = event.helps_from_ns;
     std::vector<Span>& others = before[event.thread];
-    event.is_continuation ? AddGaps(event, others, &events) : events.push_back(event);
+    if (event.is_continuation) AddGaps(event, others, &events);
+    if (!event.is_continuation) events.push_back(event);
     others.emplace_back(event.start_ns, event.end_ns);
   }
   SortByEnd(&events);

@@ -222,7 +222,7 @@ TEST(XlaProfilesTest, EventsAndTheirContinuations) {
   EXPECT_EQ(profiles.ops()[event.op].layer, "l1");
   const XlaEvent& rest = profiles.events()[1];  // it returned before its work was done
   EXPECT_EQ(rest.thread, 12);
-  EXPECT_EQ(rest.start_ns, kBegan + 8000);
+  EXPECT_EQ(rest.start_ns, kBegan + 6000);  // another thread may have helped from its call on
   EXPECT_EQ(rest.end_ns, kBegan + 10000);
   ASSERT_EQ(profiles.threads().size(), 2u);
   EXPECT_EQ(profiles.threads()[1].name, "tf_XLAEigen");
