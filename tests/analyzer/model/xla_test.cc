@@ -95,6 +95,38 @@ TEST(XlaTest, OperationsAreScopesOfTheirThreads) {
   EXPECT_EQ(op.pass, CompiledPass::kForward);
 }
 
+// On a GPU. The range of the operation has no name; its program knows it.
+TEST(XlaTest, RangesAreOperationsOfThePrograms) {
+  const TraceModel model = LoadText(absl::StrCat(XlaStart(), R"pb(
+    packet {
+      interned {
+        string { iid: 1 value: "TSL: XlaModule:#hlo_module=jit_step,program_id=5#" }
+        string { iid: 2 value: "TSL: Thunk:#hlo_op=dot.2#" }
+      }
+    }
+    packet {
+      scope_batch {
+        thread_id: 3
+        name_iid: [ 2, 1 ]
+        base_end_ticks: 1000
+        end_delta_ticks: [ 0, 100 ]
+        duration_ticks: [ 300, 600 ]
+        kind: [ NVTX_RANGE, NVTX_RANGE ]
+        link_delta: [ -1, 0 ]
+        first_sequence_delta: [ 0, 0 ]
+        call_count: [ 0, 0 ]
+      }
+    })pb"));
+  EXPECT_TRUE(model.oddities.empty());
+  ASSERT_EQ(model.scopes.size(), 2u);
+  EXPECT_EQ(model.names[model.scopes.look[0].name], "XLA runs jit_step");
+  ASSERT_EQ(model.scopes.look[1].kind, ScopeKind::kXlaOp);
+  EXPECT_EQ(CompiledLink::Of(model.scopes.link[1]).run, 1);
+  const CompiledOp& op = model.compiled_ops.at(CompiledLink::Of(model.scopes.link[1]).op);
+  EXPECT_EQ(op.layer, "l1");
+  EXPECT_EQ(op.pass, CompiledPass::kBackward);
+}
+
 TEST(XlaTest, RunsAreNumberedUnlessAPartIsMissing) {
   const TraceModel model = LoadedProfiles();
   std::vector<int64_t> runs;

@@ -249,6 +249,7 @@ TEST(XlaRangesTest, TrialsAreCompilationAndNoSteps) {
   trace::OpDefinition product;
   product.set_family("cublas");
   const OpIndex op = program.builder().AddOp(product);
+  program.builder().model().ops[op].direction = Direction::kForward;
   program.Range("TSL: XlaCompile:#module=jit_step#", 0, 9000);
   program.Range("TSL: XlaPass:#name=dce,module=jit_step,program_id=7#", 100, 100);
   for (int trial = 0; trial < 8; ++trial) {
