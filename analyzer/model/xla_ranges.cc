@@ -48,7 +48,8 @@ absl::string_view ValueOf(absl::string_view fields, absl::string_view key) {
 
 Range ReadRange(absl::string_view text) {
   Range range;
-  if (!absl::ConsumePrefix(&text, kDomain) || !absl::ConsumeSuffix(&text, "#")) return range;
+  if (!absl::ConsumePrefix(&text, kDomain)) return range;
+  text = absl::StripSuffix(text, "#");  // a long text is cut off
   const size_t hash = text.find(":#");
   if (hash == absl::string_view::npos) return range;
   const absl::string_view what = text.substr(0, hash), fields = text.substr(hash + 2);
@@ -144,8 +145,9 @@ class RangeReader {
     op.layer = name.path;
     op.is_scope = !name.path.empty();
     op.pass = name.pass;
-    op.primitive = absl::StrContains(name.primitive, '(') ? "" : name.primitive;
-    if (op.primitive.empty()) op.primitive = range.instruction.substr(0, range.instruction.find('.'));
+    // A name without a path is that of a function or an argument.
+    const bool is_operation = absl::StrContains(range.name, '/') && !name.primitive.empty();
+    op.primitive = is_operation ? name.primitive : range.instruction.substr(0, range.instruction.find('.'));
     return op;
   }
 

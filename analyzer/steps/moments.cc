@@ -159,7 +159,21 @@ class Collector {
     if (model_.scopes.link[scope] >= 0) result_.trained_links.Insert(model_.scopes.link[scope]);
   }
 
+  // Of a CUDA graph that an operation of XLA's launches.
+  void AddGraph(ScopeIndex scope, const std::vector<ReplayedPart>& parts) {
+    stands_[scope] = Stand::kMoment;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Moment moment = result_.moments.OfScope(scope, KindOf(parts[i].place.direction));
+      moment.KeepPart(i, parts.size());
+      moment.kind = turns_.KindOf(moment);
+      moment.layer = moment.rank = parts[i].place.layer;
+      NoteScope(scope, moment.kind);
+      result_.moments.AddApart(moment);
+    }
+  }
+
   void AddScope(ScopeIndex scope) {
+    if (const std::vector<ReplayedPart>* parts = turns_.GraphOf(scope)) return AddGraph(scope, *parts);
     const NameRole role = roles_[model_.scopes.look[scope].name];
     MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
@@ -195,7 +209,7 @@ class Collector {
       case Scope::kFrameworkOp:
         return KindOfOp(scope, role, place);
       case Scope::kXlaOp:
-        return turns_.KindOf(scope, KindOf(place.direction));
+        return turns_.KindOf(result_.moments.OfScope(scope, KindOf(place.direction)));
       default:
         return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
     }
@@ -253,12 +267,10 @@ class Collector {
 
   // A graph launch stands for the calls captured into it, each with an equal part of the call's time on the host.
   void AddReplay(CallIndex call, const std::vector<ReplayedPart>& parts) {
-    const auto count = static_cast<int64_t>(parts.size());
-    for (int64_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < parts.size(); ++i) {
       const ReplayedPart& part = parts[i];
       Moment moment = result_.moments.OfCall(call, KindOf(part.place.direction));
-      moment.start_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * i / count;
-      moment.end_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * (i + 1) / count;
+      moment.KeepPart(i, parts.size());
       moment.layer = part.place.layer;
       moment.rank = RankOf(part.place.layer, model_.calls.op[call]);
       moment.link = TrainedLinkAround(part.scope);

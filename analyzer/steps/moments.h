@@ -41,6 +41,13 @@ struct Moment {
   uint32_t name = 0;  // for scopes; 0 for calls
   int64_t run = -1;   // of a program that XLA compiled; -1: none
   int64_t link = -1;  // for kForward: the sequence number of its backward node, if any
+
+  // Of so many equal ones.
+  void KeepPart(size_t part, size_t parts) {
+    const int64_t whole_ns = end_ns - start_ns, from_ns = start_ns;
+    start_ns = from_ns + whole_ns * static_cast<int64_t>(part) / static_cast<int64_t>(parts);
+    end_ns = from_ns + whole_ns * static_cast<int64_t>(part + 1) / static_cast<int64_t>(parts);
+  }
 };
 
 // Moments in 5 bytes each: what the scope or call itself tells is looked up when a moment is read.

@@ -21,7 +21,7 @@ XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, Proc
     const Place place = scope < attribution.of_scope.size() ? attribution.of_scope[scope] : Place();
     Note(scope, steps::KindOf(place.direction));
   }
-  for (const auto& [call, parts] : replays) NoteReplay(call, process, parts);
+  for (const auto& [call, parts] : replays) NoteGraph(call, process, parts);
   for (auto& [number, run] : runs_) FindTurn(run);
 }
 
@@ -33,18 +33,36 @@ void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {
   run.has_gradients |= kind == MomentKind::kBackward;
   if (kind == MomentKind::kUpdate) run.last_update_ns = std::max(run.last_update_ns, start_ns);
   if (!IsProduct(link.op)) return;
-  if (kind == MomentKind::kForward) run.passes.emplace_back(start_ns, scopes.duration_ns[scope]);
-  if (kind == MomentKind::kBackward) run.passes.emplace_back(start_ns, -scopes.duration_ns[scope]);
+  NotePass({.start_ns = start_ns, .end_ns = scopes.EndOf(scope), .kind = kind}, &run);
 }
 
-// An operation of XLA's that launches a CUDA graph contains no others, unless they were changed for it.
-void XlaTurns::NoteReplay(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts) {
+void XlaTurns::NotePass(const Moment& moment, Run* run) {
+  const int64_t duration_ns = moment.end_ns - moment.start_ns;
+  if (moment.kind == MomentKind::kForward) run->passes.emplace_back(moment.start_ns, duration_ns);
+  if (moment.kind == MomentKind::kBackward) run->passes.emplace_back(moment.start_ns, -duration_ns);
+}
+
+// Inside an operation that launches a CUDA graph are only those of the graph's operations that were changed for it.
+void XlaTurns::NoteGraph(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts) {
+  const ScopeColumns& scopes = model_.scopes;
   ScopeIndex scope = model_.calls.ScopeOf(call);
-  while (scope != kNone && model_.scopes.look[scope].kind != ScopeKind::kXlaOp) scope = model_.scopes.parent[scope];
-  if (scope == kNone || model_.threads[model_.scopes.thread[scope]].process != process) return;
-  Run& run = runs_[CompiledLink::Of(model_.scopes.link[scope]).run];
-  for (const ReplayedPart& part : parts)
-    run.has_gradients |= steps::KindOf(part.place.direction) == MomentKind::kBackward;
+  while (scope != kNone && scopes.look[scope].kind != ScopeKind::kXlaOp) scope = scopes.parent[scope];
+  if (scope == kNone || model_.threads[scopes.thread[scope]].process != process) return;
+  graphs_[scope] = &parts;
+  Run& run = runs_[CompiledLink::Of(scopes.link[scope]).run];
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Moment moment = {.start_ns = scopes.start_ns[scope], .end_ns = scopes.EndOf(scope)};
+    moment.KeepPart(i, parts.size());
+    moment.kind = steps::KindOf(parts[i].place.direction);
+    run.has_gradients |= moment.kind == MomentKind::kBackward;
+    if (moment.kind == MomentKind::kUpdate) run.last_update_ns = std::max(run.last_update_ns, moment.start_ns);
+    NotePass(moment, &run);
+  }
+}
+
+const std::vector<ReplayedPart>* XlaTurns::GraphOf(ScopeIndex scope) const {
+  const auto graph = graphs_.find(scope);
+  return graph == graphs_.end() ? nullptr : graph->second;
 }
 
 bool XlaTurns::IsProduct(uint32_t op) const {
@@ -65,17 +83,17 @@ void XlaTurns::FindTurn(Run& run) {
   run.passes = {};
 }
 
-MomentKind XlaTurns::KindOf(ScopeIndex scope, MomentKind kind) const {
-  const CompiledLink link = CompiledLink::Of(model_.scopes.link[scope]);
+MomentKind XlaTurns::KindOf(const Moment& moment) const {
+  const MomentKind kind = moment.kind;
+  const CompiledLink link = CompiledLink::Of(model_.scopes.link[moment.index]);
   const auto run = runs_.find(link.run);
   if (link.run == 0 || link.op >= model_.compiled_ops.size() || run == runs_.end()) return MomentKind::kOther;
-  const int64_t start_ns = model_.scopes.start_ns[scope];
   if (!run->second.has_gradients) {
     const bool is_aside = kind == MomentKind::kForward && !networks_.contains(model_.compiled_ops[link.op].program);
     return is_aside ? MomentKind::kOther : kind;
   }
-  if (kind == MomentKind::kUpdate && start_ns == run->second.last_update_ns) return kind;
-  return start_ns < run->second.turn_ns ? MomentKind::kForward : MomentKind::kBackward;
+  if (kind == MomentKind::kUpdate && moment.start_ns == run->second.last_update_ns) return kind;
+  return moment.start_ns < run->second.turn_ns ? MomentKind::kForward : MomentKind::kBackward;
 }
 
 }  // namespace dlhook::analyzer::steps

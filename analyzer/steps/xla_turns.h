@@ -24,9 +24,13 @@ class XlaTurns {
 
   bool has_any() const { return !runs_.empty(); }
 
-  // Of an operation that by itself is of `kind`. The last update of a run ends the step; those before it are a part of
-  // the backward pass, in which they are. Programs without products (metrics, random numbers) are no passes.
-  MomentKind KindOf(ScopeIndex scope, MomentKind kind) const;
+  // Of an operation, or a part of a graph, that by itself is of the moment's kind. The last update of a run ends the step;
+  // those before it are a part of the backward pass, in which they are. Programs without products (metrics, random
+  // numbers) are no passes.
+  MomentKind KindOf(const Moment& moment) const;
+
+  // What the CUDA graph does that this operation launches; null: it launches none.
+  const std::vector<ReplayedPart>* GraphOf(ScopeIndex scope) const;
 
  private:
   // An execution of a program.
@@ -38,13 +42,15 @@ class XlaTurns {
   };
 
   void Note(ScopeIndex scope, MomentKind kind);
-  void NoteReplay(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts);
+  void NoteGraph(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts);
+  static void NotePass(const Moment& moment, Run* run);
   bool IsProduct(uint32_t op) const;
   static void FindTurn(Run& run);
 
   const TraceModel& model_;
   absl::flat_hash_map<int64_t, Run> runs_;
   absl::flat_hash_set<std::string> networks_;  // programs with products
+  absl::flat_hash_map<ScopeIndex, const std::vector<ReplayedPart>*> graphs_;
 };
 
 }  // namespace dlhook::analyzer::steps

@@ -120,7 +120,13 @@ std::string ShapeText(const Shape& shape) {
 class ProgramReader {
  public:
   explicit ProgramReader(const HloModule& module) : module_(module) {
-    for (const HloComputation& computation : module.computations()) computations_[computation.id()] = &computation;
+    for (const HloComputation& computation : module.computations()) {
+      computations_[computation.id()] = &computation;
+      if (computation.id() != module.entry_computation_id()) continue;
+      for (const HloInstruction& instruction : computation.instructions()) {
+        if (instruction.opcode() == "parameter") arguments_.insert(instruction.metadata().op_name());
+      }
+    }
   }
 
   std::vector<XlaOp> Read() {
@@ -154,6 +160,12 @@ class ProgramReader {
 
   static Tag TagOfMetadata(const OpMetadata& metadata) { return {ReadOpName(metadata.op_name()), &metadata}; }
 
+  // A copy of an argument that XLA makes for an operation has the argument's name.
+  bool HasName(const HloInstruction& instruction) const {
+    const std::string& name = instruction.metadata().op_name();
+    return !name.empty() && !arguments_.contains(name);
+  }
+
   Tag OwnTag(const HloInstruction& instruction) const {
     const HloInstruction* last = nullptr;
     const HloInstruction* product = nullptr;
@@ -161,13 +173,13 @@ class ProgramReader {
       const auto inner = computations_.find(called);
       if (instruction.opcode() != "fusion" || inner == computations_.end()) continue;
       for (const HloInstruction& part : inner->second->instructions()) {
-        if (part.metadata().op_name().empty()) continue;
+        if (!HasName(part)) continue;
         last = &part;
         if (IsProduct(part)) product = &part;
       }
     }
     Tag own;
-    if (!instruction.metadata().op_name().empty()) own = TagOfMetadata(instruction.metadata());
+    if (HasName(instruction)) own = TagOfMetadata(instruction.metadata());
     if (product != nullptr) return TagOfMetadata(product->metadata());
     return own.metadata == nullptr && last != nullptr ? TagOfMetadata(last->metadata()) : own;
   }
@@ -427,6 +439,7 @@ class ProgramReader {
 
   const HloModule& module_;
   absl::flat_hash_map<int64_t, const HloComputation*> computations_;
+  absl::flat_hash_set<std::string> arguments_;  // their names
   absl::flat_hash_set<int64_t> read_;
   std::vector<XlaOp> ops_;
   std::vector<std::vector<std::string>> calls_;  // by op

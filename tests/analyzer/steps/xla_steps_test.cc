@@ -8,6 +8,8 @@
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/model/xla_ranges.h"
 #include "analyzer/steps/phases.h"
+#include "tests/analyzer/builders/gpu_definitions.h"
+#include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
 
@@ -240,6 +242,44 @@ TEST(XlaRangesTest, ARunIsAStep) {
   ASSERT_EQ(tracks.size(), 1u);
   EXPECT_EQ(Kinds(tracks[0]), "ttttt");
   for (const Step& step : tracks[0].steps) EXPECT_EQ(Phases(step), "forward backward");
+}
+
+// The first run makes the graph's nodes, the others launch it. One of them changes a node before.
+TEST(XlaRangesTest, AGraphHasTheWorkOfItsNodes) {
+  ProgramWithRanges program;
+  ModelBuilder& builder = program.builder();
+  const OpIndex node = builder.AddOp(TimedDefinition("cuGraphAddNode_v2", "cuda_graph"));
+  const OpIndex launch = builder.AddOp(TimedDefinition("cuGraphLaunch", "cuda_graph"));
+  const std::vector<std::string> kOps = {"jvp(l1)/dot_general,hlo_op=d.1", "transpose(jvp(l1))/dot_general,hlo_op=d.2",
+                                         "jvp(l2)/dot_general,hlo_op=d.3", "transpose(jvp(l2))/dot_general,hlo_op=d.4"};
+  const auto thunk = [](const std::string& op) { return absl::StrCat("TSL: Thunk:#name=jit(step)/", op, "#"); };
+  std::vector<TestGpuWork> work;
+  program.Range(kModule, 0, 900);
+  for (int i = 0; i < 4; ++i) {
+    program.Range(thunk(kOps[i]), 100 * i + 10, 50);
+    builder.Call(node, 100 * i + 20, 30);
+  }
+  for (int64_t run = 0; run < 5; ++run) {
+    const int64_t start_ns = 1000 * run;
+    if (run > 0) program.Range(kModule, start_ns, 900);
+    program.Range("TSL: Thunk:#hlo_op=command_buffer_7#", start_ns + 500, 300);
+    if (run == 3) program.Range(thunk(kOps[0]), start_ns + 510, 50);
+    builder.Call(launch, start_ns + 600, 100);
+    for (const int i : {0, 2, 3, 1}) {
+      work.push_back({.start_ns = start_ns + 700 + static_cast<int64_t>(work.size() % 4) * 10,
+                      .duration_ns = 5,
+                      .asked_by_ns = start_ns + 600,
+                      .kernel = "d",
+                      .graph = 1,
+                      .captured_by_ns = 100 * i + 20});
+    }
+  }
+  TraceModel model = program.Build();
+  AddGpuWork(work, &model);
+  const std::vector<StepTrack> tracks = StepsOf(model);
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "ttttt");
+  for (size_t step = 1; step < 5; ++step) EXPECT_EQ(Phases(tracks[0].steps[step]), "forward backward") << step;
 }
 
 // An algorithm is tried on another thread while the program is compiled.

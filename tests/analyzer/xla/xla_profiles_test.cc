@@ -155,6 +155,19 @@ TEST(XlaProfilesTest, UntaggedOperationsInherit) {
   EXPECT_EQ(ops.at("sub").pass, XlaPass::kUpdate);
 }
 
+// On GPUs XLA transposes weights for cuDNN, and names that after the argument.
+TEST(XlaProfilesTest, CopiesOfArgumentsInherit) {
+  const auto ops = OpsOf(R"(
+    instructions { id: 1 name: "w" opcode: "parameter" metadata { op_name: "p['w']" } }
+    instructions { id: 2 name: "wrapped_transpose" opcode: "fusion" operand_ids: 1 metadata { op_name: "p['w']" } }
+    instructions { id: 3 name: "cudnn-conv.1" opcode: "custom-call" operand_ids: 2
+                   metadata { op_name: "jit(step)/jvp(conv1)/conv_general_dilated" } })");
+  EXPECT_EQ(ops.at("wrapped_transpose").layer, "conv1");
+  EXPECT_EQ(ops.at("wrapped_transpose").pass, XlaPass::kForward);
+  EXPECT_EQ(ops.at("wrapped_transpose").primitive, "fusion");
+  EXPECT_EQ(ops.at("cudnn-conv.1").primitive, "conv_general_dilated");
+}
+
 TEST(XlaProfilesTest, Optimizer) {
   const auto ops = OpsOf(R"(
     instructions { id: 1 name: "add" opcode: "add" metadata { op_name: "jit(step)/add" stack_frame_id: 8 } }
