@@ -81,6 +81,21 @@ double SaidOfCopiesNs(const StepFacts& facts) {
   return sum_ns;
 }
 
+// Of a program that XLA compiled: what there is in JAX.
+std::string AdviceForXla(const std::string& cause, const std::string& advice) {
+  if (cause == IdleCauseName(IdleCause::kLaunch)) {
+    return "Launch less: more of the step in one jax.jit, several steps in one call (jax.lax.scan), a larger batch.";
+  }
+  if (cause == IdleCauseName(IdleCause::kSynchronization)) {
+    return "Keep values on the GPU: block_until_ready(), float(array) and print(array) wait; read the loss every N "
+           "steps.";
+  }
+  if (cause == IdleCauseName(IdleCause::kCopies)) {
+    return "Overlap copies with compute: jax.device_put of the next batch before the step that needs it.";
+  }
+  return advice;
+}
+
 struct Cause {
   double ns = 0;
   double largest_ns = 0;
@@ -132,6 +147,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     finding.gain_ns = ns;
     finding.evidence = absl::StrCat("table gpu_idle, cause ", name);
     finding.advice = waits_for_copy ? kPinned : advice.advice;
+    if (!facts.model().compiled_ops.empty()) finding.advice = AdviceForXla(name, advice.advice);
     if (name == IdleCauseName(IdleCause::kLaunch)) {
       const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
       SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step

@@ -134,7 +134,7 @@ class RangeReader {
       XlaOp graph;
       graph.program = program.program;
       graph.instruction = range.instruction;
-      graph.primitive = "CUDA graph";
+      graph.opcode = graph.primitive = "CUDA graph";
       return graph;
     }
     if (const XlaOp* known = programs_.Find(program.program, program.id, range.instruction)) return *known;

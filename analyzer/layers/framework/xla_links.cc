@@ -82,11 +82,11 @@ class XlaLinker {
       layer.name = name;
       layer.evidence = Evidence::kFramework;
       layer.is_compiled_region = !is_known;
-      if (!is_known && op.opcode.empty()) layer.ambiguity = kNoProgram;
       if (op.has_scopes) layer.module = name;
       attribution_.layers.push_back(layer);
     }
     Layer& layer = attribution_.layers[at->second];
+    if (!is_known && op.opcode.empty()) layer.ambiguity = kNoProgram;
     if (layer.line.empty()) layer.line = op.line;
     if (!is_known) layer.type = "compiled region";
     if (layer.type.empty()) layer.type = op.pass == CompiledPass::kUpdate ? "optimizer" : TypeOfPrimitive(op);

@@ -108,6 +108,13 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
   }
 }
 
+TEST_F(GpuFindingsTest, ProgramsOfXlasHaveAdviceOfTheirOwn) {
+  program_.builder().model().compiled_ops.push_back({.program = "jit_step"});
+  Scope("aten::conv2d", 510'000, 990'000);
+  Steps(5000, 500'000);
+  EXPECT_THAT(Text(Findings(), 0, "advice"), HasSubstr("jax.jit"));
+}
+
 TEST_F(GpuFindingsTest, ExposedCommunicationIsIdleTime) {
   Steps(5000, 500'000);
   for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs)
