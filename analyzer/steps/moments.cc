@@ -254,14 +254,14 @@ class Collector {
       if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
       if (result_.has_compiled && op.family == kOneDnnTap.family) continue;  // known by operations, in windows
       const ScopeIndex scope = model_.calls.ScopeOf(call);
-      if (scope != kNone && (stands_[scope] != Stand::kTransparent || IsOfCompiler(scope))) continue;
+      if ((scope != kNone && stands_[scope] != Stand::kTransparent) || IsOfCompiler(call)) continue;
       AddCall(call, op);
     }
   }
 
   // XLA tries algorithms while it compiles.
-  bool IsOfCompiler(ScopeIndex scope) const {
-    const LayerIndex layer = PlaceOfScope(scope).layer;
+  bool IsOfCompiler(CallIndex call) const {
+    const LayerIndex layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
     return result_.has_compiled && layer != kNone && attribution_.layers[layer].type == "compilation";
   }
 

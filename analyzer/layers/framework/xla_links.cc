@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/links.h"
@@ -49,7 +50,9 @@ class XlaLinker {
     for (const CompiledOp& op : model_.compiled_ops) places.push_back({kNone, DirectionOf(op.pass)});
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       const auto& [name, kind, stack] = model_.scopes.look[scope];
-      if (kind == ScopeKind::kXlaCompilation || (kind == ScopeKind::kNvtxRange && is_of_compiler[name]))
+      const bool is_compilers = kind == ScopeKind::kNvtxRange && is_of_compiler[name];
+      (is_compilers ? compiles_ : does_other_).insert(model_.scopes.thread[scope]);
+      if (kind == ScopeKind::kXlaCompilation || is_compilers)
         attribution_.of_scope.Set(scope, {CompilationLayer(), LayerDirection::kUnknown});
       if (kind != ScopeKind::kXlaOp) continue;
       const uint32_t op = CompiledLink::Of(model_.scopes.link[scope]).op;
@@ -57,9 +60,19 @@ class XlaLinker {
       if (places[op].layer == kNone) places[op].layer = LayerOf(model_.compiled_ops[op]);
       attribution_.of_scope.Set(scope, places[op]);
     }
+    PlaceTrials();
   }
 
  private:
+  // What XLA does between its ranges on threads that only compile: it fills and compares the memory of a trial.
+  void PlaceTrials() {
+    for (CallIndex call = 0; call < model_.calls.size() && !compiles_.empty(); ++call) {
+      const ThreadIndex thread = model_.calls.thread[call];
+      if (model_.calls.ScopeOf(call) != kNone || !compiles_.contains(thread) || does_other_.contains(thread)) continue;
+      attribution_.of_call[call] = {CompilationLayer(), LayerDirection::kUnknown};
+    }
+  }
+
   LayerIndex CompilationLayer() {
     const auto [at, is_new] =
         layers_.try_emplace(kXlasCompilation, static_cast<LayerIndex>(attribution_.layers.size()));
@@ -96,6 +109,7 @@ class XlaLinker {
   const TraceModel& model_;
   Attribution& attribution_;
   std::map<std::string, LayerIndex> layers_;
+  absl::flat_hash_set<ThreadIndex> compiles_, does_other_;
 };
 
 }  // namespace

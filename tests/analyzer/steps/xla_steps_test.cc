@@ -297,9 +297,13 @@ TEST(XlaRangesTest, TrialsAreCompilationAndNoSteps) {
     program.Range("TSL: Thunk:#hlo_op=cudnn-conv.4#", 1000 * trial + 200, 300, 1);
     program.builder().Call(op, 1000 * trial + 300, 100, 1);
   }
+  program.builder().Call(op, 9000, 100, 1);  // between its ranges
   for (int step = 0; step < 3; ++step) program.TrainStep();
   const TraceModel model = program.Build();
   const Attribution attribution = AttributeByFramework(model);
+  const CallIndex between = static_cast<CallIndex>(model.calls.size() - 1);
+  ASSERT_EQ(model.calls.ScopeOf(between), kNone);
+  EXPECT_EQ(attribution.layers[attribution.of_call[between].layer].name, "compilation (XLA)");
   EXPECT_EQ(NameAndLayer(model, attribution, 1), "XLA compiles jit_step: dce | compilation (XLA)");
   const ScopeIndex trial = model.calls.ScopeOf(0);
   EXPECT_EQ(NameAndLayer(model, attribution, trial), "XLA tries cudnn-conv.4 | compilation (XLA)");
