@@ -254,15 +254,18 @@ class Collector {
       if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
       if (result_.has_compiled && op.family == kOneDnnTap.family) continue;  // known by operations, in windows
       const ScopeIndex scope = model_.calls.ScopeOf(call);
-      if ((scope != kNone && stands_[scope] != Stand::kTransparent) || IsOfCompiler(call)) continue;
+      if ((scope != kNone && stands_[scope] != Stand::kTransparent) || IsOfXla(call)) continue;
       AddCall(call, op);
     }
   }
 
-  // XLA tries algorithms while it compiles.
-  bool IsOfCompiler(CallIndex call) const {
+  // XLA tries algorithms while it compiles. What is inside an operation is told by that.
+  bool IsOfXla(CallIndex call) const {
+    if (!result_.has_compiled) return false;
+    const ScopeIndex scope = model_.calls.ScopeOf(call);
+    if (scope != kNone && model_.scopes.look[scope].kind == Scope::kXlaOp) return true;
     const LayerIndex layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
-    return result_.has_compiled && layer != kNone && attribution_.layers[layer].type == "compilation";
+    return layer != kNone && attribution_.layers[layer].type == "compilation";
   }
 
   // A graph launch stands for the calls captured into it, each with an equal part of the call's time on the host.

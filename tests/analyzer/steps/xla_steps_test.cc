@@ -237,8 +237,17 @@ TEST(XlaRangesTest, OperationsHaveTheLayersOfTheirNames) {
 
 TEST(XlaRangesTest, ARunIsAStep) {
   ProgramWithRanges program;
+  // A program that only copies is none.
+  program.Range("TSL: XlaModule:#hlo_module=jit_copy,program_id=2#", 1000, 700);
+  program.Range("TSL: Thunk:#name=jit(copy)/copy,hlo_op=copy.1#", 1100, 500);
+  trace::OpDefinition copy;
+  copy.set_family("cublas");
+  program.builder().Call(program.builder().AddOp(copy), 1200, 100);
   for (int step = 0; step < 5; ++step) program.TrainStep();
-  const std::vector<StepTrack> tracks = StepsOf(program.Build());
+  TraceModel model = program.Build();
+  model.compiled_ops[0].pass = CompiledPass::kForward;  // as its program would tell
+  const std::vector<StepTrack> tracks = StepsOf(model);
+  EXPECT_GE(tracks[0].steps[0].start_ns, 10'000);
   ASSERT_EQ(tracks.size(), 1u);
   EXPECT_EQ(Kinds(tracks[0]), "ttttt");
   for (const Step& step : tracks[0].steps) EXPECT_EQ(Phases(step), "forward backward");
