@@ -126,6 +126,7 @@ void CounterBuilder::Finish(const ClockMap& clock, ProcessIndex process, const s
     series.process = process;
     series.thread = key.thread;
     series.tid = key.tid;
+    if (const auto name = thread_names_.find(key.tid); name != thread_names_.end()) series.thread_name = name->second;
     series.kind = FromProto<CounterKind>(key.kind);
     series.source = FromProto<CounterSource>(key.source);
     series.names = key.names;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "analyzer/model/clock_map.h"
@@ -20,6 +22,8 @@ class CounterBuilder {
  public:
   // Names are looked up in `names` immediately, because the next Reset invalidates their ids.
   void Add(const trace::CounterBatch& batch, PythonBuilder* names, Oddities* oddities);
+  // Of a thread without recorded calls.
+  void AddThreadName(uint32_t tid, std::string name) { thread_names_[tid] = std::move(name); }
 
   // Appends the series to the model, by thread. `threads`: by id in the trace. A thread that the sampler saw before its
   // first recorded call is known by its tid from then on: its series are merged. Afterwards values never decrease, and
@@ -49,6 +53,7 @@ class CounterBuilder {
   std::map<Key, Readings> Join(const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model);
 
   std::map<Key, Readings> readings_;
+  std::map<uint32_t, std::string> thread_names_;  // by tid
 };
 
 }  // namespace dlhook::analyzer::model

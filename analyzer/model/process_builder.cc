@@ -187,6 +187,7 @@ ProcessBuilder::Thread& ProcessBuilder::FindThread(uint32_t thread_id) {
 }
 
 void ProcessBuilder::AddThread(const trace::ThreadInfo& info) {
+  if (info.thread_id() == 0) return counters_.AddThreadName(info.tid(), info.name());
   Thread& thread = FindThread(info.thread_id());
   if (info.tid() != 0) thread.data.tid = info.tid();
   if (!info.name().empty()) thread.data.name = info.name();

@@ -148,6 +148,7 @@ struct CounterSeries {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: a thread without recorded calls
   uint32_t tid = 0;
+  std::string thread_name;  // of one without calls; empty: not known
   CounterKind kind = CounterKind::kUnknown;
   CounterSource source = CounterSource::kUnknown;
   std::vector<NameIndex> names;      // the counters

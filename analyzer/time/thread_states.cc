@@ -31,7 +31,7 @@ std::array<size_t, kThreadStates> ColumnsOf(const TraceModel& model, const Count
 
 ThreadStates Read(const TraceModel& model, const CounterSeries& series) {
   const std::array<size_t, kThreadStates> columns = ColumnsOf(model, series);
-  ThreadStates states = {series.process, series.thread, series.tid, {}, {}};
+  ThreadStates states = {series.process, series.thread, series.tid, series.thread_name, {}, {}};
   for (size_t i = 0; i < series.time_ns.size(); ++i) {
     const auto value = [&](size_t state) {
       const size_t width = series.names.size();

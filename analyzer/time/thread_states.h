@@ -32,6 +32,7 @@ struct ThreadStates {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: a thread without recorded calls; with tid 0: the whole process, only running_ns
   uint32_t tid = 0;
+  std::string name;  // of a thread without calls; empty: not known
   // Readings: ascending times, and what the thread had done until then since it began, the first time.
   std::vector<int64_t> time_ns;
   std::vector<StateSums> until;

@@ -295,13 +295,11 @@ void CounterSampler::FindState(Thread* thread, uint64_t ticks) const {
       static_cast<double>(ticks - since_ticks) * 1e9 / static_cast<double>(TicksPerSecond(*session_)));
 }
 
-bool CounterSampler::ReadFaults(Thread* thread, uint64_t* start_jiffies) const {
+bool CounterSampler::ReadFaults(Thread* thread, ProcStat* stat) const {
   char text[1024];
-  ProcStat stat;
-  if (!ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) || !ParseStat(text, &stat)) return false;
-  thread->last.minor_faults = stat.minor_faults;
-  thread->last.major_faults = stat.major_faults;
-  *start_jiffies = stat.start_jiffies;
+  if (!ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) || !ParseStat(text, stat)) return false;
+  thread->last.minor_faults = stat->minor_faults;
+  thread->last.major_faults = stat->major_faults;
   return true;
 }
 
@@ -340,10 +338,10 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   thread->idle_samples = 0;
   thread->ran_since_seldom = true;
   bool is_first = !thread->has_begun;
-  uint64_t start_jiffies = 0;
+  ProcStat stat = {};
   Usage before = thread->last;
-  if ((wants_faults_ || is_first) && !ReadFaults(thread, &start_jiffies)) return;
-  if (!is_first && start_jiffies != 0 && start_jiffies != thread->start_jiffies) {
+  if ((wants_faults_ || is_first) && !ReadFaults(thread, &stat)) return;
+  if (!is_first && stat.start_jiffies != 0 && stat.start_jiffies != thread->start_jiffies) {
     thread->last = before;  // the new values belong to a later thread
     thread->is_alive = false;
     return;
@@ -356,8 +354,9 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     thread->last = {};
     thread->states = {};
     thread->has_begun = true;
-    thread->start_jiffies = start_jiffies;
-    thread->start_ticks = TicksOfStart(start_jiffies);
+    thread->start_jiffies = stat.start_jiffies;
+    thread->start_ticks = TicksOfStart(stat.start_jiffies);
+    if (thread->thread_id == 0 && !is_own_process_) drain->AddThread(0, thread->tid, stat.name);
     Hold(drain, thread, thread->start_ticks);
     if (seldom_.count != 0) thread->held_seldom[thread->held_seldom_count++] = {thread->start_ticks, {}, {}};
     thread->last = usage;

@@ -89,7 +89,7 @@ class CounterSampler {
   bool ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const;
   void FindState(Thread* thread, uint64_t ticks) const;
   uint64_t TicksOf(uint64_t ms) const { return TicksPerSecond(*session_) * ms / 1000; }
-  bool ReadFaults(Thread* thread, uint64_t* start_jiffies) const;
+  bool ReadFaults(Thread* thread, ProcStat* stat) const;
   void ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks);
   void Look(Drain* drain, Thread* thread, uint64_t ticks);
   void LookAtProcess(Drain* drain, uint64_t ticks);

@@ -51,7 +51,7 @@ class Drain {
   // Readings taken by the drain itself (drain/counter_sampler.h). `names`: of the counters, separated by commas.
   void AddSamples(uint32_t thread_id, uint32_t tid, ReadingKind kind, CounterSource source, const char* names,
                   const CounterReading* readings, uint32_t count);
-  // A thread without records of its own: the drain's.
+  // A thread without records of its own: the drain's, or (number 0) one that makes no calls.
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
   // Load of the process (the launcher's io/load_sampler.h). Not beyond the trace's limit.
   void AddLoad(const LoadSample& sample) {

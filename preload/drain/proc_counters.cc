@@ -109,8 +109,9 @@ bool IsBlocked(const char* text) {
 
 // "4711 (a name) may) contain anything) S 1 …": fields are counted from the last parenthesis.
 bool ParseStat(const char* text, ProcStat* stat) {
-  const char* at = strrchr(text, ')');
-  if (at == nullptr) return false;
+  const char* const close = strrchr(text, ')');
+  if (close == nullptr) return false;
+  const char* at = close;
   uint64_t fields[23] = {};
   uint32_t field = 2;
   for (++at; *at == ' ' && field < 22;) {
@@ -118,7 +119,10 @@ bool ParseStat(const char* text, ProcStat* stat) {
     fields[++field] = strtoull(at, nullptr, 10);
     while (*at != '\0' && *at != ' ') ++at;
   }
-  *stat = {fields[10], fields[12], fields[14] + fields[15], fields[22]};
+  *stat = {fields[10], fields[12], fields[14] + fields[15], fields[22], {}};
+  const char* open = strchr(text, '(');
+  if (open != nullptr && open < close)
+    snprintf(stat->name, sizeof stat->name, "%.*s", static_cast<int>(close - open - 1), open + 1);
   return field == 22;
 }
 

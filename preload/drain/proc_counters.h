@@ -25,6 +25,7 @@ struct ProcStat {
   uint64_t major_faults;
   uint64_t cpu_jiffies;    // user and system
   uint64_t start_jiffies;  // since boot
+  char name[16];           // of the thread; it may contain anything
 };
 bool ParseStat(const char* text, ProcStat* stat);
 

@@ -23,6 +23,7 @@ TEST(ProcCountersTest, FieldsAreCountedFromTheLastParenthesis) {
   ProcStat stat;
   ASSERT_TRUE(
       ParseStat("4711 (a) b (c)) R 1 2 3 0 -1 4194304 101 102 103 104 11 12 13 14 20 0 1 0 987654 4096", &stat));
+  EXPECT_STREQ(stat.name, "a) b (c)");
   EXPECT_EQ(stat.minor_faults, 101u);
   EXPECT_EQ(stat.major_faults, 103u);
   EXPECT_EQ(stat.cpu_jiffies, 23u);

@@ -228,7 +228,8 @@ class Trace:
             data["op"] = [self.ops[one(data, "op_iid")]]
             self.aggregates.append(data)
         elif kind == "thread":
-            self.threads.setdefault(one(data, "thread_id"), {}).update(data)
+            if one(data, "thread_id", 0) != 0:
+                self.threads.setdefault(one(data, "thread_id"), {}).update(data)
         elif kind in ("header", "footer"):
             setattr(self, kind, data)
         else:

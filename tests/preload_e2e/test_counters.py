@@ -38,7 +38,7 @@ def decode(packets):
         elif kind == "loss":
             losses.append(data)
         elif kind == "thread":
-            threads.setdefault(e2e.one(data, "thread_id"), {}).update(data)
+            threads.setdefault(e2e.one(data, "thread_id", 0), {}).update(data)
         elif kind == "counter_batch":
             add_readings(data, strings, series)
     return series, capabilities, losses, threads

@@ -27,6 +27,7 @@ waits = {"lock": lock.acquire, "poll": lambda: select.select([ends], [], []), "s
 pipe_in_2 = os.pipe()
 told = {}
 def run(name, wait):
+    ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)  # PR_SET_NAME
     began = time.monotonic()
     wait()
     end.wait(10)
@@ -73,6 +74,8 @@ class ThreadsWait(e2e.Case):
                 self.assertAlmostEqual(row["running"] / 1e9, cpu, delta=0.02 * cpu + TICK)
                 self.assertLess(row["time"] / 1e9, wall + TICK)
                 self.assertGreater(row["time"] / 1e9, 0.98 * wall - IDLE)
+                if name != "main":
+                    self.assertEqual(row["thread"], f"{name} tid {tid}")  # it makes no recorded calls
                 if name not in ("main", "spin"):
                     self.assertIn(name, row["blocked_in"])
 

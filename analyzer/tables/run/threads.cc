@@ -34,7 +34,8 @@ struct ThreadRow {
 TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
   TypedColumns<ThreadRow> columns = {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &ThreadRow::pid},
-      {As(Role::kKey, TextColumn("thread", "Name and number; of threads without recorded calls the kernel's number.")),
+      {As(Role::kKey,
+          TextColumn("thread", "Name and number; of threads without recorded calls name and the kernel's number.")),
        &ThreadRow::thread},
       {Detail(IntegerColumn("tid", "", Better::kNeither, "The kernel's number of the thread.")), &ThreadRow::tid},
       {As(Role::kKey,
@@ -71,7 +72,7 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
 }
 
 std::string NameOf(const TraceModel& model, const ThreadStates& states) {
-  if (states.thread == kNone) return absl::StrCat("tid ", states.tid);
+  if (states.thread == kNone) return absl::StrCat(states.name, states.name.empty() ? "tid " : " tid ", states.tid);
   const ThreadData& thread = model.threads[states.thread];
   return absl::StrCat(thread.name, thread.name.empty() ? "" : " ", thread.thread_id);
 }
