@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/gpu_rules.h"
@@ -23,6 +24,13 @@ constexpr double kGpuIdlePercent = 3;
 // Advice where the wait belongs to a copy of unpinned memory.
 constexpr char kPinned[] =
     "Pin what is copied there and pass non_blocking=True (see pageable-copies): then the program does not wait for it.";
+
+// Causes of their own here: in the table they are parts of "not known" and of "launch-bound".
+constexpr char kNotStarted[] = "not started";
+constexpr char kHostComputes[] = "host computes";
+
+// In an op that launches kernels the GPU waits for less each time.
+constexpr double kHostComputesNs = 200'000;
 
 struct Advice {
   const char* sentence;
@@ -48,6 +56,13 @@ const std::map<std::string, Advice>& Advices() {
        {"The GPU computes nothing while ranks communicate",
         "Overlap or shrink it: larger buckets (bucket_cap_mb), no_sync() while gradients accumulate, prefetch in "
         "FSDP."}},
+      {kHostComputes,
+       {"The GPU waits for an operation on the CPU",
+        "Let the GPU do it (device=\"cuda\"), or the data loader's workers, before the step needs it."}},
+      {kNotStarted,
+       {"The GPU does nothing for this program although kernels were launched",
+        "See whether other programs use this GPU (nvidia-smi): they take turns with this one. If none does, the work "
+        "waits for another device or for a function on the host."}},
   };
   return kAdvices;
 }
@@ -102,6 +117,15 @@ struct Cause {
   std::string during, layer, line;
 };
 
+std::string CauseOf(const Table& table, const Row& row) {
+  const std::string during = TextOf(table, row, "during");
+  if (during == kNotStartedLabel) return kNotStarted;
+  const bool in_op =
+      absl::StrContains(during, "::") && TextOf(table, row, "cause") == IdleCauseName(IdleCause::kLaunch);
+  const bool is_long = NumberOf(table, row, "steady_time") >= kHostComputesNs * NumberOf(table, row, "times");
+  return in_op && is_long ? kHostComputes : TextOf(table, row, "cause");
+}
+
 }  // namespace
 
 std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
@@ -112,14 +136,17 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
   double devices = 0;
   std::map<std::string, bool> known;
   for (const Row& row : table->rows) {
-    const double ns = NumberOf(*table, row, "time");
+    // As a part of the time, because the table's mean step has the much longer ones that the answer's leaves out.
+    const double ns = NumberOf(*table, row, "percent") / 100 * facts.step_ns();
     const std::string device = absl::StrCat(NumberOf(*table, row, "process"), "/", NumberOf(*table, row, "device"));
     if (known.try_emplace(device, true).second) ++devices;
-    Cause& cause = causes[TextOf(*table, row, "cause")];
+    const std::string during = TextOf(*table, row, "during");
+    if (during == kDeviceWorkLabel) continue;  // work for the network, as kernels are
+    Cause& cause = causes[CauseOf(*table, row)];
     cause.ns += ns;
     if (ns <= cause.largest_ns) continue;
     cause.largest_ns = ns;
-    cause.during = TextOf(*table, row, "during");
+    cause.during = during == kNotStartedLabel ? "" : during;
     cause.layer = TextOf(*table, row, "layer");
     cause.line = TextOf(*table, row, "line");
   }
@@ -145,7 +172,10 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
                                     cause->second.during.empty() ? "" : ", most of it during ", cause->second.during,
                                     devices > 1 ? ", mean over the GPUs." : ".");
     finding.gain_ns = ns;
-    finding.evidence = absl::StrCat("table gpu_idle, cause ", name);
+    const bool is_row = name == kNotStarted || name == kHostComputes;
+    finding.evidence =
+        is_row ? absl::StrCat("table gpu_idle, during ", name == kNotStarted ? kNotStartedLabel : cause->second.during)
+               : absl::StrCat("table gpu_idle, cause ", name);
     finding.advice = waits_for_copy ? kPinned : advice.advice;
     if (!facts.model().compiled_ops.empty()) finding.advice = AdviceForXla(name, advice.advice);
     if (name == IdleCauseName(IdleCause::kLaunch)) {

@@ -30,6 +30,13 @@ What WhatOf(const Activity& activity) {
   return What::kNothing;
 }
 
+// Sets and copies on the device begin like kernels do.
+bool IsCopyBeyondDevice(const TraceModel& model, GpuIndex activity) {
+  if (GpuWorkOf(model, activity) != GpuWork::kCopy || model.gpu.kind[activity] == GpuActivityKind::kSet) return false;
+  const CopyDirection direction = model.gpu.direction[activity];
+  return direction != CopyDirection::kSet && direction != CopyDirection::kDeviceToDevice;
+}
+
 class IdleDivision {
  public:
   IdleDivision(const TraceModel& model, const HostRules& rules, const GpuTimeline& timeline, GpuDeviceIndex device,
@@ -145,7 +152,7 @@ class IdleDivision {
   void TakeAsked(GpuIndex next, int64_t start_ns, int64_t end_ns) {
     const CallIndex call = model_.gpu.launch_call[next];
     const What what = call == kNone ? What::kAsked : What::kCall;
-    if (GpuWorkOf(model_, next) == GpuWork::kCopy) return Emit(start_ns, end_ns, IdleCause::kCopies, what, call);
+    if (IsCopyBeyondDevice(model_, next)) return Emit(start_ns, end_ns, IdleCause::kCopies, what, call);
     int64_t returned_ns = start_ns;
     if (call != kNone) returned_ns = std::max(start_ns, model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
     const int64_t launched_ns = std::min(end_ns, returned_ns + kLaunchLatencyNs);

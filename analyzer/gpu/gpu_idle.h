@@ -15,7 +15,7 @@
 //                   completes it
 //   not known       nothing is known of it at that time, nor of the thread that asked before; or the thread is not known
 // After that time, while the work was requested but had not begun:
-//   copies          it is a copy: pageable memory is staged, the driver prepares
+//   copies          it is a copy from or to the host or another device: pageable memory is staged, the driver prepares
 //   launch-bound    until the asking call returned, and kLaunchLatencyNs more
 //   not known       later: it waits for another stream, another device, or the host
 #ifndef DLHOOK_ANALYZER_GPU_GPU_IDLE_H_

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/model/python_builder.h"
 #include "analyzer/model/xla_builder.h"
 #include "analyzer/xla/op_names.h"
 #include "preload/format/taps.h"

@@ -4,11 +4,12 @@
 
 #include <cstddef>
 
-#include "analyzer/model/python_builder.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/xla/xla_profiles.h"
 
 namespace dlhook::analyzer::inline model {
+
+class NameTable;
 
 // Before a program's name, as kXlaCompiles; these scopes remain NVTX ranges.
 inline constexpr char kXlaRuns[] = "XLA runs ";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -48,7 +49,17 @@ MomentKind KindOf(Direction direction) {
 }
 
 // What the name of a scope says; the same for all scopes with that name.
-enum class NameRole : uint8_t { kPlain, kInput, kUpdate, kZeroGrad, kEngine, kGradientNode, kRegion, kFunction };
+enum class NameRole : uint8_t {
+  kPlain,
+  kInput,
+  kUpdate,
+  kZeroGrad,
+  kEngine,
+  kGradientNode,
+  kRegion,
+  kFunction,
+  kConversion,  // of type, layout or device
+};
 
 NameRole RoleOf(const std::string& name) {
   if (IsOptimizerStep(name)) return NameRole::kUpdate;
@@ -57,6 +68,10 @@ NameRole RoleOf(const std::string& name) {
   if (absl::StartsWith(name, "autograd::engine::evaluate_function")) return NameRole::kEngine;
   if (absl::StrContains(name, "gradient_tape/")) return NameRole::kGradientNode;
   if (absl::StartsWith(name, "Torch-Compiled Region")) return NameRole::kRegion;
+  for (absl::string_view conversion :
+       {"aten::to", "aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous"}) {
+    if (name == conversion) return NameRole::kConversion;
+  }
   // A Python autograd.Function (checkpointing is one) encloses what its code runs.
   if (!absl::StrContains(name, "::")) return NameRole::kFunction;
   return NameRole::kPlain;
@@ -121,16 +136,30 @@ class Collector {
     result_.moments.reserve(result_.moments.size() * (scopes / kSampleScopes + 1) / 8 * 9);
   }
 
-  // Scopes in which a library computes something.
+  // Copies do not (of a batch, of a loss, of weights on their way to the GPU), nor does communication (the first
+  // broadcast of weights). Kernels launched by the framework itself do where a network has no modules.
+  bool Computes(const Op& op) const {
+    if (op.copy() || op.collective() || !TellsSteps(op)) return false;
+    return !has_modules_ || !op.launch();
+  }
+
+  // Scopes in which a library computes something, and those that copy from the host.
   void MarkWork() {
+    has_modules_ = absl::c_any_of(attribution_.layers, [](const auto& layer) { return !layer.module.empty(); });
     has_work_.assign(model_.scopes.size(), false);
+    arrives_.assign(model_.scopes.size(), false);
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-      if (model_.calls.parent[call] != kNone || !TellsSteps(model_.ops[model_.calls.op[call]])) continue;
-      for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone && !has_work_[scope];
-           scope = model_.scopes.parent[scope]) {
-        has_work_[scope] = true;
-      }
+      const Op& op = model_.ops[model_.calls.op[call]];
+      if (model_.calls.parent[call] != kNone) continue;
+      const CopyCall* const copy = op.copy();
+      if (copy != nullptr && copy->direction == CopyDirection::kHostToDevice) MarkAround(call, arrives_);
+      if (Computes(op)) MarkAround(call, has_work_);
     }
+  }
+
+  void MarkAround(CallIndex call, std::vector<bool>& marks) const {
+    ScopeIndex scope = model_.calls.ScopeOf(call);
+    for (; scope != kNone && !marks[scope]; scope = model_.scopes.parent[scope]) marks[scope] = true;
   }
 
   // Updates that compute gradients themselves, through a closure (LBFGS).
@@ -224,7 +253,9 @@ class Collector {
     // training.
     const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty() &&
                            !absl::EndsWith(attribution_.layers[place.layer].module_type, "DataParallel");
-    return has_work_[scope] || in_module ? MomentKind::kForward : MomentKind::kOther;
+    const bool computes = has_work_[scope] && role != NameRole::kConversion;
+    if (computes || in_module) return MomentKind::kForward;
+    return arrives_[scope] ? MomentKind::kArrival : MomentKind::kOther;
   }
 
   // The executor runs nodes as they become ready, so metrics run in between: only nodes that compute in a library
@@ -311,8 +342,10 @@ class Collector {
   const ProcessIndex process_;
   const GraphReplays replays_;
   const XlaTurns turns_;
-  std::vector<NameRole> roles_;                                   // by name
-  std::vector<bool> has_work_;                                    // by scope
+  std::vector<NameRole> roles_;  // by name
+  std::vector<bool> has_work_;   // by scope
+  std::vector<bool> arrives_;    // by scope
+  bool has_modules_ = false;
   std::vector<Stand> stands_;                                     // by scope
   CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_map<ScopeIndex, int64_t>

@@ -18,6 +18,7 @@ namespace dlhook::analyzer::inline steps {
 enum class MomentKind : uint8_t {
   kOther,    // no evidence for steps: loss.item(), a metric, preparing an input
   kInput,    // the program asks its input pipeline for a batch
+  kArrival,  // values come from the host to a device: a batch, weights
   kForward,  // an op of a network
   kBackward,
   kUpdate,

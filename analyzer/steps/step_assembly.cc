@@ -260,6 +260,7 @@ class Assembler {
       case MomentKind::kUpdate:
       case MomentKind::kZeroGrad:
         return PhaseKind::kUpdate;
+      case MomentKind::kArrival:
       case MomentKind::kOther:
         break;
     }

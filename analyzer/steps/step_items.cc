@@ -110,20 +110,39 @@ class ItemMaker {
 
   void Take(size_t i) {
     const Moment moment = moments_[i];
+    if (moment.kind == MomentKind::kArrival) {
+      if (!arrival_ || items_.empty()) arrival_ = i;  // before the first pass, weights arrive long before the batch
+      arrived_ns_ = moment.end_ns;
+      return;
+    }
     if (IsBookkeeping(moment)) return;
     StepItem* item = is_cut_ ? nullptr : Continued(moment);
     if (item == nullptr) {
-      items_.emplace_back();
-      item = &items_.back();
-      item->kind = moment.kind;
-      item->start_ns = moment.start_ns;
-      item->end_ns = moment.end_ns;
-      item->first = static_cast<uint32_t>(i);
-      item->at_cut = is_cut_;
+      if (arrival_ && BeginsStep(moment.kind)) Begin(*arrival_, MomentKind::kInput).end_ns = arrived_ns_;
+      item = &Begin(i, moment.kind);
     }
-    is_cut_ = false;
+    arrival_.reset();
     item->end_ns = std::max(item->end_ns, moment.end_ns);
     if (moment.kind == MomentKind::kForward) AddToRun(moment, *item);
+  }
+
+  StepItem& Begin(size_t i, MomentKind kind) {
+    const Moment moment = moments_[i];
+    StepItem& item = items_.emplace_back();
+    item.kind = kind;
+    item.start_ns = moment.start_ns;
+    item.end_ns = moment.end_ns;
+    item.first = static_cast<uint32_t>(i);
+    item.at_cut = is_cut_;
+    is_cut_ = false;
+    return item;
+  }
+
+  // Values that arrive in the middle of a pass (labels for the loss) are no input of the next step.
+  bool BeginsStep(MomentKind next) const {
+    if (next == MomentKind::kForward || next == MomentKind::kInput) return true;
+    const bool is_between = items_.empty() || items_.back().kind == MomentKind::kUpdate;
+    return next == MomentKind::kZeroGrad && is_between;
   }
 
   void AddToRun(const Moment& moment, StepItem& item) {
@@ -169,6 +188,8 @@ class ItemMaker {
   std::vector<bool> is_loss_;        // by layer
   std::vector<uint32_t> last_rank_;  // by network
   std::optional<Moment> last_forward_;
+  std::optional<size_t> arrival_;  // the first moment of values that arrived since the last item
+  int64_t arrived_ns_ = 0;         // the end of the last one
   bool is_cut_ = false;
   std::vector<StepItem> items_;
 };

@@ -39,9 +39,17 @@ TorchVersion TorchVersionOfFile(const char* file_name) {
   return tells ? version : TorchVersion{0, 0};
 }
 
+TorchVersion TorchVersionOfText(const char* text) {
+  constexpr char kBefore[] = "__version__ = '";
+  TorchVersion version = {0, 0};
+  const char* found = strstr(text, kBefore);
+  bool tells = found != nullptr && sscanf(found + sizeof kBefore - 1, "%u.%u", &version.major, &version.minor) == 2;
+  return tells ? version : TorchVersion{0, 0};
+}
+
 bool IsKnownTorchVersion(TorchVersion version) {
   if (version.major == 1) return version.minor == 13;
-  return version.major == 2 && version.minor >= 13 && version.minor <= 14;
+  return version.major == 2 && version.minor >= 6 && version.minor <= 14;
 }
 
 bool EndsTrainingStep(const char* scope_name) {

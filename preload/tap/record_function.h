@@ -28,7 +28,7 @@ constexpr uint32_t kTorchScopes = static_cast<uint32_t>(TorchScope::kCount);
 // selected operators describes itself (types of kernels, features): they bracket nothing.
 ScopeKind KindOfTorchScope(TorchScope scope);
 
-// at::RecordFunctionCallback: the only C++ object passed. The same in the headers of PyTorch 1.13.1, 2.13 and 2.14.1.
+// at::RecordFunctionCallback: the only C++ object passed. The same in the headers of PyTorch 1.13.1 and 2.6 to 2.14.
 struct TorchCallback {
   void* (*start)(void* context,
                  const void* record_function);  // std::unique_ptr<ObserverContext>: returned through memory
@@ -49,6 +49,8 @@ struct TorchVersion {
 TorchVersion TorchVersionOfAbi(uint64_t abi_version);
 // The same from the end of the library's file name ("libtorch_cpu.so.1.13"); 0.0 if it has none.
 TorchVersion TorchVersionOfFile(const char* file_name);
+// The same from the text of the wheel's version.py ("__version__ = '2.6.0+cu124'").
+TorchVersion TorchVersionOfText(const char* text);
 // Releases with which the tap was tested.
 bool IsKnownTorchVersion(TorchVersion version);
 

@@ -3,11 +3,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "preload/base/spin_lock.h"
+#include "preload/format/identity.h"
 #include "preload/link/dlsym.h"
 
 extern "C" {
@@ -25,13 +28,14 @@ TorchCaller g_torch_callers[kTorchCallers];
 namespace {
 
 constexpr char kGetCallbacksName[] = "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
-// at::RecordFunction::before, which is one function in PyTorch 2.13 and three in 1.13, in the order of the stubs.
+// at::RecordFunction::before, in the order of the stubs.
 constexpr const char* kBefore[kBefores] = {
     "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_traitsIcEESt17reference_"
     "wrapperIKN3c1014FunctionSchemaEEEEl",
     "_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl",
     "_ZN2at14RecordFunction6beforeEPKcl",
     "_ZN2at14RecordFunction6beforeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEl",
+    "_ZN2at14RecordFunction6beforeESsl",
 };
 
 SpinLock g_callers_lock;
@@ -91,11 +95,24 @@ bool Find(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-// The release: from the library; otherwise from a name like Debian's "libtorch_cpu.so.1.13".
+// The release: from the library; from a name like Debian's "libtorch_cpu.so.1.13"; or from the wheel's file beside it.
 TorchVersion VersionOf(const link_map* object, void* library) {
   uint64_t (*abi_version)();
   if (Find(library, "aoti_torch_abi_version", &abi_version)) return TorchVersionOfAbi(abi_version());
-  return TorchVersionOfFile(ObjectName(object));
+  TorchVersion version = TorchVersionOfFile(ObjectName(object));
+  if (version.major != 0) return version;
+  char path[PATH_MAX];
+  char text[256];
+  int folder_bytes = static_cast<int>(ObjectName(object) - object->l_name);
+  snprintf(path, sizeof path, "%.*s../version.py", folder_bytes, object->l_name);
+  ReadFileAt(AT_FDCWD, path, text, sizeof text);
+  return TorchVersionOfText(text);
+}
+
+// Whether the library has the functions that begin scopes: the one, or the three.
+bool HasBefores(void* library) {
+  auto has = [library](uint32_t i) { return RealDlsym(library, kBefore[i]) != nullptr; };
+  return has(0) || (has(1) && has(2) && (has(3) || has(4)));
 }
 
 }  // namespace
@@ -122,19 +139,15 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
   const TorchVersion version = functions->version = VersionOf(object, library);
   if (version.major == 0) return "PyTorch of a release that cannot be told";
   if (!IsKnownTorchVersion(version)) {
-    snprintf(reason, sizeof reason, "PyTorch %u.%u: only 2.13, 2.14 and Debian's 1.13 were tried", version.major,
+    snprintf(reason, sizeof reason, "PyTorch %u.%u: only 2.6 to 2.14 and Debian's 1.13 were tried", version.major,
              version.minor);
     return reason;
   }
-  void* function;
-  bool complete = Find(library, "_ZNK2at14RecordFunction4nameEv", &functions->name) &&
+  bool complete = HasBefores(library) && Find(library, "_ZNK2at14RecordFunction4nameEv", &functions->name) &&
                   Find(library, "_ZNK2at14RecordFunction7isAsyncEv", &functions->is_async) &&
                   Find(library, "_ZN2at15disableCallbackEm", &functions->disable) &&
                   Find(library, "_ZN2at16reenableCallbackEm", &functions->reenable) &&
                   Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &functions->add);
-  for (uint32_t i = version.major == 1 ? 1 : 0, end = version.major == 1 ? kBefores : 1; i < end; ++i) {
-    complete = complete && Find(library, kBefore[i], &function);
-  }
   return complete ? nullptr : "this build of PyTorch lacks functions that dlhook needs";
 }
 

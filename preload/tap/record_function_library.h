@@ -26,8 +26,9 @@ struct TorchFunctions {
 // Finds them in `library`, a handle of `object`. Null, or the reason why this copy can't be observed.
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions);
 
-// at::RecordFunction::before is one function in PyTorch 2.13 and three in 1.13: numbers of the stubs.
-constexpr uint32_t kBefores = 4;
+// at::RecordFunction::before is one function from PyTorch 2.9 on and three before, one of these with a std::string of
+// either ABI: numbers of the stubs.
+constexpr uint32_t kBefores = 5;
 
 // A calling object, by its addresses, and the functions that it uses. `generation` is published last.
 struct TorchCaller {

@@ -1,6 +1,6 @@
 # at::RecordFunction::before: stores which RecordFunction begins with which sequence number on this thread and jumps to the real
-# function, arguments untouched. PyTorch 2.13 has one, whose name is a std::variant on the stack; 1.13 has three, whose name is in a
-# register. x86-64 System V. rax, r10 and r11 are free here.
+# function, arguments untouched. PyTorch from 2.9 on has one, whose name is a std::variant on the stack; earlier ones have three,
+# whose name is in a register (of std::string's two ABIs each build has one). x86-64 System V. rax, r10 and r11 are free here.
 
 # \number: its place in the tables of record_function_hooks.cc. \sequence: the register with the sequence number.
 .macro  before_stub name, number, sequence
@@ -46,5 +46,6 @@
         before_stub _ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl, 1, %rdx
         before_stub _ZN2at14RecordFunction6beforeEPKcl, 2, %rdx
         before_stub _ZN2at14RecordFunction6beforeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEl, 3, %rdx
+        before_stub _ZN2at14RecordFunction6beforeESsl, 4, %rdx
 
         .section .note.GNU-stack,"",@progbits

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Trains networks on a real GPU under dlhook and compares with cuDNN's log and torch.profiler; run.sh starts it.
 
-    run.py --dlhook FILE --python FILE [--steps N] [--repeat N] [--record] [--no-overhead] [NAME…]
+    run.py --dlhook FILE --python FILE [--steps N] [--repeat N] [--rounds N] [--collect FOLDER | --from FOLDER]
+           [--record] [NAME…]
 
 NAME: what to train; all if none is named. --repeat: runs of each side of a comparison of times,
-alternating; medians count. --record: keeps the runs in tests/golden/gpu. --no-overhead: leaves out the comparison with
-a bare tracer.
+alternating; medians count. --rounds: of the comparison with a bare tracer; 0 leaves it out. --collect: runs the
+programs, several at a time where no times are compared, and leaves their records in the folder; --from compares such
+records, on any machine. --record: keeps the runs in tests/golden/gpu.
 Exit codes: 0 all equal; 1 a difference, or a program failed; 2 wrong command line; 77 not run: no GPU, or no PyTorch
 for it.
 """
 
 import argparse
+import concurrent.futures
+import glob
 import gzip
 import json
 import os
@@ -60,7 +64,10 @@ class Training:
     def __init__(self, python, arguments, folder):
         self.command = [python, "-B", os.path.join(HERE, "train.py"), *arguments]
         self.folder = folder
+        os.makedirs(folder, exist_ok=True)
         self.run = self.new_run("run")
+        self.replayed = "--graph" in arguments
+        self.chooses = "--benchmark" in arguments
         self.log = os.path.join(folder, "cudnn.log")
         self.profile = os.path.join(folder, "profile.json")
 
@@ -79,6 +86,27 @@ class Training:
     def witness(self, *arguments, profile=None, **environment):
         _checked([*self.command, "--profile", profile or self.profile, *arguments], e2e.clean_environment(**environment))
         return profile or self.profile
+
+    def collect_calls(self):
+        """What is compared by numbers, for which it does not matter what else the GPU does."""
+        self.record()
+        self.witness()
+        if not self.replayed and not self.chooses:
+            self.witness(*MIDDLE, profile=self._file("alone.json"))
+            self.record(self.new_run("middle"), [*MIDDLE, "--profile", self._file("beside.json")])
+
+    def collect_times(self, count):
+        """What is compared by times: runs and profiles alternate, so that a GPU's temperature affects both."""
+        if self.chooses:
+            return
+        for i in range(count):
+            self.record(self.new_run(f"times{i}"))
+            self.witness(profile=self._file(f"times{i}.json"))
+        if count and not self.replayed:
+            self.record(self.new_run("events"), DLHOOK_GPU="events")
+
+    def _file(self, name):
+        return os.path.join(self.folder, name)
 
     def plans(self):
         """(differences, number of plans executed)"""
@@ -107,20 +135,14 @@ class Training:
         recorded = witnesses.recorded_activity_copies(self.run.trace().activities)
         return witnesses.differences(said, recorded), sum(copied.copies for copied in said.values())
 
-    def repeated(self, count):
-        """(runs, profiles), alternating, so that a GPU's temperature affects both."""
-        runs, profiles = [], []
-        for i in range(count):
-            runs.append(self.record(self.new_run(f"times{i}")))
-            profiles.append(self.witness(profile=os.path.join(self.folder, f"times{i}.json")))
-        return runs, profiles
-
-    def kernel_times(self, runs, profiles):
+    def kernel_times(self):
         """By kernel and by op: medians over the runs and over the profiles. The profiler has no op for replayed
         work."""
         lines, count = [], 0
-        profiles = [events_of(profile) for profile in profiles]
-        for said_of, recorded_of in KERNEL_SUMS[:1] if "--graph" in self.command else KERNEL_SUMS:
+        repeats = range(len(glob.glob(self._file("times*.json"))))
+        profiles = [events_of(self._file(f"times{i}.json")) for i in repeats]
+        runs = [self.new_run(f"times{i}") for i in repeats]
+        for said_of, recorded_of in KERNEL_SUMS[:1] if self.replayed else KERNEL_SUMS:
             said = witnesses.median_times([said_of(events) for events in profiles])
             recorded = witnesses.median_times([recorded_of(run.table("kernels")) for run in runs])
             lines += witnesses.time_differences(said, recorded, KERNEL_TIME_PART, KERNEL_TIME_NS)
@@ -128,24 +150,23 @@ class Training:
         return lines, count
 
     def event_times(self):
-        by_cupti = witnesses.recorded_op_times(self.run.table("ops"))
-        by_events = witnesses.recorded_op_times(self.record(self.new_run("events"), DLHOOK_GPU="events").table("ops"))
+        by_cupti = witnesses.recorded_op_times(self.new_run("times0").table("ops"))
+        by_events = witnesses.recorded_op_times(self.new_run("events").table("ops"))
         return witnesses.event_differences(by_cupti, by_events), len(by_cupti)
 
     def profiler_in_the_middle(self):
         """The profiler sees the same as without dlhook, and dlhook continues after it."""
-        middle = ["--steps", "6", "--profile-steps", "2:4"]
-        said = events_of(self.witness(*middle, profile=os.path.join(self.folder, "alone.json")))
-        path = os.path.join(self.folder, "beside.json")
-        run = self.record(self.new_run("middle"), [*middle, "--profile", path])
-        counts = [witnesses.profiled_kernels(events) for events in (said, events_of(path))]
+        counts = [witnesses.profiled_kernels(events_of(self._file(name))) for name in ("alone.json", "beside.json")]
         alone, beside = [{name: number for name, (number, _) in kernels.items()} for kernels in counts]
         lines = witnesses.differences(alone, beside)
-        sources = [source for _, source, _ in run.trace().windows]
+        sources = [source for _, source, _ in self.new_run("middle").trace().windows]
         if sources[:1] != ["GPU_TIME_CUPTI"] or "GPU_TIME_NONE" not in sources or sources[-1:] != ["GPU_TIME_CUPTI"]:
             lines.append(f"times of GPUs came from {sources}: expected CUPTI before and after a gap")
         return lines, sum(alone.values())
 
+
+# A profile of two of six steps.
+MIDDLE = ("--steps", "6", "--profile-steps", "2:4")
 
 # The profiler's kernel times, and those of a run's table.
 KERNEL_SUMS = [(witnesses.profiled_kernels, witnesses.recorded_kernels),
@@ -205,8 +226,11 @@ def parse():
     parser.add_argument("--python", default="python3", help="one with PyTorch for CUDA")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--no-overhead", action="store_true")
+    parser.add_argument("--rounds", type=int, default=overhead.ROUNDS)
     parser.add_argument("--record", action="store_true", help="keep the runs in tests/golden/gpu")
+    folders = parser.add_mutually_exclusive_group()
+    folders.add_argument("--collect", metavar="FOLDER")
+    folders.add_argument("--from", metavar="FOLDER", dest="source")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in TRAININGS]
     if unknown:
@@ -214,36 +238,53 @@ def parse():
     return options
 
 
+def collect(trainings, repeat):
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4)) as pool:
+        list(pool.map(Training.collect_calls, trainings.values()))
+    for training in trainings.values():
+        training.collect_times(repeat)
+
+
+def compare_all(trainings, record):
+    alike = True
+    for name, training in trainings.items():
+        same = compare(name, checks_of(training))
+        if same and record:
+            keep(name, training.run)
+        alike = alike and same
+    return alike
+
+
 def main():
     options = parse()
-    reason = why_not(options.python)
+    reason = "" if options.source else why_not(options.python)
     if reason:
         print(f"SKIPPED: gpu: {reason}")
         return NOT_RUN
     e2e.DLHOOK = os.path.abspath(options.dlhook)
-    alike = True
-    for name in options.names or TRAININGS:
-        with tempfile.TemporaryDirectory(prefix="dlhook-gpu-") as folder:
-            training = Training(options.python, ["--steps", str(options.steps), *TRAININGS[name]], folder)
-            training.record()
-            training.witness()
-            same = compare(name, checks_of(training, name, options))
-            if same and options.record:
-                keep(name, training.run)
-            alike = alike and same
-    if not options.no_overhead:
-        alike = overhead.is_small(options.python) and alike
+    with tempfile.TemporaryDirectory(prefix="dlhook-gpu-") as temporary:
+        folder = os.path.abspath(options.source or options.collect or temporary)
+        trainings = {name: Training(options.python, ["--steps", str(options.steps), *TRAININGS[name]],
+                                    os.path.join(folder, name)) for name in options.names or TRAININGS}  # fmt: skip
+        if not options.source:
+            collect(trainings, options.repeat)
+        alike = options.collect is not None or compare_all(trainings, options.record)
+    if options.rounds and not options.source:
+        alike = overhead.is_small(options.python, options.rounds) and alike
     return 0 if alike else 1
 
 
-def checks_of(training, name, options):
-    """Replayed work makes no calls: products and cuDNN's log contain only the captured ones."""
-    checks = {"copies on the GPU": training.gpu_copies, "times of kernels": lambda:
-              training.kernel_times(*training.repeated(options.repeat))}
-    if not name.endswith("_graph"):
-        checks = {"plans executed": training.plans, "products": training.products, "copies": training.copies, **checks,
-                  "events beside CUPTI": training.event_times,
-                  "a profiler in the middle": training.profiler_in_the_middle}  # fmt: skip
+def checks_of(training):
+    """Replayed work makes no calls: products and cuDNN's log contain only the captured ones. Where PyTorch measures
+    which algorithm is fastest, no two runs launch the same kernels."""
+    checks = {"copies on the GPU": training.gpu_copies}
+    if not training.replayed:
+        checks |= {"plans executed": training.plans, "products": training.products, "copies": training.copies}
+    if not training.chooses:
+        checks["times of kernels"] = training.kernel_times
+    if not training.replayed and not training.chooses:
+        checks |= {"events beside CUPTI": training.event_times,
+                   "a profiler in the middle": training.profiler_in_the_middle}  # fmt: skip
     return checks
 
 

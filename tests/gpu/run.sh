@@ -3,11 +3,13 @@
 # compares the record with cuDNN's own log and with torch.profiler, and the cost of recording with a bare tracer of
 # CUPTI's activities. README.md has the details, and what has been tested.
 #
-#   tests/gpu/run.sh [--build FOLDER] [--python FILE] [--steps N] [--repeat N] [--record] [--no-overhead] [NAME…]
+#   tests/gpu/run.sh [--build FOLDER] [--python FILE] [--steps N] [--repeat N] [--rounds N] [--collect FOLDER] [--record]
+#                    [NAME…]
 #
 # --build: an existing build folder with dlhook; without it, build/release is built. --python: default python3.
-# --repeat: runs of each side of a comparison of times. --record: keeps the runs in tests/golden/gpu. --no-overhead:
-# without the bare tracer. NAME: alexnet, resnet18, resnet18_tuned, alexnet_graph; all if none is named.
+# --repeat: runs of each side of a comparison of times. --rounds: of the comparison with the bare tracer, 0 for none.
+# --collect: runs the programs only; run.py --from FOLDER compares. --record: keeps the runs in tests/golden/gpu.
+# NAME: alexnet, resnet18, resnet18_tuned, alexnet_graph; all if none is named.
 # Exit codes: 0 all equal; 1 a difference; 77 not run: no GPU. Never 0 if nothing was compared.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)

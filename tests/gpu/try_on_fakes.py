@@ -13,7 +13,9 @@ from test_on_fakes import SMALL, fake_gpu
 
 class Longer(test_on_fakes.Trained):
     def test_a_profiler_in_the_middle(self):
-        self.assert_alike("alexnet", {"middle": self.trained("alexnet").profiler_in_the_middle})
+        training = self.trained("alexnet")
+        training.collect_calls()
+        self.assert_alike("alexnet", {"middle": training.profiler_in_the_middle})
 
     def test_a_round_beside_the_bare_tracer(self):
         comparison = overhead.Comparison(fake_gpu.PYTHON, self.folder, ["alexnet", *SMALL, "--batch", "2"],

@@ -24,7 +24,8 @@ TEST(TorchVersion, OfAbi) {
   EXPECT_EQ(version.minor, 13u);
   EXPECT_TRUE(IsKnownTorchVersion(version));
   EXPECT_TRUE(IsKnownTorchVersion({2, 14}));
-  EXPECT_FALSE(IsKnownTorchVersion({2, 12}));
+  EXPECT_TRUE(IsKnownTorchVersion({2, 6}));
+  EXPECT_FALSE(IsKnownTorchVersion({2, 5}));
   EXPECT_FALSE(IsKnownTorchVersion({2, 15}));
   EXPECT_FALSE(IsKnownTorchVersion({3, 13}));
 }
@@ -36,6 +37,14 @@ TEST(TorchVersion, OfFile) {
   EXPECT_TRUE(IsKnownTorchVersion(version));
   EXPECT_EQ(TorchVersionOfFile("libtorch_cpu.so").major, 0u);
   EXPECT_EQ(TorchVersionOfFile("libtorch_cpu.so.7").major, 0u);
+}
+
+TEST(TorchVersion, OfText) {
+  TorchVersion version = TorchVersionOfText("__all__ = ['__version__']\n__version__ = '2.6.0+cu124'\ndebug = False\n");
+  EXPECT_EQ(version.major, 2u);
+  EXPECT_EQ(version.minor, 6u);
+  EXPECT_EQ(TorchVersionOfText("").major, 0u);
+  EXPECT_EQ(TorchVersionOfText("__version__ = 'unknown'").major, 0u);
 }
 
 TEST(EndsTrainingStep, ByName) {

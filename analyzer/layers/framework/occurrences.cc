@@ -69,14 +69,29 @@ class OccurrenceCounter {
     return place == nullptr ? LineOp{kNone, kNone, name} : LineOp{place->module(), place->path, name};
   }
 
-  // Start times of backward nodes by thread, and of all threads of a process.
+  // Start times of the backward nodes that end passes of a thread: those on it and on autograd's own threads, which run
+  // no forward ops (a compiler's trial run may be all that is on it); without any, those of all threads of the process.
   void CountNodes() {
+    std::vector<bool> runs_forward(model_.threads.size());
+    for (const Unit& unit : units_.units) {
+      if (unit.is_linked) runs_forward[scopes_.thread[unit.scope]] = true;
+    }
+    std::vector<Nodes> of_engine(model_.processes.size());
     nodes_.resize(model_.threads.size());
     nodes_of_process_.resize(model_.processes.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       if (scopes_.look[scope].kind != ScopeKind::kBackwardNode) continue;
-      nodes_[scopes_.thread[scope]].starts.push_back(scopes_.start_ns[scope]);
-      nodes_of_process_[model_.threads[scopes_.thread[scope]].process].starts.push_back(scopes_.start_ns[scope]);
+      const ThreadIndex thread = scopes_.thread[scope];
+      const ProcessIndex process = model_.threads[thread].process;
+      (runs_forward[thread] ? nodes_[thread] : of_engine[process]).starts.push_back(scopes_.start_ns[scope]);
+      nodes_of_process_[process].starts.push_back(scopes_.start_ns[scope]);
+    }
+    for (ThreadIndex thread = 0; thread < nodes_.size(); ++thread) {
+      std::vector<int64_t>& starts = nodes_[thread].starts;
+      if (starts.empty()) continue;
+      const std::vector<int64_t>& others = of_engine[model_.threads[thread].process].starts;
+      starts.insert(starts.end(), others.begin(), others.end());
+      std::sort(starts.begin(), starts.end());
     }
     for (Nodes& nodes : nodes_of_process_) std::sort(nodes.starts.begin(), nodes.starts.end());
   }

@@ -40,6 +40,7 @@ struct GpuIdleSums {
   int64_t steady_ns = 0;
   int64_t run_ns = 0;
   int64_t gaps = 0;
+  int64_t times = 0;
   int64_t gap_start_ns = INT64_MIN;  // of the current gap, and how much of it was added
   int64_t in_gap_ns = 0;
   int64_t longest_ns = 0;
@@ -50,6 +51,7 @@ struct GpuIdleSums {
     steady_ns += other.steady_ns;
     run_ns += other.run_ns;
     gaps += other.gaps;
+    times += other.times;
     if (other.longest_ns <= longest_ns) return;
     longest_ns = other.longest_ns;
     longest_start_ns = other.longest_start_ns;
@@ -133,7 +135,7 @@ class IdleSums {
       case What::kFromDevice:
         return "DtoH";
       case What::kOtherCopy:
-        return "other copies, memset";
+        return kDeviceWorkLabel;
       case What::kCall:
         return kind.index == kNone ? "" : model_.ops[kind.index].function;
       case What::kScope:
@@ -141,7 +143,7 @@ class IdleSums {
       case What::kPython:
         return "not seen: native code or Python";
       case What::kAsked:
-        return "launched, not started";
+        return kNotStartedLabel;
       case What::kNothing:
         break;
     }
@@ -156,6 +158,7 @@ class IdleSums {
     sums.run_ns += run_ns;
     if (steady_ns == 0) return;
     sums.steady_ns += steady_ns;
+    ++sums.times;
     if (sums.gap_start_ns != piece.gap_start_ns) {
       sums.gap_start_ns = piece.gap_start_ns;
       sums.in_gap_ns = 0;
@@ -281,6 +284,8 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
        [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.idle_ns); }},
       {IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels that it has a part of, in all steady steps."),
        [](const IdleRow& row) { return row.sums().gaps; }},
+      {Detail(IntegerColumn("times", "", Better::kLower, "How often the host did that in them.")),
+       [](const IdleRow& row) { return row.sums().times; }},
       {time("longest", "Of one gap, the largest part that it has."),
        [](const IdleRow& row) { return row.sums().longest_ns > 0 ? Cell(row.sums().longest_ns) : Cell(); }},
       {IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),

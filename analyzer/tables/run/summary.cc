@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/losses.h"
@@ -215,18 +216,22 @@ std::string StatusesLabel(const std::map<int32_t, int64_t>& statuses) {
 void AddFailures(const TraceModel& model, Metrics& metrics) {
   std::map<std::string, std::map<int32_t, int64_t>> functions;
   for (const FailedCall& failed : model.failed_calls) {
-    ++functions[model.ops[model.calls.op[failed.call]].function][failed.status];
+    const Op& op = model.ops[model.calls.op[failed.call]];
+    // CUDA_ERROR_DEINITIALIZED, cudaErrorCudartUnloading: the program exits, and the driver is gone first.
+    if (failed.status == 4 && absl::StartsWith(op.family, "cuda_")) continue;
+    ++functions[op.function][failed.status];
   }
+  int64_t all = 0;
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [function, statuses] : functions) {
     int64_t calls = 0;
     for (const auto& [status, count] : statuses) calls += count;
     order.emplace_back(-calls, function);
+    all += calls;
   }
   std::sort(order.begin(), order.end());
   if (order.empty()) return;
-  metrics.Count("failed_calls", static_cast<int64_t>(model.failed_calls.size()),
-                "returned an error to the program; by function below");
+  metrics.Count("failed_calls", all, "returned an error to the program; by function below");
   for (const auto& [calls, function] : order) {
     metrics.Count(absl::StrCat("failed:", function), -calls, StatusesLabel(functions[function]));
   }

@@ -94,10 +94,12 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
   struct Case {
     const char* scope;
     const char* advice;
+    int64_t scope_ns = 480'000;
   };
-  for (const Case& one : {Case{"enumerate(DataLoader)#next", "num_workers"}, Case{"aten::conv2d", "Launch less"}}) {
+  for (const Case& one : {Case{"enumerate(DataLoader)#next", "num_workers"},
+                          Case{"aten::conv2d", "Launch less", 24'000}, Case{"aten::normal_", "Let the GPU do it"}}) {
     program_ = GpuProgram();
-    Scope(one.scope, 510'000, 990'000);
+    for (int64_t at_ns = 510'000; at_ns < 990'000; at_ns += one.scope_ns) Scope(one.scope, at_ns, at_ns + one.scope_ns);
     Steps(5000, 500'000);
     const Table table = Findings();
     ASSERT_THAT(Rules(table), ElementsAre("gpu-idle")) << one.scope;
@@ -110,9 +112,31 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
 
 TEST_F(GpuFindingsTest, ProgramsOfXlasHaveAdviceOfTheirOwn) {
   program_.builder().model().compiled_ops.push_back({.program = "jit_step"});
-  Scope("aten::conv2d", 510'000, 990'000);
+  for (int64_t at_ns = 510'000; at_ns < 990'000; at_ns += 24'000) Scope("aten::conv2d", at_ns, at_ns + 24'000);
   Steps(5000, 500'000);
   EXPECT_THAT(Text(Findings(), 0, "advice"), HasSubstr("jax.jit"));
+}
+
+TEST_F(GpuFindingsTest, LaunchedWorkThatDoesNotStart) {
+  std::vector<int64_t> starts;
+  for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
+  program_.Steps(starts);
+  for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
+    program_.Work({.start_ns = at_ns + 5000,
+                   .end_ns = at_ns + 500'000,
+                   .requested_ns = at_ns + 3000,
+                   .call_ns = 1000,
+                   .thread = 0});
+    program_.Work({.start_ns = at_ns + 900'000,
+                   .end_ns = at_ns + 1'004'000,
+                   .requested_ns = at_ns + 490'000,
+                   .call_ns = 1000,
+                   .thread = 0});
+  }
+  const Table table = Findings();
+  const size_t row = RowWhere(table, {{"rule", "gpu-idle"}});
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("although kernels were launched: 380 us"));
+  EXPECT_THAT(Text(table, row, "advice"), HasSubstr("nvidia-smi"));
 }
 
 TEST_F(GpuFindingsTest, ExposedCommunicationIsIdleTime) {

@@ -103,6 +103,22 @@ TEST(PhasesTest, GradientsZeroedAfterTheUpdateOrAtTheBeginningOrBeforeBackward) 
   }
 }
 
+TEST(PhasesTest, WeightsOnTheirWayToTheGpuAreNoPasses) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  const auto work = [&](const std::string& scope, const std::string& definition) {
+    program.builder().Call(program.builder().AddOp(Definition(definition)), program.now_ns() + 30, 60);
+    program.Other(scope);
+    program.Pause(1000);
+  };
+  for (int i = 0; i < 5; ++i) {
+    work("aten::to", "function: 'cudaMemcpyAsync' family: 'cuda_copy' copy { direction: HOST_TO_DEVICE bytes: 4096 }");
+    work("aten::fill_", "function: 'cudaLaunchKernel' family: 'cuda_launch' launch { kernel: 'k' }");
+  }
+  for (int i = 0; i < 5; ++i) TrainStep(program, net);
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttt");
+}
+
 TEST(PhasesTest, GradientAccumulation) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
