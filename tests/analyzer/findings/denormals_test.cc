@@ -79,8 +79,8 @@ TEST(Denormals, OfTheFrameworkNeedEqualShapes) {
 }
 
 TEST(Denormals, OfALongRunAreFoundInEverySecondStep) {
-  EXPECT_THAT(FoundOfFramework(false, 3 * 4097 + 1), testing::SizeIs(1));
-  EXPECT_THAT(FoundOfFramework(true, 3 * 4097 + 1), IsEmpty());
+  EXPECT_THAT(FoundOfFramework(false, 3 * 4097 + 2), testing::SizeIs(1));
+  EXPECT_THAT(FoundOfFramework(true, 3 * 4097 + 2), IsEmpty());
 }
 
 }  // namespace denormals_test
