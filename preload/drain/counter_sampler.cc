@@ -318,6 +318,15 @@ void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
   thread->held_seldom[thread->held_seldom_count++] = {ticks, thread->last, {}};
 }
 
+// Of a thread that makes no calls, at its second look: it may have given itself the name after the first.
+void CounterSampler::TellNameAgain(Drain* drain, Thread* thread) const {
+  char text[1024];
+  ProcStat stat;
+  thread->may_be_renamed = false;
+  if (ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) && ParseStat(text, &stat))
+    drain->AddThread(0, thread->tid, stat.name);
+}
+
 void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   uint64_t task_clock_ns;
   bool is_there = ReadTaskClock(thread, &task_clock_ns);
@@ -327,6 +336,7 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     thread->is_alive = false;
     return;
   }
+  if (thread->may_be_renamed) TellNameAgain(drain, thread);
   if (thread->has_begun && task_clock_ns == thread->last.task_clock_ns) {
     thread->idle_ticks = ticks;
     FindState(thread, ticks);
@@ -356,7 +366,8 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     thread->has_begun = true;
     thread->start_jiffies = stat.start_jiffies;
     thread->start_ticks = TicksOfStart(stat.start_jiffies);
-    if (thread->thread_id == 0 && !is_own_process_) drain->AddThread(0, thread->tid, stat.name);
+    thread->may_be_renamed = thread->thread_id == 0 && !is_own_process_;
+    if (thread->may_be_renamed) drain->AddThread(0, thread->tid, stat.name);
     Hold(drain, thread, thread->start_ticks);
     if (seldom_.count != 0) thread->held_seldom[thread->held_seldom_count++] = {thread->start_ticks, {}, {}};
     thread->last = usage;

@@ -58,6 +58,7 @@ class CounterSampler {
     bool is_alive;
     uint32_t listings_without;  // consecutive
     bool has_begun;
+    bool may_be_renamed;
     bool ran_since_seldom;
     uint32_t idle_samples;
     uint64_t start_ticks;
@@ -90,6 +91,7 @@ class CounterSampler {
   void FindState(Thread* thread, uint64_t ticks) const;
   uint64_t TicksOf(uint64_t ms) const { return TicksPerSecond(*session_) * ms / 1000; }
   bool ReadFaults(Thread* thread, ProcStat* stat) const;
+  void TellNameAgain(Drain* drain, Thread* thread) const;
   void ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks);
   void Look(Drain* drain, Thread* thread, uint64_t ticks);
   void LookAtProcess(Drain* drain, uint64_t ticks);
