@@ -2,10 +2,20 @@
 #include "analyzer/steps/xla_turns.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline steps {
+namespace {
+
+// Programs of JAX's own functions that multiply, called outside of the program's jitted ones.
+constexpr absl::string_view kEager[] = {
+    "jit_dot_general", "jit_conv_general_dilated", "jit__einsum", "jit_matmul", "jit_dot", "jit_tensordot", "jit_inner",
+    "jit_vdot"};
+
+}  // namespace
 
 XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                    const GraphReplays& replays)
@@ -22,7 +32,10 @@ XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, Proc
     Note(scope, steps::KindOf(place.direction));
   }
   for (const auto& [call, parts] : replays) NoteGraph(call, process, parts);
-  for (auto& [number, run] : runs_) FindTurn(run);
+  for (auto& [number, run] : runs_) {
+    has_gradients_ |= run.has_gradients;
+    FindTurn(run);
+  }
 }
 
 void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {
@@ -71,6 +84,11 @@ bool XlaTurns::IsProduct(uint32_t op) const {
   return absl::StartsWith(primitive, "dot_general") || absl::StartsWith(primitive, "conv_general");
 }
 
+bool XlaTurns::IsNetwork(const std::string& program) const {
+  const bool is_eager = std::find(std::begin(kEager), std::end(kEager), program) != std::end(kEager);
+  return networks_.contains(program) && !(is_eager && has_gradients_);
+}
+
 void XlaTurns::FindTurn(Run& run) {
   std::sort(run.passes.begin(), run.passes.end());
   int64_t gain_ns = 0, best_ns = 0;
@@ -89,7 +107,7 @@ MomentKind XlaTurns::KindOf(const Moment& moment) const {
   const auto run = runs_.find(link.run);
   if (link.run == 0 || link.op >= model_.compiled_ops.size() || run == runs_.end()) return MomentKind::kOther;
   if (!run->second.has_gradients) {
-    const bool is_aside = kind == MomentKind::kForward && !networks_.contains(model_.compiled_ops[link.op].program);
+    const bool is_aside = kind == MomentKind::kForward && !IsNetwork(model_.compiled_ops[link.op].program);
     return is_aside ? MomentKind::kOther : kind;
   }
   if (kind == MomentKind::kUpdate && moment.start_ns == run->second.last_update_ns) return kind;

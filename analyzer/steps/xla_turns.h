@@ -26,7 +26,8 @@ class XlaTurns {
 
   // Of an operation, or a part of a graph, that by itself is of the moment's kind. The last update of a run ends the step;
   // those before it are a part of the backward pass, in which they are. Programs without products (metrics, random
-  // numbers) are no passes.
+  // numbers) are no passes, nor are, where others compute gradients, eager products: a network that is called once to
+  // make its weights.
   MomentKind KindOf(const Moment& moment) const;
 
   // What the CUDA graph does that this operation launches; null: it launches none.
@@ -45,11 +46,13 @@ class XlaTurns {
   void NoteGraph(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts);
   static void NotePass(const Moment& moment, Run* run);
   bool IsProduct(uint32_t op) const;
+  bool IsNetwork(const std::string& program) const;
   static void FindTurn(Run& run);
 
   const TraceModel& model_;
   absl::flat_hash_map<int64_t, Run> runs_;
   absl::flat_hash_set<std::string> networks_;  // programs with products
+  bool has_gradients_ = false;
   absl::flat_hash_map<ScopeIndex, const std::vector<ReplayedPart>*> graphs_;
 };
 

@@ -29,7 +29,7 @@ class XlaProgram {
       ++op;
     }
     if (op == ops.size()) {
-      ops.push_back({program, "i", "fusion", primitive, layer, "", true, pass});
+      ops.push_back({program, "i", "fusion", primitive, layer, "", !layer.empty(), pass});
     }
     builder_.Scope(primitive, ScopeKind::kXlaOp, now_ns_ += 100, 90, 0, CompiledLink{op, run}.Encoded());
     if (primitive == "dot_general") builder_.Call(product_, now_ns_, 80);
@@ -159,6 +159,7 @@ TEST(XlaStepsTest, ProgramsWithoutProductsAreNone) {
   for (int64_t run = 1; run <= 6; run += 2) {
     program.TrainStep(run);
     program.Run("jit_metric", "reduce_sum", "metric:7", CompiledPass::kForward, run + 1);
+    program.Run("jit_dot_general", "dot_general", "", CompiledPass::kForward, run + 10);  // an eager operation
   }
   const std::vector<StepTrack> tracks = StepsOf(program.Build());
   ASSERT_EQ(tracks.size(), 1u);
