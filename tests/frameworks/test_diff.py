@@ -11,7 +11,7 @@ import frameworks
 from frameworks import e2e, program
 
 STEPS = 40
-PAIRS = 3  # of equal runs; at most one may differ by more than noise, on a shared machine
+PAIRS = 3  # of runs, on a shared machine; of equal ones at most one may differ by more than noise
 
 
 def rows_of(table):
@@ -82,9 +82,13 @@ class Diff(frameworks.Case):
     def test_a_wider_layer_stands_on_top(self):
         # Both take seconds: of a few short steps most could be interrupted by other programs. The layer takes eight
         # times as long then.
-        base, wide = self.both_at_once((), ("wide",), steps=(10 * STEPS, STEPS))
-        tables, verdict = self.tables(base, wide)
-        step, top = tables["verdict"][:2]
+        # Where others take the processors, it may still be noise: as for equal runs, another pair then.
+        for _ in range(PAIRS):
+            base, wide = self.both_at_once((), ("wide",), steps=(10 * STEPS, STEPS))
+            tables, verdict = self.tables(base, wide)
+            step, top = tables["verdict"][:2]
+            if step["verdict"] != "noise":
+                break
         self.assertEqual((step["what"], step["verdict"]), ("training step", "slower"))
         self.assertEqual(top["what"], "2", verdict["title"])
         self.assertRegex(verdict["title"],
