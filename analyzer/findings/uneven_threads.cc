@@ -2,7 +2,8 @@
 //
 // A thread's part of a step lasts from its first operation to its last. Where the parts overlap, and from the end of
 // the first one on only k of n threads work, (n - k) / n of that time would be gone if they were equal. Parts that don't
-// overlap wait for each other's results; where the first thread computes meanwhile, nobody waits.
+// overlap wait for each other's results; where the first thread computes meanwhile, nobody waits. Where all parts consist
+// of the same calls, what these take longer in one thread is its processor's doing (others use it), not more work.
 //
 // Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
 // their work was.
@@ -10,6 +11,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -26,8 +28,19 @@ constexpr double kLeastShared = 0.25;         // of the steps
 constexpr double kUnevenThreadsMostly = 0.8;  // of these steps: one thread is late, rather than each in turn
 constexpr double kLonger = 1.25;              // its part, than the others' mean; else it only begins later
 
+struct Part {
+  Interval time;
+  size_t operations = 0;
+  int64_t operations_ns = 0;
+  uint64_t calls = 0;  // equal for the same calls in any order; 0: none
+
+  bool IsSameWork(const Part& other) const {
+    return calls != 0 && calls == other.calls && operations == other.operations;
+  }
+};
+
 struct SharedStep {
-  std::map<ThreadIndex, Interval> parts;
+  std::map<ThreadIndex, Part> parts;
   Interval tail;       // from the end of the first part to the end of the last
   double busy_ns = 0;  // of the first thread in the tail
 };
@@ -44,24 +57,58 @@ bool IsFirst(const TraceModel& model, ThreadIndex thread) {
   return model.threads[thread].tid == model.processes[model.threads[thread].process].pid;
 }
 
-std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) {
+// Of each step, the parts of all threads but the first.
+std::vector<SharedStep> PartsOf(const StepFacts& facts, const StepTrack& track) {
   const TraceModel& model = facts.model();
   std::vector<SharedStep> steps(track.steps.size());
   facts.ForEachOperation([&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
     if (model.threads[thread].process != track.process || IsFirst(model, thread)) return;
     const size_t step = facts.StepAt(track.process, start_ns);
     if (step == kNone) return;
-    Interval& part = steps[step].parts.try_emplace(thread, Interval{start_ns, start_ns}).first->second;
-    part.end_ns = std::max(part.end_ns, start_ns + duration_ns);
+    Part& part = steps[step].parts.try_emplace(thread, Part{{start_ns, start_ns}}).first->second;
+    part.time.end_ns = std::max(part.time.end_ns, start_ns + duration_ns);
+    ++part.operations;
+    part.operations_ns += duration_ns;
   });
+  const CallColumns& calls = model.calls;
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    if (model.threads[calls.thread[call]].process != track.process) continue;
+    const size_t step = facts.StepAt(track.process, calls.start_ns[call]);
+    if (step == kNone) continue;
+    const auto part = steps[step].parts.find(calls.thread[call]);
+    if (part != steps[step].parts.end()) part->second.calls += absl::HashOf(calls.op[call]);
+  }
+  return steps;
+}
+
+// Takes from the ends what the same work took longer than in the fastest thread.
+void EvenOut(std::map<ThreadIndex, Part>& parts) {
+  const Part& first = parts.begin()->second;
+  int64_t least_ns = first.operations_ns;
+  for (const auto& [thread, part] : parts) {
+    if (!part.IsSameWork(first)) return;
+    least_ns = std::min(least_ns, part.operations_ns);
+  }
+  for (auto& [thread, part] : parts) part.time.end_ns -= part.operations_ns - least_ns;
+}
+
+std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) {
+  const TraceModel& model = facts.model();
+  std::vector<SharedStep> steps = PartsOf(facts, track);
   for (SharedStep& step : steps) {
     Interval all = {INT64_MIN, INT64_MAX};  // in which all of them work
     for (const auto& [thread, part] : step.parts) {
-      all = {std::max(all.start_ns, part.start_ns), std::min(all.end_ns, part.end_ns)};
-      step.tail.end_ns = std::max(step.tail.end_ns, part.end_ns);
+      all = {std::max(all.start_ns, part.time.start_ns), std::min(all.end_ns, part.time.end_ns)};
     }
-    if (step.parts.size() < 2 || all.start_ns >= all.end_ns) step.parts.clear();
-    step.tail.start_ns = all.end_ns;
+    if (step.parts.size() < 2 || all.start_ns >= all.end_ns) {
+      step.parts.clear();
+      continue;
+    }
+    EvenOut(step.parts);
+    step.tail = {INT64_MAX, INT64_MIN};
+    for (const auto& [thread, part] : step.parts) {
+      step.tail = {std::min(step.tail.start_ns, part.time.end_ns), std::max(step.tail.end_ns, part.time.end_ns)};
+    }
   }
   const auto is_shared = [](const SharedStep& step) { return !step.parts.empty(); };
   if (std::none_of(steps.begin(), steps.end(), is_shared)) return {};
@@ -79,7 +126,7 @@ std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) 
 // Of the tail, what equal parts would save on that many processors.
 double LostNs(const SharedStep& step, double processors) {
   std::vector<int64_t> ends;
-  for (const auto& [thread, part] : step.parts) ends.push_back(part.end_ns);
+  for (const auto& [thread, part] : step.parts) ends.push_back(part.time.end_ns);
   std::sort(ends.begin(), ends.end());
   const double at_once = std::min(processors, static_cast<double>(ends.size()));
   double lost_ns = 0;
@@ -101,8 +148,8 @@ Sharing SharingOf(const StepFacts& facts) {
       sharing.threads = std::max(sharing.threads, step.parts.size());
       sharing.lost_ns += LostNs(step, facts.processors() > 0 ? facts.processors() : 1e9);
       for (const auto& [thread, part] : step.parts) {
-        sharing.part_ns[thread] += static_cast<double>(part.end_ns - part.start_ns);
-        sharing.last[thread] += part.end_ns == step.tail.end_ns ? 1 : 0;
+        sharing.part_ns[thread] += static_cast<double>(part.time.end_ns - part.time.start_ns);
+        sharing.last[thread] += part.time.end_ns == step.tail.end_ns ? 1 : 0;
       }
     }
   }

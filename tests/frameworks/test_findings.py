@@ -110,6 +110,11 @@ class Findings(FindingsCase):
         self.assertRegex(finding["where"], r"^thread .+ \d+$")
         self.assertIn("2 threads share a step's work unevenly", finding["finding"])
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
+    def test_threads_with_equal_parts_beside_others(self):
+        """The second thread ends last in most steps, but by its processor, not by its work."""
+        self.assertEqual(self.findings("uneven-threads", "uneven-threads", "beside-others"), [])
+
     @unittest.skipIf(has("avx512_fp16|amx_fp16"), "the processor has instructions for float16, and oneDNN uses them")
     def test_float16_without_a_library(self):
         finding = self.found("own-loops", least_percent=3)

@@ -334,8 +334,9 @@ def spinning_threads(side):
 
 
 def uneven_threads(side):
-    """Two threads compute the gradients of a part of the batch each; the first has most of it. Advised: equal parts."""
-    sizes = [256, 256] if side == "advised" else [480, 32]
+    """Two threads compute the gradients of a part of the batch each; the first has most of it. Advised: equal parts.
+    Beside-others: equal parts, but another program uses the second thread's processor, too."""
+    sizes = [480, 32] if side == "victim" else [256, 256]
     model = nn.Sequential(nn.Linear(768, 768), nn.ReLU(), nn.Linear(768, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     threads = [ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) for _ in sizes]
@@ -346,13 +347,25 @@ def uneven_threads(side):
         together.wait()  # within their parts, which so overlap, also where others take the processors
         cross_entropy(model, x, torch.zeros(len(x), dtype=torch.long)).backward()
 
+    others = None
+    if side == "beside-others":
+        processors = sorted(os.sched_getaffinity(0))
+        for thread, processor in zip(threads, processors):
+            thread.submit(os.sched_setaffinity, 0, {processor}).result()
+        others = subprocess.Popen(["taskset", "-c", str(processors[1]), "timeout", "60", "sh", "-c", "while :; do :; done"],
+                                  env={"PATH": os.environ["PATH"]})
     parts = torch.randn(512, 768).split(sizes)
-    while True:
-        optimizer.zero_grad()
-        for part in [thread.submit(work, x) for thread, x in zip(threads, parts)]:
-            part.result()
-        optimizer.step()
-        yield
+    try:
+        while True:
+            optimizer.zero_grad()
+            for part in [thread.submit(work, x) for thread, x in zip(threads, parts)]:
+                part.result()
+            optimizer.step()
+            yield
+    finally:
+        if others:
+            others.terminate()
+            others.wait()
 
 
 def own_loops(side):
