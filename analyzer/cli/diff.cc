@@ -160,11 +160,9 @@ class OpenedSide {
  public:
   absl::Status Open(const char* side, const std::vector<std::string>& paths, const LayerOptions& layers) {
     for (const std::vector<std::string>& parts : RunsAmong(paths)) {
-      absl::StatusOr<LoadedRun> run = OpenSide(side, parts);
-      if (!run.ok()) return run.status();
-      runs_.push_back(*std::move(run));
-      analyses_.emplace_back(&runs_.back().model, layers);
-      analyzed_.push_back({&runs_.back().model, analyses_.back().options()});
+      absl::Status status = Add(side, parts, layers);
+      if (absl::IsOutOfRange(status)) status = AddEach(side, parts, layers);
+      if (!status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -195,6 +193,26 @@ class OpenedSide {
   }
 
  private:
+  absl::Status Add(const char* side, const std::vector<std::string>& parts, const LayerOptions& layers) {
+    absl::StatusOr<LoadedRun> run = OpenSide(side, parts);
+    if (!run.ok()) return run.status();
+    runs_.push_back(*std::move(run));
+    analyses_.emplace_back(&runs_.back().model, layers);
+    analyzed_.push_back({&runs_.back().model, analyses_.back().options()});
+    return absl::OkStatus();
+  }
+
+  // Different ranks, but at different times: of each job only one rank was recorded.
+  absl::Status AddEach(const char* side, const std::vector<std::string>& paths, const LayerOptions& layers) {
+    PrintError(
+        absl::StrCat("diff: ", side, ": ", absl::StrJoin(paths, ", "),
+                     " have different ranks, but did not live at the same time: each is taken as a run of its own"));
+    for (const std::string& path : paths) {
+      if (absl::Status status = Add(side, {path}, layers); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
   std::deque<LoadedRun> runs_;
   std::deque<RunAnalysis> analyses_;
   std::vector<AnalyzedRun> analyzed_;

@@ -20,7 +20,7 @@ namespace dlhook::analyzer::inline model {
 absl::Status CheckOneJob(const RunFiles& files);
 
 // Of a run that was read: its folders' processes lived at the same time. A script's runs one after another have the same
-// process group.
+// process group. OutOfRange: no two folders' did, so each is a run of its own.
 absl::Status CheckSameTime(const TraceModel& model);
 
 // Of paths that may be runs or parts of runs: what belongs together, in the order given. Parts have ranks of one job, each

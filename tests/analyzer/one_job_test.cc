@@ -123,6 +123,15 @@ TEST_F(OneJob, OneAfterTheOther) {
   EXPECT_EQ(WhyNot({.pid = 1}, {.pid = 2, .start_s = 11}), Unknown(absl::StrCat(a, " ended before ", b, " began")));
 }
 
+TEST_F(OneJob, NoTwoAtTheSameTime) {
+  const auto part = [&](const std::string& name, int rank, int start_s) {
+    return Folder(name, {{.pid = rank + 1, .key = name, .ranks = Rank(rank, 3), .start_s = start_s}});
+  };
+  const std::vector<std::string> apart = {part("a", 0, 0), part("b", 1, 11), part("c", 2, 22)};
+  EXPECT_TRUE(absl::IsOutOfRange(LoadRun(apart).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(LoadRun(std::vector<std::string>{apart[0], apart[1], part("d", 2, 1)}).status()));
+}
+
 TEST_F(OneJob, RunsOfSeveralFoldersAmongOthers) {
   const auto part = [&](const std::string& name, int pid, int rank) {
     return Folder(name, {{.pid = pid, .key = absl::StrCat("slurm-", name.substr(0, 1), ".0"), .ranks = Rank(rank)}});

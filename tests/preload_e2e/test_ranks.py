@@ -66,6 +66,19 @@ class Ranks(e2e.Case):
             files = [process["file"] for process in report["run"]["processes"]]
             self.assertEqual([name.split("/")[0] for name in files], ["a", "b"])
 
+    def test_jobs_of_which_one_rank_each_was_recorded(self):
+        """One after another, without a job's id: different ranks, and yet two runs of one side."""
+        folders = [os.path.join(self.folder, name) for name in "abcd"]
+        for number, folder in enumerate(folders):
+            env = e2e.clean_environment(RANK=number % 2, WORLD_SIZE=2)
+            result = e2e.run([e2e.DLHOOK, "run", "-o", folder, "--", e2e.victim("stepwise")], env=env, stdin=b"50\n")
+            self.assertEqual(result.code, 0, result.err)
+        said = e2e.run([e2e.DLHOOK, "diff", "--base", *folders[:2], "--new", *folders[2:], "--format", "json"])
+        self.assertEqual(said.code, 0, said.err)
+        for side, paths in (("BASE", folders[:2]), ("NEW", folders[2:])):
+            self.assertIn(f"diff: {side}: {', '.join(paths)} have different ranks, but did not live at the same time".encode(), said.err)
+        self.assertEqual(len(json.loads(said.out)["more_runs"]), 1)
+
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_mpirun(self):
         # Each rank has its own session: without a given folder the job's id must bring them together.
