@@ -25,17 +25,20 @@ namespace {
 
 using Rings = std::vector<std::unique_ptr<RingFile>>;
 
-// The rings of the run's live processes, or of the one with this number.
+// The rings of the run's live processes, or of the one with this number. FailedPrecondition: there are none of this host and build.
 absl::StatusOr<Rings> LiveRings(const std::string& path, std::optional<uint32_t> pid) {
   const auto folder = RunFolder::Open(path);
   if (!folder.ok()) return folder.status();
   Rings rings;
+  absl::Status refused;
   for (const std::string& link : (*folder)->Names(kRingSuffix)) {
     absl::StatusOr<std::unique_ptr<RingFile>> ring =
         RingFile::Open(*folder, absl::StrCat(absl::StripSuffix(link, kRingSuffix), kTraceSuffix));
+    if (absl::IsFailedPrecondition(ring.status())) refused = ring.status();
     if (!ring.ok() || (pid.has_value() && (*ring)->header().pid != *pid)) continue;
     if ((*ring)->IsMappedByProcess()) rings.push_back(*std::move(ring));
   }
+  if (rings.empty() && !refused.ok()) return refused;
   return rings;
 }
 
@@ -72,6 +75,7 @@ int RunCtl(const Args& args) {
     }
   }
   const absl::StatusOr<Rings> rings = LiveRings(folder, pid);
+  if (absl::IsFailedPrecondition(rings.status())) return Fail("ctl", rings.status());
   if (!rings.ok() || rings->empty()) {
     return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder, pid)));
   }

@@ -69,7 +69,7 @@ std::vector<std::string> PreloadVariables(const std::string& shim, const std::st
   const char* preload = getenv("LD_PRELOAD");
   const char* drain = getenv("DLHOOK_DRAIN");
   const char* asan = getenv("ASAN_OPTIONS");
-  char collector[96];
+  char collector[128];
   NameCollector(static_cast<uint32_t>(getpid()), collector, sizeof collector);
   std::vector<std::string> variables = {
       // The shared runtime of AddressSanitizer terminates a program in which another library precedes it.

@@ -201,17 +201,22 @@ class Live {
     };
     const std::vector<uint64_t> before = recorded();
     std::vector<Leftover> open(before.size());
+    std::vector<std::string> lines;
     for (const SilentProcess& one : *silent) {
       absl::StatusOr<Leftover> its = DrainOpen(run_.traces()[one.process]->path());
       if (its.ok()) open[one.process] = *std::move(its);
+      if (absl::IsFailedPrecondition(its.status())) lines.emplace_back(its.status().message());
     }
     // What ended before is in the files by now, and nothing that is in both.
     if (!run_.Read().ok() || recorded() != before) return {};
     for (SilentProcess& one : *silent) one.has_open = !open[one.process].packets.empty();
     const TraceModel model = run_.Last(kWindows[0].seconds, kWindows[0].bytes, open);
-    return StandingLines(model, *silent, now_ns, kMostThreads, [&](uint32_t pid, uint32_t tid) {
-      return ThreadNow{.state = ThreadState(pid, tid), .stack = stacks_.Of(pid, tid)};
-    });
+    const std::vector<std::string> standing =
+        StandingLines(model, *silent, now_ns, kMostThreads, [&](uint32_t pid, uint32_t tid) {
+          return ThreadNow{.state = ThreadState(pid, tid), .stack = stacks_.Of(pid, tid)};
+        });
+    lines.insert(lines.end(), standing.begin(), standing.end());
+    return lines;
   }
 
   const std::string path_;

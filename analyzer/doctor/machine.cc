@@ -130,10 +130,9 @@ void CheckLeftRings(Findings* findings) {
     advice.push_back(absl::StrCat(absl::StrJoin(runs, ", "), left.run_bytes.size() > runs.size() ? " and others" : "",
                                   runs.size() == 1 ? " takes it." : " take it."));
   }
-  if (left.other_builds > 0) {
-    advice.push_back(absl::StrCat("Rings of ", left.other_builds,
-                                  " processes are of another build of dlhook, which must "
-                                  "report them; or remove /dev/shm/dlhook-*.ring while nothing is recorded."));
+  for (const std::string& build : left.other_builds) {
+    advice.push_back(absl::StrCat("Rings of ", build, " can be taken only by that build's dlhook report; or remove ",
+                                  "/dev/shm/dlhook-*.ring while nothing is recorded."));
   }
   findings->push_back(
       {"left-rings", Level::kNote, "/dev/shm",

@@ -94,7 +94,7 @@ LeftRings FindLeftRings() {
       const std::string run = RunOf((*found.ring)->header());
       if (!run.empty()) left.run_bytes[run] += bytes;
     } else if (absl::IsUnimplemented(found.ring.status())) {
-      ++left.other_builds;
+      left.other_builds.emplace(found.ring.status().message());
       left.other_builds_bytes += bytes;
     }
   });

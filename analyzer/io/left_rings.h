@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace dlhook::analyzer::inline io {
@@ -11,7 +12,7 @@ namespace dlhook::analyzer::inline io {
 struct LeftRings {
   std::map<std::string, uint64_t> run_bytes;  // by the run's folder: a report of it takes them
   uint64_t other_builds_bytes = 0;            // only another build of dlhook can tell whose they are
-  int other_builds = 0;                       // processes
+  std::set<std::string> other_builds;         // as RingFile::OpenShared names them
 };
 
 LeftRings FindLeftRings();

@@ -17,10 +17,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/packet_reader.h"
+#include "preload/format/hook_table.h"
 #include "preload/format/identity.h"
 #include "proto/trace.pb.h"
 
@@ -29,6 +32,9 @@ namespace {
 
 // More than any setting allows: a sparse file uses no memory, but its contents are copied.
 constexpr uint64_t kMostRingBytes = uint64_t{2} << 30;
+
+// With the status of rings of another build: its command.
+constexpr absl::string_view kCommandPayload = "dlhook/command";
 
 std::string LinkOf(const std::string& trace) {
   return absl::StrCat(absl::StripSuffix(trace, kTraceSuffix), kRingSuffix);
@@ -97,6 +103,22 @@ absl::Status CheckCut(const RunFolder& folder, const std::string& trace, uint64_
                    " bytes of it were written, where no packet ends: what is in them can't be added"));
 }
 
+// "another build of dlhook (0.1.0, /opt/lib/libdlhook.so)". Only the members that all builds share.
+std::string BuildOf(const SessionHeader& session) {
+  const std::string library = TextOf(session.library);
+  return absl::StrCat("another build of dlhook (", TextOf(session.tool_version), library.empty() ? "" : ", ", library,
+                      ")");
+}
+
+// The command that was installed with that library.
+std::string CommandOf(const SessionHeader& session) {
+  const std::filesystem::path library = TextOf(session.library);
+  const std::filesystem::path command = library.parent_path().parent_path() / "bin" / "dlhook";
+  std::error_code error;
+  return library.is_absolute() && std::filesystem::exists(command, error) ? command.string()
+                                                                          : "the command dlhook of that build";
+}
+
 uint64_t WrittenBytes(const SessionHeader& session) {
   return session.checkpoints[session.current_checkpoint.load() & 1].file_bytes;
 }
@@ -159,9 +181,10 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std:
       header.mapping_bytes > (uint64_t{1} << 40)) {
     return absl::DataLossError("not a ring file of dlhook");
   }
-  if (header.layout != kSessionLayout)
-    return absl::UnimplementedError("written by another build of dlhook, which must drain it");
-  return ring;
+  if (header.layout == kSessionLayout && header.hook_table_hash == kHookTableHash) return ring;
+  absl::Status other = absl::UnimplementedError(BuildOf(header));
+  other.SetPayload(kCommandPayload, absl::Cord(CommandOf(header)));
+  return other;
 }
 
 absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenShared(const std::string& name) {
@@ -186,6 +209,12 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(std::shared_ptr<const R
   if (absl::IsPermissionDenied(ring.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat(trace_name, ": what its process has not yet written is another user's and can't be read"));
+  }
+  if (absl::IsUnimplemented(ring.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(trace_name, ": recorded by ", ring.status().message(),
+                     ", so this one can't access what its process has in memory: use ",
+                     std::string(ring.status().GetPayload(kCommandPayload).value_or(absl::Cord()))));
   }
   if (!ring.ok()) {
     return NotHere(*folder, trace_name,

@@ -52,12 +52,12 @@ class PrivatePages {
 // in the run folder.
 class RingFile {
  public:
-  // NotFound: the trace has no rings. FailedPrecondition: the rings that its link names belong to another trace or
-  // machine; the message is a sentence for the user. DataLoss: gone, or not a ring file. ResourceExhausted: out of
+  // NotFound: the trace has no rings. FailedPrecondition: the rings that its link names belong to another trace, machine
+  // or build of dlhook; the message is a sentence for the user. DataLoss: gone, or not a ring file. ResourceExhausted: out of
   // descriptors, try again.
   static absl::StatusOr<std::unique_ptr<RingFile>> Open(std::shared_ptr<const RunFolder> folder,
                                                         const std::string& trace_name);
-  // A file in /dev/shm, of any run. Unimplemented: of another build of dlhook.
+  // A file in /dev/shm, of any run. Unimplemented: of another build of dlhook, which the message names.
   static absl::StatusOr<std::unique_ptr<RingFile>> OpenShared(const std::string& name);
   ~RingFile();
   RingFile(const RingFile&) = delete;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "preload/base/environment.h"
+#include "preload/format/hook_table.h"
 
 namespace dlhook::inline format {
 namespace {
@@ -124,8 +125,9 @@ void NameCollector(uint32_t pid, char* name, size_t size) {
   boot_id[strcspn(boot_id, "\n")] = '\0';
   struct stat memory = {};
   stat("/dev/shm", &memory);
-  snprintf(name, size, "%u:%u:%llu:%llx:%s", pid, static_cast<unsigned>(geteuid()),
-           static_cast<unsigned long long>(PidNamespace()), static_cast<unsigned long long>(memory.st_dev), boot_id);
+  snprintf(name, size, "%u:%u:%llu:%llx:%s/%llx", pid, static_cast<unsigned>(geteuid()),
+           static_cast<unsigned long long>(PidNamespace()), static_cast<unsigned long long>(memory.st_dev), boot_id,
+           static_cast<unsigned long long>(kHookTableHash + kSessionLayout));
 }
 
 void FindScript(const char* program, const char* const* words, char (*script)[64]) {

@@ -28,8 +28,8 @@ uint64_t StartTimeOf(uint32_t pid);
 // Inode of the calling process's pid namespace; 0: unknown.
 uint64_t PidNamespace();
 
-// The name of a launcher with process id `pid` in DLHOOK_COLLECTOR: it differs for another user, pid namespace,
-// /dev/shm or machine, whose processes then drain themselves.
+// The name of a launcher with process id `pid` in DLHOOK_COLLECTOR: "PLACE/BUILD". PLACE differs for another user, pid
+// namespace, /dev/shm or machine, BUILD for one that reads other rings: their processes then drain themselves.
 void NameCollector(uint32_t pid, char* name, size_t size);
 
 // From argv, which ends with a null pointer. Pure.

@@ -117,6 +117,7 @@ struct Setting {
   char value[64];
 };
 
+// Any build reads the members up to `library`, to say which one can read the rest: they stay where they are.
 struct SessionHeader {
   uint64_t magic;
   uint32_t layout;
@@ -124,6 +125,7 @@ struct SessionHeader {
   uint64_t hook_table_hash;
   uint64_t mapping_bytes;
   char tool_version[16];
+  char library[256];  // path of its libdlhook.so
 
   // Control. `enabled_families` is the only word that every call reads: 0 while recording is stopped.
   alignas(64) std::atomic<uint32_t> enabled_families;

@@ -12,6 +12,7 @@
 #include "preload/base/spin_lock.h"
 #include "preload/format/hook_table.h"
 #include "preload/link/driver_entry.h"
+#include "preload/link/other_shims.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/registry.h"
 
@@ -165,6 +166,7 @@ const void* BehindThunk(const void* address) {
 
 Dlsym RealDlsymPointer() {
   if (__builtin_expect(dlhook_real_dlsym == nullptr, 0)) {
+    HideLaterShims();
     auto real = RealDlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
     dlhook_real_dlvsym = reinterpret_cast<decltype(dlhook_real_dlvsym)>(RealDlvsym(RTLD_NEXT, "dlvsym", "GLIBC_2.2.5"));
     __atomic_store_n(&dlhook_real_dlsym, reinterpret_cast<Dlsym>(real), __ATOMIC_RELEASE);

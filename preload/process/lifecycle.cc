@@ -16,6 +16,7 @@
 #include "preload/format/hook_table.h"
 #include "preload/format/identity.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/link/other_shims.h"
 #include "preload/process/writer_thread.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
@@ -55,16 +56,23 @@ void StartClock(const Config& config, SessionHeader* session) {
   session->ticks_per_second = EstimateTicksPerSecond(kind, session->clock_samples[1], TakeClockSample(kind));
 }
 
-// The launcher that can drain this process; 0: none.
-uint32_t CollectorOf(const Config& config) {
-  if (config.drain != DrainMode::kCollector) return 0;
+// The launcher of this process, if it is to drain.
+struct Collector {
+  uint32_t pid;  // 0: it can't
+  bool is_elsewhere;
+};
+
+Collector CollectorOf(const Config& config) {
+  if (config.drain != DrainMode::kCollector) return {0, false};
   char name[sizeof config.collector];
   auto pid = static_cast<uint32_t>(strtoul(config.collector, nullptr, 10));
   NameCollector(pid, name, sizeof name);
-  return strcmp(name, config.collector) == 0 ? pid : 0;
+  bool is_here = strncmp(name, config.collector, strcspn(name, "/")) == 0;
+  return {strcmp(name, config.collector) == 0 ? pid : 0, !is_here};
 }
 
 void FillHeader(const Config& config, uint32_t collector, SessionHeader* session) {
+  snprintf(session->library, sizeof session->library, "%s", OwnPath());
   session->layout = kSessionLayout;
   session->hook_table_hash = kHookTableHash;
   snprintf(session->tool_version, sizeof session->tool_version, "%s", DLHOOK_VERSION);
@@ -146,16 +154,16 @@ bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) 
   if (!ChooseRunFolder(config, identity->key, place)) return false;
   process->ring_bytes_total = config.ring_bytes_total;
   process->growth_bytes = config.growth_bytes;
-  uint32_t collector = CollectorOf(config);
+  Collector collector = CollectorOf(config);
   // In a different container than the launcher: its /dev/shm may disappear with it, and only the run folder is visible
   // to both.
-  place->for_rings = config.drain == DrainMode::kCollector && collector == 0;
+  place->for_rings = collector.is_elsewhere;
   SessionHeader* session = MapSession(process, *place);
   if (session == nullptr) return false;
   process->session = session;
   memcpy(session->run_key, identity->key, sizeof session->run_key);
   DescribeProcess(g_script, session);
-  FillHeader(config, collector, session);
+  FillHeader(config, collector.pid, session);
   if (!CreateTrace(place, session)) {
     RemoveRing(process, RunFolders());
     return false;
@@ -198,6 +206,7 @@ extern "C" __attribute__((visibility("hidden"))) void __cxa_pure_virtual() { __b
 
 // The paths alone would fill a small thread's stack.
 bool StartSession(ProcessState* process) {
+  if (IsLaterShim()) return false;
   struct Start {
     ProcessState* process;
     int folder;

@@ -45,7 +45,7 @@ struct Config {
   bool start_recording;           // DLHOOK_START
   bool verbose;                   // DLHOOK_VERBOSE
   DrainMode drain;                // DLHOOK_DRAIN
-  char collector[96];             // DLHOOK_COLLECTOR, see NameCollector in format/identity.h
+  char collector[128];            // DLHOOK_COLLECTOR, see NameCollector in format/identity.h
   OneDnnMode onednn;              // DLHOOK_ONEDNN
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES

@@ -297,10 +297,12 @@ class Launchers(TrustCase):
         with open(target, "w", encoding="ascii") as file:
             file.write("roots own\n")
         launcher = self.launched(run)
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot = file.read().strip()
+        with open(f"/proc/{launcher.pid}/task/{launcher.pid}/children", encoding="ascii") as file:
+            program = file.read().split()[0]
+        with open(f"/proc/{program}/environ", encoding="utf-8") as file:
+            (name,) = [entry.split("=", 1)[1] for entry in file.read().split("\0") if entry.startswith("DLHOOK_COLLECTOR=")]
         # It claims that the launcher drains it, like its own processes.
-        name = f"{launcher.pid}:{USER}:{os.stat('/proc/self/ns/pid').st_ino}:{os.stat('/dev/shm').st_dev:x}:{boot}"
+        name = name.replace(":0:", f":{USER}:", 1)
         planted = subprocess.Popen([e2e.victim("stepwise")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=USER,
                                    group=USER, extra_groups=[],
                                    env=e2e.clean_environment(LD_PRELOAD=e2e.SHIM, DLHOOK_OUT=run, DLHOOK_DRAIN="collector",
