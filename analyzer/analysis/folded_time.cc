@@ -116,8 +116,8 @@ class FoldedTime::Timetable {
 
 class FoldedTime::Folding {
  public:
-  Folding(const TraceModel& model, const Attribution& attribution)
-      : model_(model), attribution_(attribution), paths_(model.scopes) {
+  Folding(const TraceModel& model, const Attribution& attribution) : model_(model), attribution_(attribution) {
+    CompareScopes();
     CompareCalls();
   }
 
@@ -131,20 +131,39 @@ class FoldedTime::Folding {
   }
 
  private:
+  // Equal for scopes that look alike, in scopes that are, of one place (the path's parent is one of these).
+  struct AlikeScope {
+    ScopePath path = {};
+    Place place = {};
+    friend bool operator==(const AlikeScope&, const AlikeScope&) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const AlikeScope& scope) {
+      return H::combine(std::move(hash), scope.path, scope.place.layer, scope.place.direction);
+    }
+  };
   struct Look {  // equal for pieces that are alike
     SituationIndex situation = 0;
     ActivityKind kind = ActivityKind::kUnattributed;
     ThreadIndex thread = kNone;
-    uint32_t what = 0;  // alike_calls_; path of a scope
+    uint32_t what = 0;  // of alike_calls_ or alike_scopes_
     std::pair<StackIndex, StackIndex> gap = {};
-    Place place = {};
     friend bool operator==(const Look&, const Look&) = default;
     template <typename H>
     friend H AbslHashValue(H hash, const Look& look) {
-      return H::combine(std::move(hash), look.situation, look.kind, look.thread, look.what, look.gap, look.place.layer,
-                        look.place.direction);
+      return H::combine(std::move(hash), look.situation, look.kind, look.thread, look.what, look.gap);
     }
   };
+
+  void CompareScopes() {
+    const ScopeColumns& scopes = model_.scopes;
+    alike_scopes_.reserve(scopes.size());
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // parents come first
+      const bool is_known = scope < attribution_.of_scope.size();
+      alike_scopes_.push_back({{AlikeScopeOf(scopes.parent[scope]), scopes.look[scope]},
+                               is_known ? attribution_.of_scope[scope] : Place()});
+    }
+  }
+  PathIndex AlikeScopeOf(ScopeIndex scope) const { return scope == kNone ? kNone : alike_scopes_.IndexAt(scope); }
 
   void CompareCalls() {
     const CallColumns& calls = model_.calls;
@@ -152,9 +171,9 @@ class FoldedTime::Folding {
     for (CallIndex call = 0; call < calls.size() && kinds.size() <= kMostKinds; ++call) {  // parents come first
       const CallIndex parent = calls.parent[call];
       const auto [layer, direction] = attribution_.of_call[call];
-      alike_calls_.push_back(
-          kinds.IndexOf({calls.op[call], parent == kNone ? kNone : alike_calls_[parent], paths_.Of(calls.ScopeOf(call)),
-                         model_.PythonStackOf(call), calls.NativeStackOf(call), layer, direction}));
+      alike_calls_.push_back(kinds.IndexOf({calls.op[call], parent == kNone ? kNone : alike_calls_[parent],
+                                            AlikeScopeOf(calls.ScopeOf(call)), model_.PythonStackOf(call),
+                                            calls.NativeStackOf(call), layer, direction}));
     }
   }
 
@@ -191,13 +210,13 @@ class FoldedTime::Folding {
     switch (piece.kind) {
       case ActivityKind::kCall:
       case ActivityKind::kWaiting:
-        return {situation, piece.kind, piece.thread, alike_calls_[piece.index], {}, {}};
+        return {situation, piece.kind, piece.thread, alike_calls_[piece.index], {}};
       case ActivityKind::kScope:
       case ActivityKind::kDataLoading:
         return LookOfScope(piece.kind, piece.thread, piece.index, situation);
       case ActivityKind::kNotSeen:
-        return {situation, piece.kind, piece.thread, paths_.Of(piece.gap.around), {piece.gap.before, piece.gap.after},
-                {}};
+        return {
+            situation, piece.kind, piece.thread, AlikeScopeOf(piece.gap.around), {piece.gap.before, piece.gap.after}};
       case ActivityKind::kUnattributed:
         break;
     }
@@ -205,13 +224,12 @@ class FoldedTime::Folding {
   }
 
   Look LookOfScope(ActivityKind kind, ThreadIndex thread, ScopeIndex scope, SituationIndex situation) const {
-    const bool is_known = scope < attribution_.of_scope.size();
-    return {situation, kind, thread, paths_.Of(scope), {}, is_known ? attribution_.of_scope[scope] : Place()};
+    return {situation, kind, thread, AlikeScopeOf(scope), {}};
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const ScopePaths paths_;
+  RecurringColumn<AlikeScope> alike_scopes_;
   CompactColumn<uint32_t, int16_t> alike_calls_;  // by call: equal for those that are alike. Cut short: hardly any are
 };
 

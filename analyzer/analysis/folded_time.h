@@ -18,7 +18,7 @@ namespace dlhook::analyzer::inline analysis {
 // Pieces are alike if they are of one kind and thread, in steps that differ in nothing that Step says but times, batch
 // and model, and that are all among the main steps or all not, in the same phase, and
 //   calls    of one op and place, under the same stacks, in scopes and calls that are alike
-//   scopes   that look alike (ScopePaths), of one place
+//   scopes   that look alike, in scopes that do, all of the same places
 //   gaps     between the same stacks, in scopes that look alike
 class FoldedTime {
  public:

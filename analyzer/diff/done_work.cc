@@ -8,6 +8,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/time/intervals.h"
 #include "preload/format/taps.h"
 
@@ -61,16 +62,21 @@ class Counter {
     std::vector<std::string> loaders;  // by name, as `counts`; empty: it is no loader's
     for (const std::string& name : model_.names) loaders.push_back(LoaderOf(name));
     std::vector<int64_t> counts(model_.names.size());
-    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-      const ScopeName& name = names[model_.scopes.look[scope].name];
-      if (name.role == ScopeRole::kOptimizer) {
-        work_.optimizers.insert(name.op);
-      } else if (!loaders[model_.scopes.look[scope].name].empty()) {
-        work_.loaders.insert(loaders[model_.scopes.look[scope].name]);
-      } else if (IsCountedScope(model_.scopes.look[scope].kind) && IsIn(model_.scopes, scope)) {
-        ++counts[model_.scopes.look[scope].name];
-      }
+    const RecurringKeys<ScopeLook>& looks = model_.scopes.look.values();
+    const auto is_counted = [&](const ScopeLook& look) {
+      const bool is_optimizer = names[look.name].role == ScopeRole::kOptimizer;
+      return !is_optimizer && loaders[look.name].empty() && IsCountedScope(look.kind);
+    };
+    for (uint32_t look = 0; look < looks.size(); ++look) {
+      const NameIndex name = looks[look].name;
+      if (names[name].role == ScopeRole::kOptimizer)
+        work_.optimizers.insert(names[name].op);
+      else if (!loaders[name].empty())
+        work_.loaders.insert(loaders[name]);
     }
+    ForEachScopeThat(model_.scopes, is_counted, [&](ScopeIndex scope) {
+      if (IsIn(model_.scopes, scope)) ++counts[model_.scopes.look[scope].name];
+    });
     for (NameIndex name = 0; name < counts.size(); ++name) {
       if (counts[name] > 0) work_.ops[model_.names[name]] = static_cast<double>(counts[name]) * Share();
     }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -48,21 +49,21 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
   const std::vector<ScopeName> names = ReadScopeNames(model);
   std::vector<bool> judged;  // by name
   for (const ScopeName& name : names) judged.push_back(IsProduct(name.op) || IsConvolution(name.op));
-  const auto is_judged = [&](ScopeIndex scope) { return judged[scopes.look[scope].name]; };
+  const auto is_judged = [&](const ScopeLook& look) { return judged[look.name]; };
   std::vector<bool> calls_library(scopes.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     ScopeIndex scope = model.calls.ScopeOf(call);
     for (; scope != kNone && !calls_library[scope]; scope = scopes.parent[scope]) calls_library[scope] = true;
   }
   std::map<std::string, Loops> by_op;
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (!is_judged(scope) || calls_library[scope]) continue;
-    if (scopes.parent[scope] != kNone && is_judged(scopes.parent[scope])) continue;
-    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
+  ForEachScopeThat(scopes, is_judged, [&](ScopeIndex scope) {
+    if (calls_library[scope]) return;
+    if (scopes.parent[scope] != kNone && is_judged(scopes.look[scopes.parent[scope]])) return;
+    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) return;
     Loops& loops = by_op[names[scopes.look[scope].name].op];
     loops.ns += static_cast<double>(scopes.duration_ns[scope]);
     ++loops.count;
-  }
+  });
   std::erase_if(by_op, [](const auto& of) { return of.second.ns < kOwnLoopsLeastOpNs * of.second.count; });
   return by_op;
 }

@@ -140,6 +140,7 @@ double LostNs(const SharedStep& step, double processors) {
 
 Sharing SharingOf(const StepFacts& facts) {
   Sharing sharing;
+  if (facts.FirstThreadsWorkAlone()) return sharing;
   for (const StepTrack& track : facts.steps().tracks) {
     if (track.thread != kNone && !IsFirst(facts.model(), track.thread)) continue;  // threads with steps of their own
     for (const SharedStep& step : StepsOf(facts, track)) {

@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/table/human.h"
 #include "preload/format/taps.h"
 
@@ -47,16 +48,17 @@ struct Span {
 std::map<std::string, Function> FunctionsOf(const TraceModel& model, const Span& span) {
   std::map<std::string, Function> functions;
   const ScopeColumns& scopes = model.scopes;
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (scopes.look[scope].kind != ScopeKind::kXlaCompilation || scopes.start_ns[scope] < span.start_ns) continue;
-    if (model.threads[scopes.thread[scope]].process != span.process) continue;
+  const auto is_compilation = [](const ScopeLook& look) { return look.kind == ScopeKind::kXlaCompilation; };
+  ForEachScopeThat(scopes, is_compilation, [&](ScopeIndex scope) {
+    if (scopes.start_ns[scope] < span.start_ns) return;
+    if (model.threads[scopes.thread[scope]].process != span.process) return;
     absl::string_view name = model.names[scopes.look[scope].name];
     absl::ConsumePrefix(&name, kXlaCompiles);
     Function& function = functions[std::string(name)];
     function.compilations.push_back(scope);
     function.ns += static_cast<double>(scopes.duration_ns[scope]);
     function.last_ns = std::max(function.last_ns, scopes.start_ns[scope]);
-  }
+  });
   return functions;
 }
 

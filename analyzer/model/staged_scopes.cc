@@ -4,59 +4,59 @@
 #include <algorithm>
 
 namespace dlhook::analyzer::inline model {
-namespace {
-
-constexpr uint16_t kNoStack = UINT16_MAX;
-
-}  // namespace
 
 void StagedScopes::Add(const RecordedScope& scope) {
   Packed* const packed = packed_.Reserve(1);
   if (!Pack(scope, packed)) {
-    packed->end_delta = kIsWide;
-    wide_.push_back({scope, last_end_, last_sequence_});
+    packed->end_duration_link = kIsWide;
+    wide_.push_back({scope, last_});
   }
   packed_.Commit(1);
-  last_end_ = scope.end_ticks;
-  last_sequence_ = scope.first_sequence;
+  last_.end = scope.end_ticks;
+  last_.sequence = scope.first_sequence;
+  if (scope.link != -1) last_.link = scope.link;
 }
 
 // False: it does not fit.
-bool StagedScopes::Pack(const RecordedScope& scope, Packed* packed) const {
-  const uint64_t end_delta = scope.end_ticks - last_end_;
-  const auto sequence_delta = static_cast<int64_t>(scope.first_sequence - last_sequence_);
-  packed->end_delta = static_cast<uint32_t>(end_delta);
-  packed->duration = static_cast<uint32_t>(scope.duration_ticks);
-  packed->link = static_cast<int32_t>(scope.link);
-  packed->sequence_delta = static_cast<int16_t>(sequence_delta);
-  packed->kind_and_calls = static_cast<uint16_t>(scope.call_count << kKindBits | scope.kind);
-  packed->name = static_cast<uint16_t>(scope.name);
-  packed->python_stack = scope.python_stack == kNone ? kNoStack : static_cast<uint16_t>(scope.python_stack);
-  return end_delta < kIsWide && scope.duration_ticks == packed->duration && scope.link == packed->link &&
-         sequence_delta == packed->sequence_delta && scope.call_count == packed->kind_and_calls >> kKindBits &&
-         scope.name == packed->name && (scope.python_stack == kNone || scope.python_stack < kNoStack);
+bool StagedScopes::Pack(const RecordedScope& scope, Packed* packed) {
+  const uint64_t end_delta = scope.end_ticks - last_.end;
+  const auto sequence_delta = static_cast<int64_t>(scope.first_sequence - last_.sequence);
+  const int64_t link =
+      scope.link == -1 ? kNoLink
+                       : static_cast<int64_t>(static_cast<uint64_t>(scope.link) - static_cast<uint64_t>(last_.link));
+  const uint32_t look = looks_.IndexOf({scope.name, static_cast<ScopeKind>(scope.kind), scope.python_stack});
+  packed->end_duration_link = end_delta | scope.duration_ticks << 24 | static_cast<uint64_t>(link) << 48;
+  packed->look_and_calls = look | scope.call_count << 24;
+  packed->sequence_delta = static_cast<int8_t>(sequence_delta);
+  return end_delta < kIsWide && scope.duration_ticks <= kIsWide && link == static_cast<int16_t>(link) &&
+         (link != kNoLink || scope.link == -1) && look <= kIsWide && scope.call_count <= UINT8_MAX &&
+         sequence_delta == packed->sequence_delta;
 }
 
 RecordedScope StagedScopes::TakeLast() {
   const Packed packed = packed_.TakeLast();
   RecordedScope scope;
-  if (packed.end_delta == kIsWide) {
+  const uint64_t end_delta = packed.end_duration_link & kIsWide;
+  if (end_delta == kIsWide) {
     scope = wide_.back().scope;
-    last_end_ = wide_.back().end_before;
-    last_sequence_ = wide_.back().sequence_before;
+    last_ = wide_.back().before;
     wide_.pop_back();
     return scope;
   }
-  scope.end_ticks = last_end_;
-  scope.duration_ticks = packed.duration;
-  scope.first_sequence = last_sequence_;
-  scope.link = packed.link;
-  scope.call_count = packed.kind_and_calls >> kKindBits;
-  scope.name = packed.name;
-  scope.python_stack = packed.python_stack == kNoStack ? kNone : packed.python_stack;
-  scope.kind = packed.kind_and_calls & kMaxKind;
-  last_end_ -= packed.end_delta;
-  last_sequence_ -= static_cast<uint64_t>(int64_t{packed.sequence_delta});
+  const ScopeLook& look = looks_[packed.look_and_calls & kIsWide];
+  const int64_t link = static_cast<int64_t>(packed.end_duration_link) >> 48;
+  scope.end_ticks = last_.end;
+  scope.duration_ticks = packed.end_duration_link >> 24 & kIsWide;
+  scope.first_sequence = last_.sequence;
+  scope.link = link == kNoLink ? -1 : last_.link;
+  scope.call_count = packed.look_and_calls >> 24;
+  scope.name = look.name;
+  scope.python_stack = look.stack;
+  scope.kind = static_cast<uint32_t>(look.kind);
+  last_.end -= end_delta;
+  last_.sequence -= static_cast<uint64_t>(int64_t{packed.sequence_delta});
+  if (link != kNoLink)
+    last_.link = static_cast<int64_t>(static_cast<uint64_t>(last_.link) - static_cast<uint64_t>(link));
   return scope;
 }
 

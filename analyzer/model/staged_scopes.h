@@ -1,4 +1,4 @@
-// Holds the scopes of a thread until all of them, and the clock's samples, have been read: 20 bytes each.
+// Holds the scopes of a thread until all of them, and the clock's samples, have been read: 13 bytes each.
 #ifndef DLHOOK_ANALYZER_MODEL_STAGED_SCOPES_H_
 #define DLHOOK_ANALYZER_MODEL_STAGED_SCOPES_H_
 
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_model.h"
 
@@ -37,31 +38,33 @@ class StagedScopes {
 
  private:
   // Differences from the scope before, where neighbours are alike. What does not fit is in `wide_`.
-  struct Packed {
-    uint32_t end_delta = 0;  // kIsWide: it is the last one in wide_
-    uint32_t duration = 0;
-    int32_t link = 0;
-    int16_t sequence_delta = 0;
-    uint16_t kind_and_calls = 0;
-    uint16_t name = 0;
-    uint16_t python_stack = 0;
+  // Words instead of bit fields: reading a part of what was just stored would wait for the store.
+  struct [[gnu::packed]] Packed {
+    uint64_t end_duration_link = 0;  // 24 bits (kIsWide: it is the last one in wide_), 24, 16: kNoLink, or a difference
+    uint32_t look_and_calls = 0;     // 24 bits, in looks_, 8
+    int8_t sequence_delta = 0;
   };
-  static_assert(sizeof(Packed) == 20);
-  static constexpr uint32_t kIsWide = UINT32_MAX;
-  static constexpr int kKindBits = 4;
+  static_assert(sizeof(Packed) == 13);
+  static constexpr uint64_t kIsWide = (uint64_t{1} << 24) - 1;
+  static constexpr int64_t kNoLink = INT16_MIN;
 
+  // What differences are from.
+  struct Last {
+    uint64_t end = 0;
+    uint64_t sequence = 0;
+    int64_t link = 0;
+  };
   struct Wide {
     RecordedScope scope;
-    uint64_t end_before = 0;
-    uint64_t sequence_before = 0;
+    Last before;
   };
 
-  bool Pack(const RecordedScope& scope, Packed* packed) const;
+  bool Pack(const RecordedScope& scope, Packed* packed);
 
   StagingArray<Packed> packed_;
   std::vector<Wide> wide_;
-  uint64_t last_end_ = 0;
-  uint64_t last_sequence_ = 0;
+  RecurringKeys<ScopeLook> looks_;
+  Last last_;
 };
 
 }  // namespace dlhook::analyzer::model

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/moments.h"
 #include "preload/format/taps.h"
 
@@ -121,28 +122,27 @@ class RangeFinder {
     return name;
   }
 
-  bool IsOwn(ScopeIndex scope) const {
-    if (!FactsOf(model_.scopes.look[scope].kind).is_bracket) return false;
-    const std::string& name = model_.names[model_.scopes.look[scope].name];
+  bool IsOwn(const ScopeLook& look) const {
+    if (!FactsOf(look.kind).is_bracket) return false;
+    const std::string& name = model_.names[look.name];
     return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) &&
            !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "XLA ") &&
            !absl::StartsWith(name, "ProfilerStep#");
   }
 
   void FindIn(const StepTrack& track) {
-    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+    const auto is_own = [this](const ScopeLook& look) { return IsOwn(look); };
+    ForEachScopeThat(model_.scopes, is_own, [&](ScopeIndex scope) {
       const ThreadIndex thread = model_.scopes.thread[scope];
-      if (model_.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread) ||
-          !IsOwn(scope))
-        continue;
+      if (model_.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread)) return;
       const int64_t start_ns = model_.scopes.start_ns[scope];
       const int64_t end_ns = start_ns + model_.scopes.duration_ns[scope];
       const auto first = std::partition_point(track.steps.begin(), track.steps.end(),
                                               [&](const Step& step) { return WorkStart(step) < start_ns; });
-      if (first == track.steps.end() || WorkEnd(*first) > end_ns) continue;
-      if (first + 1 != track.steps.end() && WorkStart(*(first + 1)) < end_ns) continue;
+      if (first == track.steps.end() || WorkEnd(*first) > end_ns) return;
+      if (first + 1 != track.steps.end() && WorkStart(*(first + 1)) < end_ns) return;
       ranges_.try_emplace(&*first, model_.scopes.look[scope].name);  // outer ranges stand before inner ones
-    }
+    });
   }
 
   static int64_t WorkStart(const Step& step) {

@@ -24,21 +24,6 @@ struct ScopePath {
   }
 };
 
-// Equal for scopes that look alike, in scopes that look alike.
-class ScopePaths {
- public:
-  explicit ScopePaths(const ScopeColumns& scopes) {
-    paths_.reserve(scopes.size());
-    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // parents precede their children
-      paths_.push_back({Of(scopes.parent[scope]), scopes.look[scope]});
-    }
-  }
-  PathIndex Of(ScopeIndex scope) const { return scope == kNone ? kNoScopes : paths_.IndexAt(scope); }
-
- private:
-  RecurringColumn<ScopePath> paths_;
-};
-
 }  // namespace dlhook::analyzer::time
 
 #endif  // DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_

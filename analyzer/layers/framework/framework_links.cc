@@ -42,9 +42,12 @@ class WorkerCalls {
       if (model.calls.ScopeOf(call) != kNone) is_master_[model.calls.thread[call]] = true;
     }
     for (const auto& [call, stack] : model.call_stacks) is_master_[model.calls.thread[call]] = true;
-    for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-      const bool is_xla = model.scopes.look[scope].kind == ScopeKind::kXlaOp;
-      if (is_xla || model.scopes.look[scope].stack != kNone) is_master_[model.scopes.thread[scope]] = true;
+    for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+      const auto [first, end] = model.scopes.thread.RangeOf(thread);
+      for (ScopeIndex scope = first; scope < end && !is_master_[thread]; ++scope) {
+        const ScopeLook& look = model.scopes.look[scope];
+        is_master_[thread] = look.kind == ScopeKind::kXlaOp || look.stack != kNone;
+      }
     }
   }
 

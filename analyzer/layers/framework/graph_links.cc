@@ -93,8 +93,9 @@ class GraphLinker {
   GraphLinker(const TraceModel& model, Attribution* attribution)
       : scopes_(model.scopes), attribution_(*attribution), read_(model.names.size()), place_(model.names.size()) {
     std::vector<bool> is_node(model.names.size());
-    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (IsNode(scope)) is_node[scopes_.look[scope].name] = true;
+    const RecurringKeys<ScopeLook>& looks = scopes_.look.values();
+    for (uint32_t look = 0; look < looks.size(); ++look) {
+      if (looks[look].kind == ScopeKind::kGraphNode) is_node[looks[look].name] = true;
     }
     for (NameIndex name = 0; name < is_node.size(); ++name) {
       if (is_node[name]) names_.push_back(name);

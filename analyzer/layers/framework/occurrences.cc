@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -79,21 +80,25 @@ class OccurrenceCounter {
     std::vector<Nodes> of_engine(model_.processes.size());
     nodes_.resize(model_.threads.size());
     nodes_of_process_.resize(model_.processes.size());
-    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.look[scope].kind != ScopeKind::kBackwardNode) continue;
+    const auto is_node = [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; };
+    ForEachScopeThat(scopes_, is_node, [&](ScopeIndex scope) {
       const ThreadIndex thread = scopes_.thread[scope];
       const ProcessIndex process = model_.threads[thread].process;
       (runs_forward[thread] ? nodes_[thread] : of_engine[process]).starts.push_back(scopes_.start_ns[scope]);
       nodes_of_process_[process].starts.push_back(scopes_.start_ns[scope]);
-    }
+    });
     for (ThreadIndex thread = 0; thread < nodes_.size(); ++thread) {
       std::vector<int64_t>& starts = nodes_[thread].starts;
       if (starts.empty()) continue;
       const std::vector<int64_t>& others = of_engine[model_.threads[thread].process].starts;
       starts.insert(starts.end(), others.begin(), others.end());
-      std::sort(starts.begin(), starts.end());
+      Sort(starts);
     }
-    for (Nodes& nodes : nodes_of_process_) std::sort(nodes.starts.begin(), nodes.starts.end());
+    for (Nodes& nodes : nodes_of_process_) Sort(nodes.starts);
+  }
+
+  static void Sort(std::vector<int64_t>& starts) {  // mostly in order
+    if (!std::is_sorted(starts.begin(), starts.end())) std::sort(starts.begin(), starts.end());
   }
 
   // A number that is equal for two forward ops of a thread if and only if no backward node began between them. Units must

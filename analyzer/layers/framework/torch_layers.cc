@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/module_names.h"
 #include "analyzer/layers/framework/occurrences.h"
+#include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -82,10 +83,10 @@ class LayerMaker {
   // Finds units that copy a tensor's data, as contiguous does if necessary.
   void FindCopies() {
     copies_.resize(units_.units.size());
-    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (units_.unit_of[scope] != kNone && names_[scopes_.look[scope].name].op == "copy_")
-        copies_[units_.unit_of[scope]] = true;
-    }
+    const auto is_copy = [&](const ScopeLook& look) { return names_[look.name].op == "copy_"; };
+    ForEachScopeThat(scopes_, is_copy, [&](ScopeIndex scope) {
+      if (units_.unit_of[scope] != kNone) copies_[units_.unit_of[scope]] = true;
+    });
   }
 
   bool IsWholeLayer(ModuleIndex module) const {

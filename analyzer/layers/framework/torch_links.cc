@@ -12,6 +12,7 @@
 #include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -68,14 +69,13 @@ class TorchLinker {
 
   // Finds the products that each backward node runs itself.
   void FindProducts() {
-    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+    const auto is_product = [&](const ScopeLook& look) { return names_[look.name].is_product; };
+    ForEachScopeThat(scopes_, is_product, [&](ScopeIndex scope) {
       const ScopeIndex parent = scopes_.parent[scope];
-      if (parent == kNone || scopes_.look[parent].kind != Kind::kBackwardNode || units_.unit_of[scope] != kNone)
-        continue;
-      if (!NameOf(scope).is_product) continue;
+      if (parent == kNone || scopes_.look[parent].kind != Kind::kBackwardNode || units_.unit_of[scope] != kNone) return;
       const auto [at, is_first] = products_.try_emplace(parent, Products{scope});
       if (!is_first) at->second.is_only = false;
-    }
+    });
   }
 
   // y = x w: x's gradient is computed before w's. If there is only one, x is the network's input, or w is frozen; the

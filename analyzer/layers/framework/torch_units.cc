@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/compiled_names.h"
+#include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -36,9 +37,8 @@ class UnitFinder {
       PlaceInUnit(scope);
       NoteNumber(scope);
     }
-    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.look[scope].kind == Kind::kBackwardNode) found_.linked.Set(scope, ForwardOf(scope));
-    }
+    const auto is_node = [](const ScopeLook& look) { return look.kind == Kind::kBackwardNode; };
+    ForEachScopeThat(scopes_, is_node, [&](ScopeIndex node) { found_.linked.Set(node, ForwardOf(node)); });
     return std::move(found_);
   }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/links.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/model/xla_ranges.h"
 #include "preload/format/taps.h"
 
@@ -48,25 +49,33 @@ class XlaLinker {
     }
     std::vector<Place> places;
     for (const CompiledOp& op : model_.compiled_ops) places.push_back({kNone, DirectionOf(op.pass)});
-    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
-      const auto& [name, kind, stack] = model_.scopes.look[scope];
-      const bool is_compilers = kind == ScopeKind::kNvtxRange && is_of_compiler[name];
-      (is_compilers ? compiles_ : does_other_).insert(model_.scopes.thread[scope]);
-      if (kind == ScopeKind::kXlaCompilation || is_compilers)
+    const auto is_compilers = [&](const ScopeLook& look) {
+      return look.kind == ScopeKind::kNvtxRange && is_of_compiler[look.name];
+    };
+    const auto is_xlas = [&](const ScopeLook& look) {
+      return look.kind == ScopeKind::kXlaCompilation || look.kind == ScopeKind::kXlaOp || is_compilers(look);
+    };
+    ForEachScopeThat(model_.scopes, is_xlas, [&](ScopeIndex scope) {
+      if (is_compilers(model_.scopes.look[scope])) compiles_.insert(model_.scopes.thread[scope]);
+      if (model_.scopes.look[scope].kind != ScopeKind::kXlaOp) {
         attribution_.of_scope.Set(scope, {CompilationLayer(), LayerDirection::kUnknown});
-      if (kind != ScopeKind::kXlaOp) continue;
+        return;
+      }
       const uint32_t op = CompiledLink::Of(model_.scopes.link[scope]).op;
-      if (op >= places.size()) continue;
+      if (op >= places.size()) return;
       if (places[op].layer == kNone) places[op].layer = LayerOf(model_.compiled_ops[op]);
       attribution_.of_scope.Set(scope, places[op]);
-    }
+    });
+    if (compiles_.empty()) return;
+    const auto is_other = [&](const ScopeLook& look) { return !is_compilers(look); };
+    ForEachScopeThat(model_.scopes, is_other, [&](ScopeIndex s) { does_other_.insert(model_.scopes.thread[s]); });
     PlaceTrials();
   }
 
  private:
   // What XLA does between its ranges on threads that only compile: it fills and compares the memory of a trial.
   void PlaceTrials() {
-    for (CallIndex call = 0; call < model_.calls.size() && !compiles_.empty(); ++call) {
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       const ThreadIndex thread = model_.calls.thread[call];
       if (model_.calls.ScopeOf(call) != kNone || !compiles_.contains(thread) || does_other_.contains(thread)) continue;
       attribution_.of_call[call] = {CompilationLayer(), LayerDirection::kUnknown};

@@ -13,6 +13,7 @@
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -94,15 +95,15 @@ std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model)
 std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<std::pair<std::string, ProcessIndex>, Member> members;
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (!is_collective[model.scopes.look[scope].name]) continue;
+  const auto is_range = [&](const ScopeLook& look) { return is_collective[look.name]; };
+  ForEachScopeThat(model.scopes, is_range, [&](ScopeIndex scope) {
     const std::string& name = model.names[model.scopes.look[scope].name];
     const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
-    if (IsBetweenTwo(*CollectiveOf(name))) continue;
+    if (IsBetweenTwo(*CollectiveOf(name))) return;
     Member& member = members[{name, process}];
     member.process = process;
     member.ranges.push_back(scope);
-  }
+  });
   std::map<std::string, std::vector<Member>> by_name;
   for (auto& [key, member] : members) {
     if (!absl::SimpleAtoi(RankOf(model.processes[member.process]), &member.rank)) continue;

@@ -10,6 +10,7 @@
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
@@ -91,16 +92,15 @@ struct RangeGroup {
 void AddRanges(const TraceModel& model, Table* table) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<NameIndex, RangeGroup> groups;
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    const NameIndex name = model.scopes.look[scope].name;
-    if (!is_collective[name]) continue;
-    RangeGroup& group = groups[name];
+  const auto is_range = [&](const ScopeLook& look) { return is_collective[look.name]; };
+  ForEachScopeThat(model.scopes, is_range, [&](ScopeIndex scope) {
+    RangeGroup& group = groups[model.scopes.look[scope].name];
     ++group.calls;
     group.total_ns += model.scopes.duration_ns[scope];
     int32_t rank = 0;
     if (absl::SimpleAtoi(RankOf(model.processes[model.threads[model.scopes.thread[scope]].process]), &rank))
       group.ranks.insert(rank);
-  }
+  });
   for (const auto& [name, group] : groups) {
     AddRow({{"kind", Words(EnumName(*CollectiveOf(model.names[name])))},
             {"calls", group.calls},

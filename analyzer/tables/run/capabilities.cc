@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/losses.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"
 #include "analyzer/tables/table_kind.h"
@@ -87,9 +88,12 @@ std::vector<std::map<std::string, int64_t>> CountReported(const TraceModel& mode
   }
   for (const AggregateRow& row : model.aggregates) calls[model.threads[row.thread].process][row.op] += row.count;
   std::vector<std::array<int64_t, std::size(kScopeKinds)>> scopes(model.processes.size());
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    const ScopeKindFacts& facts = FactsOf(model.scopes.look[scope].kind);
-    ++scopes[model.threads[model.scopes.thread[scope]].process][&facts - kScopeKinds];
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    const std::vector<int64_t> counts = CountLooks(model.scopes, thread);
+    for (uint32_t look = 0; look < counts.size(); ++look) {
+      const ScopeKindFacts& facts = FactsOf(model.scopes.look.values()[look].kind);
+      scopes[model.threads[thread].process][&facts - kScopeKinds] += counts[look];
+    }
   }
   std::vector<std::map<std::string, int64_t>> reported(model.processes.size());
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/compiled_names.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
@@ -88,10 +89,10 @@ void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, s
   std::vector<bool> is_region;  // by name
   for (const std::string& name : model.names) is_region.push_back(absl::StartsWith(name, kTorchRegion));
   std::map<std::pair<ProcessIndex, NameIndex>, int64_t> runs;
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (!is_region[model.scopes.look[scope].name]) continue;
+  const auto runs_region = [&](const ScopeLook& look) { return is_region[look.name]; };
+  ForEachScopeThat(model.scopes, runs_region, [&](ScopeIndex scope) {
     ++runs[{model.threads[model.scopes.thread[scope]].process, model.scopes.look[scope].name}];
-  }
+  });
   for (const auto& [key, count] : runs) {
     absl::string_view name = model.names[key.second];
     if (!absl::ConsumePrefix(&name, kTorchRegion) || !absl::ConsumePrefix(&name, ": ")) continue;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/losses.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/measure_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
@@ -87,9 +88,14 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
 }
 
 // "operators 1200, backward nodes 300".
-std::string ScopeKindsLabel(const ScopeColumns& scopes) {
+std::string ScopeKindsLabel(const TraceModel& model) {
   std::array<int64_t, std::size(kScopeKinds)> counts = {};
-  for (const ScopeLook& look : scopes.look) ++counts[&FactsOf(look.kind) - kScopeKinds];
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    const std::vector<int64_t> looks = CountLooks(model.scopes, thread);
+    for (uint32_t i = 0; i < looks.size(); ++i) {
+      counts[&FactsOf(model.scopes.look.values()[i].kind) - kScopeKinds] += looks[i];
+    }
+  }
   std::vector<std::string> words;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > 0) words.push_back(absl::StrCat(kScopeKinds[i].plural, " ", counts[i]));
@@ -103,7 +109,7 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
   if (scopes > 0) {
     const auto calls = static_cast<int64_t>(model.calls.size());
     const int64_t inside = calls - std::count(model.calls.scope.begin(), model.calls.scope.end(), kNone);
-    metrics.Count("scopes", scopes, ScopeKindsLabel(model.scopes));
+    metrics.Count("scopes", scopes, ScopeKindsLabel(model));
     metrics.Add("calls_in_scopes", model.calls.scope.empty() ? 0 : inside, "",
                 Percent(model.calls.scope.empty() ? 0 : inside, calls),
                 "made while one was open; of calls kept one by one");

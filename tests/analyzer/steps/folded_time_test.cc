@@ -84,21 +84,23 @@ class RecurringRun {
   int64_t now_ns_ = 0;
 };
 
-std::string ScopesAround(const TraceModel& model, ScopeIndex scope) {
+std::string PlaceText(const Place& place) { return absl::StrCat(place.layer, "-", static_cast<int>(place.direction)); }
+
+std::string ScopesAround(const RecurringRun& run, ScopeIndex scope) {
+  const TraceModel& model = run.model;
   std::string text;
   for (; scope != kNone; scope = model.scopes.parent[scope]) {
     absl::StrAppend(&text, model.names[model.scopes.look[scope].name], ",",
-                    static_cast<int>(model.scopes.look[scope].kind), ",", model.scopes.look[scope].stack, " ");
+                    static_cast<int>(model.scopes.look[scope].kind), ",", model.scopes.look[scope].stack, ",",
+                    PlaceText(run.analysis->attribution().of_scope[scope]), " ");
   }
   return text;
 }
 
-std::string PlaceText(const Place& place) { return absl::StrCat(place.layer, "-", static_cast<int>(place.direction)); }
-
 std::string CallText(const RecurringRun& run, CallIndex call) {
   const Place& place = run.analysis->attribution().of_call[call];
   return absl::StrCat(run.model.calls.op[call], " ", PlaceText(place), " ", run.model.PythonStackOf(call), " in ",
-                      ScopesAround(run.model, run.model.calls.ScopeOf(call)));
+                      ScopesAround(run, run.model.calls.ScopeOf(call)));
 }
 
 // All that a table may ask of a piece, in words.
@@ -120,10 +122,9 @@ std::string WordsOf(const RecurringRun& run, const ComparedSteps& main, const Ti
   if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) {
     absl::StrAppend(&text, CallText(run, piece.index));
   } else if (piece.kind == ActivityKind::kScope || piece.kind == ActivityKind::kDataLoading) {
-    absl::StrAppend(&text, ScopesAround(run.model, piece.index),
-                    PlaceText(run.analysis->attribution().of_scope[piece.index]));
+    absl::StrAppend(&text, ScopesAround(run, piece.index));
   } else if (piece.kind == ActivityKind::kNotSeen) {
-    absl::StrAppend(&text, piece.gap.before, "-", piece.gap.after, " ", ScopesAround(run.model, piece.gap.around));
+    absl::StrAppend(&text, piece.gap.before, "-", piece.gap.after, " ", ScopesAround(run, piece.gap.around));
   }
   return text;
 }
