@@ -85,8 +85,11 @@ class OccurrenceCounter {
       const ThreadIndex thread = scopes_.thread[scope];
       const ProcessIndex process = model_.threads[thread].process;
       (runs_forward[thread] ? nodes_[thread] : of_engine[process]).starts.push_back(scopes_.start_ns[scope]);
-      nodes_of_process_[process].starts.push_back(scopes_.start_ns[scope]);
     });
+    for (ThreadIndex thread = 0; thread < nodes_.size(); ++thread) {
+      if (runs_forward[thread] && nodes_[thread].starts.empty())
+        CountAllNodes(model_.threads[thread].process, of_engine);
+    }
     for (ThreadIndex thread = 0; thread < nodes_.size(); ++thread) {
       std::vector<int64_t>& starts = nodes_[thread].starts;
       if (starts.empty()) continue;
@@ -94,7 +97,17 @@ class OccurrenceCounter {
       starts.insert(starts.end(), others.begin(), others.end());
       Sort(starts);
     }
-    for (Nodes& nodes : nodes_of_process_) Sort(nodes.starts);
+  }
+
+  void CountAllNodes(ProcessIndex process, const std::vector<Nodes>& of_engine) {
+    std::vector<int64_t>& starts = nodes_of_process_[process].starts;
+    if (!starts.empty()) return;
+    starts = of_engine[process].starts;
+    for (ThreadIndex thread = 0; thread < nodes_.size(); ++thread) {
+      if (model_.threads[thread].process != process) continue;
+      starts.insert(starts.end(), nodes_[thread].starts.begin(), nodes_[thread].starts.end());
+    }
+    Sort(starts);
   }
 
   static void Sort(std::vector<int64_t>& starts) {  // mostly in order

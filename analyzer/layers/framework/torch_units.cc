@@ -19,8 +19,8 @@ constexpr char kUnpaired[] = "backward nodes whose forward op was not recorded";
 
 constexpr size_t kNearby = 64;
 
-// Forward ops of one thread by the sequence number of the node that they created, ascending.
-using Numbered = std::vector<std::pair<int64_t, ScopeIndex>>;
+// Forward ops of one thread, ascending by the sequence number of the node that they created: their link.
+using Numbered = std::vector<ScopeIndex>;
 
 class UnitFinder {
  public:
@@ -123,11 +123,12 @@ class UnitFinder {
     const bool may_make_node = scopes_.look[scope].kind == Kind::kFrameworkRange || IsPlainOp(scope);
     if (number < 0 || !may_make_node) return;
     Numbered& numbered = numbered_[scopes_.thread[scope]];
-    if (!numbered.empty() && numbered.back().first > number) return;
-    if (!numbered.empty() && numbered.back().first == number) {
-      numbered.back().second = scope;
+    const int64_t last = numbered.empty() ? -1 : scopes_.link[numbered.back()];
+    if (last > number) return;
+    if (last == number) {
+      numbered.back() = scope;
     } else {
-      numbered.push_back({number, scope});
+      numbered.push_back(scope);
     }
   }
 
@@ -138,14 +139,15 @@ class UnitFinder {
     const size_t last = std::min(last_found_, numbered.size());
     auto begin = numbered.begin() + static_cast<std::ptrdiff_t>(last - std::min(last, kNearby));
     auto end = numbered.begin() + static_cast<std::ptrdiff_t>(std::min(last + kNearby, numbered.size()));
-    if (begin == end || begin->first > number || std::prev(end)->first < number) {
+    if (begin == end || scopes_.link[*begin] > number || scopes_.link[*std::prev(end)] < number) {
       begin = numbered.begin();
       end = numbered.end();
     }
-    const auto at = std::lower_bound(begin, end, std::make_pair(number, ScopeIndex{0}));
-    if (at == end || at->first != number) return kNone;
+    const auto is_before = [this](ScopeIndex scope, int64_t wanted) { return scopes_.link[scope] < wanted; };
+    const auto at = std::lower_bound(begin, end, number, is_before);
+    if (at == end || scopes_.link[*at] != number) return kNone;
     last_found_ = static_cast<size_t>(at - numbered.begin());
-    return scopes_.start_ns[at->second] > before_ns ? kNone : at->second;
+    return scopes_.start_ns[*at] > before_ns ? kNone : *at;
   }
 
   bool Fits(ScopeIndex node, ScopeIndex forward) {
