@@ -6,8 +6,6 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr double kBusy = 0.1;  // of a step spent waiting for a processor
-
 Samples Scaled(Samples samples, double factor) {
   for (BlockMeans& blocks : samples) {
     for (double& block : blocks) block *= factor;
@@ -78,7 +76,7 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
     if (running.finding != decision.time.finding) decision.doubt = Doubt::kWaiting;
     // The machine was busy when the faster side ran, and how busy it was for the slower one is not known.
     const MeasuredRun& faster = decision.time.change_ns() > 0 ? before : after;
-    if (!knows_both && faster.load.is_known && faster.load.waiting_ns > kBusy * faster.time_ns) {
+    if (!knows_both && faster.WaitedMuch()) {
       decision.doubt = Doubt::kWaiting;
     }
   }

@@ -233,9 +233,18 @@ TypedColumns<Contribution> Columns() {
   return columns;
 }
 
-}  // namespace
+// "busy machine (BASE waited 62.5 ms a step for a processor, NEW 42.0 ms): "; "" if neither did for long.
+std::string BusyText(const VerdictInput& input) {
+  const MeasuredRun &base = *input.base_run, &candidate = *input.candidate_run;
+  if (!HasSteps(input) || (!base.WaitedMuch() && !candidate.WaitedMuch())) return "";
+  const auto waited = [](const MeasuredRun& run) {
+    return run.load.is_known ? HumanTime(run.load.waiting_ns) : "an unknown time";
+  };
+  return absl::StrCat("busy machine (BASE waited ", waited(base), " a step for a processor, NEW ", waited(candidate),
+                      "): ");
+}
 
-std::string VerdictSentence(const VerdictInput& input) {
+std::string DecisionText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
   const std::string differences = DifferencesText(input.differences);
   const bool is_same_program = differences.empty();
@@ -252,6 +261,10 @@ std::string VerdictSentence(const VerdictInput& input) {
   }
   return absl::StrCat("NEW is ", SlowerText(input), Why(input), is_same_program ? "" : ". NEW differs: ", differences);
 }
+
+}  // namespace
+
+std::string VerdictSentence(const VerdictInput& input) { return absl::StrCat(BusyText(input), DecisionText(input)); }
 
 Table VerdictTable(const VerdictInput& input) {
   const TypedColumns<Contribution> columns = Columns();

@@ -125,8 +125,17 @@ const PlantedChange kChanges[] = {
     {"Library", [](RunSpec& spec) { spec.library_build = "B"; }, "no difference beyond noise: ", "", Gate::kPasses,
      "another build of libdnnl.so"},
     {"BusyMachine", [](RunSpec& spec) { spec.waiting_ns = 400000; },
-     "no difference beyond noise: 901 us -> 1.30 ms per training step (+45 %, but it waited for processors, noise ",
+     "busy machine (BASE waited 0 ns a step for a processor, NEW 400 us): no difference beyond noise: 901 us -> 1.30 "
+     "ms "
+     "per training step (+45 %, but it waited for processors, noise ",
      "CPU time 901 us -> 90", Gate::kPasses},
+    {"LayerOnBusyMachine",
+     [](RunSpec& spec) {
+       spec.waiting_ns = 400000;
+       spec.layers.push_back({.name = "extra", .channels = 99});
+     },
+     "busy machine (BASE waited 0 ns a step for a processor, NEW 400 us): NEW is ", "layer extra is new, +",
+     Gate::kFails},
 };
 
 class PlantedChangesTest : public testing::TestWithParam<PlantedChange> {};
