@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
+#include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/collective_ranges.h"
@@ -42,12 +43,9 @@ std::string SpanOf(int64_t ns) { return HumanTime(static_cast<double>(ns)); }
 // "A training step takes 4.55 ms now (median of 13000 in the last 60.0 s). Batch 64: 14066 samples/s."
 std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
   const std::string noun = facts.StepNoun();
-  std::string text = absl::StrFormat("A %s takes %s now (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
-                                     trend.now_steps, SpanOf(trend.now_span_ns));
-  if (const int64_t batch = facts.steps().batch; batch > 0) {
-    absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch, static_cast<double>(batch) * 1e9 / trend.now_ns);
-  }
-  return text;
+  return absl::StrFormat("A %s takes %s now (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
+                         trend.now_steps, SpanOf(trend.now_span_ns)) +
+         BatchSentence(facts.steps(), trend.now_ns);
 }
 
 double ChangePercent(const StepTrend& trend) { return 100 * (trend.now_ns - trend.before_ns) / trend.before_ns; }

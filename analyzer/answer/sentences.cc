@@ -89,12 +89,18 @@ std::string WhatRan(const StepFacts& facts) {
       Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), ".");
 }
 
+std::string BatchSentence(const ComparedSteps& steps, double step_ns) {
+  if (steps.batch == 0) return "";
+  const double per_second = static_cast<double>(steps.samples()) * 1e9 / step_ns;
+  if (!steps.batch_is_rows) return absl::StrFormat(" Batch %d: %.0f samples/s.", steps.batch, per_second);
+  return absl::StrFormat(" %d rows (samples, or their tokens): %.0f rows/s.", steps.batch, per_second);
+}
+
 std::string HowLong(const StepFacts& facts) {
   if (!facts.HasSteps()) {
     return "No repeating step was found: what follows is about the whole run.";
   }
   const Quartiles quartiles = QuartilesOf(facts.steps().Durations());
-  const int64_t batch = facts.steps().batch;
   int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;
   bool is_cut = false;
   for (const StepTrack& track : facts.options().analysis->steps()) {
@@ -117,10 +123,7 @@ std::string HowLong(const StepFacts& facts) {
                                            absl::StrCat("A ", facts.StepNoun()), HumanTime(facts.step_ns()),
                                            facts.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
                                            HumanTime(static_cast<double>(quartiles.upper)));
-  if (batch > 0) {
-    absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
-                          static_cast<double>(batch) * 1e9 / facts.step_ns());
-  }
+  text += BatchSentence(facts.steps(), facts.step_ns());
   if (const ComparedSteps& steps = facts.steps(); steps.interrupted > 0) {
     absl::StrAppend(&text, " Left out: ", Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
                     HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),

@@ -13,6 +13,9 @@ namespace dlhook::analyzer::inline answer {
 std::string WhatRan(const StepFacts& facts);
 // "A training step takes 4.55 ms on average; half of 199 take …"
 std::string HowLong(const StepFacts& facts);
+// " Batch 64: 14066 samples/s.", of steps that take so long; " 2048 rows (samples, or their tokens): …" where only products
+// tell; "" if nothing does.
+std::string BatchSentence(const ComparedSteps& steps, double step_ns);
 // What belongs to the parts of a step (PartsOfStep) and is none of them: waiting for a processor, how busy GPUs are.
 std::vector<std::string> StepRemarks(const StepFacts& facts);
 

@@ -82,6 +82,7 @@ class BatchFinder {
       } else if (guess.products > 1 && guess.in_common == 1) {
         spans_[i].batch = guess.common[0];
       }
+      spans_[i].is_rows = spans_[i].batch > 0;
     }
   }
 

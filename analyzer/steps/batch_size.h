@@ -14,7 +14,8 @@ namespace dlhook::analyzer::inline steps {
 struct BatchSpan {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  int64_t batch = 0;  // 0: not known
+  int64_t batch = 0;     // 0: not known
+  bool is_rows = false;  // of products: samples, or their tokens
 };
 
 // Sets the batch of spans of one process, or one of its threads (ascending and disjoint), where it is 0 and can be

@@ -126,7 +126,9 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
     own.thread = track->thread;
     own.by_kind_only = track->by_kind_only;
     for (const Step& step : track->steps) {
-      if (IsCounted(step, kind) && (step.has_scopes || !need_scopes)) own.steps.push_back(step);
+      if (!IsCounted(step, kind) || (need_scopes && !step.has_scopes)) continue;
+      own.steps.push_back(step);
+      chosen.batch_is_rows |= step.batch_is_rows;
     }
     const bool has_others = own.steps.size() > 1;
     if (has_others && kind != StepKind::kInference && own.steps.back().end_ns == track->steps.back().end_ns) {
@@ -156,6 +158,7 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
   for (size_t block = 0; block < cut.size(); ++block) {
     cut[block].kind = steps.kind;
     cut[block].batch = steps.batch;
+    cut[block].batch_is_rows = steps.batch_is_rows;
     for (const StepTrack& track : steps.tracks) {
       const size_t begin = block * track.steps.size() / cut.size();
       const size_t end = (block + 1) * track.steps.size() / cut.size();

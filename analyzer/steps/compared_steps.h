@@ -20,6 +20,7 @@ struct ComparedSteps {
   StepKind kind = StepKind::kUnknown;
   std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of most steps; 0: not known
+  bool batch_is_rows = false;     // of some of them: as BatchSpan.is_rows
   int64_t micro_steps = 0;        // of most steps: passes of that batch before an update
   // Steps left out of `tracks` because they were interrupted: longer than InterruptedNs.
   int64_t interrupted = 0;

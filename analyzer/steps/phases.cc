@@ -76,15 +76,20 @@ void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, c
   SetBatchSizes(model, attribution, track.process, track.thread, runs);
   size_t next = 0;
   for (StepItem& item : items) {
-    if (is_run(item)) item.batch = runs[next++].batch;
+    if (!is_run(item)) continue;
+    item.batch = runs[next].batch;
+    item.batch_is_rows = runs[next++].is_rows;
   }
 }
 
 void SetBatchesOfSteps(const TraceModel& model, const Attribution& attribution, StepTrack& track) {
   std::vector<BatchSpan> steps;
-  for (const Step& step : track.steps) steps.push_back({step.start_ns, step.end_ns, step.batch});
+  for (const Step& step : track.steps) steps.push_back({step.start_ns, step.end_ns, step.batch, step.batch_is_rows});
   SetBatchSizes(model, attribution, track.process, track.thread, steps);
-  for (size_t i = 0; i < steps.size(); ++i) track.steps[i].batch = steps[i].batch;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    track.steps[i].batch = steps[i].batch;
+    track.steps[i].batch_is_rows = steps[i].is_rows;
+  }
 }
 
 StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, StepTrack track,

@@ -37,9 +37,10 @@ struct Step {
   bool is_regular = true;   // like others of its sort: same batch, same micro steps; same calls if only calls are known
   bool has_scopes = false;  // scopes were recorded throughout (light mode omits some)
   int64_t batch = 0;        // batch size; 0 if not known
-  int32_t micro_steps = 1;  // forward+backward passes before the update (gradient accumulation)
-  std::string model;        // Layer.model of the network that was trained, or ran, if there was exactly one
-  std::string sort;         // what distinguishes it from others of its kind: step_names.h; empty: nothing
+  bool batch_is_rows = false;         // as BatchSpan.is_rows
+  int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)
+  std::string model;                  // Layer.model of the network that was trained, or ran, if there was exactly one
+  std::string sort;                   // what distinguishes it from others of its kind: step_names.h; empty: nothing
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps have no phase
 };
 

@@ -220,7 +220,7 @@ class Assembler {
     step.kind = draft.kind;
     step.micro_steps = draft.micro_steps;
     step.model = ModelOf(draft);
-    step.batch = BatchOf(draft);
+    SetBatch(draft, step);
     step.phases = PhasesOf(draft);
     step.end_ns = step.start_ns;
     for (size_t i = draft.begin; i < draft.end; ++i) step.end_ns = std::max(step.end_ns, items_[i].end_ns);
@@ -241,12 +241,13 @@ class Assembler {
   }
 
   // The first known batch size of its runs; for a training step, of the trained runs.
-  int64_t BatchOf(const Draft& draft) const {
+  void SetBatch(const Draft& draft, Step& step) const {
     for (size_t i = draft.begin; i < draft.end; ++i) {
       if (draft.kind == StepKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
-      if (items_[i].batch > 0) return items_[i].batch;
+      step.batch = items_[i].batch;
+      step.batch_is_rows = items_[i].batch_is_rows;
+      if (step.batch > 0) return;
     }
-    return 0;
   }
 
   PhaseKind PhaseOf(const StepItem& item, StepKind kind) const {

@@ -18,6 +18,7 @@ struct StepItem {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   int64_t batch = 0;                          // for a run: as set by SetBatchSizes; 0: not known
+  bool batch_is_rows = false;                 // as BatchSpan.is_rows
   absl::InlinedVector<LayerIndex, 4> layers;  // for a run: those it visited, ascending
   uint32_t first = 0;                         // index of the first moment
   MomentKind kind = MomentKind::kOther;

@@ -29,7 +29,8 @@ std::string AnswerOf(TraceModel model, size_t width = 80) {
 
 TEST(AnswerTest, SaysHowManyMuchLongerStepsWereLeftOut) {
   EXPECT_THAT(AnswerOf(LinearTraining({.steps = 30, .wait = {20, 1'000'000}})),
-              ContainsRegex("Left out: 1 much longer\\s+step of 1\\.00 ms\\."));
+              ContainsRegex("4\\s+rows \\(samples, or their tokens\\): 5128205 rows/s\\. Left out: 1 much "
+                            "longer\\s+step\\s+of\\s+1\\.00 ms\\."));
   EXPECT_THAT(AnswerOf(LinearTraining({.steps = 30})), Not(HasSubstr("Left out")));
 }
 
