@@ -33,8 +33,9 @@ constexpr char kCauses[] =
     "device. While nothing runs, by what the thread did that asked for the next work, until it asked: input pipeline: "
     "it was in the data loader; synchronization: it waited for the GPU, or would have asked so much earlier had it not "
     "waited before; launch-bound: it was busy with calls, framework or Python; and from then on: launch-bound until "
-    "the call returned and 20 us more, copies if it is one. not known: nothing is known of the thread, or the work "
-    "waited longer, for another stream, device or the host.";
+    "the call returned and 20 us more, copies if it is a copy from or to the host or another device (others, and "
+    "memsets, count as launches). not known: nothing is known of the thread, or the work waited longer, for another "
+    "stream, device or the host.";
 
 struct GpuIdleSums {
   int64_t steady_ns = 0;

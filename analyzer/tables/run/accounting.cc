@@ -223,7 +223,7 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
        [](const ActivityRow& row) { return row.sums.total_ns; }},
   };
   if (!model.states.empty()) {
-    columns.InsertAfter("percent", LookColumns().Of<ActivityRow>([](const ActivityRow& row) {
+    columns.InsertAfter("update", LookColumns().Of<ActivityRow>([](const ActivityRow& row) {
       return LookRow{row.sums.looks, row.sums.total_ns, row.steps};
     }));
   }
