@@ -21,6 +21,7 @@ from dlhook import _command, _run
 
 INSIDE = "--dlhook-inside"
 UPDATE = "--dlhook-update-baselines"
+DEMANDS = ("max_step_ms", "no_findings", "baseline", "fail_above")
 MARK = ("dlhook(max_step_ms=None, no_findings=(), baseline=None, fail_above=3): runs the test under dlhook. max_step_ms: what the median "
         "steady step may take; no_findings: rules that must find nothing, True: all that find losses; baseline: the folder of a run than "
         "which a step must not be slower by more than fail_above percent and noise")
@@ -42,6 +43,10 @@ def pytest_collection_modifyitems(config: Any, items: Sequence[Any]) -> None:
     for item in items:
         mark = item.get_closest_marker("dlhook")
         if mark is not None:
+            unknown = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in DEMANDS)]
+            if unknown:
+                raise pytest.UsageError(f"{item.nodeid}: the mark dlhook does not know {unknown[0]}; expected "
+                                        f"{', '.join(f'{name}=…' for name in DEMANDS)}")
             # Fixtures are set up in the child only.
             item.setup = lambda: None
             item.runtest = lambda item=item, mark=mark: _run_outside(item, **mark.kwargs)
@@ -88,6 +93,8 @@ def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None
         elif median > max_step_ms * 1e6:
             yield f"the median step takes {median / 1e6:.4g} ms, more than {max_step_ms} ms"
     rules = [no_findings] if isinstance(no_findings, str) else [] if isinstance(no_findings, bool) else no_findings
+    for rule in rules:
+        run.read("findings", ignore=rule)  # an error for an unknown one, which would never be found
     for finding in run.findings if no_findings else []:
         if finding.rule in rules or (no_findings is True and finding.kind == "loss"):
             yield f"{finding.rule}: {finding.finding} {finding.advice}"

@@ -53,6 +53,9 @@ def test_passes(host):
 @pytest.mark.dlhook(max_step_ms=1e-5)
 def test_slow():
     train()
+@pytest.mark.dlhook(no_findings=["float64", "floats64"])
+def test_unknown_rule():
+    train()
 @pytest.mark.dlhook(max_step_ms=1000)
 def test_idle():
     pass
@@ -197,15 +200,20 @@ class Package(e2e.Case):
 
         def pytest(*words):
             return e2e.run([python, "-B", "-m", "pytest", "-q", "-p", "dlhook._pytest_plugin", "-p", "no:cacheprovider", *words],
-                           env=self.environment_of_package(BLAS=e2e.library("tiny_blas")), cwd=self.folder).out.decode()
+                           env=self.environment_of_package(BLAS=e2e.library("tiny_blas")), cwd=self.folder)
 
-        said = pytest("-rs")
-        self.assertIn("4 failed, 1 skipped", said)
+        said = pytest("-rs").out.decode()
+        self.assertIn("5 failed, 1 skipped", said)
         self.assertNotIn("Traceback", said)
-        for words in ("no baseline", "the median step takes", "made no call that dlhook sees", "assert 'this' == 'that'", "not here"):
+        for words in ("no baseline", "the median step takes", "made no call that dlhook sees", "assert 'this' == 'that'", "not here",
+                      "unknown rule 'floats64'; did you mean float64?"):
             self.assertIn(words, said)
-        self.assertIn("1 passed", pytest("--dlhook-update-baselines", "test_it.py::test_passes"))
-        self.assertIn("1 passed", pytest("test_it.py::test_passes"))
+        self.assertIn(b"1 passed", pytest("--dlhook-update-baselines", "test_it.py::test_passes").out)
+        self.assertIn(b"1 passed", pytest("test_it.py::test_passes").out)
+        with open(os.path.join(self.folder, "test_it.py"), "a", encoding="utf-8") as file:
+            file.write("@pytest.mark.dlhook(max_steps_ms=1)\ndef test_misspelt():\n    pass\n")
+        self.assertIn(b"test_misspelt: the mark dlhook does not know max_steps_ms; expected max_step_ms=",
+                      pytest("test_it.py::test_misspelt").err)
 
     def test_every_interpreter(self):
         path = self.golden()
