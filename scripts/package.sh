@@ -120,6 +120,13 @@ dlhook: sharedobject-in-library-directory-missing-soname [usr/lib/libdlhook.so]
 # One program for all releases: what it needs besides glibc is in it.
 dlhook: embedded-library * [usr/bin/dlhook]
 END
+  if [ -z "${DEBEMAIL:-}" ]; then
+    cat >>"$tree/usr/share/lintian/overrides/dlhook" <<'END'
+# Nobody was named: packed without DEBEMAIL.
+dlhook: bogus-mail-host Maintainer *
+dlhook: bogus-mail-host-in-debian-changelog *
+END
+  fi
   # As dh_python3: what root's Python compiles beside the modules belongs to the package, or would stay behind it.
   cat >"$tree/DEBIAN/postinst" <<'END'
 #!/bin/sh

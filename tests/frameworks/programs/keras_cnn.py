@@ -1,6 +1,6 @@
 """A small CNN in Keras, trained by `fit` and asked by `predict`, on the backend that KERAS_BACKEND names.
 
-keras_cnn.py BATCHES
+keras_cnn.py BATCHES [EPOCHS]: so many epochs, each validated, with dlhook's callback
 """
 
 import sys
@@ -28,5 +28,10 @@ random = np.random.default_rng(0)
 images, labels = random.random((BATCH * batches, 16, 16, 3), np.float32), random.integers(0, 10, BATCH * batches)
 model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(images, labels, batch_size=BATCH, shuffle=False, verbose=0)
+if len(sys.argv) > 2:
+    from dlhook import callbacks
+
+    model.fit(images, labels, batch_size=BATCH, epochs=int(sys.argv[2]), validation_data=(images[:BATCH], labels[:BATCH]), verbose=0,
+              callbacks=[callbacks.keras()])
 model.predict(images, batch_size=BATCH, verbose=0)
 print(keras.backend.backend(), *(layer.name for layer in model.layers))
