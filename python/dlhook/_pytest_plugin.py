@@ -84,6 +84,12 @@ def _recorded(item: Any, folder: pathlib.Path) -> _run.Run:
     return run
 
 
+def _not_judged(note: str) -> list[str]:
+    """The rules that the table findings says it could not judge."""
+    beginning, _, rest = note.partition(": ")
+    return rest.partition(" (")[0].split(", ") if beginning == "Could not judge" else []
+
+
 def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None, no_findings: Union[bool, str, Sequence[str]] = (),
               baseline: Union[str, None] = None, fail_above: float = 3) -> Iterator[str]:
     if max_step_ms is not None:
@@ -94,7 +100,8 @@ def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None
             yield f"the median step takes {median / 1e6:.4g} ms, more than {max_step_ms} ms"
     rules = [no_findings] if isinstance(no_findings, str) else [] if isinstance(no_findings, bool) else no_findings
     for rule in rules:
-        run.read("findings", ignore=rule)  # an error for an unknown one, which would never be found
+        notes = run.read("findings", ignore=rule).notes  # an error for an unknown one, which would never be found
+        yield from (f"no_findings: {note}" for note in notes if rule in _not_judged(note))
     for finding in run.findings if no_findings else []:
         if finding.rule in rules or (no_findings is True and finding.kind == "loss"):
             yield f"{finding.rule}: {finding.finding} {finding.advice}"

@@ -39,8 +39,8 @@ call(1000)
 PERFORMANCE = """
 import ctypes, os, pytest
 blas = ctypes.CDLL(os.environ["BLAS"])
-def train():
-    for _ in range(100):
+def train(steps=100):
+    for _ in range(steps):
         for n in (2, 3):
             blas.cblas_sgemm(101, 111, 111, 2, n, 4, ctypes.c_float(1), None, 4, None, 3, ctypes.c_float(0), None, 3)
 @pytest.fixture
@@ -56,6 +56,9 @@ def test_slow():
 @pytest.mark.dlhook(no_findings=["float64", "floats64"])
 def test_unknown_rule():
     train()
+@pytest.mark.dlhook(no_findings="input-wait")
+def test_not_judged():
+    train(1)
 @pytest.mark.dlhook(max_step_ms=1000)
 def test_idle():
     pass
@@ -203,10 +206,10 @@ class Package(e2e.Case):
                            env=self.environment_of_package(BLAS=e2e.library("tiny_blas")), cwd=self.folder)
 
         said = pytest("-rs").out.decode()
-        self.assertIn("5 failed, 1 skipped", said)
+        self.assertIn("6 failed, 1 skipped", said)
         self.assertNotIn("Traceback", said)
         for words in ("no baseline", "the median step takes", "made no call that dlhook sees", "assert 'this' == 'that'", "not here",
-                      "unknown rule 'floats64'; did you mean float64?"):
+                      "unknown rule 'floats64'; did you mean float64?", "no_findings: Could not judge: input-wait"):
             self.assertIn(words, said)
         self.assertIn(b"1 passed", pytest("--dlhook-update-baselines", "test_it.py::test_passes").out)
         self.assertIn(b"1 passed", pytest("test_it.py::test_passes").out)
