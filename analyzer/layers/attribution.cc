@@ -78,6 +78,9 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) 
     renumber(place);
     attribution->of_scope.Set(scope, place);
   }
+  for (Layer& layer : attribution->layers) {
+    for (LoopPart& part : layer.loop_parts) part.layer = new_index[part.layer];
+  }
   for (Place& place : attribution->of_call) renumber(place);
   for (auto& [stacks, gap] : attribution->of_gap) renumber(gap.place);
 }

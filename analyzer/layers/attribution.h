@@ -43,6 +43,12 @@ const char* LayerDirectionName(LayerDirection direction);  // "forward", "backwa
 enum class Evidence : uint8_t { kNone, kFramework, kModule, kFunction, kPointers, kShapes, kOrder };
 const char* EvidenceName(Evidence evidence);  // "framework", "module", …; "" for kNone
 
+// A layer that a loop works for, and which part of the loop's time is its.
+struct LoopPart {
+  LayerIndex layer = 0;
+  double part = 0;
+};
+
 // A layer: one place in the network, over all steps and directions.
 struct Layer {
   std::string model;  // the network, if a run has several: "AlexNet", "AlexNet #2"; empty if not known
@@ -56,7 +62,8 @@ struct Layer {
   std::string ambiguity;    // a sentence, if the reconstruction had to choose; empty if it is certain
   Evidence evidence =
       Evidence::kNone;  // how calls were matched to it: the weakest evidence needed for one of its directions
-  bool is_compiled_region = false;  // fused by a compiler: one row with what it contains
+  bool is_compiled_region = false;   // fused by a compiler: one row with what it contains
+  std::vector<LoopPart> loop_parts;  // of a compiler's loop over several layers, which add up to 1; else empty
 };
 
 // One per call or scope.

@@ -119,7 +119,7 @@ class GapPlacer {
   void Follow(ThreadIndex thread) {
     StackIndex before = kNone;
     int64_t before_ns = 0;
-    for (ThreadActivity activity(model_, rules_, thread); activity.next_time_ns() != INT64_MAX;) {
+    for (ThreadActivity activity(model_, rules_, thread, /*for_gaps=*/true); activity.next_time_ns() != INT64_MAX;) {
       const int64_t now_ns = activity.next_time_ns();
       activity.Step();
       const Stacks gap = {activity.now().gap.before, activity.now().gap.after};

@@ -37,6 +37,8 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
                       .is_bracket = FactsOf(kind).is_bracket,
                       .is_autograd = kind == Scope::kBackwardNode || (roles_[name] & kEngine) != 0,
                       .is_work = !FactsOf(kind).is_wait});
+    Look& look = looks_.back();
+    look.may_be_inner = look.stack == kNone && !look.is_bracket && !look.is_input;
   }
 }
 
@@ -51,8 +53,8 @@ bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64
   return after != window && (after - 1)->end_ns >= end_ns;
 }
 
-ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread)
-    : model_(model), rules_(rules), thread_(thread) {
+ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread, bool for_gaps)
+    : model_(model), rules_(rules), thread_(thread), for_gaps_(for_gaps) {
   std::tie(calls_.begin, calls_.end) = model.calls.RangeOf(thread);
   std::tie(scopes_.begin, scopes_.end) = model.scopes.thread.RangeOf(thread);
   FindNextStart(EdgeKind::kCallStart);
@@ -88,6 +90,7 @@ void ThreadActivity::SetCandidate(EdgeKind kind, uint32_t index, int64_t time_ns
 void ThreadActivity::FindNextStart(EdgeKind kind) {
   const bool is_call = kind == EdgeKind::kCallStart;
   const Range& range = is_call ? calls_ : scopes_;
+  while (for_gaps_ && !is_call && scopes_.begin < scopes_.end && rules_.IsInner(scopes_.begin)) ++scopes_.begin;
   if (range.begin == range.end) return SetCandidate(kind, kNone, INT64_MAX);
   const int64_t start_ns = is_call ? model_.calls.start_ns[range.begin] : model_.scopes.start_ns[range.begin];
   SetCandidate(kind, range.begin, Clamped(start_ns));

@@ -37,6 +37,11 @@ class ActivityRules {
   bool IsWork(ScopeIndex scope) const { return LookOf(scope).is_work; }
   // The Python stack at the scope's ends; kNone: not known.
   StackIndex StackAt(ScopeIndex scope) const { return LookOf(scope).stack; }
+  // Inside an op, without a Python stack and without gaps: it changes nothing about gaps and stacks.
+  bool IsInner(ScopeIndex scope) const {
+    const ScopeIndex parent = model_.scopes.parent[scope];
+    return LookOf(scope).may_be_inner && parent != kNone && !LookOf(parent).is_bracket;
+  }
   // Whether scopes of ops were recorded throughout this time, so that a gap is not something a light tap omitted.
   bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
 
@@ -44,7 +49,7 @@ class ActivityRules {
   enum : uint8_t { kInput = 1, kEngine = 2 };
   struct Look {
     StackIndex stack = kNone;
-    bool is_input = false, is_bracket = false, is_autograd = false, is_work = false;
+    bool is_input = false, is_bracket = false, is_autograd = false, is_work = false, may_be_inner = false;
   };
 
   const Look& LookOf(ScopeIndex scope) const { return looks_[model_.scopes.look.IndexAt(scope)]; }
@@ -58,7 +63,8 @@ class ActivityRules {
 // Steps through the times at which a thread's calls and scopes begin and end.
 class ThreadActivity {
  public:
-  ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread);
+  // `for_gaps`: steps over scopes that only change in what op a thread is.
+  ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread, bool for_gaps = false);
 
   ThreadIndex thread() const { return thread_; }
   const Activity& now() const { return activities_[turn_]; }  // stays until the next but one Step
@@ -102,6 +108,7 @@ class ThreadActivity {
   const TraceModel& model_;
   const ActivityRules& rules_;
   const ThreadIndex thread_;
+  const bool for_gaps_;
   Range calls_;  // not yet started
   Range scopes_;
   std::vector<Open> open_calls_;

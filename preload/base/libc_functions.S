@@ -40,7 +40,7 @@
         libc_functions write
 # Processes and memory
         libc_functions __errno_location, __register_atfork, getauxval, geteuid, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid
-        libc_functions gettid, getuid, kill, madvise, mprotect, munlock, munmap, on_exit, prctl, process_vm_readv, syscall, sysconf
+        libc_functions gettid, getuid, kill, madvise, mprotect, munlock, munmap, on_exit, prctl, process_vm_readv, setenv, syscall, sysconf
         bind    dlhook_libc__exit, _exit
 # Threads, signals, time
         libc_functions clock_gettime, clock_nanosleep, pthread_attr_destroy, pthread_attr_init, pthread_attr_setdetachstate

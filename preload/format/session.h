@@ -27,7 +27,7 @@ constexpr uint32_t kMaxSlots = 232;
 constexpr uint32_t kMaxChunks = 1024;
 constexpr uint32_t kMaxTapSources = 8;
 constexpr uint32_t kMaxRankVariables = 8;
-constexpr uint32_t kMaxSettings = 56;
+constexpr uint32_t kMaxSettings = 64;
 
 // One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
 // and never wrap; a record is at position & (bytes - 1) and never crosses the end of the ring. Positions outside the

@@ -102,10 +102,16 @@ struct Identity {
   char key[96];
 };
 
+// torch.compile reads these when Python begins. What the user has set stays.
+void AskCompilerForKernels() {
+  setenv("TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE", "1", 0);
+  setenv("INDUCTOR_PROVENANCE", "1", 0);
+}
+
 __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
   ScriptAtStart(argv, &g_script);
   g_load_time = {TakeClockSample(ClockKind::kTsc), static_cast<uint32_t>(getpid())};
-  GetConfig();
+  if (GetConfig().compiled == CompiledMode::kModules) AskCompilerForKernels();
   HideVariablesFromRaceCheckers();
   if (GetConfig().sample_hz != 0) AttachThread(kForSamples);
 }

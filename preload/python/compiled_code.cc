@@ -8,15 +8,18 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 
-// compiled_code.py, with a NUL at its end: compiled_code_text.S.
+// compiled_code.py and compiled_hook.py, with a NUL at their ends: compiled_code_text.S.
 extern "C" const char dlhook_compiled_code_text[] __attribute__((visibility("hidden")));
+extern "C" const char dlhook_compiled_hook_text[] __attribute__((visibility("hidden")));
 
 namespace dlhook::inline python {
 namespace {
 
 constexpr char kCapability[] = "compiled-code";
 constexpr char kCompiler[] = "torch._dynamo.utils";  // the module that keeps what was compiled
-constexpr int kStatements = 257;                     // Py_file_input
+constexpr char kEvaluation[] =
+    "torch._C._dynamo.eval_frame";  // has the interpreter compile the frames that it evaluates
+constexpr int kStatements = 257;    // Py_file_input
 constexpr size_t kMaxText = 4096;
 
 struct Api {
@@ -29,6 +32,9 @@ struct Api {
   PyObject* (*Evaluate)(PyObject* code, PyObject* globals, PyObject* locals);
   PyObject* (*ListGetItem)(PyObject* list, ptrdiff_t index);  // borrowed
   ptrdiff_t (*ListSize)(PyObject* list);
+  PyObject* (*GetAttrString)(PyObject* object, const char* name);
+  PyObject* (*CallFunction)(PyObject* function, ...);  // PyObject_CallFunctionObjArgs: null ends the list
+  PyObject* none;
   void (*DecRef)(PyObject*);
   void (*ErrClear)();
 };
@@ -40,7 +46,10 @@ bool Load(Api* api) {
          TakePythonSymbol("PyEval_GetBuiltins", &api->Builtins) &&
          TakePythonSymbol("Py_CompileString", &api->Compile) && TakePythonSymbol("PyEval_EvalCode", &api->Evaluate) &&
          TakePythonSymbol("PyList_GetItem", &api->ListGetItem) && TakePythonSymbol("PyList_Size", &api->ListSize) &&
-         TakePythonSymbol("Py_DecRef", &api->DecRef) && TakePythonSymbol("PyErr_Clear", &api->ErrClear);
+         TakePythonSymbol("PyObject_GetAttrString", &api->GetAttrString) &&
+         TakePythonSymbol("PyObject_CallFunctionObjArgs", &api->CallFunction) &&
+         TakePythonSymbol("_Py_NoneStruct", &api->none) && TakePythonSymbol("Py_DecRef", &api->DecRef) &&
+         TakePythonSymbol("PyErr_Clear", &api->ErrClear);
 }
 
 // What a fact of kind 0 says: a part could not be read.
@@ -82,16 +91,44 @@ void WriteFacts(const Api& api, ThreadState* thread, PyObject* facts) {
 }
 
 // Not PyRun_String, which makes the interpreter forget that it ends by KeyboardInterrupt: its exit code would differ.
-PyObject* Run(const Api& api, PyObject* globals) {
+PyObject* Run(const Api& api, const char* text, PyObject* globals) {
   if (api.DictSetItem(globals, "__builtins__", api.Builtins()) != 0) return nullptr;
-  PyObject* code = api.Compile(dlhook_compiled_code_text, "<dlhook>", kStatements);
+  PyObject* code = api.Compile(text, "<dlhook>", kStatements);
   if (code == nullptr) return nullptr;
   PyObject* result = api.Evaluate(code, globals, globals);
   api.DecRef(code);
   return result;
 }
 
+// The compiler's callback for frames, which it sets itself; a new reference, null: it can't be told.
+PyObject* ExchangeCallback(const Api& api, PyObject* callback) {
+  PyObject* evaluation = api.DictGetItem(api.ModuleDict(), kEvaluation);
+  PyObject* set = evaluation == nullptr ? nullptr : api.GetAttrString(evaluation, "set_eval_frame");
+  PyObject* const end_of_arguments = nullptr;
+  PyObject* before = set == nullptr ? nullptr : api.CallFunction(set, callback, end_of_arguments);
+  if (set != nullptr) api.DecRef(set);
+  return before;
+}
+
+bool g_modules_refused = false;  // with the GIL
+
 }  // namespace
+
+// Without the callback, or dlhook's own text would be compiled.
+void AskForModules() {
+  Api api;
+  if (!Load(&api)) return;
+  PyObject* callback = ExchangeCallback(api, api.none);
+  PyObject* globals = callback == nullptr ? nullptr : api.NewDict();
+  PyObject* result = globals == nullptr ? nullptr : Run(api, dlhook_compiled_hook_text, globals);
+  g_modules_refused = result == nullptr;
+  api.ErrClear();
+  PyObject* none = callback == nullptr ? nullptr : ExchangeCallback(api, callback);
+  for (PyObject* object : {callback, globals, result, none}) {
+    if (object != nullptr) api.DecRef(object);
+  }
+  api.ErrClear();
+}
 
 void RecordCompiledCode() {
   Api api;
@@ -101,13 +138,16 @@ void RecordCompiledCode() {
   if (thread == nullptr) return;
   PyObject* globals = api.NewDict();
   if (globals == nullptr) return api.ErrClear();
-  PyObject* result = Run(api, globals);
+  PyObject* result = Run(api, dlhook_compiled_code_text, globals);
   PyObject* facts = result == nullptr ? nullptr : api.DictGetItem(globals, "facts");
   if (facts == nullptr) {
     ReportCapability(kCapability, "", CapabilityState::kRefused, "this torch._dynamo keeps something else");
   } else if (api.ListSize(facts) > 0) {
     WriteFacts(api, thread, facts);
   }
+  if (g_modules_refused)
+    ReportCapability(kCapability, "", CapabilityState::kRefused,
+                     "modules: this torch._dynamo keeps its graphs elsewhere");
   api.ErrClear();
   if (result != nullptr) api.DecRef(result);
   api.DecRef(globals);

@@ -8,6 +8,10 @@ namespace dlhook::inline python {
 // one of Python's, with the GIL, when the interpreter ends; no exception is pending before or after.
 void RecordCompiledCode();
 
+// Has it keep the modules of each graph by the Python text compiled_hook.py, from the next graph on (DLHOOK_COMPILED=modules).
+// Thread: one of Python's, with the GIL, while the program compiles; no exception is pending before or after.
+void AskForModules();
+
 }  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_COMPILED_CODE_H_

@@ -11,11 +11,12 @@ import sys
 import types
 
 FIELDS = ("kind", "region", "is_backward", "file", "line", "compile_ns", "count", "function", "text", "module", "part", "by_order")
-REFUSED, COMPILATION, GRAPH_BREAK, KERNEL, RECOMPILE_LIMIT = range(5)
+REFUSED, COMPILATION, GRAPH_BREAK, KERNEL, RECOMPILE_LIMIT, KERNEL_PART = range(6)
 DATA, WEIGHTS = 1, 2
 MOST_TEXT = 400
 MOST_FACTS = 4096  # of each kind
 MOST_PASSES = 16   # over a graph's operators, each of which may tell further ones apart
+CONSTANTS = ("full", "full_like", "scalar_tensor", "iota", "arange", "empty", "zeros", "ones")
 VIEWS = ("permute", "reshape", "view", "t", "transpose", "expand", "unsqueeze", "squeeze", "as_strided", "alias", "detach", "clone",
          "_to_copy", "convert_element_type", "select", "slice", "unbind", "split", "split_with_sizes", "chunk")
 
@@ -239,20 +240,93 @@ def modules_of_inputs(graph, placeholders, entry, code):
     return modules
 
 
-def kernels_of(region, graph, source, is_backward, modules, gradients):
+def kernels_of(graph, source, is_backward, modules, gradients):
+    """For each operator of a library its name, {module: 1}, what it computes, and whether the order decided."""
     names = {name for name, _ in graph.inputs}
     calls = list(library_calls(source, names))
     for call, (node, by_order) in zip(calls, match(calls, graph.calls)):
-        module, part = "", 0
+        found, part = set(), 0
         if node is not None:
             of_inputs = {modules[name] for name in node.inputs if name in modules}
             of_outputs = {modules.get(gradients[i]) for i in node.outputs if is_backward and i < len(gradients)} - {None}
             found = of_inputs | of_outputs
-            module = found.pop() if len(found) == 1 else ""
             if is_backward and bool(of_inputs) != bool(of_outputs):
                 part = WEIGHTS if of_outputs else DATA
-        yield fact(KERNEL, region=region, is_backward=int(is_backward), function=call.operator, module=module, part=part,
-                   by_order=int(by_order))
+        yield call.operator, dict.fromkeys(found, 1) if len(found) == 1 else {}, part, by_order
+
+
+# With DLHOOK_COMPILED=modules loops that the compiler generated are scopes, too, it keeps which of the graph's nodes each kernel is
+# made of, and compiled_hook.py has annotated these with their modules.
+def annotated_nodes(text, self_name):
+    """By name: operator; the elements of its largest operand or result; its module as modules_of() has it, "" outside of any. What
+    the compiler added (gradients of slices) is of the module of its operands, if that is one."""
+    nodes, sizes, module, is_programs = {}, {}, "", False
+    annotation = re.compile(r"'dlhook': '([A-Z]+\[\w+\][^'.]*)\.?([^']*)'")
+    own = "L[%s]" % self_name
+    has_several = len({network for network, _ in annotation.findall(text)} - {own}) > 1
+    for line in map(str.strip, text.split("\n")):
+        if not line:
+            module, is_programs = "", False
+        if line.startswith("#"):
+            is_programs = "File: " in line
+            found = annotation.search(line)
+            network, path = found.groups() if found else ("", "")
+            variable = re.findall(r"\[(\w+)\]", network)[-1:] if has_several else []
+            module = "." + path if network == own else ".".join(variable + [path] * bool(path))
+        for name, shape in re.findall(r'(\w+): "\w+\[([^\]]*)\]', line):
+            numbers = [int(size) for size in shape.split(", ") if size.isdigit()]
+            sizes[name] = functools.reduce(lambda product, size: product * size, numbers, 1)
+        made = re.match(r'(\w+)(?:: "[^"]*")? = torch\.ops\.\w+\.(\w+)\.\w+\((.*?)\)(?:;.*)?$', line)
+        if made:
+            words = re.findall(r"[a-z_]\w*", made.group(3)) + [made.group(1)]
+            around = {nodes[word][2] for word in words[:-1] if word in nodes} - {""}
+            inherited = around.pop() if not is_programs and len(around) == 1 else ""
+            nodes[made.group(1)] = (made.group(2), max(sizes.get(word, 1) for word in words), module or inherited)
+    return nodes
+
+
+def annotated_kernels(graph, self_name, modules):
+    """For each call of a kernel the name of its scope and {module: elements}, "" for what is of none."""
+    nodes = annotated_nodes(graph.inductor_post_grad_graph_str, self_name)
+    mapping = sys.modules["json"].loads(graph.inductor_provenance_mapping_str)["cppCodeToPost"]
+    body = graph.source_code[max(graph.source_code.find("def call("), 0):]
+    calls = []
+    for kernel, number in re.findall(r"(?:#|//) \[Provenance debug handles\] (\S+):(\d+)", body):
+        library = re.match(r"(?:extern_kernels|torch\.ops\.(\w+))\.(\w+)", kernel)
+        scope = "%s::%s" % (library.group(1) or "aten", library.group(2)) if library else "graph_%s_%s" % (
+            graph.fx_kwargs.get("graph_id"), kernel)
+        calls.append((scope, library.group(2) if library else "", mapping.get("%s:%s" % (kernel, number), [])))
+    of_libraries = {operator for _, operator, _ in calls}
+    for scope, operator, names in calls:
+        known = [(name, *nodes[name]) for name in names if name in nodes]
+        if operator:
+            known = [node for node in known if node[1] == operator][-1:]
+        else:
+            known = [node for node in known if node[1] not in of_libraries and node[1] not in VIEWS + CONSTANTS]
+        parts = {}
+        for _, _, elements, module in known:
+            parts[module] = parts.get(module, 0) + elements
+        if not known:  # weights in another layout
+            parts = dict.fromkeys({modules[name] for name in names if name in modules}, 1)
+        yield scope, parts
+
+
+def with_loops(calls, annotated):
+    """All kernels instead of those of libraries, of which `calls` knows what they compute."""
+    calls = list(calls)
+    for scope, parts in annotated:
+        of_library = calls.pop(0) if calls and calls[0][0] == scope else (scope, {}, 0, False)
+        is_known = set(parts) - {""}
+        yield (scope, parts, of_library[2], False) if is_known else of_library
+
+
+def kernel_facts(region, is_backward, calls):
+    of = dict(region=region, is_backward=int(is_backward))
+    for scope, parts, part, by_order in calls:
+        module = next(iter(parts)) if len(parts) == 1 else ""
+        yield fact(KERNEL, function=scope, module=module, part=part, by_order=int(by_order), **of)
+        for name, elements in parts.items() if len(parts) > 1 else ():
+            yield fact(KERNEL_PART, module=name, count=elements, **of)
 
 
 def entries(utils):
@@ -275,7 +349,7 @@ def kernels(utils):
     for code, entry, function in entries(utils):
         region = str(entry.compile_id)
         compiled = list(compiled_graphs(function, inductor.CompiledFxGraph))
-        graphs = [(Graph(one.inductor_post_grad_graph_str), one.source_code, bool(one.fx_kwargs.get("is_backward"))) for one in compiled]
+        graphs = [(Graph(one.inductor_post_grad_graph_str), one, bool(one.fx_kwargs.get("is_backward"))) for one in compiled]
         forward = [graph for graph, _, is_backward in graphs if not is_backward]
         if len(forward) != 1 or len(graphs) > 2 or region not in shapes:
             continue
@@ -284,8 +358,11 @@ def kernels(utils):
         placeholders = [(name, [int(size) if size.isdigit() else size for size in sizes.split(", ") if size])
                         for name, sizes in nodes[:count]]
         modules = modules_of_inputs(forward[0], placeholders, entry, code)
-        for graph, source, is_backward in graphs:
-            yield from kernels_of(region, graph, source, is_backward, modules, [name for name, _ in forward[0].inputs])
+        for graph, one, is_backward in graphs:
+            calls = kernels_of(graph, one.source_code, is_backward, modules, [name for name, _ in forward[0].inputs])
+            if getattr(one, "inductor_provenance_mapping_str", None) and "[Provenance debug handles]" in one.source_code:
+                calls = with_loops(calls, annotated_kernels(one, first_argument(code), modules))
+            yield from kernel_facts(region, is_backward, calls)
 
 
 def all_facts():

@@ -9,6 +9,7 @@
 #include "preload/python/compiled_code.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
+#include "preload/runtime/config.h"
 
 namespace dlhook::inline python {
 
@@ -79,6 +80,7 @@ int OnPendingCall(void* method) {
   int saved_errno = errno;
   PyObject *type, *value, *traceback;
   g_api.ErrFetch(&type, &value, &traceback);
+  if (method == &g_on_compilers_exit && GetConfig().compiled == CompiledMode::kModules) AskForModules();
   Register(static_cast<PyMethodDef*>(method));
   g_api.ErrRestore(type, value, traceback);
   errno = saved_errno;

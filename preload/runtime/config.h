@@ -27,6 +27,9 @@ enum class StacksMode : uint32_t { kOff, kNative, kAll };
 enum class CountersAt : uint32_t { kTime, kScope, kCall };
 
 // GPU times: from CUPTI if available, else pairs of events; only one of these; none.
+// kModules: torch.compile is asked to tell its own loops and their modules.
+enum class CompiledMode : uint32_t { kRegions, kModules };
+
 enum class GpuMode : uint32_t { kAuto, kCupti, kEvents, kOff };
 
 enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };
@@ -50,6 +53,7 @@ struct Config {
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES
   PythonMode python;              // DLHOOK_PYTHON; kOn if DLHOOK_STACKS=all
+  CompiledMode compiled;          // DLHOOK_COMPILED
   StacksMode stacks;              // DLHOOK_STACKS
   uint32_t stack_families;        // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
   uint64_t stacks_min_ns;         // DLHOOK_STACKS_MIN_US: shorter calls get none

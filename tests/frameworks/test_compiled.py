@@ -40,6 +40,28 @@ class Compiled(frameworks.Case):
         self.assertEqual((finding["where"], finding["line"], finding["kind"]), ("scaled", limit["line"], "information"))
         self.assertRegex(finding["finding"], r"after 2 versions.* The last reason: 0/1: mode == 'aa' .* is not known")
 
+    def test_loops_over_several_modules(self):
+        """Their parts against the same network with a loop for each operation. Both take turns, so that others slow both."""
+        self.fresh_run()
+        cache = os.path.join(self.folder, "inductor")
+        result = self.under("launcher", frameworks.program("compiled_loops"), TORCHINDUCTOR_CACHE_DIR=cache, DLHOOK_COMPILED="modules")
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        fused, alone = json.loads(result.out.decode().splitlines()[-1])
+        self.assertAlmostEqual(fused, alone, 4)
+        run = e2e.Run(self.run_path)
+        first, second = run.table("compiled")[:2]
+        self.assertGreaterEqual(first["divided_kernels"], 2)  # norm and act, forward and backward
+        self.assertGreater(second["named_kernels"], 3 * first["named_kernels"])
+        times = {"Fused": {}, "Alone": {}}
+        for row in run.table("layers"):
+            if row["layer"] in ("conv", "norm", "act", "head"):
+                self.assertGreater(row["forward"], 0, row)
+                self.assertGreater(row["backward"], 0, row)
+                times[row["model"]][row["layer"]] = row["time"]
+        loops = {model: of["norm"] + of["act"] for model, of in times.items()}
+        difference = times["Fused"]["norm"] / loops["Fused"] - times["Alone"]["norm"] / loops["Alone"]
+        self.assertLess(abs(difference) * loops["Fused"] / sum(times["Fused"].values()), 0.05, times)
+
     def check_layers(self, layers):
         for name in ("first", "part.wide", "part.narrow.0"):
             self.assertEqual((layers[name]["type"], layers[name]["matched_by"]), ("matmul", "framework"))

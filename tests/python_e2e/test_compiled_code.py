@@ -36,6 +36,40 @@ def get_args():
 """
 
 
+# With annotations, as PyTorch 2.13 writes them.
+ANNOTATED = """class GraphModule(torch.nn.Module):
+    def forward(self, primals_1: "f32[8, 3][3, 1]cpu", primals_2: "f32[4, 3][3, 1]cpu"):
+        # Annotation: {'dlhook': 'L[self].a'} File: /srv/net.py:6 in forward, code: return self.b(self.a(x))
+        permute: "f32[3, 8][1, 3]cpu" = torch.ops.aten.permute.default(primals_1, [1, 0]);  primals_1 = None
+        mm: "f32[4, 8][8, 1]cpu" = torch.ops.aten.mm.default(primals_2, permute);  permute = None
+
+        # Annotation: {'dlhook': 'L[self].b'} File: /srv/net.py:6 in forward, code: return self.b(self.a(x))
+        exp: "f32[4, 8][8, 1]cpu" = torch.ops.aten.exp.default(mm);  mm = None
+        sum_1: "f32[4][1]cpu" = torch.ops.aten.sum.dim_IntList(exp, [1])
+
+        # No stacktrace found for following nodes
+        full: "f32[4, 8][8, 1]cpu" = torch.ops.aten.full.default([4, 8], 1)
+        mul: "f32[4, 8][8, 1]cpu" = torch.ops.aten.mul.Tensor(exp, full);  exp = full = None
+
+        # File: /srv/net.py:7 in forward, code: return y + 1
+        add: "f32[4, 8][8, 1]cpu" = torch.ops.aten.add.Tensor(mul, 1);  mul = None
+        return (add, sum_1)
+"""
+LOOPS = """
+def call(self, args):
+        # [Provenance debug handles] extern_kernels.mm:1
+        extern_kernels.mm(primals_2, reinterpret_tensor(primals_1, (3, 8), (1, 3), 0), out=buf0)
+        # [Provenance debug handles] cpp_fused_exp_0:2
+        cpp_fused_exp_0(buf0, buf1)
+        # [Provenance debug handles] cpp_fused_add_1:3
+        cpp_fused_add_1(buf1, buf2)
+        # [Provenance debug handles] cpp_fused_2:4
+        cpp_fused_2(primals_1, buf3)
+"""
+MAPPING = """{"cppCodeToPost": {"extern_kernels.mm:1": ["exp", "mm", "permute"], "cpp_fused_exp_0:2": ["exp", "sum_1", "mm"],
+ "cpp_fused_add_1:3": ["add", "mul", "full", "sum_1"], "cpp_fused_2:4": ["primals_1"]}}"""
+
+
 class CompiledTrace(stacks.PythonTrace):
     def __init__(self):
         super().__init__()
@@ -117,6 +151,28 @@ class Reader(unittest.TestCase):
         self.assertEqual(self.matched(hidden), [(0, True), (1, True), (2, True)])
         fewer = hidden.replace("        buf2 = torch.ops.aten.mm.default(buf1, buf1)\n", "")
         self.assertEqual(self.matched(fewer), [(None, False), (None, False)])
+
+    def kernels(self, annotated=ANNOTATED, self_name="self"):
+        graph = types.SimpleNamespace(inductor_post_grad_graph_str=annotated, inductor_provenance_mapping_str=MAPPING,
+                                      source_code=LOOPS, fx_kwargs={"graph_id": 7})
+        return list(self.of["annotated_kernels"](graph, self_name, {"primals_1": ".a"}))
+
+    def test_loops_have_the_modules_of_their_operations(self):
+        loops = ["aten::mm", "graph_7_cpp_fused_exp_0", "graph_7_cpp_fused_add_1", "graph_7_cpp_fused_2"]
+        self.assertEqual(self.kernels(), list(zip(loops, [{".a": 1 * 32}, {".b": 64}, {"": 32, ".b": 64}, {".a": 1}])))
+        other = ANNOTATED.replace("'L[self].b'", "'G[net].b'")
+        self.assertEqual(self.kernels(other)[1][1], {"b": 64})
+        self.assertEqual(self.kernels(other, "")[1][1], {"net.b": 64})
+
+    def test_kernels_of_libraries_keep_what_they_compute(self):
+        libraries = [("aten::mm", {}, self.of["WEIGHTS"], False)]
+        kernels = list(self.of["with_loops"](libraries, self.kernels()))
+        self.assertEqual([kernel[2] for kernel in kernels], [self.of["WEIGHTS"], 0, 0, 0])
+        facts = [fact.split("\0") for fact in self.of["kernel_facts"]("0/0", True, kernels)]
+        kinds = [int(fact[0]) for fact in facts]
+        kernel, part = self.of["KERNEL"], self.of["KERNEL_PART"]
+        self.assertEqual(kinds, [kernel, kernel, kernel, part, part, kernel])
+        self.assertEqual([(fact[6], fact[9]) for fact in facts if int(fact[0]) == part], [("32", ""), ("64", ".b")])
 
     def test_modules_of_parameters(self):
         def modules_of(*sources):

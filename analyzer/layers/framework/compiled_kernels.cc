@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/calls/module_names.h"
@@ -15,8 +16,13 @@
 namespace dlhook::analyzer::inline framework {
 namespace {
 
-using Kernels = std::vector<const CompiledCode*>;
+struct Kernel {
+  const CompiledCode* code;
+  std::vector<const CompiledCode*> parts;  // of several modules
+};
+using Kernels = std::vector<Kernel>;
 
+constexpr char kLoop[] = "compiled loop";
 constexpr char kOtherOrder[] = "a run of a compiled region whose operators are not those of its code, in its order";
 
 class KernelPlacer {
@@ -31,7 +37,13 @@ class KernelPlacer {
         modules_(NameModules(model, places_)),
         attribution_(*attribution) {
     for (const CompiledCode& code : model.compiled) {
-      if (code.kind == CompiledKind::kKernel) kernels_[{code.process, code.region, code.is_backward}].push_back(&code);
+      if (code.kind != CompiledKind::kKernel && code.kind != CompiledKind::kKernelPart) continue;
+      Kernels& kernels = kernels_[{code.process, code.region, code.is_backward}];
+      if (code.kind == CompiledKind::kKernel) {
+        kernels.push_back({&code, {}});
+      } else if (!kernels.empty()) {
+        kernels.back().parts.push_back(&code);
+      }
     }
   }
 
@@ -40,18 +52,25 @@ class KernelPlacer {
     if (found == kernels_.end()) return;
     const Kernels& kernels = found->second;
     const std::vector<ScopeIndex> ops = OperatorsOf(run.scope, kernels);
-    const bool is_same = std::equal(ops.begin(), ops.end(), kernels.begin(), kernels.end(),
-                                    [&](ScopeIndex op, const CompiledCode* kernel) {
-                                      return model_.names[scopes_.look[op].name] == kernel->function;
-                                    });
+    const bool is_same =
+        std::equal(ops.begin(), ops.end(), kernels.begin(), kernels.end(), [&](ScopeIndex op, const Kernel& kernel) {
+          return model_.names[scopes_.look[op].name] == kernel.code->function;
+        });
     if (!is_same) {
       ++attribution_.oddities[kOtherOrder];
       return;
     }
     const bool is_own_known = scopes_.look[run.forward].stack != kNone;
+    const auto is_known = [&](const CompiledCode* code) {
+      return is_own_known || !absl::StartsWith(code->module, ".");
+    };
     for (size_t i = 0; i < ops.size(); ++i) {
-      const std::string& module = kernels[i]->module;
-      if (!module.empty() && (is_own_known || module.front() != '.')) PlaceOperator(ops[i], *kernels[i], run);
+      const auto& [code, parts] = kernels[i];
+      if (!code->module.empty() && is_known(code)) {
+        PlaceOperator(ops[i], {LayerOf(*code, run.forward), DirectionOf(*code)});
+      } else if (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_known)) {
+        PlaceOperator(ops[i], {LoopOf(kernels[i], i, run), DirectionOf(*code)});
+      }
     }
   }
 
@@ -59,7 +78,7 @@ class KernelPlacer {
   // The operators that the run's code calls, as far as the compiler knows such.
   std::vector<ScopeIndex> OperatorsOf(ScopeIndex run, const Kernels& kernels) const {
     absl::flat_hash_set<absl::string_view> known;
-    for (const CompiledCode* kernel : kernels) known.insert(kernel->function);
+    for (const Kernel& kernel : kernels) known.insert(kernel.code->function);
     std::vector<ScopeIndex> ops;
     absl::flat_hash_set<ScopeIndex> code = {run};
     for (ScopeIndex scope = run + 1; IsIn(scope, run); ++scope) {
@@ -79,14 +98,14 @@ class KernelPlacer {
            scopes_.start_ns[scope] < scopes_.EndOf(outer);
   }
 
-  void PlaceOperator(ScopeIndex op, const CompiledCode& kernel, const CompiledRun& run) {
-    LayerDirection direction = LayerDirection::kForward;
-    if (kernel.is_backward) {
-      direction = kernel.part == CompiledPart::kData      ? LayerDirection::kBackwardData
-                  : kernel.part == CompiledPart::kWeights ? LayerDirection::kBackwardWeights
-                                                          : LayerDirection::kBackward;
-    }
-    const Place place = {LayerOf(kernel, run.forward), direction};
+  static LayerDirection DirectionOf(const CompiledCode& kernel) {
+    if (!kernel.is_backward) return LayerDirection::kForward;
+    return kernel.part == CompiledPart::kData      ? LayerDirection::kBackwardData
+           : kernel.part == CompiledPart::kWeights ? LayerDirection::kBackwardWeights
+                                                   : LayerDirection::kBackward;
+  }
+
+  void PlaceOperator(ScopeIndex op, const Place& place) {
     attribution_.of_scope.Set(op, place);
     absl::flat_hash_set<ScopeIndex> inside = {op};
     for (ScopeIndex scope = op + 1; IsIn(scope, op); ++scope) {
@@ -117,6 +136,33 @@ class KernelPlacer {
     return at->second;
   }
 
+  // "0/0 backward loop 3: bn, act". What is of no module stays with the region.
+  LayerIndex LoopOf(const Kernel& kernel, size_t number, const CompiledRun& run) {
+    const std::string title =
+        absl::StrCat(run.region, kernel.code->is_backward ? " backward" : "", " loop ", number + 1);
+    const auto [at, is_new] = loop_by_title_.try_emplace({kernel.code->process, title}, kNone);
+    if (!is_new) return at->second;
+    double elements = 0;
+    for (const CompiledCode* part : kernel.parts) elements += static_cast<double>(part->count);
+    Layer loop;
+    std::vector<std::string> names;
+    for (const CompiledCode* part : kernel.parts) {
+      const double share = static_cast<double>(part->count) / elements;
+      if (!(share > 0)) continue;
+      const LayerIndex layer =
+          part->module.empty() ? attribution_.of_scope[run.scope].layer : LayerOf(*part, run.forward);
+      if (layer == kNone) continue;
+      loop.loop_parts.push_back({layer, share});
+      names.push_back(attribution_.layers[layer].name);
+    }
+    loop.name = absl::StrCat(title, ": ", absl::StrJoin(names, ", "));
+    loop.type = kLoop;
+    loop.evidence = Evidence::kFramework;
+    attribution_.layers.push_back(std::move(loop));
+    at->second = static_cast<LayerIndex>(attribution_.layers.size() - 1);
+    return at->second;
+  }
+
   LayerIndex FindOrAdd(const std::string& model, const std::string& name, const CompiledCode& kernel) {
     for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
       if (attribution_.layers[i].model == model && attribution_.layers[i].name == name) return i;
@@ -124,7 +170,8 @@ class KernelPlacer {
     Layer layer;
     layer.model = model;
     layer.name = layer.module = name;
-    layer.type = WorkOfOp(absl::StripPrefix(kernel.function, "aten::"));
+    layer.type =
+        absl::StartsWith(kernel.function, "aten::") ? WorkOfOp(absl::StripPrefix(kernel.function, "aten::")) : kLoop;
     layer.evidence = Evidence::kFramework;
     attribution_.layers.push_back(std::move(layer));
     return static_cast<LayerIndex>(attribution_.layers.size() - 1);
@@ -139,6 +186,7 @@ class KernelPlacer {
   Attribution& attribution_;
   std::map<std::tuple<ProcessIndex, std::string, bool>, Kernels> kernels_;
   std::map<std::pair<std::string, std::string>, LayerIndex> layer_by_name_;
+  std::map<std::pair<ProcessIndex, std::string>, LayerIndex> loop_by_title_;
 };
 
 }  // namespace

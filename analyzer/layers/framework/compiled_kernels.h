@@ -23,8 +23,10 @@ struct CompiledRun {
   bool is_backward = false;
 };
 
-// Gives operators the places of their modules, where the compiler's own graphs show these and the operators of a run are
-// those of the code, in its order. All others stay in their region. `in_compiler`: by stack.
+// Gives operators, and with DLHOOK_COMPILED=modules the compiler's own loops, the places of their modules, where the compiler's
+// own graphs show these and the operators of a run are those of the code, in its order. All others stay in their region. A loop
+// over several modules is a layer with parts, by elements: of each operation of the graph that the loop computes, those of its
+// largest operand or result. `in_compiler`: by stack.
 void PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
                           const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
                           Attribution* attribution);

@@ -111,11 +111,16 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
   for (ScopeIndex scope = 0; scope < attribution->of_scope.size(); ++scope) {
     const Place place = attribution->of_scope[scope];
     if (place.layer == kNone) continue;
-    auto& [forward, anything] = first[place.layer];
-    anything = std::min(anything, model.scopes.start_ns[scope]);
-    if (place.direction != LayerDirection::kForward) continue;
+    const int64_t start_ns = model.scopes.start_ns[scope];
     const bool is_graph_node = model.scopes.look[scope].kind == ScopeKind::kGraphNode;
-    forward = std::min(forward, is_graph_node ? INT64_MIN : model.scopes.start_ns[scope]);
+    const auto note = [&](LayerIndex layer) {
+      auto& [forward, anything] = first[layer];
+      anything = std::min(anything, start_ns);
+      if (place.direction == LayerDirection::kForward)
+        forward = std::min(forward, is_graph_node ? INT64_MIN : start_ns);
+    };
+    note(place.layer);
+    for (const LoopPart& part : attribution->layers[place.layer].loop_parts) note(part.layer);
   }
   std::vector<LayerIndex> order(first.size());
   for (LayerIndex i = 0; i < order.size(); ++i) order[i] = i;

@@ -40,6 +40,8 @@ class LayerGroups {
   const std::vector<LayerGroup>& groups() const { return groups_; }
   GroupIndex OfCall(CallIndex call) const;
   GroupIndex OfScope(ScopeIndex scope) const;
+  // kNone: the rows are not layers, nor what these are folded into.
+  GroupIndex OfLayer(LayerIndex layer) const { return of_layer_.empty() ? kNone : of_layer_[layer]; }
   // `place`: from GpuPlaces.
   GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
   GroupIndex OfGap(const UnseenGap& gap) const;

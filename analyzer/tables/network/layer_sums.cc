@@ -157,9 +157,26 @@ class Summer {
     target.share_ns += ns;
   }
 
+  // Of a loop over several layers, each gets its part.
+  void Divide(LayerIndex layer, GroupIndex whole, int64_t ns,
+              absl::FunctionRef<void(LayerSums::Group& group, int64_t ns)> add) {
+    int64_t left_ns = ns;
+    if (layer != kNone && groups_.OfLayer(layer) != kNone) {
+      for (const LoopPart& part : attribution_.layers[layer].loop_parts) {
+        const int64_t part_ns = std::min<int64_t>(left_ns, std::llround(part.part * static_cast<double>(ns)));
+        whole = groups_.OfLayer(part.layer);
+        add(sums_.groups[whole], part_ns);
+        left_ns -= part_ns;
+      }
+    }
+    if (left_ns != 0) add(sums_.groups[whole], left_ns);
+  }
+
+  LayerIndex LayerOf(ScopeIndex scope) const {
+    return scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
+  }
+
   void AddPiece(const TimePiece& piece) {
-    LayerSums::Group& group = sums_.groups[GroupOf(piece)];
-    group.share_ns += piece.share_ns;
     LayerDirection direction = LayerDirection::kUnknown;
     bool is_layout = false;
     if (piece.kind == ActivityKind::kCall) {
@@ -171,8 +188,12 @@ class Summer {
     } else if (piece.kind == ActivityKind::kNotSeen) {
       direction = attribution_.PlaceOfGap(piece.gap).direction;
     }
-    group.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
-    if (is_layout) group.layout_ns += piece.share_ns;
+    const LayerIndex layer = piece.kind == ActivityKind::kScope ? LayerOf(piece.index) : kNone;
+    Divide(layer, GroupOf(piece), piece.share_ns, [&](LayerSums::Group& group, int64_t ns) {
+      group.share_ns += ns;
+      group.by_direction_ns[static_cast<size_t>(direction)] += ns;
+      if (is_layout) group.layout_ns += ns;
+    });
     if (model_.samples.empty() || !MayBeDivided(piece)) return;
     OpenTime& open = open_[GroupOf(piece)];
     open.share_ns += piece.share_ns;
@@ -210,11 +231,12 @@ class Summer {
     GroupIndex group = kNone;
     int64_t start_ns = 0;
     int64_t end_ns = 0;
+    LayerIndex layer = kNone;  // of a scope
   };
   Counted CountedScope(ScopeIndex scope) {
     const ScopeColumns& scopes = model_.scopes;
     if (scope == kNone || !Counts(scopes.thread[scope], scopes.start_ns[scope])) return {};
-    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.EndOf(scope)};
+    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.EndOf(scope), LayerOf(scope)};
   }
   Counted CountedCall(CallIndex call) {
     const CallColumns& calls = model_.calls;
@@ -226,8 +248,10 @@ class Summer {
   // sequence numbers may contradict times.
   void AddNested(const Counted& inner, const Counted& around) {
     if (inner.group == around.group) return;
-    sums_.groups[inner.group].thread_ns += inner.end_ns - inner.start_ns;
-    sums_.groups[inner.group].self_ns += inner.end_ns - inner.start_ns;
+    Divide(inner.layer, inner.group, inner.end_ns - inner.start_ns, [](LayerSums::Group& group, int64_t ns) {
+      group.thread_ns += ns;
+      group.self_ns += ns;
+    });
     if (around.group == kNone) return;
     const int64_t inside_ns = std::min(inner.end_ns, around.end_ns) - std::max(inner.start_ns, around.start_ns);
     sums_.groups[around.group].self_ns -= std::max<int64_t>(inside_ns, 0);

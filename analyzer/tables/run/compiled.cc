@@ -27,6 +27,7 @@ struct CompiledRow {
   int64_t runs = 0;
   int64_t kernels = 0;
   int64_t named_kernels = 0;
+  int64_t divided_kernels = 0;
 
   bool IsBreak() const { return code.kind == CompiledKind::kGraphBreak; }
   bool IsCompilation() const { return code.kind == CompiledKind::kCompilation; }
@@ -62,10 +63,15 @@ TypedColumns<CompiledRow> Columns() {
        [](const CompiledRow& row) { return row.IsBreak() ? row.code.count : row.runs; }},
       {TextColumn("reason", "Why it was compiled again, or the graph broken, in PyTorch's words."),
        [](const CompiledRow& row) { return KnownText(row.code.text); }},
-      {Detail(IntegerColumn("kernels", "", Better::kNeither, "Operators of libraries that its code calls.")),
+      {Detail(IntegerColumn(
+           "kernels", "", Better::kNeither,
+           "Operators of libraries that its code calls; with DLHOOK_COMPILED=modules also its own loops.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.kernels); }},
       {Detail(IntegerColumn("named_kernels", "", Better::kHigher, "Of these, those whose module is known.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.named_kernels); }},
+      {Detail(IntegerColumn("divided_kernels", "", Better::kNeither,
+                            "Loops over several modules, whose time the table layers divides among these.")),
+       [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.divided_kernels); }},
       {Detail(IntegerColumn("process", "", Better::kNeither, "Process id.")), &CompiledRow::pid},
   };
 }
@@ -85,6 +91,8 @@ void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, s
     if (code.kind == CompiledKind::kCompilation && code.is_backward) of->backward_ns += code.compile_ns;
     of->kernels += code.kind == CompiledKind::kKernel;
     of->named_kernels += code.kind == CompiledKind::kKernel && !code.module.empty();
+    of->divided_kernels += code.kind == CompiledKind::kKernel && &code != &model.compiled.back() &&
+                           (&code)[1].kind == CompiledKind::kKernelPart;
   }
   std::vector<bool> is_region;  // by name
   for (const std::string& name : model.names) is_region.push_back(absl::StartsWith(name, kTorchRegion));
@@ -108,7 +116,7 @@ absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions&
   std::map<ProcessIndex, size_t> compilations;
   for (const CompiledCode& code : model.compiled) {
     compilations[code.process] += code.kind == CompiledKind::kCompilation;
-    if (code.kind == CompiledKind::kKernel || code.is_backward) continue;
+    if (code.kind == CompiledKind::kKernel || code.kind == CompiledKind::kKernelPart || code.is_backward) continue;
     if (!code.region.empty()) row_of.try_emplace({code.process, code.region}, rows.size());
     rows.push_back({.code = code, .pid = model.processes[code.process].pid});
   }

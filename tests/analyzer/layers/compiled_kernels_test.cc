@@ -17,6 +17,7 @@ namespace compiled_kernels_test {
 using Kind = ScopeKind;
 using testing::ElementsAre;
 using testing::Key;
+using testing::Pair;
 
 struct Kernel {
   std::string op;
@@ -198,6 +199,28 @@ TEST(CompiledKernelsTest, OperatorsBelongToTheirModules) {
   EXPECT_EQ(program.LayerNamed("fc").model, "Net");
   EXPECT_EQ(program.LayerNamed("fc").type, "linear");
   EXPECT_EQ(program.LayerNamed("stem.conv").evidence, Evidence::kFramework);
+}
+
+TEST(CompiledKernelsTest, ALoopOverSeveralModulesHasParts) {
+  Program program;
+  program.Kernels("0/0", false, {{"graph_0_cpp_fused_relu_0", ""}});
+  for (const auto& [module, elements] : {std::pair(".bn", 300), std::pair(".act", 90), std::pair("", 10)}) {
+    program.builder().model().compiled.push_back(
+        {.kind = CompiledKind::kKernelPart, .region = "0/0", .count = elements, .module = module});
+  }
+  program.Kernels("0/0", false, {{"graph_0_cpp_fused_gelu_1", ".gelu"}});
+  program.Forward("0/0", 0, {"graph_0_cpp_fused_relu_0", "graph_0_cpp_fused_gelu_1"}, 3);
+  program.Forward("0/0", 1000, {"graph_0_cpp_fused_relu_0", "graph_0_cpp_fused_gelu_1"}, 4);
+  const std::string loop = "0/0 loop 1: bn, act, compiled region 0/0";
+  const std::vector<std::string> placed = program.Placed();
+  EXPECT_EQ(placed[2], loop + " forward");
+  EXPECT_EQ(placed[3], "gelu forward");
+  EXPECT_EQ(placed[6], loop + " forward");
+  std::vector<std::pair<std::string, double>> parts;
+  for (const LoopPart& part : program.LayerNamed(loop).loop_parts) {
+    parts.emplace_back(program.attribution().layers[part.layer].name, part.part);
+  }
+  EXPECT_THAT(parts, ElementsAre(Pair("bn", 0.75), Pair("act", 0.225), Pair("compiled region 0/0", 0.025)));
 }
 
 TEST(CompiledKernelsTest, WhatFollowsFromTheOrderSaysSo) {
