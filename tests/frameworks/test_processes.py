@@ -120,7 +120,7 @@ class Processes(frameworks.Case):
             port = free.getsockname()[1]
         env = e2e.clean_environment(WORLD_SIZE=2, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         text = self.hanging(["bash", "-c", both, "bash", *program("ranks", STEPS, "hang")],
-                            "gloo:all_reduce, for ", env=env)
+                            r"gloo:all_reduce, for [\d.]+ s\b", env=env)  # longer than in the steps before
         self.assertRegex(text, r"rank 0, process \d+ is in .*gloo:all_reduce, for ")
         self.assertRegex(text, r"rank 1, process \d+ has returned from .*gloo:all_reduce")
         self.assertRegex(text, r"rank 0, process \d+, thread \d+ sleeps.* at ranks\.py:\d+, [\d.]+ s ago\. Stack: .*backward")

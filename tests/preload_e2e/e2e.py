@@ -119,12 +119,12 @@ def run(argv, env=None, cwd=None, stdin=b"", timeout=200):
 
 
 def until_top_says(path, words, patience=120):
-    """What dlhook top says, in one line, once it has these words."""
+    """What dlhook top says, in one line, once it has these words (a regular expression)."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         result = run([DLHOOK, "top", path, "--once"])
         text = " ".join((result.out + result.err).decode().split())
-        if words in text:
+        if re.search(words, text):
             return text
     raise AssertionError(f"{words!r} did not come:\n{text}")
 
