@@ -90,10 +90,10 @@ def input_wait_workers(side):
 
 
 def preparing_in_steps(side):
-    """Another size in each step. Advised: four sizes, of as many pixels on average."""
+    """Another size in each of 60 steps. Advised: four sizes, of as many pixels on average."""
     advised = side == "advised"
     model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), *head(16))
-    return images(model, (lambda step: (23, 38, 53, 68)[step % 4]) if advised else (lambda step: 16 + step), batch=2)
+    return images(model, (lambda step: (23, 38, 53, 68)[step % 4]) if advised else (lambda step: 16 + 37 * step % 60), batch=2)
 
 
 def layout_conversions(side):
