@@ -1,5 +1,5 @@
 """Optional callbacks for training loops: epochs and steps, with the numbers that the trainer counts them by, as ranges in timelines
-(``dlhook export``) and in ``dlhook top``. Steps, validation and layers are told apart without them.
+(``dlhook export``). Steps, validation and layers are told apart without them.
 
 .. code-block:: python
 
