@@ -47,7 +47,7 @@ static void LockNewMemory(void) {
 }
 
 static void LeaveOneProcess(void) {
-  if (setgid(12345) || setuid(12345)) puts("may not change user");
+  if (setgid(12346) || setuid(12346)) puts("may not change user");
   Limit(RLIMIT_NPROC, 2);
   Calls(NULL);
 }
