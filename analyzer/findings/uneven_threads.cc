@@ -2,8 +2,8 @@
 //
 // A thread's part of a step lasts from its first operation to its last. Where the parts overlap, and from the end of
 // the first one on only k of n threads work, (n - k) / n of that time would be gone if they were equal. Parts that don't
-// overlap wait for each other's results; where the first thread computes meanwhile, nobody waits. Where all parts consist
-// of the same calls, what these take longer in one thread is its processor's doing (others use it), not more work.
+// overlap wait for each other's results; where the first thread computes meanwhile, nobody waits. Parts that consist
+// of the same calls are equal: if one takes longer, others use its processor.
 //
 // Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
 // their work was.
@@ -31,7 +31,6 @@ constexpr double kLonger = 1.25;              // its part, than the others' mean
 struct Part {
   Interval time;
   size_t operations = 0;
-  int64_t operations_ns = 0;
   uint64_t calls = 0;  // equal for the same calls in any order; 0: none
 
   bool IsSameWork(const Part& other) const {
@@ -68,7 +67,6 @@ std::vector<SharedStep> PartsOf(const StepFacts& facts, const StepTrack& track) 
     Part& part = steps[step].parts.try_emplace(thread, Part{{start_ns, start_ns}}).first->second;
     part.time.end_ns = std::max(part.time.end_ns, start_ns + duration_ns);
     ++part.operations;
-    part.operations_ns += duration_ns;
   });
   const CallColumns& calls = model.calls;
   for (CallIndex call = 0; call < calls.size(); ++call) {
@@ -81,15 +79,10 @@ std::vector<SharedStep> PartsOf(const StepFacts& facts, const StepTrack& track) 
   return steps;
 }
 
-// Takes from the ends what the same work took longer than in the fastest thread.
-void EvenOut(std::map<ThreadIndex, Part>& parts) {
+// All parts consist of the same calls: what one of them takes longer, its processor does.
+bool IsEven(const std::map<ThreadIndex, Part>& parts) {
   const Part& first = parts.begin()->second;
-  int64_t least_ns = first.operations_ns;
-  for (const auto& [thread, part] : parts) {
-    if (!part.IsSameWork(first)) return;
-    least_ns = std::min(least_ns, part.operations_ns);
-  }
-  for (auto& [thread, part] : parts) part.time.end_ns -= part.operations_ns - least_ns;
+  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return part.second.IsSameWork(first); });
 }
 
 std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) {
@@ -100,11 +93,10 @@ std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) 
     for (const auto& [thread, part] : step.parts) {
       all = {std::max(all.start_ns, part.time.start_ns), std::min(all.end_ns, part.time.end_ns)};
     }
-    if (step.parts.size() < 2 || all.start_ns >= all.end_ns) {
+    if (step.parts.size() < 2 || all.start_ns >= all.end_ns || IsEven(step.parts)) {
       step.parts.clear();
       continue;
     }
-    EvenOut(step.parts);
     step.tail = {INT64_MAX, INT64_MIN};
     for (const auto& [thread, part] : step.parts) {
       step.tail = {std::min(step.tail.start_ns, part.time.end_ns), std::max(step.tail.end_ns, part.time.end_ns)};

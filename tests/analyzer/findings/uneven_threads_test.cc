@@ -60,6 +60,23 @@ TEST(UnevenThreads, AreEvenEnough) {
   EXPECT_THAT(Program({{100, 700}, {300, 900}}).Find("uneven-threads").rows, IsEmpty());  // only begins later
 }
 
+TEST(UnevenThreads, AreNotUnevenByTheirProcessors) {
+  // The second thread is interrupted between its two operations; where only one of them has a product, they are unequal.
+  for (const bool is_equal : {true, false}) {
+    CpuProgram program = Program({{100, 300}, {100, 300}});
+    const OpIndex product = program.builder().AddOp(GemmDefinition(64, 64, 64, "NN"));
+    for (int step = 0; step < CpuProgram::kSteps; ++step) {
+      for (const ThreadIndex thread : {1U, 2U}) {
+        const int64_t start_us = thread == 1 ? 310 : 850;
+        AddPart(program, thread, step, {start_us, start_us + 50});
+        if (!is_equal && thread == 2) continue;
+        program.builder().Call(product, step * CpuProgram::kStepNs + (start_us + 10) * kUs, 30 * kUs, thread);
+      }
+    }
+    EXPECT_THAT(program.Find("uneven-threads").rows, SizeIs(is_equal ? 0 : 1)) << is_equal;
+  }
+}
+
 TEST(UnevenThreads, MayDependOnEachOther) {
   EXPECT_THAT(Program({{100, 300}, {300, 900}}).Find("uneven-threads").rows, IsEmpty());
 }
