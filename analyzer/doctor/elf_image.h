@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "analyzer/doctor/memory_reader.h"
+#include "analyzer/io/memory_reader.h"
 
 namespace dlhook::analyzer::inline doctor {
 

@@ -203,7 +203,7 @@ class SymbolAdder {
     NativeSymbol symbol;
     symbol.offset = address;
     if (place.jit == nullptr) return symbol;
-    symbol.function = names_.Of(place.jit->name);
+    symbol.function = names_.Of(DemangleSymbol(place.jit->name));
     symbol.object = names_.Of(kJitObject);
     symbol.offset = address - place.jit->start;
     for (const JitLine& line : place.jit->lines) {
@@ -282,10 +282,12 @@ class SymbolAdder {
     const Extent nowhere =
         ExtentWhere([](const Place& place) { return place.object == kNoObject && place.jit == nullptr; });
     if (nowhere.frames > 0) {
-      notes.push_back(
-          absl::StrCat(Describe(nowhere),
-                       " lie in code that is in no file. What a program compiles while it runs has names where it "
-                       "writes a perf map (python -X perf, node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)."));
+      notes.push_back(absl::StrCat(
+          Describe(nowhere),
+          " lie in code that is in no file. What a program compiles while it runs has names where it "
+          "writes a perf map (python -X perf, node --perf-basic-prof, java "
+          "-XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit), or has LLVM compile it and is sampled by "
+          "dlhook run."));
     }
   }
 

@@ -71,11 +71,14 @@ void AddFoldersOfWriters(const std::string& parent, Trust trust, std::vector<Pla
   }
 }
 
-std::vector<Place> Places(const std::string& trace) {
+std::string OwnFolder(const std::string& trace) {
   const fs::path path(trace);
+  return absl::StrCat((path.parent_path() / path.stem()).string(), kJitFolderSuffix);
+}
+
+std::vector<Place> Places(const std::string& trace) {
   std::vector<Place> places = {{FolderOf(trace), Trust::kFolderOfRun}};
-  const std::string own = absl::StrCat((path.parent_path() / path.stem()).string(), kJitFolderSuffix);
-  AddFoldersOfWriters(own, Trust::kFolderOfRun, &places);
+  AddFoldersOfWriters(OwnFolder(trace), Trust::kFolderOfRun, &places);
   places.push_back({"/tmp", Trust::kSharedFolder});
   std::error_code error;
   const std::string here = fs::current_path(error).string();
@@ -91,6 +94,8 @@ JitSymbols ReadJitFiles(const std::string& trace, const JitOwner& owner, std::ve
   JitSymbols symbols;
   bool has_map = false;
   bool has_dump = false;
+  const std::string of_launcher = absl::StrCat(OwnFolder(trace), "/perf-", owner.pid, ".map");  // beside other writers'
+  if (const auto text = ReadIfOwned(of_launcher, owner, Trust::kFolderOfRun, notes)) ReadPerfMap(*text, &symbols);
   for (const Place& place : Places(trace)) {
     const std::string map = absl::StrCat(place.folder, "/perf-", owner.pid, ".map");
     const std::string dump = absl::StrCat(place.folder, "/jit-", owner.pid, ".dump");

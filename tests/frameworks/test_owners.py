@@ -7,6 +7,19 @@ import frameworks
 from frameworks import e2e
 
 
+# Prints the names that XLA gives to the kernels of a function, and runs it.
+XLA = """
+import re, jax, jax.numpy as jnp
+@jax.jit
+def heavy(x):
+    for _ in range(3): x = jnp.sin(x) * jnp.tanh(x) + jnp.exp(-x * x)
+    return x
+x = jnp.ones((1000, 1000))
+print(*re.findall(r"%(\\w+)", heavy.lower(x).compile().as_text()))
+for _ in range(40): heavy(x).block_until_ready()
+"""
+
+
 class Owners(frameworks.Case):
     def table(self, name, *options):
         (table,) = e2e.Run(self.run_path).report("--table", name, *options)["tables"]
@@ -36,6 +49,15 @@ class Owners(frameworks.Case):
     def test_kernels_of_onednn(self):
         kernels = self.kernels()
         self.assertTrue(any(name.startswith("jit_") for name in kernels), kernels)
+
+    def test_kernels_of_xla(self):
+        python = frameworks.TENSORFLOW_PYTHON
+        if not os.access(python, os.X_OK):
+            self.skipTest(frameworks.MISSING)
+        result = self.under("launcher", [python, "-c", XLA], DLHOOK_SAMPLE=500)
+        self.assertEqual(result.code, 0, result.err)
+        kernels = {row["function"] for row in self.table("hotspots") if row["library"] == "[jit]"}
+        self.assertTrue(kernels & set(result.out.decode().split()), kernels)
 
     def test_the_users_own_setting_stays(self):
         self.assertEqual(self.kernels(ONEDNN_JIT_PROFILE=0), [])

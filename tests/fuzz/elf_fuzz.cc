@@ -6,8 +6,9 @@
 
 #include "absl/strings/string_view.h"
 #include "analyzer/doctor/elf_image.h"
-#include "analyzer/doctor/memory_reader.h"
 #include "analyzer/doctor/process_look.h"
+#include "analyzer/io/compiled_code.h"
+#include "analyzer/io/memory_reader.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {
@@ -31,6 +32,8 @@ class InputMemory final : public MemoryReader {
 };
 
 void ReadObject(absl::string_view bytes) {
+  const std::string functions = PerfMapOfObject(bytes);
+  Require(functions.empty() || functions.back() == '\n', "functions are whole lines");
   static const NameSet* const wanted = new NameSet{"sgemm_", "dlsym", "getenv"};
   const absl::StatusOr<ElfImage> image = ReadElfImage(InputMemory(bytes), kBase, *wanted);
   if (!image.ok()) return Require(!image.status().message().empty(), "a refusal says why");

@@ -54,5 +54,23 @@ class Jvm(e2e.Case):
                 self.assert_problems(trace.top_calls(), expected(60))
 
 
+@unittest.skipUnless(HAVE_JVM, "no java, or no javac at build time")
+class Samples(e2e.Case):
+    def test_compiled_methods(self):
+        keep = [f"-XX:CompileCommand=dontinline,Burn.{name}" for name in ("often", "seldom")]
+        argv = [JAVA, "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", "-XX:CompileCommand=quiet", *keep, "-cp",
+                e2e.VICTIMS, "Burn"]
+        plain = e2e.run(argv)
+        result = self.under("launcher", argv, DLHOOK_SAMPLE=500)
+        (trace,) = e2e.Run(self.run_path).traces()
+        told = f"/tmp/perf-{e2e.one(trace.process, 'pid')}.map"
+        self.assertEqual((plain.code, result.code, result.out, os.path.exists(told)), (0, 0, plain.out, True))
+        rows = {row["function"]: row for row in e2e.Run(self.run_path).table("hotspots")}
+        os.remove(told)
+        both = rows["Burn.often"]["self_time"] + rows["Burn.seldom"]["self_time"]
+        self.assertEqual(rows["Burn.often"]["library"], "[jit]")
+        self.assertAlmostEqual(rows["Burn.often"]["self_time"] / both, 0.75, delta=0.2)
+
+
 if __name__ == "__main__":
     e2e.main()

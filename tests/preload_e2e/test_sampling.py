@@ -124,6 +124,21 @@ class Layers(Sampled):
         self.assertIn("[stripped], whose functions have no names: which layers it computed can't be told", notes)
 
 
+class Compiled(Sampled):
+    """Code that LLVM makes while a program runs has the names that LLVM tells debuggers."""
+
+    def test_names(self):
+        result, (rows, _) = self.sampled("launcher", [e2e.victim("compiled"), "600"])
+        self.assertEqual(result.out, b"done\n")
+        both = 0
+        for name in ("early", "late"):
+            self.assertEqual(rows[name]["library"], "[jit]")
+            both += rows[name]["self_time"]
+        self.assertGreater(both, 0.85 * 1200e6)
+        self.assertAlmostEqual(rows["early"]["self_time"] / both, 0.5, delta=0.1)
+        self.assertNotIn("spin", rows)
+
+
 class Witness(Sampled):
     """perf sees the same functions in the same program, which calls them in random order."""
 

@@ -4,6 +4,25 @@
 import java.nio.file.Files;
 import java.nio.file.Paths;
 
+// Computes where its methods' names say, compiled: three times as long in often() as in seldom().
+class Burn {
+  static double often(double x) {
+    for (int i = 0; i < 1000; ++i) x = x * 1.0000001 + i;
+    return x;
+  }
+
+  static double seldom(double x) {
+    for (int i = 0; i < 1000; ++i) x = x * 1.0000001 - i;
+    return x;
+  }
+
+  public static void main(String[] arguments) {
+    double x = 1;
+    for (int i = 0; i < 50000; ++i) x = seldom(often(often(often(x))));
+    System.out.println(x);
+  }
+}
+
 class Multiply extends Thread {
   static int calls;
   float sum;

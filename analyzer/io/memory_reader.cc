@@ -1,9 +1,9 @@
 // Uses process_vm_readv, which neither stops nor changes the other process.
-#include "analyzer/doctor/memory_reader.h"
+#include "analyzer/io/memory_reader.h"
 
 #include <sys/uio.h>
 
-namespace dlhook::analyzer::inline doctor {
+namespace dlhook::analyzer::inline io {
 
 bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
   auto* out = static_cast<char*>(to);
@@ -19,4 +19,4 @@ bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
   return true;
 }
 
-}  // namespace dlhook::analyzer::doctor
+}  // namespace dlhook::analyzer::io

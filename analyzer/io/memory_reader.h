@@ -1,13 +1,13 @@
 // Reads the memory of another process.
-#ifndef DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
-#define DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
+#ifndef DLHOOK_ANALYZER_IO_MEMORY_READER_H_
+#define DLHOOK_ANALYZER_IO_MEMORY_READER_H_
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook::analyzer::inline doctor {
+namespace dlhook::analyzer::inline io {
 
 class MemoryReader {
  public:
@@ -26,6 +26,6 @@ class ProcessMemory : public MemoryReader {
   pid_t pid_;
 };
 
-}  // namespace dlhook::analyzer::doctor
+}  // namespace dlhook::analyzer::io
 
-#endif  // DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
+#endif  // DLHOOK_ANALYZER_IO_MEMORY_READER_H_

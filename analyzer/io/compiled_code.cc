@@ -1,0 +1,223 @@
+// Trusts nothing in the process: what is no list, or no object file, gives no names. A list is changed while it is read;
+// what was missed is found at the next look.
+#include "analyzer/io/compiled_code.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/io/byte_source.h"
+#include "preload/format/clock.h"
+#include "preload/format/identity.h"
+#include "preload/format/jit_folder.h"
+
+namespace dlhook::analyzer::inline io {
+namespace {
+
+constexpr char kDescriptor[] = "__jit_debug_descriptor";
+constexpr int64_t kSecond = 1000 * 1000 * 1000;
+constexpr int64_t kOftenFor = 60 * kSecond;
+constexpr int64_t kLook = kSecond / 20, kLookLater = kSecond / 2;                  // 2 us, where nothing is new
+constexpr int64_t kLookForFiles = kSecond / 4, kLookForFilesLater = 10 * kSecond;  // 1 ms: reads all mappings
+constexpr size_t kMaxObjects = 100'000;                                            // of one look
+constexpr uint64_t kMaxObjectBytes = 64 << 20;
+constexpr uint64_t kMaxTableBytes = 1 << 30;
+constexpr uint64_t kMaxMapBytes = 256 << 20;
+
+struct Descriptor {  // as in the process's memory
+  uint32_t version;
+  uint32_t action;
+  uint64_t relevant;
+  uint64_t first;
+};
+
+// The values of type T at `offset`, where they are within `bytes`.
+template <typename T>
+std::vector<T> ArrayAt(absl::string_view bytes, uint64_t offset, uint64_t count) {
+  if (offset > bytes.size() || count > (bytes.size() - offset) / sizeof(T)) return {};
+  std::vector<T> values(count);
+  if (count > 0) memcpy(values.data(), bytes.data() + offset, count * sizeof(T));
+  return values;
+}
+
+std::vector<Elf64_Shdr> SectionsOf(const Elf64_Ehdr& header, absl::string_view bytes, uint64_t offset) {
+  const bool is_ours = memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+                       header.e_machine == EM_X86_64 && header.e_shentsize == sizeof(Elf64_Shdr);
+  return is_ours ? ArrayAt<Elf64_Shdr>(bytes, offset, header.e_shnum) : std::vector<Elf64_Shdr>();
+}
+
+std::optional<std::vector<char>> ReadPart(const ByteSource& file, uint64_t offset, uint64_t bytes) {
+  if (bytes > kMaxTableBytes || offset > file.size() || bytes > file.size() - offset) return std::nullopt;
+  std::vector<char> part(bytes);
+  if (!file.Read(offset, absl::MakeSpan(part)).ok()) return std::nullopt;
+  return part;
+}
+
+absl::string_view ViewOf(const std::vector<char>& bytes) { return {bytes.data(), bytes.size()}; }
+
+// The value of the symbol that is called `name`.
+std::optional<uint64_t> ValueIn(const ByteSource& file, const Elf64_Shdr& table, const Elf64_Shdr& strings,
+                                absl::string_view name) {
+  const auto names = ReadPart(file, strings.sh_offset, strings.sh_size);
+  if (!names) return std::nullopt;
+  const std::string wanted = absl::StrCat(absl::string_view("\0", 1), name, absl::string_view("\0", 1));
+  const size_t at = ViewOf(*names).find(wanted);
+  if (at == absl::string_view::npos) return std::nullopt;  // of nearly all files: their symbols are not read
+  const auto bytes = ReadPart(file, table.sh_offset, table.sh_size);
+  if (!bytes) return std::nullopt;
+  for (const Elf64_Sym& symbol : ArrayAt<Elf64_Sym>(ViewOf(*bytes), 0, bytes->size() / sizeof(Elf64_Sym))) {
+    if (symbol.st_name == at + 1 && symbol.st_shndx != SHN_UNDEF) return symbol.st_value;
+  }
+  return std::nullopt;
+}
+
+// Of the first page in memory.
+std::optional<uint64_t> FirstAddress(const ByteSource& file, const Elf64_Ehdr& header) {
+  const auto bytes = ReadPart(file, header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr));
+  if (!bytes || header.e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
+  for (const Elf64_Phdr& segment : ArrayAt<Elf64_Phdr>(ViewOf(*bytes), 0, header.e_phnum)) {
+    if (segment.p_type == PT_LOAD) return segment.p_vaddr & ~uint64_t{4095};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<uint64_t> OffsetOfJitDescriptor(const std::string& path) {
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+  Elf64_Ehdr header;
+  if (!file.ok() || file->size() < sizeof header ||
+      !file->Read(0, absl::MakeSpan(reinterpret_cast<char*>(&header), sizeof header)).ok())
+    return std::nullopt;
+  const auto table = ReadPart(*file, header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr));
+  const auto first = FirstAddress(*file, header);
+  if (!table || !first) return std::nullopt;
+  const std::vector<Elf64_Shdr> sections = SectionsOf(header, ViewOf(*table), 0);
+  for (const Elf64_Shdr& section : sections) {
+    const bool is_table = section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM;
+    if (!is_table || section.sh_link >= sections.size()) continue;
+    const auto value = ValueIn(*file, section, sections[section.sh_link], kDescriptor);
+    if (value) return *value - *first;
+  }
+  return std::nullopt;
+}
+
+std::string PerfMapOfObject(absl::string_view object) {
+  std::string lines;
+  const auto headers = ArrayAt<Elf64_Ehdr>(object, 0, 1);
+  if (headers.empty()) return lines;
+  const std::vector<Elf64_Shdr> sections = SectionsOf(headers[0], object, headers[0].e_shoff);
+  const bool is_relocatable = headers[0].e_type == ET_REL;
+  for (const Elf64_Shdr& table : sections) {
+    if (table.sh_type != SHT_SYMTAB || table.sh_link >= sections.size()) continue;
+    const Elf64_Shdr& strings = sections[table.sh_link];
+    if (strings.sh_offset > object.size()) continue;
+    const absl::string_view names = object.substr(strings.sh_offset, strings.sh_size);
+    for (const auto& symbol : ArrayAt<Elf64_Sym>(object, table.sh_offset, table.sh_size / sizeof(Elf64_Sym))) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_size == 0 || symbol.st_shndx >= sections.size() ||
+          symbol.st_name >= names.size())
+        continue;
+      const uint64_t section = sections[symbol.st_shndx].sh_addr;
+      if (section == 0) continue;  // in no memory
+      const absl::string_view name = names.substr(symbol.st_name, names.find('\0', symbol.st_name) - symbol.st_name);
+      if (name.empty() || name.find('\n') != absl::string_view::npos) continue;
+      absl::StrAppendFormat(&lines, "%x %x %s\n", symbol.st_value + (is_relocatable ? section : 0), symbol.st_size,
+                            name);
+    }
+  }
+  return lines;
+}
+
+CompiledCode::CompiledCode(const SessionHeader& session)
+    : trace_name_(session.trace_name, strnlen(session.trace_name, sizeof session.trace_name)) {
+  if (session.pid_namespace != PidNamespace() || session.sample_interval_ns == 0) return;
+  pid_ = session.pid;
+  first_ns_ = static_cast<int64_t>(ClockNanoseconds(CLOCK_MONOTONIC));
+}
+
+void CompiledCode::Step(const RunFolder& folder) {
+  if (pid_ == 0) return;
+  const auto now_ns = static_cast<int64_t>(ClockNanoseconds(CLOCK_MONOTONIC));
+  if (now_ns < next_ns_) return;
+  const bool often = now_ns - first_ns_ < kOftenFor;
+  next_ns_ = now_ns + (often ? kLook : kLookLater);
+  if (now_ns >= next_files_ns_) {
+    FindDescriptors();
+    next_files_ns_ = now_ns + (often ? kLookForFiles : kLookForFilesLater);
+  }
+  for (const uint64_t descriptor : descriptors_) Append(folder, NewFunctions(descriptor));
+}
+
+// Each file is looked into once, when it is mapped for the first time.
+void CompiledCode::FindDescriptors() {
+  std::ifstream maps(absl::StrCat("/proc/", pid_, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    // START-END PERMISSIONS OFFSET DEVICE INODE PATH
+    const size_t path_at = line.find('/');
+    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 3));
+    uint64_t start = 0;
+    if (path_at == std::string::npos || words.size() < 4 || words[2] != "00000000" ||
+        !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start))
+      continue;
+    const std::string path = line.substr(path_at);
+    if (!files_.insert(path).second) continue;
+    const auto offset = OffsetOfJitDescriptor(absl::StrCat("/proc/", pid_, "/root", path));
+    if (offset) descriptors_.push_back(start + *offset);
+  }
+}
+
+// The list begins with the object that came last: the first one that is known ends what is new.
+std::string CompiledCode::NewFunctions(uint64_t descriptor) {
+  const ProcessMemory memory(static_cast<pid_t>(pid_));
+  Descriptor head;
+  if (!memory.Read(descriptor, &head, sizeof head) || head.version != 1) return "";
+  std::vector<std::string> found;
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> taken;
+  Object object;
+  for (uint64_t at = head.first; at != 0 && taken.size() < kMaxObjects; at = object.next) {
+    if (!memory.Read(at, &object, sizeof object)) break;
+    const std::pair contents(object.address, object.bytes);
+    const auto known = known_.find(at);
+    if ((known != known_.end() && known->second == contents) || !taken.emplace(at, contents).second) break;
+    if (object.bytes > kMaxObjectBytes) continue;
+    std::string bytes(object.bytes, '\0');
+    if (memory.Read(object.address, bytes.data(), bytes.size())) found.push_back(PerfMapOfObject(bytes));
+  }
+  for (const auto& [at, contents] : taken) known_[at] = contents;
+  std::string lines;  // in the order in which they came: of two functions in one place the last one counts
+  for (auto functions = found.rbegin(); functions != found.rend(); ++functions) lines += *functions;
+  return lines;
+}
+
+void CompiledCode::Append(const RunFolder& folder, absl::string_view lines) {
+  if (lines.empty() || written_ > kMaxMapBytes) return;
+  written_ += lines.size();
+  const std::string name = absl::StrCat(absl::StripSuffix(trace_name_, kTraceSuffix), kJitFolderSuffix);
+  mkdirat(folder.fd(), name.c_str(), 0700);
+  const int place = openat(folder.fd(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (place < 0) return;
+  const int file = openat(place, absl::StrCat("perf-", pid_, ".map").c_str(),
+                          O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+  close(place);
+  if (file < 0) return;
+  while (!lines.empty()) {
+    const ssize_t count = write(file, lines.data(), lines.size());
+    if (count <= 0) break;
+    lines.remove_prefix(static_cast<size_t>(count));
+  }
+  close(file);
+}
+
+}  // namespace dlhook::analyzer::io
