@@ -140,9 +140,10 @@ class KernelPlacer {
   LayerIndex LoopOf(const Kernel& kernel, size_t number, const CompiledRun& run) {
     const std::string title =
         absl::StrCat(run.region, kernel.code->is_backward ? " backward" : "", " loop ", number + 1);
-    // Several modules of one class may run the same code.
+    // Several modules of one class, also of several networks, may run the same code.
     const ModuleName* const around = ModuleOf(run.forward);
-    const std::string owner = around == nullptr ? "" : around->name;
+    const auto owner =
+        around == nullptr ? std::pair<std::string, std::string>() : std::pair(around->model, around->name);
     const auto [at, is_new] = loop_by_title_.try_emplace({kernel.code->process, title, owner}, kNone);
     if (!is_new) return at->second;
     double elements = 0;
@@ -189,7 +190,7 @@ class KernelPlacer {
   Attribution& attribution_;
   std::map<std::tuple<ProcessIndex, std::string, bool>, Kernels> kernels_;
   std::map<std::pair<std::string, std::string>, LayerIndex> layer_by_name_;
-  std::map<std::tuple<ProcessIndex, std::string, std::string>, LayerIndex> loop_by_title_;
+  std::map<std::tuple<ProcessIndex, std::string, std::pair<std::string, std::string>>, LayerIndex> loop_by_title_;
 };
 
 }  // namespace

@@ -63,10 +63,13 @@ class Program {
   }
 
   // 100 ns each from `start_ns` on, beginning 10 ns after the region.
+  void Forward(const std::string& region, int64_t start_ns, const std::vector<std::string>& ops, int64_t link) {
+    Forward(region, start_ns, ops, link, stack_);
+  }
   void Forward(const std::string& region, int64_t start_ns, const std::vector<std::string>& ops, int64_t link,
-               bool has_stack = true) {
+               StackIndex stack) {
     const auto ns = static_cast<int64_t>(ops.size()) * 100 + 20;
-    Scope("Torch-Compiled Region: " + region, Kind::kFrameworkOp, start_ns, ns, -1, has_stack ? stack_ : kNone);
+    Scope("Torch-Compiled Region: " + region, Kind::kFrameworkOp, start_ns, ns, -1, stack);
     Scope("CompiledFunction", Kind::kFrameworkOp, start_ns + 5, ns - 10, link);
     for (size_t i = 0; i < ops.size(); ++i) {
       Scope(ops[i], Kind::kFrameworkOp, start_ns + 10 + static_cast<int64_t>(i) * 100, 90);
@@ -154,7 +157,7 @@ TEST(CompiledKernelsTest, ABackwardPassInsideAnotherRegionIsTheOneOfItsNumber) {
 TEST(CompiledKernelsTest, WithoutAStackTheFunctionsOwnModuleIsNotKnown) {
   Program program;
   program.Kernels("0/0", false, {{"aten::mm", ".fc"}, {"aten::mm", "head"}});
-  program.Forward("0/0", 0, {"aten::mm", "aten::mm"}, 3, false);
+  program.Forward("0/0", 0, {"aten::mm", "aten::mm"}, 3, kNone);
   EXPECT_THAT(program.Placed(), ElementsAre("compiled region 0/0 forward", "compiled region 0/0 forward",
                                             "compiled region 0/0 forward", "head forward"));
 }
@@ -221,6 +224,44 @@ TEST(CompiledKernelsTest, ALoopOverSeveralModulesHasParts) {
     parts.emplace_back(program.attribution().layers[part.layer].name, part.part);
   }
   EXPECT_THAT(parts, ElementsAre(Pair("bn", 0.75), Pair("act", 0.225), Pair("compiled region 0/0", 0.025)));
+}
+
+TEST(CompiledKernelsTest, EachModuleThatRunsALoopHasItsOwnParts) {
+  Program program;
+  program.Kernels("0/0", false, {{"graph_0_cpp_fused_relu_0", ""}});
+  for (const std::string module : {".bn", ".act"}) {
+    program.builder().model().compiled.push_back(
+        {.kind = CompiledKind::kKernelPart, .region = "0/0", .count = 1, .module = module});
+  }
+  // Two networks of one class, in each of which two blocks of one class run the region.
+  std::vector<StackIndex> stacks;
+  for (int network = 0; network < 2; ++network) {
+    ModelBuilder& builder = program.builder();
+    const ModuleIndex root = builder.AddModule("__main__.Two", {""});
+    for (const std::string name : {"a", "b"}) {
+      const ModuleIndex block = builder.AddModule("__main__.Block", {name}, root, root);
+      stacks.push_back(builder.AddStack({{"/l/torch/nn/modules/module.py", "_call_impl", 1, block},
+                                         {"/l/torch/nn/modules/module.py", "_call_impl", 1, root},
+                                         {"/home/u/train.py", "<module>", 9}}));
+    }
+  }
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    program.Forward("0/0", static_cast<int64_t>(i) * 1000, {"graph_0_cpp_fused_relu_0"}, 3, stacks[i]);
+  }
+  const std::vector<std::string> placed = program.Placed();
+  EXPECT_EQ(placed[2], "0/0 loop 1: a.bn, a.act forward");
+  EXPECT_EQ(placed[5], "0/0 loop 1: b.bn, b.act forward");
+  EXPECT_EQ(placed[8], placed[2]);
+  EXPECT_EQ(placed[11], placed[5]);
+  std::vector<std::string> parts;
+  for (const ScopeIndex scope : {2, 5, 8, 11}) {
+    const Attribution& all = program.attribution();
+    for (const LoopPart& part : all.layers[all.of_scope[scope].layer].loop_parts) {
+      parts.push_back(absl::StrCat(all.layers[part.layer].model, ":", all.layers[part.layer].name));
+    }
+  }
+  EXPECT_THAT(parts, ElementsAre("Two:a.bn", "Two:a.act", "Two:b.bn", "Two:b.act", "Two #2:a.bn", "Two #2:a.act",
+                                 "Two #2:b.bn", "Two #2:b.act"));
 }
 
 TEST(CompiledKernelsTest, WhatFollowsFromTheOrderSaysSo) {
