@@ -27,10 +27,10 @@ namespace {
 // end: any of these files is enough.
 bool IsCompilers(absl::string_view file) {
   static constexpr absl::string_view kCompilers[] = {
-      "/torch/_dynamo/convert_frame.py",    "/torch/_dynamo/symbolic_convert.py", "/torch/_dynamo/output_graph.py",
-      "/torch/_dynamo/variables/",          "/torch/_inductor/graph.py",          "/torch/_inductor/scheduler.py",
-      "/torch/_inductor/lowering.py",       "/torch/_inductor/codegen/",          "/torch/_inductor/fx_passes/",
-      "/torch/_inductor/pattern_matcher.py"};
+      "/torch/_dynamo/convert_frame.py",     "/torch/_dynamo/symbolic_convert.py",  "/torch/_dynamo/output_graph.py",
+      "/torch/_dynamo/variables/",           "/torch/_inductor/graph.py",           "/torch/_inductor/scheduler.py",
+      "/torch/_inductor/lowering.py",        "/torch/_inductor/codegen/",           "/torch/_inductor/fx_passes/",
+      "/torch/_inductor/pattern_matcher.py", "/torch/fx/passes/fake_tensor_prop.py"};
   return std::any_of(std::begin(kCompilers), std::end(kCompilers),
                      [&](absl::string_view part) { return absl::StrContains(file, part); });
 }
