@@ -1,11 +1,17 @@
 """torch.compile: compiled functions as rows, with the modules of the products in them; what was compiled, why again, and where
 graphs were broken, against what PyTorch itself counted."""
 
+import collections
 import json
 import os
 
 import frameworks
 from frameworks import e2e
+
+import databases
+
+# The program's clock stands around the call from Python; scopes begin and end inside of the loop.
+CALL_NS = 50_000
 
 
 class Compiled(frameworks.Case):
@@ -30,6 +36,7 @@ class Compiled(frameworks.Case):
         turned, = [row for row in regions if "turned" in (row["reason"] or "")]
         self.assertEqual((turned["what"], turned["times"]), ("compiled again", 20))
         self.check_layers({row["layer"]: row for row in run.table("layers")})
+        self.check_first_steps(run)
 
     def test_the_limit_of_recompilations(self):
         run = self.recorded("launcher", frameworks.program("recompile_limit"))
@@ -46,9 +53,12 @@ class Compiled(frameworks.Case):
         cache = os.path.join(self.folder, "inductor")
         result = self.under("launcher", frameworks.program("compiled_loops"), TORCHINDUCTOR_CACHE_DIR=cache, DLHOOK_COMPILED="modules")
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
-        fused, alone = json.loads(result.out.decode().splitlines()[-1])
+        printed = json.loads(result.out.decode().splitlines()[-1])
+        fused, alone = printed["losses"]
         self.assertAlmostEqual(fused, alone, 4)
         run = e2e.Run(self.run_path)
+        self.check_clock(run, printed["clocked"])
+        self.check_first_steps(run)
         first, second = run.table("compiled")[:2]
         self.assertGreaterEqual(first["divided_kernels"], 2)  # norm and act, forward and backward
         self.assertGreater(second["named_kernels"], 3 * first["named_kernels"])
@@ -61,6 +71,26 @@ class Compiled(frameworks.Case):
         loops = {model: of["norm"] + of["act"] for model, of in times.items()}
         difference = times["Fused"]["norm"] / loops["Fused"] - times["Alone"]["norm"] / loops["Alone"]
         self.assertLess(abs(difference) * loops["Fused"] / sum(times["Fused"].values()), 0.05, times)
+
+    def check_clock(self, run, clocked):
+        """Calls of each loop, and the time that the report divides among layers for each, as the program's own clock has them."""
+        took = collections.defaultdict(list)
+        with databases.sqlite(self, run) as database:
+            for name, ns in database.execute("SELECT name, coalesce(sum(share_ns), 0) FROM raw_scopes LEFT JOIN raw_time USING (scope_id) "
+                                             "WHERE name LIKE 'graph_%' GROUP BY scope_id ORDER BY raw_scopes.start_ns"):
+                took[name].append(ns)
+        self.assertEqual(set(took), set(clocked))
+        self.assertGreater(len(took), 20)
+        for name, times in clocked.items():
+            self.assertEqual(len(took[name]) * 30, len(times) * 31, name)  # the first step had no clock
+            pairs = list(zip(took[name][-len(times):], times))
+            near = [own for own, clock in pairs if own <= clock <= own * 1.05 + CALL_NS]
+            self.assertGreater(len(near), 0.8 * len(pairs), (name, pairs))
+
+    def check_first_steps(self, run):
+        """What the compiler computes on tensors without data, in the first backward pass, is not taken for the code's operators."""
+        table, = run.report("--table", "layers")["tables"]
+        self.assertNotIn("operators are not those of its code", " ".join(table["notes"]))
 
     def check_layers(self, layers):
         for name in ("first", "part.wide", "part.narrow.0"):

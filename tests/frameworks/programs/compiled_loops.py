@@ -1,6 +1,10 @@
 """Trains two networks alike under torch.compile, in turns: Fused as it is by default, Alone with a loop for each operation of the graph,
-so that each of its loops is of one module. Prints the last losses."""
+so that each of its loops is of one module. Prints the last losses, and with a clock of its own around each of the compiler's loops
+what their calls took, by the loop's name in order, in ns."""
 
+import json
+import re
+import time
 import unittest.mock
 
 import torch
@@ -30,6 +34,24 @@ class Alone(Net):
 
 
 ALONE = {"max_fusion_size": 1, "realize_opcount_threshold": 0, "realize_reads_threshold": 0, "realize_acc_reads_threshold": 0}
+clocked = {}
+
+
+def clock(loop, times):
+    def call(*arguments):
+        start = time.perf_counter_ns()
+        loop(*arguments)
+        times.append(time.perf_counter_ns() - start)
+    return call
+
+
+def clock_loops():
+    """The code that inductor generated calls its loops by their names."""
+    for module in torch._inductor.codecache.PyCodeCache.modules:
+        with open(module.__file__, encoding="utf-8") as file:
+            named = re.findall(r'record_\w+\("(graph_\d+_(\w+))"', file.read())
+        for scope, loop in named:
+            setattr(module, loop, clock(getattr(module, loop), clocked.setdefault(scope, [])))
 
 
 def step(net, compiled, optimizer, x, y):
@@ -51,5 +73,6 @@ for kind, settings in ((Fused, {}), (Alone, ALONE)):
     most = CppScheduling.MAX_FUSED_KERNEL_ARGS_NUM if kind is Fused else 0
     with torch._inductor.config.patch(settings), unittest.mock.patch.object(CppScheduling, "MAX_FUSED_KERNEL_ARGS_NUM", most):
         step(*programs[-1])
+clock_loops()
 losses = [[step(*program) for program in programs] for _ in range(30)]
-print(losses[-1])
+print(json.dumps({"losses": losses[-1], "clocked": clocked}))
