@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/calls/call_context.h"
@@ -117,6 +118,7 @@ class Collector {
     for (const std::string& name : model_.names) roles_.push_back(RoleOf(name));
     MarkWork();
     MarkClosures();
+    MarkRegions();
     stands_.assign(model_.scopes.size(), Stand::kTransparent);
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       if (scope == kSampleScopes) ReserveFor(model_.scopes.size());
@@ -182,6 +184,21 @@ class Collector {
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
   }
 
+  // Compiled functions that have gradients computed: what they contain are moments of their own.
+  void MarkRegions() {
+    if (!absl::c_linear_search(roles_, NameRole::kRegion)) return;
+    const ScopeColumns& scopes = model_.scopes;
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+      const NameRole role = roles_[scopes.look[scope].name];
+      const bool is_gradient = scopes.look[scope].kind == Scope::kBackwardNode || role == NameRole::kEngine ||
+                               (role == NameRole::kRegion && IsBackward(PlaceOfScope(scope).direction));
+      ScopeIndex around = is_gradient ? scopes.parent[scope] : kNone;
+      for (; around != kNone; around = scopes.parent[around]) {
+        if (roles_[scopes.look[around].name] == NameRole::kRegion) with_gradients_.insert(around);
+      }
+    }
+  }
+
   void NoteLinks(ScopeIndex scope) {
     if (model_.scopes.look[scope].kind != Scope::kBackwardNode) return;
     result_.has_backward_scopes = true;
@@ -203,6 +220,7 @@ class Collector {
 
   void AddScope(ScopeIndex scope) {
     if (const std::vector<ReplayedPart>* parts = turns_.GraphOf(scope)) return AddGraph(scope, *parts);
+    if (with_gradients_.contains(scope)) return;
     const NameRole role = roles_[model_.scopes.look[scope].name];
     MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
@@ -348,6 +366,7 @@ class Collector {
   bool has_modules_ = false;
   std::vector<Stand> stands_;                                     // by scope
   CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
+  absl::flat_hash_set<ScopeIndex> with_gradients_;                // compiled regions
   absl::flat_hash_map<ScopeIndex, int64_t>
       closures_;  // updates with gradients inside, and the end of the last of these
   ProcessMoments result_;

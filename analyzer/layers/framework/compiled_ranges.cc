@@ -133,9 +133,12 @@ class RegionLinker {
     if (!is_new) return at->second;
     const std::string region = TorchRegion(model_.names[scopes_.look[scope].name]);
     const CompiledCode* const compilation = FindCompilation(model_, ProcessOf(scope), region);
-    const std::string function = compilation == nullptr ? "" : CompiledFunctionName(compilation->function);
+    const bool is_backward = absl::StartsWith(region, kBackwardRegion);  // PyTorch made its function
+    const std::string function = is_backward              ? "compiled autograd"
+                                 : compilation == nullptr ? ""
+                                                          : CompiledFunctionName(compilation->function);
     at->second = LayerNamed(absl::StrCat("compiled region ", region, function.empty() ? "" : ": ", function));
-    if (compilation != nullptr) attribution_.layers[at->second].line = FileLine(*compilation);
+    if (compilation != nullptr && !is_backward) attribution_.layers[at->second].line = FileLine(*compilation);
     return at->second;
   }
 
@@ -160,16 +163,16 @@ class RegionLinker {
 
   LayerDirection DirectionOf(ScopeIndex scope) const {
     const ScopeIndex parent = scopes_.parent[scope];
+    const std::string& name = model_.names[scopes_.look[scope].name];
     if (attribution_.layers[region_of_[scope]].type == kCompilation) return LayerDirection::kUnknown;
+    // Also in another region, of a function that has gradients computed.
+    if (absl::StartsWith(TorchRegion(name), kBackwardRegion)) return LayerDirection::kBackward;
     if (parent != kNone && region_of_[parent] != kNone) return attribution_.of_scope[parent].direction;
     if (scopes_.look[scope].kind == Kind::kNvtxRange) return LayerDirection::kUnknown;
     for (ScopeIndex around = scope; around != kNone; around = scopes_.parent[around]) {
       if (scopes_.look[around].kind == Kind::kBackwardNode) return LayerDirection::kBackward;
     }
-    const std::string& name = model_.names[scopes_.look[scope].name];
-    const bool is_backward =
-        absl::StrContains(name, "Backward") || absl::StartsWith(TorchRegion(name), kBackwardRegion);
-    return is_backward ? LayerDirection::kBackward : LayerDirection::kForward;
+    return absl::StrContains(name, "Backward") ? LayerDirection::kBackward : LayerDirection::kForward;
   }
 
   const TraceModel& model_;

@@ -170,6 +170,17 @@ TEST(CompiledKernelsTest, ARegionInsideAnotherIsItsOwn) {
                                             "compiled region 1/0 forward", "compiled region 1/0 forward"));
 }
 
+TEST(CompiledKernelsTest, ACompiledBackwardPassInsideAnotherRegionIsBackward) {
+  Program program;
+  program.Compilation("!0/1/0", "forward", 4);
+  program.Scope("Torch-Compiled Region: 0/0", Kind::kFrameworkOp, 0, 1000, -1, program.stack());
+  program.Scope("Torch-Compiled Region: !0/1/0", Kind::kFrameworkOp, 500, 400);
+  program.Scope("aten::mm", Kind::kFrameworkOp, 600, 100);
+  EXPECT_THAT(program.Placed(),
+              ElementsAre("compiled region 0/0 forward", "compiled region !0/1/0: compiled autograd backward",
+                          "compiled region !0/1/0: compiled autograd backward"));
+}
+
 TEST(CompiledKernelsTest, CodeBetweenGraphsIsTheProgramsOwn) {
   Program program;
   const std::vector<ModelBuilder::Frame> outer = {{"/l/torch/nn/modules/module.py", "_call_impl", 1, 1},

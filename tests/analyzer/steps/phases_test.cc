@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/steps/update_cycle.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
@@ -547,6 +548,34 @@ TEST(PhasesTest, CompiledRegions) {
   const StepTrack track = OnlyTrack(program);
   EXPECT_EQ(Kinds(track), "ttttt");
   EXPECT_EQ(Phases(track.steps[2]), "forward backward update");
+}
+
+// A function that has its gradients computed, by autograd or by code of its own, encloses all of a step but the update.
+TEST(PhasesTest, CompiledRegionsWithGradients) {
+  trace::OpDefinition product = OneDnnDefinition(
+      "onednn_verbose,v1,primitive,exec,cpu,matmul,brg:avx2,undef,src_f32::blocked:ab::f0 wei_f32::blocked:ab::f0 "
+      "dst_f32::blocked:ab::f0,,,4x8:8x3,0.01");
+  for (const bool by_engine : {true, false}) {
+    ModelBuilder builder;
+    for (int i = 0; i < 5; ++i) {
+      const int64_t at = 1000 * i;
+      builder.Scope("Torch-Compiled Region: 0/0", ScopeKind::kFrameworkOp, at, 500);
+      builder.Scope("CompiledFunction", ScopeKind::kFrameworkOp, at + 10, 200, 0, i);
+      builder.Scope("aten::addmm", ScopeKind::kFrameworkOp, at + 20, 150);
+      builder.Call(builder.AddOp(product), at + 30, 100);
+      if (by_engine) {
+        builder.Scope("CompiledFunctionBackward", ScopeKind::kBackwardNode, at + 300, 100, 0, i);
+      } else {
+        builder.Scope("Torch-Compiled Region: !0/1/0", ScopeKind::kFrameworkOp, at + 300, 100);
+      }
+      builder.Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, at + 600, 100);
+    }
+    const TraceModel model = builder.Build();
+    const std::vector<StepTrack> tracks = FindStepTracks(model, AttributeByFramework(model));
+    ASSERT_EQ(tracks.size(), 1u);
+    EXPECT_EQ(Kinds(tracks[0]), "ttttt");
+    EXPECT_EQ(Phases(tracks[0].steps[2]), "forward backward update");
+  }
 }
 
 // TensorFlow's executor updates weights for which it has gradients while it computes others.
