@@ -29,6 +29,7 @@ constexpr size_t kParts = 7;
 constexpr size_t kLayers = 7;
 constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
+constexpr size_t kNamedRules = 6;  // that could not judge the run for one reason
 constexpr size_t kRemarks = 3;
 constexpr size_t kRemarkLines = 3;  // per remark
 constexpr size_t kLinesBelow = 6;   // titles, empty lines and the next commands, below the findings
@@ -72,6 +73,7 @@ class Screen {
   const size_t width_;
   std::vector<std::string> lines_;
   std::vector<RuleFinding> findings_;
+  bool has_layers_ = false;
 };
 
 void Screen::WhereItGoes() {
@@ -95,7 +97,8 @@ absl::Status Screen::Layers() {
   absl::StatusOr<std::vector<LayerRow>> found = LayerRowsOf(facts_);
   if (!found.ok()) return found.status();
   std::vector<LayerRow> rows = *std::move(found);
-  if (rows.empty()) return absl::OkStatus();
+  has_layers_ = !rows.empty();
+  if (!has_layers_) return absl::OkStatus();
   const size_t all = rows.size();
   if (rows.size() > kLayers) rows.resize(kLayers);
   const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
@@ -136,8 +139,12 @@ void Screen::Findings() {
     Title("Findings: none");
     const double seen_ns =
         facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
-    if (seen_ns < facts_.step_ns() / 2) Text("Most of the time is not seen, so most rules could not judge it.", "  ");
-    for (const std::string& sentence : NotJudged(facts_)) Text(sentence, "  ");
+    if (seen_ns < facts_.step_ns() / 2) {
+      Text(absl::StrCat("Most of the time is in no call that dlhook sees, so most rules could not judge it",
+                        facts_.model().samples.empty() ? "; whose code computes: dlhook run --sample." : "."),
+           "  ");
+    }
+    for (const std::string& sentence : NotJudged(facts_, kNamedRules)) Text(sentence, "  ");
     if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
     Information();
     return;
@@ -215,7 +222,8 @@ void Screen::NotSeen() {
 }
 
 void Screen::Next() {
-  std::string table = "layers";
+  const char* table = "layers";
+  if (!has_layers_) table = facts_.model().samples.empty() ? "accounting" : "hotspots";
   if (!findings_.empty()) table = "findings";
   Line("");
   Text(absl::StrCat("next: dlhook report ", options_.run, " --table ", table, " (or --table all)"));
@@ -229,8 +237,9 @@ absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptio
     screen.Text(WhatRan(facts));
     screen.Text(HowLong(facts));
   }
+  // What repeats and what is wrong say most; without steps nothing else does.
+  if (!options.is_brief || !facts.HasSteps()) screen.WhereItGoes();
   if (!options.is_brief) {
-    screen.WhereItGoes();
     if (absl::Status status = screen.Layers(); !status.ok()) return status;
   }
   screen.Findings();

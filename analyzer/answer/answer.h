@@ -16,7 +16,7 @@ struct AnswerOptions {
   std::string run;    // as commands accept it, for the suggested next commands
   size_t width = 80;  // in characters
   bool color = false;
-  bool is_brief = false;  // only what ran, and the findings: for the end of `dlhook run`
+  bool is_brief = false;  // what ran, without steps also where its time goes, and findings: for the end of `dlhook run`
   bool is_live = false;   // of a run that goes on, below what live.h says: where a step goes, layers, findings in brief
   std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };

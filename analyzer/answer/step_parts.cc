@@ -2,6 +2,7 @@
 #include "analyzer/answer/step_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/time/gap_samples.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/time/state_looks.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
@@ -20,6 +22,8 @@ constexpr char kOtherOps[] = "other framework ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
 constexpr char kPython[] = "Python";
 constexpr char kInput[] = "waiting for input";
+constexpr char kNoProcessor[] = "waiting for a processor";
+constexpr double kLeastBlockedPercent = 1;  // of the step; less is not worth a part
 
 std::string NameOfCall(const Op& op) {
   if (op.is_creation) return "preparing primitives";
@@ -49,35 +53,101 @@ std::string NameOf(const WorkItem& item) {
   return kNotKnown;
 }
 
-// What samples tell of time that is not seen: whose code computed. Instead of the parts of these kinds of activity.
-void DivideBySamples(const StepFacts& facts, std::map<std::string, double>& by_name) {
+// By kind of activity: what looks at threads from outside found during it.
+std::map<ActivityKind, LookSums> LooksByKind(const StepFacts& facts) {
+  std::map<ActivityKind, LookSums> by_kind;
   const TraceModel& model = facts.model();
-  if (model.samples.empty()) return;
+  if (model.states.empty()) return by_kind;
+  const auto& looks = facts.options().analysis->Derived<StateLooks>(model);
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    for (const StateLook& look : looks.Of(process)) {
+      if (facts.HasSteps() && facts.StepAt(process, look.piece.start_ns) == kNone) continue;
+      by_kind[look.piece.kind].Add(look.sums);
+    }
+  }
+  return by_kind;
+}
+
+// By kind of activity: whose code computed, by samples.
+std::map<ActivityKind, SampleSums> SamplesByKind(const StepFacts& facts) {
+  std::map<ActivityKind, SampleSums> by_kind;
+  const TraceModel& model = facts.model();
+  if (model.samples.empty()) return by_kind;
   const auto& places = facts.options().analysis->Derived<SamplePlaces>(model);
   const auto& samples = facts.options().analysis->Derived<GapSamples>(model);
-  std::map<ActivityKind, SampleSums> by_kind;
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (const GapSample& at : samples.Of(process)) {
       if (facts.HasSteps() && facts.StepAt(process, at.piece.start_ns) == kNone) continue;
       by_kind[at.piece.kind][places.OwnerOf(at.sample)].Add(SumOfOne(model.samples.cpu_ns[at.sample]));
     }
   }
-  for (const auto& [kind, name] : {std::pair(ActivityKind::kNotSeen, kPython),
-                                   {ActivityKind::kUnattributed, kNotKnown},
-                                   {ActivityKind::kDataLoading, kInput}}) {
-    const auto wall_ns = static_cast<int64_t>(
-        facts.Sum([&](const WorkItem& item) { return item.doing.activity == kind; }) * facts.count());
-    const SampleSplit split = SplitBySamples(wall_ns, places.Joined(by_kind[kind]));
-    if (split.parts.empty()) continue;
-    const bool is_input = kind == ActivityKind::kDataLoading;
-    by_name.erase(name);
-    for (const SamplePart& part : split.parts) {
-      by_name[absl::StrCat(places.name(part.place), is_input ? " (input)" : "")] +=
-          static_cast<double>(part.ns) / facts.count();
-    }
-    by_name[is_input ? kInput : kNotComputing] += static_cast<double>(split.rest_ns) / facts.count();
-  }
+  return by_kind;
 }
+
+// Divides the time that is not seen, instead of the parts of these kinds of activity: samples tell whose code computed,
+// looks from outside whether the thread was blocked. Of Python whose computing part no sample divides, time without a
+// processor stays a part, as in every other row.
+class Unseen {
+ public:
+  Unseen(const StepFacts& facts, std::map<std::string, double>& by_name)
+      : facts_(facts), by_name_(by_name), looks_(LooksByKind(facts)), samples_(SamplesByKind(facts)) {}
+
+  void Divide() {
+    for (const auto& [kind, name] : {std::pair(ActivityKind::kNotSeen, kPython),
+                                     {ActivityKind::kUnattributed, kNotKnown},
+                                     {ActivityKind::kDataLoading, kInput}}) {
+      const auto wall_ns = static_cast<int64_t>(
+          facts_.Sum([&](const WorkItem& item) { return item.doing.activity == kind; }) * facts_.count());
+      const bool is_input = kind == ActivityKind::kDataLoading;
+      const int64_t rest_ns = DivideBySamples(wall_ns, samples_[kind], is_input);
+      if (rest_ns >= 0) by_name_.erase(name);
+      if (is_input) {
+        if (rest_ns >= 0) Add(name, rest_ns);
+      } else {
+        DivideByLooks(wall_ns, looks_[kind], rest_ns, name);
+      }
+    }
+    if (blocked_ns_ > 0) Add(absl::StrCat("blocked (", BlockedInWords(found_ns_), ")"), blocked_ns_);
+  }
+
+ private:
+  // Returns the time in which nothing computed; < 0: the samples say nothing.
+  int64_t DivideBySamples(int64_t wall_ns, const SampleSums& samples, bool is_input) {
+    if (samples.empty()) return -1;
+    const auto& places = facts_.options().analysis->Derived<SamplePlaces>(facts_.model());
+    const SampleSplit split = SplitBySamples(wall_ns, places.Joined(samples));
+    if (split.parts.empty()) return -1;
+    for (const SamplePart& part : split.parts) {
+      Add(absl::StrCat(places.name(part.place), is_input ? " (input)" : ""), part.ns);
+    }
+    return split.rest_ns;
+  }
+
+  void DivideByLooks(int64_t wall_ns, const LookSums& looks, int64_t rest_ns, const char* name) {
+    const bool is_sampled = rest_ns >= 0;
+    int64_t left_ns = is_sampled ? rest_ns : wall_ns;
+    const int64_t blocked_ns = std::min(looks.BlockedOf(wall_ns).value_or(0), left_ns);
+    if (facts_.IsAtLeast(static_cast<double>(blocked_ns) / facts_.count(), kLeastBlockedPercent)) {
+      blocked_ns_ += blocked_ns;
+      for (size_t i = 0; i < kBlockedIns; ++i) found_ns_[i] += looks.found_ns[i];
+      left_ns -= blocked_ns;
+      if (!is_sampled) Add(name, -blocked_ns);
+    }
+    if (!is_sampled) return;
+    const int64_t queued_ns = std::min(looks.QueuedOf(wall_ns).value_or(0), left_ns);
+    Add(kNoProcessor, queued_ns);
+    Add(kNotComputing, left_ns - queued_ns);
+  }
+
+  void Add(const std::string& name, int64_t ns) { by_name_[name] += static_cast<double>(ns) / facts_.count(); }
+
+  const StepFacts& facts_;
+  std::map<std::string, double>& by_name_;
+  std::map<ActivityKind, LookSums> looks_;
+  std::map<ActivityKind, SampleSums> samples_;
+  int64_t blocked_ns_ = 0;
+  std::array<int64_t, kBlockedIns> found_ns_ = {};
+};
 
 void SetPercents(std::vector<StepPart>& parts) {
   double whole_ns = 0;
@@ -108,7 +178,7 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
     const bool is_small = name == kOtherOps || !facts.IsAtLeast(ns, 100 * kSmallOp);
     by_name[is_small ? kOtherOps : absl::StrCat(name, " (framework)")] += ns;
   }
-  DivideBySamples(facts, by_name);
+  Unseen(facts, by_name).Divide();
   std::vector<StepPart> parts;
   StepPart not_known = {.name = kNotKnown, .ns = by_name[kNotKnown]};
   by_name.erase(kNotKnown);

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
+#include "analyzer/cli/cache_folder.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
@@ -36,6 +37,7 @@
 #include "analyzer/model/load_run.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/render/run_facts.h"
+#include "analyzer/symbols/add_symbols.h"
 #include "preload/drain/nap.h"
 #include "preload/format/folders.h"
 
@@ -100,6 +102,8 @@ constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
 
 void PrintAnswer(const std::string& path, TraceModel* model) {
   if (model->calls.size() + model->scopes.size() > kMostForAnswer) return;
+  if (!model->samples.empty())
+    AddSymbols({.cache_folder = CacheFolder()}, model);  // else whose code it was is not known
   const RunAnalysis analysis(model);
   if (!HasEnoughSteps(*model, analysis.layers().steps())) return;
   // dlhook report reports errors in .dlhook-ignore.
@@ -158,10 +162,12 @@ bool HasTraces(const Collector& collector, const Recorded& recorded) {
   return collector.processes() > 0;
 }
 
-void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_shared) {
+void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_shared, bool is_sampled) {
   for (const std::string& problem : recorded.problems) PrintError(problem);
   if (collector.processes() == 0 && (is_shared || !HasTraces(collector, recorded))) {
-    PrintError("the program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- PROGRAM");
+    PrintError(absl::StrCat(
+        "the program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- PROGRAM",
+        is_sampled ? "" : "; whose code computes: dlhook run --sample -- PROGRAM"));
     return;
   }
   if (collector.still_running() > 0) {
@@ -239,7 +245,7 @@ int RunRun(const Args& args) {
   const int wait_status = CollectUntilEnd(*started, &collector);
   Recorded recorded = {collector.folders(), collector.traces(), collector.problems()};
   if (*local != nullptr) recorded = Move(collector, local->get());
-  PrintSummary(collector, recorded, !place->file->IsLast());
+  PrintSummary(collector, recorded, !place->file->IsLast(), !sample->empty());
   if (!HasTraces(collector, recorded)) place->file->TellOfNoCalls(words.front());
   return EndAs(wait_status);
 }

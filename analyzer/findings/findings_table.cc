@@ -67,7 +67,7 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
   return all;
 }
 
-std::vector<std::string> NotJudged(const StepFacts& facts) {
+std::vector<std::string> NotJudged(const StepFacts& facts, size_t most_named) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // in the order of the rules
   for (const Rule& rule : Rules()) {
     const std::string reason = rule.missing(facts);
@@ -78,7 +78,9 @@ std::vector<std::string> NotJudged(const StepFacts& facts) {
   }
   std::vector<std::string> sentences;
   for (const auto& [reason, rules] : by_reason) {
-    sentences.push_back(absl::StrCat("Could not judge: ", absl::StrJoin(rules, ", "), " (", reason, ")."));
+    const std::string which =
+        rules.size() > most_named ? absl::StrCat(rules.size(), " rules") : absl::StrJoin(rules, ", ");
+    sentences.push_back(absl::StrCat("Could not judge: ", which, " (", reason, ")."));
   }
   return sentences;
 }

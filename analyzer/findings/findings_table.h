@@ -21,8 +21,9 @@ struct RuleFinding {
 // Losses, then information; sorted by gain. No time is claimed twice: see Rules().
 std::vector<RuleFinding> FindAll(const StepFacts& facts);
 
-// Rules that could not judge the run, by reason: a sentence each, "Could not judge: gpu-idle, small-copies (…)."
-std::vector<std::string> NotJudged(const StepFacts& facts);
+// Rules that could not judge the run, by reason: a sentence each, "Could not judge: gpu-idle, small-copies (…)."; of more
+// than `most_named`, "Could not judge: 12 rules (…)."
+std::vector<std::string> NotJudged(const StepFacts& facts, size_t most_named = SIZE_MAX);
 
 // All tables of a report: `findings`, then TableKinds() including `work`.
 const std::vector<TableKind>& ReportTables();

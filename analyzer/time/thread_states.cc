@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
@@ -14,8 +15,9 @@ namespace {
 
 constexpr const char* kBlockedInWords[kBlockedIns] = {"lock",  "poll",       "read or write", "sleep",
                                                       "child", "page fault", "other"};
-constexpr int64_t kLeastPercent = 5;  // less in one place is not worth a word
-constexpr double kMostlyOne = 0.98;   // of the time between two looks: the thread did nothing else
+constexpr int64_t kLeastPercent = 5;        // less in one place is not worth a word
+constexpr int64_t kLeastNamedPercent = 20;  // … where it stands alone
+constexpr double kMostlyOne = 0.98;         // of the time between two looks: the thread did nothing else
 
 // Which column of the series holds each of kThreadStateNames; names.size(): none.
 std::array<size_t, kThreadStates> ColumnsOf(const TraceModel& model, const CounterSeries& series) {
@@ -109,17 +111,36 @@ std::vector<ThreadStates> ReadThreadStates(const TraceModel& model) {
   return threads;
 }
 
+namespace {
+
+using Places = std::vector<std::pair<int64_t, const char*>>;
+
+// Most time first, without those of less than so much of all.
+Places PlacesOf(const std::array<int64_t, kBlockedIns>& found_ns, int64_t least_percent) {
+  const int64_t all_ns = std::accumulate(found_ns.begin(), found_ns.end(), int64_t{0});
+  Places places;
+  for (size_t i = 0; i < kBlockedIns; ++i) {
+    if (found_ns[i] > 0 && found_ns[i] >= all_ns / 100 * least_percent) {
+      places.emplace_back(found_ns[i], kBlockedInWords[i]);
+    }
+  }
+  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  return places;
+}
+
+}  // namespace
+
 std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns) {
   const int64_t all_ns = std::accumulate(found_ns.begin(), found_ns.end(), int64_t{0});
-  std::vector<std::pair<int64_t, const char*>> places;
-  for (size_t i = 0; i < kBlockedIns; ++i) places.emplace_back(found_ns[i], kBlockedInWords[i]);
-  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<std::string> words;
-  for (const auto& [ns, word] : places) {
-    if (ns == 0 || ns < all_ns / 100 * kLeastPercent) continue;
-    words.push_back(ns == all_ns ? word : absl::StrFormat("%s %d %%", word, (ns * 100 + all_ns / 2) / all_ns));
-  }
-  return absl::StrJoin(words, ", ");
+  return absl::StrJoin(PlacesOf(found_ns, kLeastPercent), ", ", [&](std::string* text, const auto& place) {
+    const auto [ns, word] = place;
+    absl::StrAppend(text, word, ns == all_ns ? "" : absl::StrFormat(" %d %%", (ns * 100 + all_ns / 2) / all_ns));
+  });
+}
+
+std::string BlockedInWords(const std::array<int64_t, kBlockedIns>& found_ns) {
+  return absl::StrJoin(PlacesOf(found_ns, kLeastNamedPercent), ", ",
+                       [](std::string* text, const auto& place) { text->append(place.second); });
 }
 
 }  // namespace dlhook::analyzer::time

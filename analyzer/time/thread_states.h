@@ -45,6 +45,8 @@ std::vector<ThreadStates> ReadThreadStates(const TraceModel& model);
 
 // "lock 81 %, sleep 12 %": in what it was blocked, by looks; empty: it was not, or no look met it.
 std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns);
+// "lock, sleep": only where it was a good part of the time.
+std::string BlockedInWords(const std::array<int64_t, kBlockedIns>& found_ns);
 
 }  // namespace dlhook::analyzer::time
 

@@ -74,7 +74,8 @@ class Shares(Sampled):
         script = os.path.join(self.folder, "computes.py")
         with open(script, "w", encoding="ascii") as file:
             file.write(PYTHON)
-        _, (rows, _) = self.sampled("launcher", [sys.executable, script])
+        result, (rows, _) = self.sampled("launcher", [sys.executable, script])
+        self.assertRegex(result.err.decode(), r"Where a run goes\n(  .*\n)*  Python +\d")  # also without steps
         self.assert_shares(rows)
         self.assertEqual(rows["often"]["library"], "Python")
         self.assertGreater(rows["Thread.run"]["total_time"], 0.2e9)  # frames outside

@@ -9,6 +9,7 @@
 
 #include "analyzer/answer/sentences.h"
 #include "tests/analyzer/builders/gpu_program.h"
+#include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/layers/linear_training.h"
 
 namespace dlhook::analyzer {
@@ -45,6 +46,37 @@ TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
       LinearTraining({.steps = 30, .layers = {"block.0.fc", "block.1.fc", "block.2.fc", "block.3.fc"}});
   EXPECT_THAT(AnswerOf(model), Not(HasSubstr("of one layer")));
   EXPECT_THAT(AnswerOf(model, 120), ContainsRegex("block\\.\\*\\.fc x4 .* [0-9]+ ns to [0-9]+ ns\n"));
+}
+
+// Two ops in 1 s; what the thread did in between, in ms.
+std::string AnswerOfGap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms) {
+  constexpr int64_t kMs = 1'000'000;
+  ModelBuilder builder;
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 100 * kMs);
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 900 * kMs, 100 * kMs);
+  CounterSeries series = {.thread = 0, .tid = 1, .kind = CounterKind::kStates};
+  for (const char* name : {"running", "queued", "sleep"}) series.names.push_back(builder.AddName(name));
+  for (int64_t look = 0; look <= 20; ++look) {  // from 100 ms to 900 ms
+    series.time_ns.push_back((100 + 40 * look) * kMs - 1);
+    for (int64_t ms : {running_ms, queued_ms, sleep_ms})
+      series.value.push_back(static_cast<uint64_t>(ms * look * kMs / 20));
+  }
+  builder.model().states.push_back(std::move(series));
+  return AnswerOf(builder.Build());
+}
+
+TEST(AnswerTest, TellsComputingFromWaiting) {
+  EXPECT_THAT(AnswerOfGap(800, 0, 0), ContainsRegex("nothing that dlhook sees +800 ms +80 %"));
+  const std::string half = AnswerOfGap(300, 100, 400);
+  EXPECT_THAT(half, ContainsRegex("blocked \\(sleep\\) +400 ms +40 %"));
+  EXPECT_THAT(half, ContainsRegex("nothing that dlhook sees +400 ms +40 %")) << "ready to run is not blocked";
+  EXPECT_THAT(AnswerOfGap(0, 0, 800), Not(HasSubstr("nothing that dlhook sees")));
+}
+
+TEST(AnswerTest, WithoutStepsNamesWhatCanBeRead) {
+  const std::string seen = AnswerOfGap(800, 0, 0);
+  EXPECT_THAT(seen, HasSubstr("--table accounting"));
+  EXPECT_THAT(seen, HasSubstr("rules (no repeating step was found)"));
 }
 
 TEST(AnswerTest, SaysHowBusyGpusAre) {

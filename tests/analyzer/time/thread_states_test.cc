@@ -58,6 +58,8 @@ TEST_F(ThreadStatesTest, InWhatItWasBlocked) {
   EXPECT_EQ(BlockedInText({}), "");
   EXPECT_EQ(BlockedInText({100}), "lock");
   EXPECT_EQ(BlockedInText({810, 0, 0, 170, 20}), "lock 81 %, sleep 17 %");
+  EXPECT_EQ(BlockedInWords({810, 0, 0, 170, 20}), "lock");
+  EXPECT_EQ(BlockedInWords({300, 0, 0, 680, 20}), "sleep, lock");
 }
 
 TEST_F(ThreadStatesTest, LooksDivideTheActivitiesThatTheyMet) {
