@@ -41,6 +41,8 @@ def compilations(utils):
     functions = {}  # by their number
     for metrics in utils.get_compilation_metrics():
         of = vars(metrics)
+        if of["compile_id"] is None:  # a graph that the program had compiled by inductor itself, as for a package
+            continue
         why = of.get("recompile_reason") or of.get("fail_reason") or ""
         number, function = of["compile_id"].split("/")[0], (of["co_name"], of["co_filename"], of["co_firstlineno"])
         if (of.get("fail_reason") or "").startswith("Dynamo recompile limit exceeded"):
@@ -225,12 +227,11 @@ def match(calls, nodes):
     return [found.get(i, (None, False)) for i in range(len(calls))]
 
 
-def modules_of_inputs(graph, placeholders, entry, code):
+def modules_of_inputs(graph, placeholders, module_of):
     """By the forward graph's inputs: their modules. Empty unless its tensors are Dynamo's, in number and sizes."""
     tensors = [(name, re.search(r"\[([^\]]*)\]", kind).group(1)) for name, kind in graph.inputs if "[" in kind]
     if len(tensors) != len(placeholders):
         return {}
-    module_of = modules_of(guarded_sources(entry.guard_manager.root), first_argument(code))
     modules = {}
     for (name, shape), (placeholder, sizes) in zip(tensors, placeholders):
         if all(isinstance(size, int) for size in sizes) and shape != ", ".join(map(str, sizes)):
@@ -293,9 +294,11 @@ def annotated_kernels(graph, self_name, modules):
     calls = []
     for kernel, number in re.findall(r"(?:#|//) \[Provenance debug handles\] (\S+):(\d+)", body):
         library = re.match(r"(?:extern_kernels|torch\.ops\.(\w+))\.(\w+)", kernel)
-        scope = "%s::%s" % (library.group(1) or "aten", library.group(2)) if library else "graph_%s_%s" % (
+        of_cpp = re.match(r"aoti_torch_cpu_(\w+?)(?:_out)?$", kernel)  # cpp_wrapper calls operators by functions of its own
+        operator = library.group(2) if library else of_cpp.group(1) if of_cpp else ""
+        scope = kernel if of_cpp else "%s::%s" % (library.group(1) or "aten", operator) if library else "graph_%s_%s" % (
             graph.fx_kwargs.get("graph_id"), kernel)
-        calls.append((scope, library.group(2) if library else "", mapping.get("%s:%s" % (kernel, number), [])))
+        calls.append((scope, operator, mapping.get("%s:%s" % (kernel, number), [])))
     of_libraries = {operator for _, operator, _ in calls}
     for scope, operator, names in calls:
         known = [(name, *nodes[name]) for name in names if name in nodes]
@@ -320,11 +323,11 @@ def with_loops(calls, annotated):
         yield (scope, parts, of_library[2], False) if is_known else of_library
 
 
-def kernel_facts(region, is_backward, calls):
+def kernel_facts(region, number, is_backward, calls):
     of = dict(region=region, is_backward=int(is_backward))
     for scope, parts, part, by_order in calls:
         module = next(iter(parts)) if len(parts) == 1 else ""
-        yield fact(KERNEL, function=scope, module=module, part=part, by_order=int(by_order), **of)
+        yield fact(KERNEL, function=scope, module=module, part=part, by_order=int(by_order), count=number, **of)
         for name, elements in parts.items() if len(parts) > 1 else ():
             yield fact(KERNEL_PART, module=name, count=elements, **of)
 
@@ -341,28 +344,49 @@ def entries(utils):
                     yield code, entry, hook.scope.get(hook.name)
 
 
+def parts_of(function):
+    """DistributedDataParallel has a graph split by its buckets: each part, in the order in which they run, and the names of its inputs.
+    Otherwise the function itself."""
+    split = getattr(function, "_orig_mod", None)
+    calls = [node for node in split.graph.nodes if node.op == "call_module"] if hasattr(split, "graph") else []
+    return [(getattr(split, node.target), [argument.name for argument in node.args]) for node in calls] or [(function, None)]
+
+
+def graphs_of(part, kind):
+    """(graph, its code, whether of the backward pass), the forward pass first; empty if it is not clear which graph is which."""
+    compiled = sorted(compiled_graphs(part, kind), key=lambda one: bool(one.fx_kwargs.get("is_backward")))
+    graphs = [(Graph(one.inductor_post_grad_graph_str), one, bool(one.fx_kwargs.get("is_backward"))) for one in compiled]
+    return graphs if [is_backward for _, _, is_backward in graphs] in ([False], [False, True]) else []
+
+
+def kernels_of_region(code, entry, function, nodes, kind):
+    parts = [(graphs_of(part, kind), names) for part, names in parts_of(function)]
+    if len({len(graphs) for graphs, _ in parts}) != 1 or not parts[0][0]:
+        return
+    module_of = modules_of(guarded_sources(entry.guard_manager.root), first_argument(code))
+    sizes_of = {name: sizes for name, sizes in nodes if name in module_of}
+    for number, (graphs, names) in enumerate(parts):
+        inputs = graphs[0][0].inputs
+        placeholders = nodes[:sum("[" in kind for _, kind in inputs)] if names is None else [
+            (name, sizes_of.get(name, [""])) for name in names]
+        modules = modules_of_inputs(graphs[0][0], placeholders, module_of)
+        for graph, one, is_backward in graphs:
+            calls = kernels_of(graph, one.source_code, is_backward, modules, [name for name, _ in inputs])
+            if getattr(one, "inductor_provenance_mapping_str", None) and "[Provenance debug handles]" in one.source_code:
+                calls = with_loops(calls, annotated_kernels(one, first_argument(code), modules))
+            yield from kernel_facts(str(entry.compile_id), number, is_backward, calls)
+
+
 def kernels(utils):
     inductor = sys.modules.get("torch._inductor.output_code")
     if inductor is None:
         return
     shapes = {of["compile_id"]: of["graph_node_shapes"] for of in map(vars, utils.get_compilation_metrics()) if of["graph_node_shapes"]}
     for code, entry, function in entries(utils):
-        region = str(entry.compile_id)
-        compiled = list(compiled_graphs(function, inductor.CompiledFxGraph))
-        graphs = [(Graph(one.inductor_post_grad_graph_str), one, bool(one.fx_kwargs.get("is_backward"))) for one in compiled]
-        forward = [graph for graph, _, is_backward in graphs if not is_backward]
-        if len(forward) != 1 or len(graphs) > 2 or region not in shapes:
-            continue
-        nodes = re.findall(r"'(\w+)': \[([^\]]*)\]", shapes[region])
-        count = sum("[" in kind for _, kind in forward[0].inputs)
-        placeholders = [(name, [int(size) if size.isdigit() else size for size in sizes.split(", ") if size])
-                        for name, sizes in nodes[:count]]
-        modules = modules_of_inputs(forward[0], placeholders, entry, code)
-        for graph, one, is_backward in graphs:
-            calls = kernels_of(graph, one.source_code, is_backward, modules, [name for name, _ in forward[0].inputs])
-            if getattr(one, "inductor_provenance_mapping_str", None) and "[Provenance debug handles]" in one.source_code:
-                calls = with_loops(calls, annotated_kernels(one, first_argument(code), modules))
-            yield from kernel_facts(region, is_backward, calls)
+        nodes = [(name, [int(size) if size.isdigit() else size for size in sizes.split(", ") if size])
+                 for name, sizes in re.findall(r"'(\w+)': \[([^\]]*)\]", shapes.get(str(entry.compile_id), ""))]
+        if str(entry.compile_id) in shapes:
+            yield from kernels_of_region(code, entry, function, nodes, inductor.CompiledFxGraph)
 
 
 def all_facts():

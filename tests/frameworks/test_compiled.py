@@ -4,6 +4,7 @@ graphs were broken, against what PyTorch itself counted."""
 import collections
 import json
 import os
+import types
 
 import frameworks
 from frameworks import e2e
@@ -12,6 +13,7 @@ import databases
 
 # The program's clock stands around the call from Python; scopes begin and end inside of the loop.
 CALL_NS = 50_000
+READER = os.path.join(frameworks.HERE, "..", "..", "preload", "python", "compiled_code.py")
 
 
 class Compiled(frameworks.Case):
@@ -37,6 +39,8 @@ class Compiled(frameworks.Case):
         self.assertEqual((turned["what"], turned["times"]), ("compiled again", 20))
         self.check_layers({row["layer"]: row for row in run.table("layers")})
         self.check_first_steps(run)
+        reading, = [row for row in run.table("capabilities") if row["name"] == "compiled-code"]
+        self.assertEqual(reading["state"], "on", reading)
 
     def test_the_limit_of_recompilations(self):
         run = self.recorded("launcher", frameworks.program("recompile_limit"))
@@ -71,6 +75,43 @@ class Compiled(frameworks.Case):
         loops = {model: of["norm"] + of["act"] for model, of in times.items()}
         difference = times["Fused"]["norm"] / loops["Fused"] - times["Alone"]["norm"] / loops["Alone"]
         self.assertLess(abs(difference) * loops["Fused"] / sum(times["Fused"].values()), 0.05, times)
+
+    def test_graphs_that_distributed_training_splits(self):
+        self.fresh_run()
+        cache = os.path.join(self.folder, "inductor")
+        result = self.under("launcher", frameworks.program("compiled_ddp", os.path.join(self.folder, "store")),
+                            TORCHINDUCTOR_CACHE_DIR=cache, TORCHINDUCTOR_COMPILE_THREADS="1")
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        self.assertEqual(result.out.decode().splitlines()[-1], "4")
+        run = e2e.Run(self.run_path)
+        layers = {row["layer"]: row for row in run.table("layers")}
+        for name in ("first", "middle.0", "middle.1", "last"):
+            row = layers["module." + name]
+            self.assertGreater(row["forward"], 0, row)
+            self.assertGreater(row["backward_weights"], 0, row)
+            self.assertEqual(row["backward_data"] is None, name == "first", row)
+        self.check_first_steps(run)
+
+    def test_operators_of_generated_cpp(self):
+        """With cpp_wrapper operators are functions of PyTorch's C interface, which report themselves by their own names."""
+        with open(READER, encoding="utf-8") as file:
+            text, reading = file.read().split("\nfacts = ")
+        self.assertEqual(reading, "list(all_facts())\n")
+        reader = {}
+        exec(compile(text, READER, "exec"), reader)  # pylint: disable=exec-used
+        graph = types.SimpleNamespace(fx_kwargs={"graph_id": 3}, inductor_post_grad_graph_str="""
+                # Annotation: {'dlhook': 'L[self].fc'} File: net.py:6 in forward
+                addmm: "f32[4, 8]" = torch.ops.aten.addmm.default(primals_1, primals_3, permute)
+
+                # Annotation: {'dlhook': 'L[self].act'} File: net.py:6 in forward
+                relu: "f32[4, 8]" = torch.ops.aten.relu.default(addmm)
+            """, source_code="""
+                // [Provenance debug handles] aoti_torch_cpu_addmm_out:1
+                // [Provenance debug handles] cpp_fused_relu_0:2
+            """, inductor_provenance_mapping_str=json.dumps({"cppCodeToPost": {
+                "aoti_torch_cpu_addmm_out:1": ["addmm"], "cpp_fused_relu_0:2": ["relu"]}}))
+        self.assertEqual(list(reader["annotated_kernels"](graph, "self", {})),
+                         [("aoti_torch_cpu_addmm_out", {".fc": 32}), ("graph_3_cpp_fused_relu_0", {".act": 32})])
 
     def check_clock(self, run, clocked):
         """Calls of each loop, and the time that the report divides among layers for each, as the program's own clock has them."""

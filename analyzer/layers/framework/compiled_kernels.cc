@@ -36,19 +36,20 @@ class KernelPlacer {
         places_(ReadPythonPlaces(model)),
         modules_(NameModules(model, places_)),
         attribution_(*attribution) {
+    Kernels* last = nullptr;
     for (const CompiledCode& code : model.compiled) {
-      if (code.kind != CompiledKind::kKernel && code.kind != CompiledKind::kKernelPart) continue;
-      Kernels& kernels = kernels_[{code.process, code.region, code.is_backward}];
       if (code.kind == CompiledKind::kKernel) {
-        kernels.push_back({&code, {}});
-      } else if (!kernels.empty()) {
-        kernels.back().parts.push_back(&code);
+        last = &kernels_[{code.process, code.region, GraphOf(code.is_backward, code.count)}];
+        last->push_back({&code, {}});
+      } else if (code.kind == CompiledKind::kKernelPart && last != nullptr) {
+        last->back().parts.push_back(&code);
       }
     }
   }
 
   void PlaceRun(const CompiledRun& run) {
-    const auto found = kernels_.find({model_.threads[scopes_.thread[run.scope]].process, run.region, run.is_backward});
+    const ProcessIndex process = model_.threads[scopes_.thread[run.scope]].process;
+    const auto found = kernels_.find({process, run.region, GraphOf(run.is_backward, run.graph)});
     if (found == kernels_.end()) return;
     const Kernels& kernels = found->second;
     const std::vector<ScopeIndex> ops = OperatorsOf(run.scope, kernels);
@@ -75,6 +76,9 @@ class KernelPlacer {
   }
 
  private:
+  // A forward pass runs all graphs of its region, a backward pass one.
+  static int64_t GraphOf(bool is_backward, int64_t graph) { return is_backward ? graph : -1; }
+
   // The operators that the run's code calls, as far as the compiler knows such.
   std::vector<ScopeIndex> OperatorsOf(ScopeIndex run, const Kernels& kernels) const {
     absl::flat_hash_set<absl::string_view> known;
@@ -138,8 +142,8 @@ class KernelPlacer {
 
   // "0/0 backward loop 3: bn, act". What is of no module stays with the region.
   LayerIndex LoopOf(const Kernel& kernel, size_t number, const CompiledRun& run) {
-    const std::string title =
-        absl::StrCat(run.region, kernel.code->is_backward ? " backward" : "", " loop ", number + 1);
+    const std::string title = absl::StrCat(run.region, run.graph > 0 ? absl::StrCat(" graph ", run.graph + 1) : "",
+                                           run.is_backward ? " backward" : "", " loop ", number + 1);
     // Several modules of one class, also of several networks, may run the same code.
     const ModuleName* const around = ModuleOf(run.forward);
     const auto owner =
@@ -174,8 +178,10 @@ class KernelPlacer {
     Layer layer;
     layer.model = model;
     layer.name = layer.module = name;
-    layer.type =
-        absl::StartsWith(kernel.function, "aten::") ? WorkOfOp(absl::StripPrefix(kernel.function, "aten::")) : kLoop;
+    absl::string_view op = kernel.function;
+    // "aoti_torch_cpu_addmm_out": inductor's C++ calls operators by functions of its own.
+    const bool is_operator = absl::ConsumePrefix(&op, "aten::") || absl::ConsumePrefix(&op, "aoti_torch_cpu_");
+    layer.type = is_operator ? WorkOfOp(absl::StripSuffix(op, "_out")) : kLoop;
     layer.evidence = Evidence::kFramework;
     attribution_.layers.push_back(std::move(layer));
     return static_cast<LayerIndex>(attribution_.layers.size() - 1);
@@ -188,7 +194,7 @@ class KernelPlacer {
   const std::vector<PythonPlace> places_;
   const std::vector<ModuleName> modules_;
   Attribution& attribution_;
-  std::map<std::tuple<ProcessIndex, std::string, bool>, Kernels> kernels_;
+  std::map<std::tuple<ProcessIndex, std::string, int64_t>, Kernels> kernels_;  // by region and GraphOf()
   std::map<std::pair<std::string, std::string>, LayerIndex> layer_by_name_;
   std::map<std::tuple<ProcessIndex, std::string, std::pair<std::string, std::string>>, LayerIndex> loop_by_title_;
 };

@@ -21,6 +21,7 @@ struct CompiledRun {
   ScopeIndex forward = 0;  // the region's scope, also for a backward pass
   std::string region;      // "0/1"
   bool is_backward = false;
+  int64_t graph = 0;  // of a backward pass: which of the region's graphs
 };
 
 // Gives operators, and with DLHOOK_COMPILED=modules the compiler's own loops, the places of their modules, where the compiler's

@@ -21,6 +21,12 @@ using Kind = ScopeKind;
 
 constexpr absl::string_view kBackwardRegion = "!";  // "!0/1/0": compiled autograd's
 
+// Of one of the graphs of a region's function, in the order in which they run.
+struct ForwardPass {
+  ScopeIndex region = kNone;
+  int64_t graph = 0;
+};
+
 // "0/1" for torch.compile's "Torch-Compiled Region: 0/1": the frame and its recompilation.
 std::string TorchRegion(absl::string_view name) {
   const size_t colon = name.find(": ");
@@ -93,16 +99,16 @@ class RegionLinker {
     const auto name = std::find(model_.names.begin(), model_.names.end(), "CompiledFunction");
     if (name == model_.names.end()) return;
     const auto compiled_function = static_cast<NameIndex>(name - model_.names.begin());
+    std::map<ScopeIndex, int64_t> graphs;  // by region
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       if (scopes_.look[scope].name != compiled_function || scopes_.link[scope] < 0) continue;
       ScopeIndex region = scope;
       while (region != kNone && !IsTorchRegion(model_, region)) region = scopes_.parent[region];
       if (region == kNone) continue;
-      const auto [at, is_new] = forward_.try_emplace({ProcessOf(scope), scopes_.link[scope]}, region);
-      if (!is_new && scopes_.thread[at->second] != scopes_.thread[region])
-        at->second = kNone;
-      else
-        at->second = region;
+      const auto at = forward_.try_emplace({ProcessOf(scope), scopes_.link[scope]}, ForwardPass{region}).first;
+      const ScopeIndex other = at->second.region;
+      const bool is_unclear = other == kNone || scopes_.thread[other] != scopes_.thread[region];
+      at->second = is_unclear ? ForwardPass{} : ForwardPass{region, graphs[region]++};
     }
   }
 
@@ -119,9 +125,10 @@ class RegionLinker {
       return LayerOfRegion(scope);
     }
     const auto forward = forward_.find({ProcessOf(scope), scopes_.link[scope]});
-    if (forward != forward_.end() && forward->second != kNone) {
-      runs_.push_back({scope, forward->second, TorchRegion(model_.names[scopes_.look[forward->second].name]), true});
-      return LayerOfRegion(forward->second);
+    if (forward != forward_.end() && forward->second.region != kNone) {
+      const auto [around, graph] = forward->second;
+      runs_.push_back({scope, around, TorchRegion(model_.names[scopes_.look[around].name]), true, graph});
+      return LayerOfRegion(around);
     }
     // Otherwise a backward pass belongs to the only region, if there is only one.
     return regions_.size() == 1 ? regions_.begin()->second : LayerNamed("compiled region");
@@ -183,7 +190,7 @@ class RegionLinker {
   const std::vector<bool>& in_compiler_;          // by stack
   std::map<std::string, LayerIndex> regions_;
   std::map<std::pair<ProcessIndex, NameIndex>, LayerIndex> layer_of_region_;
-  std::map<std::pair<ProcessIndex, int64_t>, ScopeIndex> forward_;  // regions by their sequence numbers
+  std::map<std::pair<ProcessIndex, int64_t>, ForwardPass> forward_;  // by sequence number
   std::map<LayerIndex, LayerIndex> region_of_other_;
   std::vector<CompiledRun> runs_;
 };

@@ -45,11 +45,12 @@ class Program {
                                          .function = function});
   }
 
-  void Kernels(const std::string& region, bool is_backward, const std::vector<Kernel>& kernels) {
+  void Kernels(const std::string& region, bool is_backward, const std::vector<Kernel>& kernels, int64_t graph = 0) {
     for (const Kernel& kernel : kernels) {
       builder_.model().compiled.push_back({.kind = CompiledKind::kKernel,
                                            .region = region,
                                            .is_backward = is_backward,
+                                           .count = graph,
                                            .function = kernel.op,
                                            .module = kernel.module,
                                            .part = kernel.part,
@@ -213,6 +214,43 @@ TEST(CompiledKernelsTest, OperatorsBelongToTheirModules) {
   EXPECT_EQ(program.LayerNamed("fc").model, "Net");
   EXPECT_EQ(program.LayerNamed("fc").type, "linear");
   EXPECT_EQ(program.LayerNamed("stem.conv").evidence, Evidence::kFramework);
+}
+
+// DistributedDataParallel has a graph split by its buckets: one region, several graphs.
+TEST(CompiledKernelsTest, EachGraphOfARegionHasItsBackwardPass) {
+  Program program;
+  for (const int64_t graph : {0, 1}) {
+    const std::string module = graph == 0 ? ".first" : ".second";
+    program.Kernels("0/0", false, {{"aten::mm", module}}, graph);
+    program.Kernels("0/0", true, {{"aten::mm", module, CompiledPart::kWeights}, {"graph_0_relu", ""}}, graph);
+    for (const std::string part : {module, module + ".act"}) {
+      program.builder().model().compiled.push_back(
+          {.kind = CompiledKind::kKernelPart, .region = "0/0", .count = 1, .module = part});
+    }
+  }
+  program.Scope("Torch-Compiled Region: 0/0", Kind::kFrameworkOp, 0, 1000, -1, program.stack());
+  for (const int64_t graph : {0, 1}) {
+    program.Scope("CompiledFunction", Kind::kFrameworkOp, 100 + graph * 400, 300, 3 + graph);
+    program.Scope("aten::mm", Kind::kFrameworkOp, 200 + graph * 400, 100);
+  }
+  program.Backward(2000, {"aten::mm", "graph_0_relu"}, 4);
+  program.Backward(3000, {"aten::mm", "graph_0_relu"}, 3);
+  const std::vector<std::string> placed = program.Placed();
+  EXPECT_EQ(placed[2], "first forward");
+  EXPECT_EQ(placed[4], "second forward");
+  EXPECT_EQ(placed[6], "second backward-weights");
+  EXPECT_EQ(placed[7], "0/0 graph 2 backward loop 2: second, second.act backward");
+  EXPECT_EQ(placed[9], "first backward-weights");
+  EXPECT_EQ(placed[10], "0/0 backward loop 2: first, first.act backward");
+}
+
+TEST(CompiledKernelsTest, OperatorsOfGeneratedCppHaveTheirWork) {
+  Program program;
+  program.Kernels("0/0", false, {{"aoti_torch_cpu_addmm_out", ".fc"}, {"graph_0_cpp_fused_relu_0", ".act"}});
+  program.Forward("0/0", 0, {"aoti_torch_cpu_addmm_out", "graph_0_cpp_fused_relu_0"}, 3);
+  program.Placed();
+  EXPECT_EQ(program.LayerNamed("fc").type, "linear");
+  EXPECT_EQ(program.LayerNamed("act").type, "compiled loop");
 }
 
 TEST(CompiledKernelsTest, ALoopOverSeveralModulesHasParts) {
