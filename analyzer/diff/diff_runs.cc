@@ -56,10 +56,10 @@ class StepChoice {
 };
 
 // What the threads that have steps did in time that is not seen.
-LookSums LooksBetweenCalls(const TraceModel& model, const ComparedSteps& steps) {
+LookSums LooksBetweenCalls(const TraceModel& model, const LayerAnalysis& analysis, const ComparedSteps& steps) {
   LookSums sums;
   if (model.states.empty()) return sums;
-  const StateLooks looks(model);
+  const auto& looks = analysis.Derived<StateLooks>(model);
   for (const StepTrack& track : steps.tracks) {
     std::vector<Interval> times;
     for (const Step& step : track.steps) times.push_back({step.start_ns, step.end_ns});
@@ -90,8 +90,8 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     side.input.programs.insert(ProgramOf(*run.model));
     side.input.environment.Add(EnvironmentOf(*run.model, one->load));
     work.push_back(CountWork(*run.model, run.options.analysis->steps(), one->steps));
-    one->preparing = WhoPrepares(*run.model, one->steps, work.back().loaders.contains("in worker processes"));
-    one->between_calls = LooksBetweenCalls(*run.model, one->steps);
+    one->preparing = WhoPrepares(*run.model, *run.options.analysis, one->steps, work.back().preparer());
+    one->between_calls = LooksBetweenCalls(*run.model, *run.options.analysis, one->steps);
     measured.push_back(*std::move(one));
   }
   side.run = MergeRuns(std::move(measured));

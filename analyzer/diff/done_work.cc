@@ -24,8 +24,11 @@ bool IsDecidedByProgram(const Op& op) {
 bool IsCountedScope(ScopeKind kind) { return FactsOf(kind).is_compared; }
 
 // Where the DataLoader of this scope reads its batches; empty: it is no DataLoader's.
+constexpr char kInWorkers[] = "in worker processes", kInPipeline[] = "in a pipeline of tf.data";
+
 std::string LoaderOf(absl::string_view name) {
-  if (absl::StrContains(name, "_MultiProcessingDataLoaderIter")) return "in worker processes";
+  if (absl::StrContains(name, "_MultiProcessingDataLoaderIter")) return kInWorkers;
+  if (absl::StartsWith(name, "Iterator::")) return kInPipeline;
   return absl::StrContains(name, "_SingleProcessDataLoaderIter") ? "in the program itself" : "";
 }
 
@@ -128,6 +131,11 @@ class Counter {
 };
 
 }  // namespace
+
+Preparer DoneWork::preparer() const {
+  if (loaders.contains(kInWorkers)) return Preparer::kWorkers;
+  return loaders.contains(kInPipeline) ? Preparer::kPipeline : Preparer::kProgram;
+}
 
 DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps) {
   Counter counter(model, steps);

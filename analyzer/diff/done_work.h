@@ -14,6 +14,9 @@
 
 namespace dlhook::analyzer::inline diff {
 
+// What prepares batches: the program's own thread, TensorFlow's threads as a pipeline of tf.data says, a loader's workers.
+enum class Preparer : uint8_t { kProgram, kPipeline, kWorkers };
+
 struct DoneWork {
   int64_t steps = 0;  // 0: counts cover the whole run
   // Per step.
@@ -24,8 +27,10 @@ struct DoneWork {
   std::map<StepKind, double> other_steps;
   int64_t micro_steps = 0;  // of most steps
   std::set<std::string> optimizers;
-  std::set<std::string> loaders;     // "in the program", "in worker processes"
+  std::set<std::string> loaders;     // "in the program itself", "in worker processes"
   std::set<ProcessIndex> processes;  // that made calls
+
+  Preparer preparer() const;
 };
 
 // `all`: the steps of the whole run.

@@ -2,6 +2,9 @@
 #include "analyzer/diff/preparing.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,35 +35,81 @@ std::string LooksText(const LookSums& looks, const char* verb) {
 }
 
 std::string Preparing::Text() const {
-  const std::string did = LooksText(looks, in_workers && threads > 1 ? "were" : "was");
+  const bool many = preparer == Preparer::kPipeline || threads > 1;
+  const std::string did = LooksText(looks, preparer != Preparer::kProgram && many ? "were" : "was");
   if (did.empty()) return "";
-  const std::string who = !in_workers    ? "its thread"
-                          : threads == 1 ? "its worker"
-                                         : absl::StrCat("its ", threads, " workers");
-  return absl::StrCat(who, " ", did);
+  if (preparer == Preparer::kProgram) return absl::StrCat("its thread ", did);
+  if (preparer == Preparer::kWorkers)
+    return absl::StrCat(many ? absl::StrCat("its ", threads, " workers ") : "its worker ", did);
+  return absl::StrCat("the pipeline's operations (", op.empty() ? "" : absl::StrCat("mostly ", op, ", "), "in ",
+                      threads, threads == 1 ? " thread) " : " threads) ", did);
 }
 
 void Preparing::Add(const Preparing& other) {
   looks.Add(other.looks);
   threads = std::max(threads, other.threads);
-  in_workers |= other.in_workers;
+  preparer = std::max(preparer, other.preparer);
+  if (op.empty()) op = other.op;
 }
 
-Preparing WhoPrepares(const TraceModel& model, const ComparedSteps& steps, bool in_workers) {
-  Preparing preparing;
+namespace {
+
+// While the program waits, nodes of graphs that run are the pipeline's. Where none does, its datasets themselves read: those that are
+// not waiting for each other.
+Preparing OfPipeline(const TraceModel& model, const StateLooks& looks, ProcessIndex process, const IntervalSet& times) {
+  IntervalFinder finder(times.intervals());
+  std::map<std::string, LookSums> by_op;
+  Preparing nodes{.preparer = Preparer::kPipeline}, readers{.preparer = Preparer::kPipeline};
+  std::set<ThreadIndex> in_nodes, in_readers;
+  for (const StateLook& look : looks.Of(process)) {
+    if (!finder.Has(look.piece.start_ns)) continue;
+    if (look.piece.kind == ActivityKind::kDataLoading &&
+        look.sums.found_ns[static_cast<size_t>(BlockedIn::kLock)] == 0) {
+      readers.looks.Add(look.sums);
+      in_readers.insert(look.piece.thread);
+    }
+    if (look.piece.kind != ActivityKind::kScope) continue;
+    const ScopeLook& scope = model.scopes.look[look.piece.index];
+    if (scope.kind != ScopeKind::kGraphNode) continue;
+    const std::string& name = model.names[scope.name];
+    by_op[name.substr(name.rfind(':') + 1)].Add(look.sums);
+    nodes.looks.Add(look.sums);
+    in_nodes.insert(look.piece.thread);
+  }
+  nodes.threads = static_cast<int64_t>(in_nodes.size());
+  readers.threads = static_cast<int64_t>(in_readers.size());
+  for (const auto& [op, sums] : by_op) {
+    if (2 * sums.looks > nodes.looks.looks) nodes.op = op;
+  }
+  return nodes.looks.looks > 0 ? nodes : readers;
+}
+
+Preparing OfFirstThreads(const TraceModel& model, const std::vector<ThreadStates>& threads, uint32_t pid,
+                         const IntervalSet& times, Preparer preparer) {
+  Preparing own{.preparer = preparer};
+  for (const ThreadStates& states : threads) {
+    const ProcessInfo& process = model.processes[states.process];
+    if (states.tid != process.pid || (preparer == Preparer::kWorkers ? process.parent_pid : process.pid) != pid)
+      continue;
+    const LookSums looks = LooksIn(states, times);
+    own.looks.Add(looks);
+    own.threads += looks.looks > 0 ? 1 : 0;
+  }
+  return own;
+}
+
+}  // namespace
+
+Preparing WhoPrepares(const TraceModel& model, const LayerAnalysis& analysis, const ComparedSteps& steps,
+                      Preparer preparer) {
+  Preparing preparing{.preparer = preparer};
+  if (model.states.empty()) return preparing;
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   for (const StepTrack& track : steps.tracks) {
     const IntervalSet times = InputTimes(track);
-    const uint32_t pid = model.processes[track.process].pid;
-    Preparing own{.in_workers = in_workers};
-    for (const ThreadStates& states : threads) {
-      const ProcessInfo& process = model.processes[states.process];
-      if (states.tid != process.pid || (in_workers ? process.parent_pid : process.pid) != pid) continue;
-      const LookSums looks = LooksIn(states, times);
-      own.looks.Add(looks);
-      own.threads += looks.looks > 0 ? 1 : 0;
-    }
-    preparing.Add(own);
+    preparing.Add(preparer == Preparer::kPipeline
+                      ? OfPipeline(model, analysis.Derived<StateLooks>(model), track.process, times)
+                      : OfFirstThreads(model, threads, model.processes[track.process].pid, times, preparer));
   }
   return preparing;
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/diff/done_work.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/time/state_looks.h"
@@ -15,13 +17,16 @@ namespace dlhook::analyzer::inline diff {
 struct Preparing {
   LookSums looks;
   int64_t threads = 0;  // of one process that has steps
-  bool in_workers = false;
+  Preparer preparer = Preparer::kProgram;
+  std::string op;  // of a pipeline: the kind of operation that more than half of its looks met
 
   void Add(const Preparing& other);
   bool IsKnown() const { return looks.BlockedOf(1).has_value(); }
   bool Mostly(int64_t ns) const { return 2 * ns > looks.running_ns + looks.queued_ns + looks.blocked_ns; }
   // Workers wait for their next index in poll, or for a lock of their queue.
   int64_t WithoutWork() const { return Found(BlockedIn::kPoll) + Found(BlockedIn::kLock); }
+  // A pipeline's operations that are functions in Python, of which one at a time computes.
+  bool IsPython() const { return op == "PyFunc" || op == "EagerPyFunc"; }
   // "its 2 workers computed 5 %, had no processor 2 %, were blocked 93 % (in sleep)"; empty: not known.
   std::string Text() const;
 
@@ -29,8 +34,9 @@ struct Preparing {
   int64_t Found(BlockedIn place) const { return looks.found_ns[static_cast<size_t>(place)]; }
 };
 
-// The first threads of worker processes, or the program's own first thread.
-Preparing WhoPrepares(const TraceModel& model, const ComparedSteps& steps, bool in_workers);
+// The first threads of worker processes; threads in operations of a pipeline; or the program's own first thread.
+Preparing WhoPrepares(const TraceModel& model, const LayerAnalysis& analysis, const ComparedSteps& steps,
+                      Preparer preparer);
 
 // "computed 5 %, had no processor 2 %, VERB blocked 93 % (in sleep)"; empty: too few looks.
 std::string LooksText(const LookSums& looks, const char* verb);

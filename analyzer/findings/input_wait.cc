@@ -46,34 +46,53 @@ std::string HowTheyHelp(const StepFacts& facts, const Preparing& preparing, cons
                       : ", if processors are free";
 }
 
-// What helps depends on who was late. `now`: workers there are.
-void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64_t now, Finding& finding) {
-  const bool is_known = preparing.IsKnown();
-  if (now > 0 && is_known && preparing.Mostly(preparing.WithoutWork())) {
-    finding.advice =
-        "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
-        "its way (collate_fn, pin_memory).";
-    return;
+std::string MoreOf(Preparer preparer, int count) {
+  if (preparer == Preparer::kPipeline)
+    return absl::StrFormat("Dataset.map(..., num_parallel_calls=%d) and .prefetch(tf.data.AUTOTUNE) prepare", count);
+  return absl::StrFormat("DataLoader(..., num_workers=%d, persistent_workers=True) prepares", count);
+}
+
+// For those who prepare batches and had no work, no processor, or each other's lock; empty: none of these was mostly so.
+std::string WhyNotMore(const Preparing& preparing) {
+  if (!preparing.IsKnown()) return "";
+  if (preparing.preparer == Preparer::kWorkers && preparing.Mostly(preparing.WithoutWork())) {
+    return "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
+           "its way (collate_fn, pin_memory).";
   }
-  if (is_known && preparing.Mostly(preparing.looks.queued_ns)) {
-    finding.advice = absl::StrCat(
-        "What prepares them has no processor: more of it does not help. Fewer threads beside it "
-        "(OMP_NUM_THREADS), ",
+  if (preparing.IsPython() && !preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork())) {
+    return "The pipeline runs Python (tf.numpy_function, tf.py_function), of which one at a time computes in a "
+           "process: "
+           "TensorFlow's own operations, or data that was prepared before (Dataset.cache, a file).";
+  }
+  if (preparing.Mostly(preparing.looks.queued_ns)) {
+    return absl::StrCat(
+        "What prepares them has no processor: more of it does not help. Fewer threads beside it (OMP_NUM_THREADS), ",
         kLessWork);
-    return;
   }
+  return "";
+}
+
+// What helps depends on who was late. `now`: workers or threads there are.
+void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64_t now, Finding& finding) {
+  finding.advice = WhyNotMore(preparing);
+  if (!finding.advice.empty()) return;
   const Workers workers = WorkersFor(facts, ns, now);
   const double gain_ns = facts.step_ns() - workers.step_ns;
   if (workers.count <= now || !facts.IsAtLeast(gain_ns, kInputWaitPercent)) {
-    finding.advice =
-        absl::StrFormat("More workers do not help, as all processors (%d) compute: %s", facts.processors(), kLessWork);
+    finding.advice = absl::StrFormat("More %s do not help, as all processors (%d) compute: %s",
+                                     preparing.preparer == Preparer::kPipeline ? "calls at the same time" : "workers",
+                                     facts.processors(), kLessWork);
     return;
   }
   finding.gain_ns = std::min(gain_ns, ns);
-  finding.advice = absl::StrFormat(
-      "DataLoader(..., num_workers=%d, persistent_workers=True) prepares batches during the "
-      "step%s.",
-      workers.count, HowTheyHelp(facts, preparing, workers));
+  finding.advice = absl::StrCat(MoreOf(preparing.preparer, workers.count), " batches during the step",
+                                HowTheyHelp(facts, preparing, workers), ".");
+}
+
+std::string WhoIsLate(Preparer preparer) {
+  if (preparer == Preparer::kWorkers) return "The program waits for its loader's workers: ";
+  return preparer == Preparer::kPipeline ? "The program waits for its pipeline of tf.data: "
+                                         : "The program prepares each batch itself before it computes: ";
 }
 
 }  // namespace
@@ -84,26 +103,31 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
       facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });
   const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);
   if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
-  const bool in_workers = facts.counted().loaders.contains("in worker processes");
-  const Preparing preparing = WhoPrepares(facts.model(), facts.steps(), in_workers);
+  const Preparer preparer = facts.counted().preparer();
+  const Preparing preparing = WhoPrepares(facts.model(), *facts.options().analysis, facts.steps(), preparer);
+  const bool is_seen = preparer == Preparer::kProgram || preparing.threads > 0;
   Finding finding;
   finding.gain_ns = ns;
-  finding.sentence = absl::StrCat(in_workers ? "The program waits for its loader's workers: "
-                                             : "The program prepares each batch itself before it computes: ",
-                                  facts.PartOfStep(ns), ".");
+  finding.sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), ".");
   if (const std::string did = preparing.Text(); !did.empty()) {
     absl::StrAppend(&finding.sentence, " Meanwhile ", did, ".");
-  } else if (in_workers && preparing.threads == 0 && !facts.model().states.empty()) {
-    absl::StrAppend(&finding.sentence, " What the workers did meanwhile was not seen.");
+  } else if (!is_seen && !facts.model().states.empty()) {
+    absl::StrAppend(&finding.sentence, " What the ", preparer == Preparer::kWorkers ? "workers" : "pipeline",
+                    " did meanwhile was not seen.");
   }
-  if (!in_workers) {
+  if (preparer != Preparer::kWorkers) {
     finding.basis = GainBasis::kUpperBound;
     finding.confidence = Confidence::kMedium;
   }
-  if (in_workers && preparing.threads == 0) {
+  if (is_seen) {
+    Advise(facts, ns, preparing, preparer == Preparer::kProgram ? 0 : preparing.threads, finding);
+  } else if (preparer == Preparer::kWorkers) {
     finding.advice = absl::StrCat("More workers (num_workers) where processors are free, else ", kLessWork);
   } else {
-    Advise(facts, ns, preparing, in_workers ? preparing.threads : 0, finding);
+    finding.advice = absl::StrCat(
+        "Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and "
+        ".prefetch(tf.data.AUTOTUNE) where processors are free, else ",
+        kLessWork);
   }
   finding.where = "input";
   finding.evidence = "table phases: input";

@@ -63,7 +63,7 @@ std::string PageFaultsMissing(const StepFacts& facts) {
   if (!facts.load().is_known || faults.cost_ns == 0) return "page faults were not sampled";
   if (!facts.IsAtLeast(CostNs(faults), kPageFaultsPercent)) return "";
   if (!FirstThreadsRunTheSteps(facts)) return "page faults were sampled in a thread that does not run the steps";
-  return facts.counted().loaders.contains("in worker processes")
+  return facts.counted().preparer() == Preparer::kWorkers
              ? "the batches of loader workers lie in shared memory, whose pages are counted, too"
              : "";
 }

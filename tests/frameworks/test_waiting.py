@@ -1,7 +1,10 @@
 """What threads of NumPy and PyTorch did (`threads`, `accounting`, `phases`), against the programs' own clocks."""
 
 import json
+import os
+import re
 
+import frameworks
 from frameworks import Case, e2e, program
 
 TICK = 0.05  # s, of each process: the kernel's sums are as old as the last tick, or as the last look
@@ -45,6 +48,19 @@ class Waiting(Case):
         self.assert_sum(workers, clocks["children"])
         phase, = (row for row in e2e.Run(self.run_path).table("phases") if row["phase"] == "input")
         self.assertGreater(phase["blocked"] / (phase["time"] - phase["no_processor"]), 0.5)
+
+    def test_a_pipeline_of_tensorflow(self):
+        python = frameworks.TENSORFLOW_PYTHON
+        if not os.access(python, os.X_OK):
+            self.skipTest(frameworks.MISSING)
+        result = self.under("launcher", [python, *program("input_pipeline", 60)[1:]])
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        finding, = (row for row in e2e.Run(self.run_path).table("findings") if row["rule"] == "input-wait")
+        told = re.search(r"pipeline's operations \(mostly PyFunc, in 2 threads\) computed (\d+) %, had no processor (\d+) %, "
+                         r"were blocked (\d+) % \(in sleep", finding["finding"])
+        self.assertIsNotNone(told, finding)
+        computed, _, blocked = map(int, told.groups())
+        self.assertGreater(blocked, 5 * computed)  # whether others had the processors meanwhile does not matter
 
 
 if __name__ == "__main__":

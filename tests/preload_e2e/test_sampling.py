@@ -2,6 +2,7 @@
 whatever it does with the signal."""
 
 import collections
+import errno
 import os
 import shutil
 import subprocess
@@ -204,6 +205,33 @@ class Hosts(Sampled):
         self.assertEqual(len(traces), 3)  # the program, its child, what that became
         rows, _ = self.hotspots()
         self.assertGreater(rows["compute"]["total_time"], 0.6e9)
+
+    def test_more_threads_than_rings(self):
+        self.unharmed("crowd", "5000")
+        self.assertIn(("LOST", "more threads than rings"), self.capability())
+
+    def test_another_profiler(self):
+        self.assert_shares(self.unharmed("profiled", "400")[0])
+
+    def test_in_a_handler(self):
+        rows, _ = self.unharmed("in_handler", "100")
+        self.assert_shares(rows)
+        self.assertGreater(rows["compute_and_jump"]["total_time"], 0.3e9)
+
+    def test_refused_system_calls(self):
+        for name, number, is_sampled in (("timer_create", 222, False), ("timer_settime", 223, False),
+                                         ("rt_sigaction", 13, False), ("sigaltstack", 131, True),
+                                         ("process_vm_readv", 310, True), ("perf_event_open", 298, True)):
+            with self.subTest(refused=name):
+                argv = [e2e.victim("refused"), str(errno.EPERM), str(number), e2e.victim("sampled"), "computes", "100"]
+                plain = e2e.run(argv)
+                if plain.code == 77:
+                    self.skipTest("no seccomp")
+                result, (rows, _) = self.sampled("launcher", argv)
+                self.assert_same_behaviour(plain, result, "launcher")
+                self.assertEqual("often" in rows, is_sampled)
+                state, reason = self.capability()[-1]
+                self.assertEqual((state, reason != ""), ("ON", False) if is_sampled else ("LOST", True))
 
     def test_no_timers_left(self):
         argv = ["prlimit", "--sigpending=0", e2e.victim("sampled"), "computes", "50"]

@@ -80,6 +80,14 @@ void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessInd
   tracks_.push_back(std::move(track));
 }
 
+void GpuProgram::Phase(PhaseKind kind, int64_t start_ns, int64_t end_ns) {
+  for (StepTrack& track : tracks_) {
+    for (Step& step : track.steps) {
+      if (step.start_ns <= start_ns && end_ns <= step.end_ns) step.phases.push_back({start_ns, end_ns, kind});
+    }
+  }
+}
+
 void GpuProgram::WarmUp(size_t steps) {
   for (size_t i = 0; i < steps; ++i) tracks_.back().steps[i].is_warm_up = true;
 }

@@ -37,6 +37,8 @@ class GpuProgram {
   // Consecutive steady steps of a process.
   void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0,
              StepKind kind = StepKind::kTraining);
+  // Of the steps, made before, that contain it.
+  void Phase(PhaseKind kind, int64_t start_ns, int64_t end_ns);
   // The first steps of the last process that has some.
   void WarmUp(size_t steps);
   void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+#include <vector>
+
 #include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/builders/gpu_program.h"
 
@@ -71,6 +75,68 @@ TEST(InputWait, WorkersAreNotWithoutNumber) {
 }
 
 TEST(InputWait, LittleOfItIsNone) { EXPECT_EQ(Found({.input_ms = 1}).second, ""); }
+
+// A pipeline of tf.data: two of TensorFlow's threads prepare a batch in 30 ms of a step of 40 ms. `states`: what one of them did in
+// a step, in milliseconds: running, queued, in a lock, asleep.
+struct PipelineSpec {
+  std::vector<std::string> nodes;
+  std::array<int64_t, 4> states = {};
+};
+
+// The finding and its advice.
+std::string OfPipeline(const PipelineSpec& spec) {
+  GpuProgram program;
+  ModelBuilder& builder = program.builder();
+  const OpIndex product = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+  const std::array threads = {builder.AddThread(), builder.AddThread()};
+  std::vector<int64_t> starts = {0};
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t at_ns = step * 40 * kMs;
+    builder.Scope("Iterator::Root::Prefetch", ScopeKind::kTraceMe, at_ns, 30 * kMs);
+    for (const ThreadIndex thread : threads)
+      builder.Scope(spec.nodes[static_cast<size_t>(step) % spec.nodes.size()], ScopeKind::kGraphNode, at_ns, 29 * kMs,
+                    thread);
+    builder.Call(product, at_ns + 30 * kMs, 10 * kMs);
+    starts.push_back(at_ns + 40 * kMs);
+  }
+  for (const ThreadIndex thread : threads) {
+    CounterSeries series = {.thread = thread, .tid = 70 + thread, .kind = CounterKind::kStates};
+    for (const char* name : {"running", "queued", "lock", "sleep"}) series.names.push_back(builder.AddName(name));
+    for (int step = 0; step < kSteps; ++step) {
+      series.time_ns.push_back(step * 40 * kMs + 20 * kMs);
+      for (const int64_t ms : spec.states) series.value.push_back(static_cast<uint64_t>(step * ms * kMs));
+    }
+    builder.model().states.push_back(std::move(series));
+  }
+  builder.model().processes.front().processors = 2;
+  program.Steps(starts);
+  for (const int64_t start_ns : starts) program.Phase(PhaseKind::kInput, start_ns, start_ns + 30 * kMs);
+  program.Build(kSteps * 40 * kMs);
+  const Table table = program.Make(ReportTables().front());
+  const std::vector<size_t> rows = RowsWhere(table, {{"rule", "input-wait"}});
+  return rows.size() == 1 ? Text(table, rows[0], "finding") + " " + Text(table, rows[0], "advice") : "";
+}
+
+TEST(InputWaitOfTensorFlow, PythonThatSleeps) {
+  const std::string found = OfPipeline({{"PyFunc:PyFunc"}, {4, 0, 0, 36}});
+  EXPECT_THAT(found, HasSubstr("waits for its pipeline of tf.data: 30.0 ms of a 40.0 ms training step"));
+  EXPECT_THAT(found,
+              HasSubstr("Meanwhile the pipeline's operations (mostly PyFunc, in 2 threads) computed 10 %, had no "
+                        "processor 0 %, were blocked 90 % (in sleep)"));
+  EXPECT_THAT(found, HasSubstr("num_parallel_calls=8) and .prefetch(tf.data.AUTOTUNE)"));
+}
+
+TEST(InputWaitOfTensorFlow, PythonThatComputes) {
+  const std::string found = OfPipeline({{"PyFunc:PyFunc"}, {20, 0, 20, 0}});
+  EXPECT_THAT(found, HasSubstr("computed 50 %, had no processor 0 %, were blocked 50 % (in lock)"));
+  EXPECT_THAT(found, HasSubstr("of which one at a time computes"));
+}
+
+TEST(InputWaitOfTensorFlow, SeveralOperationsWithoutAProcessor) {
+  const std::string found = OfPipeline({{"a:DecodeJpeg", "b:Resize", "c:Cast"}, {10, 30, 0, 0}});
+  EXPECT_THAT(found, HasSubstr("the pipeline's operations (in 2 threads) computed 25 %, had no processor 75 %"));
+  EXPECT_THAT(found, HasSubstr("has no processor: more of it does not help"));
+}
 
 }  // namespace input_wait_test
 }  // namespace dlhook::analyzer

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -101,6 +103,63 @@ static void threads(int count) {
   }
 }
 
+// All at the same time.
+static pthread_barrier_t all_run;
+static void* wait_for_all(void* argument) {
+  pthread_barrier_wait(&all_run);
+  return brief(argument);
+}
+
+static void crowd(int count) {
+  pthread_t* together = calloc((size_t)count, sizeof *together);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 128 << 10);
+  pthread_barrier_init(&all_run, NULL, (unsigned)count);
+  for (int i = 0; i < count; ++i)
+    check(pthread_create(&together[i], &attributes, wait_for_all, &sink) == 0, "a thread");
+  for (int i = 0; i < count; ++i) {
+    void* result;
+    check(pthread_join(together[i], &result) == 0 && result == &sink, "what a thread returns");
+  }
+  free(together);
+}
+
+// Another profiler: its own signal, counted by CPU time as ours is.
+static volatile int ticks;
+static void tick(int number) { ticks += number == SIGPROF; }
+
+static void profiled(int ms) {
+  struct itimerval every = {{0, 10000}, {0, 10000}}, none = {{0, 0}, {0, 0}};
+  check(signal(SIGPROF, tick) == SIG_DFL && setitimer(ITIMER_PROF, &every, NULL) == 0, "a timer");
+  compute(ms);
+  setitimer(ITIMER_PROF, &none, NULL);
+  check(ticks > ms / 10 * 7 / 10 && ticks < ms / 10 * 13 / 10, "the other profiler's signals");
+}
+
+// Computes in a handler, on a small stack of its own, and leaves it by a jump.
+static sigjmp_buf outside;
+static void compute_and_jump(int number) {
+  compute(100);
+  if (number == SIGUSR2) siglongjmp(outside, 1);
+}
+
+static void in_handler(void) {
+  static char memory[16 << 10];
+  stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory}, now;
+  struct sigaction action = {.sa_handler = compute_and_jump, .sa_flags = SA_ONSTACK};
+  sigfillset(&action.sa_mask);
+  sigdelset(&action.sa_mask, SIGURG);
+  check(sigaltstack(&stack, NULL) == 0, "its signal stack");
+  sigaction(SIGUSR1, &action, NULL);
+  sigaction(SIGUSR2, &action, NULL);
+  for (int i = 0; i < 2; ++i) {
+    raise(SIGUSR1);
+    if (sigsetjmp(outside, 1) == 0) raise(SIGUSR2);
+  }
+  check(sigaltstack(NULL, &now) == 0 && now.ss_sp == memory && now.ss_flags == 0, "its signal stack afterwards");
+}
+
 static void* wait_for(void* descriptors) {
   int* ends = descriptors;
   char byte;
@@ -132,6 +191,7 @@ static void forks(const char* self) {
   child = vfork();
   if (child == 0) {
     signal(SIGURG, handle);  // its own affair: the parent's is what it was
+    compute(100);
     _exit(7);
   }
   struct sigaction now;
@@ -171,12 +231,16 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "own_handler") == 0) own_handler();
   if (strcmp(mode, "defaults") == 0) defaults();
   if (strcmp(mode, "threads") == 0) threads(number);
+  if (strcmp(mode, "crowd") == 0) crowd(number);
+  if (strcmp(mode, "profiled") == 0) profiled(number);
+  if (strcmp(mode, "in_handler") == 0) in_handler();
   if (strcmp(mode, "waits") == 0) waits();
   if (strcmp(mode, "forks") == 0) forks(argv[0]);
   if (strcmp(mode, "heap_stack") == 0) heap_stacks();
   if (is_blocked) block(SIG_BLOCK);
   if (strcmp(mode, "net") == 0) net(number);
-  compute(strcmp(mode, "threads") == 0 ? 100 : strcmp(mode, "net") == 0 ? 0 : number);
+  int is_number_of_threads = strcmp(mode, "threads") == 0 || strcmp(mode, "crowd") == 0;
+  compute(is_number_of_threads ? 100 : strcmp(mode, "net") == 0 ? 0 : number);
   if (is_blocked) block(SIG_UNBLOCK);
   puts("done");
   return 0;
