@@ -87,6 +87,7 @@ void CallStacks::WeaveByLoops(const NativeStack& native, StackIndex python, Wove
       AddUnknownPython(out);
     }
   }
+  if (out->entries.empty() && stack == nullptr) AddUnknownPython(out);  // the interpreter itself, as when it starts
   if (!native.is_cut) return;
   AddCut(out);
   if (stack != nullptr && next < stack->frames.size()) AddAllFrom(*stack, next, out);

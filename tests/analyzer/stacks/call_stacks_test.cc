@@ -155,6 +155,17 @@ TEST(CallStacks, GoOnInPythonBehindACut) {
             "[Python] x [Python] […]");
 }
 
+TEST(CallStacks, OfTheInterpreterAloneArePython) {
+  OneCall call;
+  call.Native({InPython("gc_collect"), InPython(kLoop), InPython("main")});
+  const FrameIndex outside = call.model().calls.native_stack[0] - 1;  // has a loop, so the object is known
+  EXPECT_EQ(call.Shown(), "[Python] main");
+  call.model().native_frames.parent[outside + 1] = kNone;
+  call.model().native_frames.cut[outside + 1] = Cut::kUnreadable;
+  EXPECT_EQ(call.Shown(), "[Python] […]");
+  EXPECT_EQ(call.Python({"a|"}).Shown(), "py:a […]");
+}
+
 TEST(CallStacks, WithMoreLoopsThanACutPythonStackHasFrames) {
   const std::vector<std::string> native = {"dger",          InPython(kLoop), "f", InPython(kLoop), "g",
                                            InPython(kLoop), InPython("main")};
