@@ -1,9 +1,8 @@
 """Has torch.compile keep the module of each operation in its graphs (DLHOOK_COMPILED=modules).
 
-compiled_code.cc runs this text when a stack first goes through torch.compile, in a dictionary of its own. It imports nothing and
-changes no operation: the module's name is an annotation of the graph's nodes, which the compiler carries through its transformations,
-also to the backward pass, and writes into the graph's text, where compiled_code.py finds it. Whatever fails leaves the compilation as
-it would be.
+compiled_code.cc runs this text when a stack first goes through torch.compile, in a dictionary of its own. It changes no operation: the
+module's name is an annotation of the graph's nodes, which the compiler carries through its transformations, also to the backward pass,
+and writes into the graph's text, where compiled_code.py finds it. Whatever fails leaves the compilation as it would be.
 """
 import functools
 import sys
@@ -15,26 +14,38 @@ def module_of(node):
     return stack[-1][0].replace("'", "").replace('"', "") if stack else ""
 
 
-def annotate(graph, seen):
-    names = []
+def annotate(graph):
     for node in graph.nodes:
         name = module_of(node)
-        names.append(name)
         if name and node.op not in ("placeholder", "output"):
             node.meta["custom"] = dict(node.meta.get("custom") or {}, dlhook=name)
-    # Code that was compiled for the same graph of other modules is not this one: the compiler's caches tell them apart by this.
-    config = sys.modules["torch.compiler.config"]
-    seen.update("\n".join(names).encode())
-    config.cache_key_tag = config.cache_key_tag.split(" dlhook ")[0] + " dlhook " + seen.hexdigest()
 
 
-def watch(output_graph, seen):
+def tell_apart(details):
+    """Code that was compiled for the same graph of other modules is not this one: the keys of the compiler's caches have the names."""
+    begin = details.__init__
+
+    @functools.wraps(begin)
+    def __init__(self, gm, *arguments, **named):
+        begin(self, gm, *arguments, **named)
+        names = [(node.meta.get("custom") or {}).get("dlhook", "") for node in gm.graph.nodes] if gm is not None else []
+        self.cache_key_tag += " dlhook " + "\n".join(names)
+
+    details.__init__ = __init__
+
+
+def watch(output_graph):
     compile_graph = output_graph.OutputGraph.call_user_compiler
+    told_apart = []
 
     @functools.wraps(compile_graph)
     def call_user_compiler(self, graph_module, *arguments, **named):
         try:
-            annotate(graph_module.graph, seen)
+            if not told_apart:
+                __import__("torch._inductor.codecache")  # which the compiler imports next
+                tell_apart(sys.modules["torch._inductor.codecache"].FxGraphHashDetails)
+                told_apart.append(True)
+            annotate(graph_module.graph)
         except Exception:
             pass
         result = compile_graph(self, graph_module, *arguments, **named)
@@ -47,4 +58,4 @@ def watch(output_graph, seen):
     output_graph.OutputGraph.call_user_compiler = call_user_compiler
 
 
-watch(sys.modules["torch._dynamo.output_graph"], sys.modules["hashlib"].sha256())
+watch(sys.modules["torch._dynamo.output_graph"])

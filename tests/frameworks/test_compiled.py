@@ -77,10 +77,17 @@ class Compiled(frameworks.Case):
         self.assertLess(abs(difference) * loops["Fused"] / sum(times["Fused"].values()), 0.05, times)
 
     def test_graphs_that_distributed_training_splits(self):
+        self.check_split_graphs()
+
+    def test_equal_graphs_of_several_modules(self):
+        """The compiler's caches have the code of each, with its own names, though their graphs are the same."""
+        self.check_split_graphs(DLHOOK_COMPILED="modules")
+
+    def check_split_graphs(self, **variables):
         self.fresh_run()
-        cache = os.path.join(self.folder, "inductor")
-        result = self.under("launcher", frameworks.program("compiled_ddp", os.path.join(self.folder, "store")),
-                            TORCHINDUCTOR_CACHE_DIR=cache, TORCHINDUCTOR_COMPILE_THREADS="1")
+        cache, store = os.path.join(self.folder, "inductor"), os.path.join(self.folder, "store")
+        result = self.under("launcher", frameworks.program("compiled_ddp", store), TORCHINDUCTOR_CACHE_DIR=cache,
+                            TORCHINDUCTOR_COMPILE_THREADS="1", **variables)
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
         self.assertEqual(result.out.decode().splitlines()[-1], "4")
         run = e2e.Run(self.run_path)
