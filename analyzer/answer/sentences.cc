@@ -143,7 +143,7 @@ std::string HowLong(const StepFacts& facts) {
 std::vector<std::string> StepRemarks(const StepFacts& facts) {
   std::vector<std::string> remarks;
   const MachineLoad& load = facts.load();
-  if (load.is_known && facts.HasSteps() && facts.IsAtLeast(load.waiting_ns, 1)) {
+  if (load.is_known && facts.IsAtLeast(load.waiting_ns, 1)) {
     remarks.push_back(absl::StrCat("In ", HumanTime(std::min(load.waiting_ns, facts.step_ns())),
                                    " of it the main thread waited for a processor (part of the rows above)."));
   }

@@ -20,7 +20,7 @@ struct PageFaults {
   uint32_t cost_ns = 0;       // of a page that is allocated, touched and freed; 0: none of this is known
 };
 
-// Per step, or for the whole run if there are no steps (then without blocks).
+// Per step, or for the whole run of one process if there are no steps (then without blocks).
 struct MachineLoad {
   bool is_known = false;  // the launcher took samples, and enough of them during the steps
   double cpu_ns = 0;      // of all threads of the process
@@ -38,8 +38,11 @@ struct MachineLoad {
   std::string Text() const;
 };
 
+// The steps; if there are none and the run is that of one process, all of its time as one.
+ComparedSteps StepsOrRun(const TraceModel& model, const ComparedSteps& steps);
+
 // `blocks`: the same steps.
-MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks);
+MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, const std::vector<ComparedSteps>& blocks);
 
 }  // namespace dlhook::analyzer::diff
 

@@ -47,7 +47,7 @@ double StoppedNs(const StepFacts& facts) { return std::min(facts.load().throttle
 double WaitNs(const StepFacts& facts) { return facts.load().waiting_ns - StoppedNs(facts); }
 
 bool WaitsForProcessors(const StepFacts& facts) {
-  return facts.load().is_known && facts.HasSteps() && facts.IsAtLeast(WaitNs(facts), kWaitPercent);
+  return facts.load().is_known && facts.IsAtLeast(WaitNs(facts), kWaitPercent);
 }
 
 // Time of operations and calls in a step: the median, or, if the first thread waits for a processor, that of the steps
@@ -106,7 +106,7 @@ Finding Waiting(const StepFacts& facts) {
 }  // namespace
 
 std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
-  if (!facts.load().is_known || !facts.HasSteps() || !facts.IsAtLeast(StoppedNs(facts), kWaitPercent)) return {};
+  if (!facts.load().is_known || !facts.IsAtLeast(StoppedNs(facts), kWaitPercent)) return {};
   Finding finding;
   finding.gain_ns = std::min(StoppedNs(facts), facts.step_ns());
   finding.basis = GainBasis::kUpperBound;

@@ -45,9 +45,10 @@ std::string GpuTimes(const StepFacts& facts) {
 }
 
 std::string Load(const StepFacts& facts) {
-  if (!facts.HasSteps()) return Steps(facts);
   return facts.load().is_known ? "" : "their wait for processors was not sampled";
 }
+
+std::string LoadInSteps(const StepFacts& facts) { return facts.HasSteps() ? Load(facts) : Steps(facts); }
 
 std::string Scopes(const StepFacts& facts) {
   if (!facts.UsesTorch()) return "";
@@ -91,7 +92,7 @@ const std::vector<Rule>& Rules() {
       {"spinning-threads", "threads without work keep processors that others want", FindSpinningThreads,
        SpinningMissing},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
-      {"one-thread", "one thread computes while processors are free", FindOneThread, Load},
+      {"one-thread", "one thread computes while processors are free", FindOneThread, LoadInSteps},
       {"page-faults", "memory is taken from the kernel and given back in each step", FindPageFaults, PageFaultsMissing},
       {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm,
        Nothing},

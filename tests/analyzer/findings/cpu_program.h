@@ -56,6 +56,10 @@ class CpuProgram {
     std::vector<int64_t> starts;
     for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
     program_.Steps(starts, 0, kind_);
+    return FindInRun(rule, calibration);
+  }
+  // The same of the whole run.
+  Found FindInRun(const std::string& rule, const Calibration* calibration = nullptr) {
     const Peaks peaks(program_.Build(kSteps * kStepNs), calibration);
     Found found;
     found.table = program_.Make(ReportTables().front(), 0, &peaks);

@@ -7,6 +7,7 @@
 
 #include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/diff/training_run.h"
+#include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
 namespace processors_test {
@@ -72,6 +73,19 @@ TEST(ProcessorsTest, AnotherProgramHasTheProcessors) {
   EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
   EXPECT_THAT(found.front().finding.sentence,
               HasSubstr("5.0 threads wanted 2 processors, and this program's ran on 0.7"));
+}
+
+TEST(ProcessorsTest, AnotherProgramHasTheProcessorsOfARunWithoutSteps) {
+  for (const uint32_t runnable : {5U, 1U}) {
+    CpuProgram program;
+    program.Load(0.9, runnable);
+    for (LoadSample& sample : program.builder().model().loads) sample.waiting_ns = sample.time_ns / 4;
+    const CpuProgram::Found found = program.FindInRun("machine-busy");
+    ASSERT_THAT(found.rows, testing::SizeIs(runnable > 1 ? 1 : 0));
+    if (runnable == 1) continue;
+    EXPECT_NEAR(found.Gain(0), CpuProgram::kSteps * CpuProgram::kStepNs / 4, CpuProgram::kStepNs / 10);
+    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("of a 10.0 ms run (25 %)"));
+  }
 }
 
 // All of the wait is the quota's, so that no other program is blamed for it.
