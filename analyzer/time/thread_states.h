@@ -25,6 +25,8 @@ struct StateSums {
   int64_t spread_ns = 0;  // of wall_ns: parts of the time between two looks between which it did several things
 
   int64_t blocked_ns() const { return wall_ns - running_ns - queued_ns; }
+  // Not where much was spread: the time is then shorter than that between two looks.
+  bool IsTold() const { return wall_ns > 0 && spread_ns <= wall_ns / 10; }
   void Add(const StateSums& other);
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,6 +14,7 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -25,6 +27,9 @@ struct StepRow {
   size_t index;
   const MeasuredStep& measured;
   const Step& step;
+  StateSums states;  // of its thread
+
+  Cell Told(int64_t ns) const { return states.IsTold() ? Cell(std::max<int64_t>(ns, 0)) : Cell(); }
 };
 
 // For a program without visible GPU use, GPU columns are omitted rather than zero.
@@ -75,7 +80,28 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
       {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},
+      {Detail(
+           IntegerColumn("running", "ns", Better::kNeither,
+                         "Its thread (of a process, the first) ran on a processor. This and the next two: not known of "
+                         "steps that are not much longer than the time between two looks (table threads).")),
+       [](const StepRow& row) { return row.Told(row.states.running_ns); }},
+      {Detail(
+           IntegerColumn("no_processor", "ns", Better::kLower, "The thread was ready to run, but had no processor.")),
+       [](const StepRow& row) { return row.Told(row.states.queued_ns); }},
+      {Detail(IntegerColumn("blocked", "ns", Better::kNeither, "The rest: it waited for something else.")),
+       [](const StepRow& row) { return row.Told(row.states.blocked_ns()); }},
   };
+}
+
+// Of the thread whose steps these are; null: it was not looked at.
+const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadStates>& threads,
+                             const StepTrack& steps) {
+  const auto is_its = [&](const ThreadStates& states) {
+    if (states.process != steps.process) return false;
+    return steps.thread == kNone ? states.tid == model.processes[steps.process].pid : states.thread == steps.thread;
+  };
+  const auto found = std::find_if(threads.begin(), threads.end(), is_its);
+  return found == threads.end() ? nullptr : &*found;
 }
 
 std::string ThreadLabel(const TraceModel& model, const MeasuredTrack& track) {
@@ -141,14 +167,25 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTra
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options) {
   const TypedColumns<StepRow> columns = StepsColumns(model.start_ns, UsesGpu(model));
   Table table = NewTable("steps", "The repeating step of the program", columns);
-  size_t all = 0;
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  size_t all = 0, untold = 0;
   for (const StepTrack& steps : options.analysis->steps()) {
     const MeasuredTrack track = MeasureSteps(model, steps);
+    const ThreadStates* const states = StatesOf(model, threads, steps);
     all += track.steps.size();
     for (size_t i = 0; i < track.steps.size() && table.rows.size() < options.first_rows.value_or(all); ++i) {
-      AddRow(columns, {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i]}, &table);
+      StepRow row = {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i], {}};
+      if (states != nullptr) row.states = states->In({row.measured.start_ns, row.measured.end_ns});
+      untold += states != nullptr && !row.states.IsTold();
+      AddRow(columns, row, &table);
     }
     AddNotes(model, steps, track, table);
+  }
+  if (untold > 0) {
+    table.notes.push_back(
+        absl::StrCat("What the thread did in ", untold, " single steps (running, no_processor, blocked) is ",
+                     "not told apart, because the looks are too far apart for so short a time; the table ",
+                     "threads has the mean step."));
   }
   if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be a step.");
   int64_t aggregated = 0;

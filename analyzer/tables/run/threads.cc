@@ -17,8 +17,6 @@ namespace {
 
 constexpr char kWholeRun[] = "whole run";
 constexpr char kEnded[] = "[ended between two looks]";
-// Of a row's time, less may have been spread between two looks.
-constexpr int64_t kMostSpreadPercent = 10;
 
 struct ThreadRow {
   int64_t pid;
@@ -27,8 +25,7 @@ struct ThreadRow {
   std::optional<int64_t> tid;
   int64_t steps;
   StateSums sums;
-  bool IsTold() const { return sums.wall_ns > 0 && sums.spread_ns <= sums.wall_ns / 100 * kMostSpreadPercent; }
-  Cell MeanOf(int64_t ns) const { return IsTold() ? Mean(ns, steps) : Cell(); }
+  Cell MeanOf(int64_t ns) const { return sums.IsTold() ? Mean(ns, steps) : Cell(); }
 };
 
 TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
@@ -138,7 +135,7 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
         "Threads were not looked at: `dlhook run` does that, from outside, if it may see the program's "
         "processes; a preloaded library alone does not.");
   } else if (std::any_of(rows.begin(), rows.end(),
-                         [](const ThreadRow& row) { return row.thread != kEnded && !row.IsTold(); })) {
+                         [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
     table.notes.push_back(
         "Where nothing is told, too few steps follow each other without a pause: they are shorter than "
         "the time between two looks (DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 looks more "

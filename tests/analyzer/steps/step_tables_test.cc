@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
@@ -149,6 +150,39 @@ TEST(LatencyTableTest, ATrainingHasNone) {
   TorchRun run;
   for (int i = 0; i < 4; ++i) run.Train();
   EXPECT_TRUE(run.Run("latency").rows.empty());
+}
+
+// Readings of what the first thread has done, so many nanoseconds apart: it runs half of the time, and is blocked in a lock else.
+Table StepsLookedAtEvery(int64_t apart_ns) {
+  TorchRun run;
+  for (int i = 0; i < 6; ++i) run.Train();
+  TraceModel model = run.Model();
+  CounterSeries series = {.thread = 0, .tid = model.processes.front().pid, .kind = CounterKind::kStates};
+  for (const char* name : {"running", "queued", "lock"}) {
+    series.names.push_back(static_cast<NameIndex>(model.names.size()));
+    model.names.emplace_back(name);
+  }
+  for (int64_t at_ns = 0; at_ns <= 6000; at_ns += apart_ns) {
+    series.time_ns.push_back(at_ns);
+    for (const int64_t done_ns : {at_ns / 2, int64_t{0}, at_ns - at_ns / 2})
+      series.value.push_back(static_cast<uint64_t>(done_ns));
+  }
+  model.states.push_back(std::move(series));
+  return RunPass("steps", model);
+}
+
+TEST(StepsTableTest, TellsWhatTheThreadDidInSingleSteps) {
+  const Table table = StepsLookedAtEvery(40);
+  EXPECT_EQ(Integer(table, 2, "running"), 500);
+  EXPECT_EQ(Integer(table, 2, "no_processor"), 0);
+  EXPECT_EQ(Integer(table, 2, "blocked"), 500);
+}
+
+TEST(StepsTableTest, TellsNothingWhereTheLooksAreTooFarApart) {
+  const Table table = StepsLookedAtEvery(900);
+  for (const char* column : {"running", "no_processor", "blocked"})
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(table.rows[2][*FindColumn(table, column)])) << column;
+  EXPECT_NE(table.notes.back().find("is not told apart, because the looks are too far apart"), std::string::npos);
 }
 
 TEST(StepsTableTest, TellsKindBatchAndMicroSteps) {
