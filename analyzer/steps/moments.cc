@@ -184,17 +184,19 @@ class Collector {
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
   }
 
-  // Compiled functions that have gradients computed: what they contain are moments of their own.
+  // Compiled functions that have gradients computed or weights updated: what they contain are moments of their own.
   void MarkRegions() {
     if (!absl::c_linear_search(roles_, NameRole::kRegion)) return;
     const ScopeColumns& scopes = model_.scopes;
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const NameRole role = roles_[scopes.look[scope].name];
-      const bool is_gradient = scopes.look[scope].kind == Scope::kBackwardNode || role == NameRole::kEngine ||
-                               (role == NameRole::kRegion && IsBackward(PlaceOfScope(scope).direction));
-      ScopeIndex around = is_gradient ? scopes.parent[scope] : kNone;
+      const MomentKind kind = KindOf(PlaceOfScope(scope).direction);
+      const bool is_no_pass = kind == MomentKind::kBackward || kind == MomentKind::kUpdate;
+      const bool is_apart = scopes.look[scope].kind == Scope::kBackwardNode || role == NameRole::kEngine ||
+                            (role == NameRole::kRegion && is_no_pass);
+      ScopeIndex around = is_apart ? scopes.parent[scope] : kNone;
       for (; around != kNone; around = scopes.parent[around]) {
-        if (roles_[scopes.look[around].name] == NameRole::kRegion) with_gradients_.insert(around);
+        if (roles_[scopes.look[around].name] == NameRole::kRegion) of_several_.insert(around);
       }
     }
   }
@@ -220,7 +222,7 @@ class Collector {
 
   void AddScope(ScopeIndex scope) {
     if (const std::vector<ReplayedPart>* parts = turns_.GraphOf(scope)) return AddGraph(scope, *parts);
-    if (with_gradients_.contains(scope)) return;
+    if (of_several_.contains(scope)) return;
     const NameRole role = roles_[model_.scopes.look[scope].name];
     MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
@@ -366,7 +368,7 @@ class Collector {
   bool has_modules_ = false;
   std::vector<Stand> stands_;                                     // by scope
   CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
-  absl::flat_hash_set<ScopeIndex> with_gradients_;                // compiled regions
+  absl::flat_hash_set<ScopeIndex> of_several_;                    // compiled regions
   absl::flat_hash_map<ScopeIndex, int64_t>
       closures_;  // updates with gradients inside, and the end of the last of these
   ProcessMoments result_;

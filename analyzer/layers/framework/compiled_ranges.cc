@@ -1,6 +1,7 @@
 // Compiled regions, recognized by their ranges: see links.h.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,6 +147,7 @@ class RegionLinker {
                                                           : CompiledFunctionName(compilation->function);
     at->second = LayerNamed(absl::StrCat("compiled region ", region, function.empty() ? "" : ": ", function));
     if (compilation != nullptr && !is_backward) attribution_.layers[at->second].line = FileLine(*compilation);
+    if (compilation != nullptr && absl::StrContains(compilation->file, "/torch/optim/")) updates_.insert(at->second);
     return at->second;
   }
 
@@ -172,6 +174,7 @@ class RegionLinker {
     const ScopeIndex parent = scopes_.parent[scope];
     const std::string& name = model_.names[scopes_.look[scope].name];
     if (attribution_.layers[region_of_[scope]].type == kCompilation) return LayerDirection::kUnknown;
+    if (updates_.contains(region_of_[scope])) return LayerDirection::kUpdate;
     // Also in another region, of a function that has gradients computed.
     if (absl::StartsWith(TorchRegion(name), kBackwardRegion)) return LayerDirection::kBackward;
     if (parent != kNone && region_of_[parent] != kNone) return attribution_.of_scope[parent].direction;
@@ -192,6 +195,7 @@ class RegionLinker {
   std::map<std::pair<ProcessIndex, NameIndex>, LayerIndex> layer_of_region_;
   std::map<std::pair<ProcessIndex, int64_t>, ForwardPass> forward_;  // by sequence number
   std::map<LayerIndex, LayerIndex> region_of_other_;
+  std::set<LayerIndex> updates_;  // of optimizers, whose own scopes PyTorch leaves out when it compiles them
   std::vector<CompiledRun> runs_;
 };
 

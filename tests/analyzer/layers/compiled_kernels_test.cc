@@ -182,6 +182,18 @@ TEST(CompiledKernelsTest, ACompiledBackwardPassInsideAnotherRegionIsBackward) {
                           "compiled region !0/1/0: compiled autograd backward"));
 }
 
+TEST(CompiledKernelsTest, ACompiledOptimizerUpdates) {
+  Program program;
+  program.builder().model().compiled.push_back({.kind = CompiledKind::kCompilation,
+                                                .region = "1/0",
+                                                .file = "/l/torch/optim/adam.py",
+                                                .line = 213,
+                                                .function = "step"});
+  program.Scope("Torch-Compiled Region: 0/0", Kind::kFrameworkOp, 0, 1000, -1, program.stack());
+  program.Scope("Torch-Compiled Region: 1/0", Kind::kFrameworkOp, 500, 400);
+  EXPECT_THAT(program.Placed(), ElementsAre("compiled region 0/0 forward", "compiled region 1/0: step update"));
+}
+
 TEST(CompiledKernelsTest, CodeBetweenGraphsIsTheProgramsOwn) {
   Program program;
   const std::vector<ModelBuilder::Frame> outer = {{"/l/torch/nn/modules/module.py", "_call_impl", 1, 1},

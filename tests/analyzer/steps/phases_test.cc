@@ -550,7 +550,7 @@ TEST(PhasesTest, CompiledRegions) {
   EXPECT_EQ(Phases(track.steps[2]), "forward backward update");
 }
 
-// A function that has its gradients computed, by autograd or by code of its own, encloses all of a step but the update.
+// A function that has its gradients computed, by autograd or by code of its own, encloses both passes.
 TEST(PhasesTest, CompiledRegionsWithGradients) {
   trace::OpDefinition product = OneDnnDefinition(
       "onednn_verbose,v1,primitive,exec,cpu,matmul,brg:avx2,undef,src_f32::blocked:ab::f0 wei_f32::blocked:ab::f0 "
@@ -568,8 +568,12 @@ TEST(PhasesTest, CompiledRegionsWithGradients) {
       } else {
         builder.Scope("Torch-Compiled Region: !0/1/0", ScopeKind::kFrameworkOp, at + 300, 100);
       }
-      builder.Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, at + 600, 100);
+      // A compiled optimizer leaves out its own scope.
+      builder.Scope("Torch-Compiled Region: 1/0", ScopeKind::kFrameworkOp, at + 600, 200);
+      builder.Scope("Torch-Compiled Region: 2/0", ScopeKind::kFrameworkOp, at + 650, 100);
     }
+    builder.model().compiled.push_back(
+        {.kind = CompiledKind::kCompilation, .region = "2/0", .file = "/l/torch/optim/sgd.py", .function = "step"});
     const TraceModel model = builder.Build();
     const std::vector<StepTrack> tracks = FindStepTracks(model, AttributeByFramework(model));
     ASSERT_EQ(tracks.size(), 1u);
