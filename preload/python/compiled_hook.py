@@ -14,8 +14,13 @@ def module_of(node):
     return stack[-1][0].replace("'", "").replace('"', "") if stack else ""
 
 
-def annotate(graph):
-    for node in graph.nodes:
+def nodes_of(graph_module):
+    """Also of the graphs that operations run, as of checkpointing."""
+    return [node for module in graph_module.modules() if hasattr(module, "graph") for node in module.graph.nodes]
+
+
+def annotate(graph_module):
+    for node in nodes_of(graph_module):
         name = module_of(node)
         if name and node.op not in ("placeholder", "output"):
             node.meta["custom"] = dict(node.meta.get("custom") or {}, dlhook=name)
@@ -28,7 +33,7 @@ def tell_apart(details):
     @functools.wraps(begin)
     def __init__(self, gm, *arguments, **named):
         begin(self, gm, *arguments, **named)
-        names = [(node.meta.get("custom") or {}).get("dlhook", "") for node in gm.graph.nodes] if gm is not None else []
+        names = [(node.meta.get("custom") or {}).get("dlhook", "") for node in nodes_of(gm)] if gm is not None else []
         self.cache_key_tag += " dlhook " + "\n".join(names)
 
     details.__init__ = __init__
@@ -45,7 +50,7 @@ def watch(output_graph):
                 __import__("torch._inductor.codecache")  # which the compiler imports next
                 tell_apart(sys.modules["torch._inductor.codecache"].FxGraphHashDetails)
                 told_apart.append(True)
-            annotate(graph_module.graph)
+            annotate(graph_module)
         except Exception:
             pass
         result = compile_graph(self, graph_module, *arguments, **named)
