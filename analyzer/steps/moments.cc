@@ -266,7 +266,7 @@ class Collector {
 
   MomentKind KindOfOp(ScopeIndex scope, NameRole role, const Place& place) const {
     if (role == NameRole::kEngine) return MomentKind::kBackward;
-    if (role == NameRole::kFunction) return MomentKind::kOther;
+    if (role == NameRole::kFunction || IsCompilation(place)) return MomentKind::kOther;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
     // Plain arithmetic of a program (a metric, a mean) belongs to no network, nor do the buckets of distributed
@@ -315,8 +315,16 @@ class Collector {
     if (!result_.has_compiled) return false;
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     if (scope != kNone && model_.scopes.look[scope].kind == Scope::kXlaOp) return true;
-    const LayerIndex layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
-    return layer != kNone && attribution_.layers[layer].type == "compilation";
+    return IsCompilation(PlaceOfCall(call));
+  }
+
+  // A compiler may compute something, too: folds constants, packs weights. That is no pass of the network.
+  bool IsCompilation(const Place& place) const {
+    return place.layer != kNone && attribution_.layers[place.layer].type == "compilation";
+  }
+
+  Place PlaceOfCall(CallIndex call) const {
+    return call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
   }
 
   // A graph launch stands for the calls captured into it, each with an equal part of the call's time on the host.
@@ -346,9 +354,9 @@ class Collector {
   void AddCall(CallIndex call, const Op& op) {
     const auto replay = replays_.find(call);
     if (replay != replays_.end()) return AddReplay(call, replay->second);
-    const Place place = call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
+    const Place place = PlaceOfCall(call);
     MomentKind kind = KindOf(place.direction);
-    if (kind == MomentKind::kOther) kind = KindOf(op.direction);
+    if (kind == MomentKind::kOther && !IsCompilation(place)) kind = KindOf(op.direction);
     result_.has_updates |= kind == MomentKind::kUpdate;
     result_.moments.AddCall(call, kind);
   }

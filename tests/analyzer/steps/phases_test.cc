@@ -582,6 +582,27 @@ TEST(PhasesTest, CompiledRegionsWithGradients) {
   }
 }
 
+// A compiler that folds constants has the libraries compute, before the first pass.
+TEST(PhasesTest, WhatACompilerComputesIsNoPass) {
+  trace::OpDefinition product = OneDnnDefinition(
+      "onednn_verbose,v1,primitive,exec,cpu,matmul,brg:avx2,undef,src_f32::blocked:ab::f0 wei_f32::blocked:ab::f0 "
+      "dst_f32::blocked:ab::f0,,,4x8:8x3,0.01");
+  ModelBuilder builder;
+  const StackIndex compiler =
+      builder.AddStack({{"/l/torch/_inductor/graph.py", "run", 1}, {"/u/serve.py", "<module>", 9}});
+  builder.Scope("aten::convolution", ScopeKind::kFrameworkOp, 0, 150, 0, -1, compiler);
+  builder.Call(builder.AddOp(product), 10, 100);
+  for (int i = 1; i < 6; ++i) {
+    builder.Scope("Torch-Compiled Region: 0/0", ScopeKind::kFrameworkOp, 1000 * i, 500);
+    builder.Scope("mkl::_mkl_linear", ScopeKind::kFrameworkOp, 1000 * i + 20, 150);
+    builder.Call(builder.AddOp(product), 1000 * i + 30, 100);
+  }
+  const TraceModel model = builder.Build();
+  const std::vector<StepTrack> tracks = FindStepTracks(model, AttributeByFramework(model));
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "iiiii");
+}
+
 // TensorFlow's executor updates weights for which it has gradients while it computes others.
 TEST(PhasesTest, GraphNodesOverlap) {
   TrainingProgram program;
