@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "absl/strings/numbers.h"
@@ -33,7 +34,7 @@ constexpr int64_t kLook = kSecond / 20, kLookLater = kSecond / 2;               
 constexpr int64_t kLookForFiles = kSecond / 4, kLookForFilesLater = 10 * kSecond;  // 1 ms: reads all mappings
 constexpr size_t kMaxObjects = 100'000;                                            // of one look
 constexpr uint64_t kMaxObjectBytes = 64 << 20;
-constexpr uint64_t kMaxTableBytes = 1 << 30;
+constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 constexpr uint64_t kMaxMapBytes = 256 << 20;
 
 struct Descriptor {  // as in the process's memory
@@ -59,7 +60,7 @@ std::vector<Elf64_Shdr> SectionsOf(const Elf64_Ehdr& header, absl::string_view b
 }
 
 std::optional<std::vector<char>> ReadPart(const ByteSource& file, uint64_t offset, uint64_t bytes) {
-  if (bytes > kMaxTableBytes || offset > file.size() || bytes > file.size() - offset) return std::nullopt;
+  if (bytes > kMaxHeaderBytes || offset > file.size() || bytes > file.size() - offset) return std::nullopt;
   std::vector<char> part(bytes);
   if (!file.Read(offset, absl::MakeSpan(part)).ok()) return std::nullopt;
   return part;
@@ -67,20 +68,40 @@ std::optional<std::vector<char>> ReadPart(const ByteSource& file, uint64_t offse
 
 absl::string_view ViewOf(const std::vector<char>& bytes) { return {bytes.data(), bytes.size()}; }
 
+// Tables are hundreds of megabytes in some libraries: a piece of a section at a time, until `take` has what it wants. Pieces share
+// `overlap` bytes.
+bool ForEachPiece(const ByteSource& file, const Elf64_Shdr& section, size_t overlap,
+                  const std::function<bool(uint64_t offset, absl::string_view piece)>& take) {
+  constexpr uint64_t kPiece = 24 << 15;  // whole symbols
+  if (section.sh_offset > file.size() || section.sh_size > file.size() - section.sh_offset) return false;
+  std::vector<char> piece(kPiece + overlap);
+  for (uint64_t at = 0; at < section.sh_size; at += kPiece) {
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(piece.size(), section.sh_size - at));
+    if (!file.Read(section.sh_offset + at, absl::MakeSpan(piece.data(), bytes)).ok()) return false;
+    if (take(at, {piece.data(), bytes})) return true;
+  }
+  return false;
+}
+
 // The value of the symbol that is called `name`.
 std::optional<uint64_t> ValueIn(const ByteSource& file, const Elf64_Shdr& table, const Elf64_Shdr& strings,
                                 absl::string_view name) {
-  const auto names = ReadPart(file, strings.sh_offset, strings.sh_size);
-  if (!names) return std::nullopt;
   const std::string wanted = absl::StrCat(absl::string_view("\0", 1), name, absl::string_view("\0", 1));
-  const size_t at = ViewOf(*names).find(wanted);
-  if (at == absl::string_view::npos) return std::nullopt;  // of nearly all files: their symbols are not read
-  const auto bytes = ReadPart(file, table.sh_offset, table.sh_size);
-  if (!bytes) return std::nullopt;
-  for (const Elf64_Sym& symbol : ArrayAt<Elf64_Sym>(ViewOf(*bytes), 0, bytes->size() / sizeof(Elf64_Sym))) {
-    if (symbol.st_name == at + 1 && symbol.st_shndx != SHN_UNDEF) return symbol.st_value;
-  }
-  return std::nullopt;
+  uint64_t name_at = 0;
+  std::optional<uint64_t> value;
+  const bool has_name = ForEachPiece(file, strings, wanted.size(), [&](uint64_t offset, absl::string_view piece) {
+    const void* found = memmem(piece.data(), piece.size(), wanted.data(), wanted.size());
+    if (found != nullptr) name_at = offset + static_cast<uint64_t>(static_cast<const char*>(found) - piece.data()) + 1;
+    return found != nullptr;
+  });
+  if (!has_name) return std::nullopt;  // of nearly all files: their symbols are not read
+  ForEachPiece(file, table, 0, [&](uint64_t, absl::string_view piece) {
+    for (const Elf64_Sym& symbol : ArrayAt<Elf64_Sym>(piece, 0, piece.size() / sizeof(Elf64_Sym))) {
+      if (symbol.st_name == name_at && symbol.st_shndx != SHN_UNDEF) value = symbol.st_value;
+    }
+    return value.has_value();
+  });
+  return value;
 }
 
 // Of the first page in memory.
@@ -105,11 +126,12 @@ std::optional<uint64_t> OffsetOfJitDescriptor(const std::string& path) {
   const auto first = FirstAddress(*file, header);
   if (!table || !first) return std::nullopt;
   const std::vector<Elf64_Shdr> sections = SectionsOf(header, ViewOf(*table), 0);
-  for (const Elf64_Shdr& section : sections) {
-    const bool is_table = section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM;
-    if (!is_table || section.sh_link >= sections.size()) continue;
-    const auto value = ValueIn(*file, section, sections[section.sh_link], kDescriptor);
-    if (value) return *value - *first;
+  for (const uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {  // the first has all of the other's
+    for (const Elf64_Shdr& section : sections) {
+      if (section.sh_type != type || section.sh_link >= sections.size()) continue;
+      const auto value = ValueIn(*file, section, sections[section.sh_link], kDescriptor);
+      return value ? std::optional(*value - *first) : std::nullopt;
+    }
   }
   return std::nullopt;
 }
@@ -151,17 +173,17 @@ void CompiledCode::Step(const RunFolder& folder) {
   if (pid_ == 0) return;
   const auto now_ns = static_cast<int64_t>(ClockNanoseconds(CLOCK_MONOTONIC));
   if (now_ns < next_ns_) return;
-  const bool often = now_ns - first_ns_ < kOftenFor;
-  next_ns_ = now_ns + (often ? kLook : kLookLater);
-  if (now_ns >= next_files_ns_) {
-    FindDescriptors();
-    next_files_ns_ = now_ns + (often ? kLookForFiles : kLookForFilesLater);
+  next_ns_ = now_ns + (now_ns - first_ns_ < kOftenFor ? kLook : kLookLater);
+  if (now_ns >= next_files_ns_) {  // soon again while the program loads libraries
+    files_wait_ns_ = FindDescriptors() ? kLookForFiles : std::min(2 * files_wait_ns_, kLookForFilesLater);
+    next_files_ns_ = now_ns + files_wait_ns_;
   }
   for (const uint64_t descriptor : descriptors_) Append(folder, NewFunctions(descriptor));
 }
 
 // Each file is looked into once, when it is mapped for the first time.
-void CompiledCode::FindDescriptors() {
+bool CompiledCode::FindDescriptors() {
+  bool has_new = false;
   std::ifstream maps(absl::StrCat("/proc/", pid_, "/maps"));
   for (std::string line; std::getline(maps, line);) {
     // START-END PERMISSIONS OFFSET DEVICE INODE PATH
@@ -173,9 +195,11 @@ void CompiledCode::FindDescriptors() {
       continue;
     const std::string path = line.substr(path_at);
     if (!files_.insert(path).second) continue;
+    has_new = true;
     const auto offset = OffsetOfJitDescriptor(absl::StrCat("/proc/", pid_, "/root", path));
     if (offset) descriptors_.push_back(start + *offset);
   }
+  return has_new;
 }
 
 // The list begins with the object that came last: the first one that is known ends what is new.

@@ -42,7 +42,7 @@ class CompiledCode {
     uint64_t bytes;
   };
 
-  void FindDescriptors();
+  bool FindDescriptors();  // false: no file is new
   std::string NewFunctions(uint64_t descriptor);
   void Append(const RunFolder& folder, absl::string_view lines);
 
@@ -51,6 +51,7 @@ class CompiledCode {
   int64_t first_ns_ = 0;
   int64_t next_ns_ = 0;
   int64_t next_files_ns_ = 0;
+  int64_t files_wait_ns_ = 0;
   std::set<std::string> files_;                              // those that were looked into
   std::vector<uint64_t> descriptors_;                        // addresses
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> known_;  // address and bytes of an object by where the list has it
