@@ -74,8 +74,8 @@ Table CalibrationTable(const Calibration& calibration) {
   const TypedColumns<PeakRow> columns = {
       {TextColumn("what",
                   "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s "
-                  "c; call: of a "
-                  "library, whatever it computes; dividing: handing work to all threads and waiting for them."),
+                  "c; call: of a library, whatever it computes; dividing: handing work to all threads and waiting for "
+                  "them."),
        [](const PeakRow& row) { return row.measured != nullptr ? row.measured->what : row.missing->what; }},
       {IntegerColumn("threads", "", Better::kNeither, "Threads that did it; none of a GPU."),
        [](const PeakRow& row) {

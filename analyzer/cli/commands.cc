@@ -22,9 +22,8 @@ const char kOneLine[] = "what deep-learning programs do inside the math librarie
 const char kDescription[] =
     "dlhook run starts a program and records its calls of BLAS, oneDNN, CUDA and its libraries, and what PyTorch and "
     "TensorFlow say about their layers, into a folder: the run. dlhook report shows it as tables: what each layer "
-    "costs, "
-    "forward and backward, which algorithms were chosen, where tensors are copied and transposed. The program is not "
-    "changed.";
+    "costs, forward and backward, which algorithms were chosen, where tensors are copied and transposed. The program "
+    "is not changed.";
 
 namespace {
 

@@ -62,8 +62,8 @@ TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Stat
   tried.end = "not started";
   tried.report.findings.push_back(
       {ObstacleId(status), Level::kProblem, words.front(), absl::StrCat(status.message(), "."),
-       "Profile a build of it that is linked dynamically, for this machine, and starts as an "
-       "ordinary user's program."});
+       "Profile a build of it that is linked dynamically, for this machine, and starts as an ordinary user's "
+       "program."});
   return tried;
 }
 

@@ -144,8 +144,7 @@ TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
       {Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes; the row is their mean.")),
        &ScalingRun::steps},
       {IntegerColumn("batch", "", Better::kNeither,
-                     "Samples of a step of all processes together; each is taken to have "
-                     "a batch of its own."),
+                     "Samples of a step of all processes together; each is taken to have a batch of its own."),
        [](const ScalingRun& run) { return run.batch > 0 ? Cell(run.batch) : Cell(); }},
       {IntegerColumn("step_time", "ns", Better::kLower, "Of a mean steady step."),
        [](const ScalingRun& run) { return Rounded(run.step_ns); }},
@@ -161,12 +160,10 @@ TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
                                               "Speed-up over how many times as many devices there are.")),
        [&comparison](const ScalingRun& run) { return comparison.Efficiency(run); }},
       {RealColumn("communication", "%", Better::kLower,
-                  "Part of a step in which kernels of collectives ran; mean over "
-                  "devices."),
+                  "Part of a step in which kernels of collectives ran; mean over devices."),
        part(&ScalingRun::communication_ns)},
       {RealColumn("exposed_communication", "%", Better::kLower,
-                  "Part of a step with communication and no compute "
-                  "beside it."),
+                  "Part of a step with communication and no compute beside it."),
        part(&ScalingRun::exposed_communication_ns)},
       {RealColumn("idle", "%", Better::kLower, "Part of a step in which a device did nothing."),
        part(&ScalingRun::idle_ns)},
@@ -246,8 +243,7 @@ Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
   const auto is_other = [&](const ScalingRun& run) { return run.kind != runs.front().kind; };
   if (std::any_of(runs.begin(), runs.end(), is_other)) {
     table.notes.emplace_back(
-        "The steps of these runs are not of the same kind (training, inference): they may not be "
-        "comparable.");
+        "The steps of these runs are not of the same kind (training, inference): they may not be comparable.");
   }
   return table;
 }

@@ -28,8 +28,7 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
   finding.evidence = "table gemm, column types: float32 does twice as many operations in the same time";
   finding.advice =
       "Where double precision is not wanted, find where it comes from: NumPy makes float64 by default "
-      "(dtype=np.float32, "
-      "x.astype(np.float32)); a float64 array makes float64 tensors (torch.from_numpy(x).float()).";
+      "(dtype=np.float32, x.astype(np.float32)); a float64 array makes float64 tensors (torch.from_numpy(x).float()).";
   finding.changes_numerics = true;
   return {finding};
 }

@@ -27,8 +27,7 @@ std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
   finding.evidence = "table ops: cudaMalloc, cudaFree";
   finding.advice =
       "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
-      "or "
-      "one step at the largest size before the others.";
+      "or one step at the largest size before the others.";
   return {finding};
 }
 

@@ -61,8 +61,7 @@ std::string WhyNotMore(const Preparing& preparing) {
   }
   if (preparing.IsPython() && !preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork())) {
     return "The pipeline runs Python (tf.numpy_function, tf.py_function), of which one at a time computes in a "
-           "process: "
-           "TensorFlow's own operations, or data that was prepared before (Dataset.cache, a file).";
+           "process: TensorFlow's own operations, or data that was prepared before (Dataset.cache, a file).";
   }
   if (preparing.Mostly(preparing.looks.queued_ns)) {
     return absl::StrCat(
@@ -125,8 +124,8 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
     finding.advice = absl::StrCat("More workers (num_workers) where processors are free, else ", kLessWork);
   } else {
     finding.advice = absl::StrCat(
-        "Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and "
-        ".prefetch(tf.data.AUTOTUNE) where processors are free, else ",
+        "Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) where processors are "
+        "free, else ",
         kLessWork);
   }
   finding.where = "input";

@@ -96,8 +96,8 @@ std::vector<Finding> FindingOf(const StepFacts& facts, const std::map<std::strin
                       longest->second.count / facts.count(), HumanTime(longest->second.ns / longest->second.count));
   finding.advice =
       "Their type, which is not recorded, is probably one that no library takes on this processor (float16 without "
-      "AVX512-FP16 or AMX, integers): use float32, or bfloat16 where the processor has it "
-      "(torch.autocast(\"cpu\", dtype=torch.bfloat16)). Measure both.";
+      "AVX512-FP16 or AMX, integers): use float32, or bfloat16 where the processor has it (torch.autocast(\"cpu\", "
+      "dtype=torch.bfloat16)). Measure both.";
   return {finding};
 }
 

@@ -23,9 +23,6 @@ namespace dlhook::analyzer::inline io {
 // Writers stay below 1 MiB. As objects in memory the smallest messages take some 100 times their bytes.
 constexpr uint64_t kMaxPacketBytes = 4 << 20;
 
-// The newest Header.schema_major that this program supports.
-constexpr uint32_t kSchemaMajor = 1;
-
 // Parses a varint at the front of `bytes` and advances past it. False: truncated, or longer than 10 bytes.
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
 

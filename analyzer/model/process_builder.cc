@@ -8,14 +8,11 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/from_proto.h"
 #include "analyzer/model/nesting.h"
+#include "preload/format/packet_writer.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
-
-// The newest Header.schema_minor of kSchemaMajor that is known, the one that this version's library writes; of newer traces
-// what is known is read.
-constexpr uint32_t kSchemaMinor = 1;
 
 constexpr char kCallBatchTag = 0x0A;     // field 1 of Packet, length-delimited
 constexpr char kScopeBatchTag = 0x2A;    // field 5
@@ -83,9 +80,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       aggregates_.push_back(packet->call_aggregate());
       return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
     case trace::Packet::kHeader:
-      if (packet->header().schema_minor() > kSchemaMinor) {
-        run_->oddities_.Count(kNewerForm);
-      }
+      // Of newer traces what is known is read.
+      if (packet->header().schema_minor() > kSchemaMinor) run_->oddities_.Count(kNewerForm);
       return facts_.Add(packet->header());
     case trace::Packet::kThread:
       return AddThread(packet->thread());

@@ -129,8 +129,7 @@ void Peaks::TakeStated(const ProcessInfo& process, uint32_t threads) {
   if (on_cpu_.empty()) return;
   notes_.push_back(
       absl::StrFormat("Bounds use stated peaks: %d core%s at the nominal frequency, which turbo exceeds; memory is not "
-                      "included. dlhook calibrate, "
-                      "on the run's machine, measures both.",
+                      "included. dlhook calibrate, on the run's machine, measures both.",
                       cores, cores == 1 ? "" : "s"));
 }
 

@@ -284,10 +284,9 @@ class SymbolAdder {
     if (nowhere.frames > 0) {
       notes.push_back(absl::StrCat(
           Describe(nowhere),
-          " lie in code that is in no file. What a program compiles while it runs has names where it "
-          "writes a perf map (python -X perf, node --perf-basic-prof, java "
-          "-XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit), or has LLVM compile it and is sampled by "
-          "dlhook run."));
+          " lie in code that is in no file. What a program compiles while it runs has names where it writes a perf map "
+          "(python -X perf, node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit), or "
+          "has LLVM compile it and is sampled by dlhook run."));
     }
   }
 

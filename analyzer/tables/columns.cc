@@ -52,8 +52,8 @@ Column MeanTimeColumn() { return IntegerColumn("mean_time", "ns", Better::kLower
 
 Column WallShareColumn() {
   Column column = IntegerColumn("wall_share", "ns", Better::kLower,
-                                "Every instant of the run is divided equally among the calls "
-                                "active at it; this is these calls' part.");
+                                "Every instant of the run is divided equally among the calls active at it; this is "
+                                "these calls' part.");
   column.detail = true;  // wall_percent shows the same
   return As(Role::kWeight, column);
 }
@@ -64,8 +64,8 @@ Column WallPercentColumn() {
 
 Column RateColumn() {
   return RealColumn("rate", "GFLOP/s", Better::kHigher,
-                    "FLOPs of all calls over their total time; not known of calls that return "
-                    "before the work is done.");
+                    "FLOPs of all calls over their total time; not known of calls that return before the work is "
+                    "done.");
 }
 
 Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }

@@ -11,12 +11,10 @@ namespace {
 
 constexpr char kTmaEvents[] =
     "Yasin, A Top-Down Method for Performance Analysis and Counters Architecture, ISPASS 2014, table 1; Intel's TMA "
-    "metrics (github.com/intel/perfmon, "
-    "TMA_Metrics-full.csv), 4 slots a cycle";
+    "metrics (github.com/intel/perfmon, TMA_Metrics-full.csv), 4 slots a cycle";
 constexpr char kTmaSmt[] =
     "Intel's TMA metrics with two threads a core: CORE_CLKS = CLKS / 2 * (1 + ONE_THREAD_ACTIVE / REF_XCLK), "
-    "Recovery_Cycles = "
-    "RECOVERY_CYCLES_ANY / 2";
+    "Recovery_Cycles = RECOVERY_CYCLES_ANY / 2";
 constexpr char kTmaMetrics[] =
     "Linux, tools/perf/Documentation/topdown.txt and perf stat: each of the processor's four metrics over their sum "
     "(Intel since Ice Lake)";

@@ -11,9 +11,6 @@
 
 namespace dlhook::inline drain {
 
-constexpr uint32_t kSchemaMajor = 1;
-constexpr uint32_t kSchemaMinor = 1;
-
 using LossReason = fields::Loss::Reason;
 using ResetReason = fields::Reset::Reason;
 

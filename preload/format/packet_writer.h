@@ -8,6 +8,10 @@
 
 namespace dlhook::inline format {
 
+// Header.schema_major and schema_minor of the traces that this version writes. They are the newest that it knows, too.
+constexpr uint32_t kSchemaMajor = 1;
+constexpr uint32_t kSchemaMinor = 1;
+
 // Bytes of the character at the start of `text`, 0 if invalid (including overlong forms and surrogates).
 inline size_t Utf8Length(const char* text, size_t size) {
   auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };

@@ -14,8 +14,7 @@ namespace {
 constexpr char kRegionName[] = "compiled by XLA";
 constexpr char kNoFunctionNames[] =
     "on the CPU compiled code does not say which function made the calls; of its code only products that oneDNN "
-    "computed are "
-    "seen";
+    "computed are seen";
 
 Layer Region() {
   Layer region;

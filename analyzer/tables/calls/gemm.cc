@@ -103,8 +103,7 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
       {Detail(TextColumn("math_mode", "Math mode that the program allows.")), &Product::math_modes},
       {Detail(TextColumn("epilogue", "Operations fused after the product.")), &Product::epilogues},
       {Detail(IntegerColumn("failed", "", Better::kLower,
-                            "Of these calls, those that returned an error: they computed nothing. "
-                            "Not known of BLAS.")),
+                            "Of these calls, those that returned an error: they computed nothing. Not known of BLAS.")),
        [](const Product& product) { return product.on_gpu ? Cell(product.failed) : Cell(); }},
       {As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
        [](const Product& product) { return std::string(DirectionName(product.direction)); }},
@@ -121,8 +120,7 @@ std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
   }
   const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns) : 0;
   return absl::StrFormat(
-      "%d matrix products: %s thread time, %s wall share (%.1f %%). One inside another kind of "
-      "call (a convolution, "
+      "%d matrix products: %s thread time, %s wall share (%.1f %%). One inside another kind of call (a convolution, "
       "say) is part of that call's total time too.",
       calls, HumanTime(gemm_ns), HumanTime(wall_share_ns), percent);
 }

@@ -136,18 +136,16 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
 TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
   return {
       {TextColumn("activity",
-                  "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked "
-                  "for some; autotuning: the program executed plans one after another; plan "
-                  "building: of cuDNN's graph API; compilation: NVRTC; creation: of oneDNN "
-                  "primitives that were not in its cache."),
+                  "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked for some; "
+                  "autotuning: the program executed plans one after another; plan building: of cuDNN's graph API; "
+                  "compilation: NVRTC; creation: of oneDNN primitives that were not in its cache."),
        &Cost::activity},
       {TextColumn("kind", "The problem to be computed."), &Cost::kind},
       {TextColumn("problem", "Its size."), &Cost::problem},
       {TextColumn("chosen", "What was executed next for the problem; see the table candidates."), &Cost::chosen},
       {IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."), &Cost::count},
       {IntegerColumn("total_time", "ns", Better::kLower,
-                     "Of the calls; of autotuning, from the first trial to the end of waiting for "
-                     "the last one."),
+                     "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
       {Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
                                               "Total time as a part of the run's time (threads may overlap).")),

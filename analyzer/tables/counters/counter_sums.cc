@@ -30,12 +30,10 @@ constexpr char kShareExplanation[] =
     "whole run.";
 constexpr char kRunningExplanation[] =
     "Of the time that threads spent at it (workers without recorded calls aside) the part in which they ran on a "
-    "processor; "
-    "else they waited, for something or for a processor.";
+    "processor; else they waited, for something or for a processor.";
 constexpr char kEstimatedExplanation[] =
     "Part of the running time (else of the first counter) that other threads of the process counted: workers without "
-    "recorded "
-    "calls, given to what the process did meanwhile.";
+    "recorded calls, given to what the process did meanwhile.";
 
 // Ignores ":u" and ":k".
 bool IsClock(absl::string_view counter) {

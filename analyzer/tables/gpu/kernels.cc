@@ -116,8 +116,7 @@ TypedColumns<KernelsLaunchGroup> KernelsColumns(int64_t all_ns, int64_t steps) {
       {As(Role::kWeight, TotalTimeColumn()), &KernelsLaunchGroup::total_ns},
       {Detail(MeanTimeColumn()), [](const KernelsLaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
       {Detail(RealColumn("launch_percent", "%", Better::kLower,
-                         "Total time as a part of that of all launches: of the host, not of the "
-                         "GPU.")),
+                         "Total time as a part of that of all launches: of the host, not of the GPU.")),
        [all_ns](const KernelsLaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
       {Detail(
            IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),

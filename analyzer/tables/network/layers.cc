@@ -331,8 +331,7 @@ class LayersReport {
     if (is_sampled) {
       table->notes.emplace_back(
           "Layers without calls that dlhook records are told by samples of CPU time, by functions that compute a "
-          "layer: "
-          "all layers that one function computes share a row.");
+          "layer: all layers that one function computes share a row.");
     }
     if (by_ != LayersBy::kLayer && by_ != LayersBy::kModule && by_ != LayersBy::kType) return;
     for (const auto& [library, sum] : groups_.nameless()) {

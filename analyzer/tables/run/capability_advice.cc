@@ -89,8 +89,7 @@ std::string AdviceFor(const Loss& loss) {
       return "Leave the run's folder alone while the program runs.";
     case LossReason::kDlsymPlainPointer:
       return "Only 2048 functions that were looked up by dlsym can be told apart; of the CUDA driver's, those "
-             "with "
-             "arguments newer than this dlhook are left alone.";
+             "with arguments newer than this dlhook are left alone.";
     case LossReason::kCollectorGone:
       return "Leave dlhook run alive while its program runs.";
     case LossReason::kReadingsDropped:

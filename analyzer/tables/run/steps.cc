@@ -49,8 +49,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
       {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
        [start_ns](const StepRow& row) { return row.measured.start_ns - start_ns; }},
       {IntegerColumn("duration", "ns", Better::kLower,
-                     "From its first call to the next step's; of the last one: to the end of "
-                     "its last call."),
+                     "From its first call to the next step's; of the last one: to the end of its last call."),
        [](const StepRow& row) { return row.measured.duration_ns(); }},
       {IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
        [](const StepRow& row) { return row.measured.calls; }},
