@@ -13,7 +13,7 @@ import databases
 
 # The program's clock stands around the call from Python; scopes begin and end inside of the loop.
 CALL_NS = 50_000
-READER = os.path.join(frameworks.HERE, "..", "..", "preload", "python", "compiled_code.py")
+SHIMS_PYTHON = os.path.join(frameworks.HERE, "..", "..", "preload", "python")
 
 
 class Compiled(frameworks.Case):
@@ -101,11 +101,7 @@ class Compiled(frameworks.Case):
 
     def test_operators_of_generated_cpp(self):
         """With cpp_wrapper operators are functions of PyTorch's C interface, which report themselves by their own names."""
-        with open(READER, encoding="utf-8") as file:
-            text, reading = file.read().split("\nfacts = ")
-        self.assertEqual(reading, "list(all_facts())\n")
-        reader = {}
-        exec(compile(text, READER, "exec"), reader)  # pylint: disable=exec-used
+        reader = self.functions_of("compiled_code.py", "\nfacts = list(all_facts())\n")
         graph = types.SimpleNamespace(fx_kwargs={"graph_id": 3}, inductor_post_grad_graph_str="""
                 # Annotation: {'dlhook': 'L[self].fc'} File: net.py:6 in forward
                 addmm: "f32[4, 8]" = torch.ops.aten.addmm.default(primals_1, primals_3, permute)
@@ -119,6 +115,33 @@ class Compiled(frameworks.Case):
                 "aoti_torch_cpu_addmm_out:1": ["addmm"], "cpp_fused_relu_0:2": ["relu"]}}))
         self.assertEqual(list(reader["annotated_kernels"](graph, "self", {})),
                          [("aoti_torch_cpu_addmm_out", {".fc": 32}), ("graph_3_cpp_fused_relu_0", {".act": 32})])
+
+    def test_names_of_graphs_inside_a_graph(self):
+        """Operations of checkpointed modules are in a graph of their own; the caches' keys have their names, too."""
+        hook = self.functions_of("compiled_hook.py", '\nwatch(sys.modules["torch._dynamo.output_graph"])\n')
+        call = types.SimpleNamespace(op="call_function", meta={"nn_module_stack": {"fc": ("L['self'].fc", "Linear")}})
+        inner = types.SimpleNamespace(graph=types.SimpleNamespace(nodes=[call]))
+        outer = types.SimpleNamespace(graph=types.SimpleNamespace(nodes=[]), modules=lambda: [outer, inner, types.SimpleNamespace()])
+        hook["annotate"](outer)
+        self.assertEqual(call.meta["custom"], {"dlhook": "L[self].fc"})
+
+        class Details:
+            def __init__(self, gm, inputs):
+                self.cache_key_tag = inputs
+
+        hook["tell_apart"](Details)
+        self.assertEqual(Details(outer, "the user's").cache_key_tag, "the user's dlhook L[self].fc")
+        self.assertEqual(Details(None, "the user's").cache_key_tag, "the user's dlhook ")
+
+    def functions_of(self, name, call):
+        """What one of the shim's Python texts defines, without what it does."""
+        path = os.path.join(SHIMS_PYTHON, name)
+        with open(path, encoding="utf-8") as file:
+            text, end, rest = file.read().partition(call)
+        self.assertEqual((end, rest), (call, ""))
+        functions = {}
+        exec(compile(text, path, "exec"), functions)  # pylint: disable=exec-used
+        return functions
 
     def check_clock(self, run, clocked):
         """Calls of each loop, and the time that the report divides among layers for each, as the program's own clock has them."""
