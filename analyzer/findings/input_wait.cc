@@ -59,14 +59,14 @@ std::string WhyNotMore(const Preparing& preparing) {
     return "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
            "its way (collate_fn, pin_memory).";
   }
-  if (preparing.IsPython() && !preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork())) {
-    return "The pipeline runs Python (tf.numpy_function, tf.py_function), of which one at a time computes in a "
-           "process: TensorFlow's own operations, or data that was prepared before (Dataset.cache, a file).";
-  }
   if (preparing.Mostly(preparing.looks.queued_ns)) {
     return absl::StrCat(
         "What prepares them has no processor: more of it does not help. Fewer threads beside it (OMP_NUM_THREADS), ",
         kLessWork);
+  }
+  if (preparing.IsPython() && !preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork())) {
+    return "The pipeline runs Python (tf.numpy_function, tf.py_function), of which mostly one at a time computes "
+           "(Python's lock): TensorFlow's own operations, or data that was prepared before (Dataset.cache, a file).";
   }
   return "";
 }

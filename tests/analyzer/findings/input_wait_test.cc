@@ -129,7 +129,11 @@ TEST(InputWaitOfTensorFlow, PythonThatSleeps) {
 TEST(InputWaitOfTensorFlow, PythonThatComputes) {
   const std::string found = OfPipeline({{"PyFunc:PyFunc"}, {20, 0, 20, 0}});
   EXPECT_THAT(found, HasSubstr("computed 50 %, had no processor 0 %, were blocked 50 % (in lock)"));
-  EXPECT_THAT(found, HasSubstr("of which one at a time computes"));
+  EXPECT_THAT(found, HasSubstr("of which mostly one at a time computes"));
+}
+
+TEST(InputWaitOfTensorFlow, PythonWithoutAProcessor) {
+  EXPECT_THAT(OfPipeline({{"PyFunc:PyFunc"}, {10, 25, 5, 0}}), HasSubstr("has no processor: more of it does not help"));
 }
 
 TEST(InputWaitOfTensorFlow, SeveralOperationsWithoutAProcessor) {
