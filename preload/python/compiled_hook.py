@@ -33,8 +33,11 @@ def tell_apart(details):
     @functools.wraps(begin)
     def __init__(self, gm, *arguments, **named):
         begin(self, gm, *arguments, **named)
-        names = [(node.meta.get("custom") or {}).get("dlhook", "") for node in nodes_of(gm)] if gm is not None else []
-        self.cache_key_tag += " dlhook " + "\n".join(names)
+        try:
+            names = [(node.meta.get("custom") or {}).get("dlhook", "") for node in nodes_of(gm)]
+            self.cache_key_tag += " dlhook " + "\n".join(names)
+        except Exception:  # no graph, or a compiler that keeps them otherwise
+            pass
 
     details.__init__ = __init__
 
