@@ -131,7 +131,7 @@ class Compiled(frameworks.Case):
 
         hook["tell_apart"](Details)
         self.assertEqual(Details(outer, "the user's").cache_key_tag, "the user's dlhook L[self].fc")
-        self.assertEqual(Details(None, "the user's").cache_key_tag, "the user's dlhook ")
+        self.assertEqual(Details(None, "the user's").cache_key_tag, "the user's")
 
     def functions_of(self, name, call):
         """What one of the shim's Python texts defines, without what it does."""
