@@ -64,6 +64,23 @@ std::string DeviceOf(const StepFacts& facts) {
   return absl::StrJoin(texts, ", ");
 }
 
+// Requests of one thread that waits for them longer than they take: most of the run is in none.
+std::string PauseSentence(const StepFacts& facts) {
+  const std::vector<StepTrack>& tracks = facts.options().analysis->steps();
+  const bool are_requests = facts.steps().kind == StepKind::kInference;
+  if (!are_requests || tracks.size() != 1 || !facts.model().read_spans.empty()) return "";
+  int64_t in_ns = 0, pause_ns = 0;
+  const Step* before = nullptr;
+  for (const Step& step : tracks.front().steps) {
+    if (step.is_warm_up) continue;
+    in_ns += step.end_ns - step.start_ns;
+    if (before != nullptr) pause_ns += std::max<int64_t>(step.start_ns - before->end_ns, 0);
+    before = &step;
+  }
+  return pause_ns > in_ns ? absl::StrCat(" Between requests ", HumanTime(static_cast<double>(pause_ns)), " passed.")
+                          : "";
+}
+
 }  // namespace
 
 std::string WhatRan(const StepFacts& facts) {
@@ -124,6 +141,7 @@ std::string HowLong(const StepFacts& facts) {
                                            facts.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
                                            HumanTime(static_cast<double>(quartiles.upper)));
   text += BatchSentence(facts.steps(), facts.step_ns());
+  text += PauseSentence(facts);
   if (const ComparedSteps& steps = facts.steps(); steps.interrupted > 0) {
     absl::StrAppend(&text, " Left out: ", Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
                     HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),

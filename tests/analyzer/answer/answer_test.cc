@@ -79,6 +79,23 @@ TEST(AnswerTest, WithoutStepsNamesWhatCanBeRead) {
   EXPECT_THAT(seen, HasSubstr("rules (no repeating step was found)"));
 }
 
+std::string HowLongAreRequests(int64_t pause_ns) {
+  GpuProgram program;
+  program.Steps({0, 1000, 2000, 3000}, 0, StepKind::kInference, pause_ns);
+  program.Build(3000);
+  const TableKind how_long = {"how long", "", [](const TraceModel& model, const TableOptions& options) {
+                                Table table;
+                                table.notes.push_back(HowLong(StepFacts(model, options)));
+                                return absl::StatusOr<Table>(table);
+                              }};
+  return program.Make(how_long).notes.front();
+}
+
+TEST(AnswerTest, SaysThatMostOfARunIsInNoRequest) {
+  EXPECT_THAT(HowLongAreRequests(700), HasSubstr("Between requests 1.40 us passed."));
+  EXPECT_THAT(HowLongAreRequests(100), Not(HasSubstr("Between")));
+}
+
 TEST(AnswerTest, SaysHowBusyGpusAre) {
   GpuProgram program;
   program.Steps({0, 1000, 2000, 3000});

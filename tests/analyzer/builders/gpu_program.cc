@@ -67,13 +67,14 @@ void GpuProgram::Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns,
       {.start_ns = start_ns, .end_ns = end_ns, .kind = GpuActivityKind::kCopy, .direction = direction, .bytes = bytes});
 }
 
-void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process, StepKind kind) {
+void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process, StepKind kind,
+                       int64_t pause_ns) {
   StepTrack track;
   track.process = process;
   for (size_t i = 0; i + 1 < starts_and_end_ns.size(); ++i) {
     Step step;
     step.start_ns = starts_and_end_ns[i];
-    step.end_ns = starts_and_end_ns[i + 1];
+    step.end_ns = starts_and_end_ns[i + 1] - pause_ns;
     step.kind = kind;
     track.steps.push_back(step);
   }

@@ -36,7 +36,7 @@ class GpuProgram {
   void Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
   // Consecutive steady steps of a process.
   void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0,
-             StepKind kind = StepKind::kTraining);
+             StepKind kind = StepKind::kTraining, int64_t pause_ns = 0);
   // Of the steps, made before, that contain it.
   void Phase(PhaseKind kind, int64_t start_ns, int64_t end_ns);
   // The first steps of the last process that has some.
