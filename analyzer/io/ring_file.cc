@@ -367,7 +367,7 @@ absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingF
   }
   drain->sampler_.Open(drain->session(), false, &drain->drain_);
   drain->load_.emplace(*drain->session());
-  drain->compiled_.emplace(*drain->session());
+  drain->jit_names_.emplace(*drain->session(), name);
   return drain;
 }
 
@@ -376,7 +376,7 @@ uint32_t RingDrain::Step() {
   const uint32_t fullness = drain_.Step(false, true);
   sampler_.Step(&drain_);
   load_->Step(drain_);
-  compiled_->Step(*folder_);
+  jit_names_->Step(*folder_);
   session()->trace_inode = sink_.inode();  // a different one if the trace was removed and started again
   return fullness;
 }

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "analyzer/io/compiled_code.h"
+#include "analyzer/io/jit_names.h"
 #include "analyzer/io/load_sampler.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/io/trace_bytes.h"
@@ -132,7 +132,7 @@ class RingDrain {
   Drain drain_;
   CounterSampler sampler_;
   std::optional<LoadSampler> load_;
-  std::optional<CompiledCode> compiled_;
+  std::optional<JitNames> jit_names_;
 };
 
 // For the trace at `trace_path`: what a process that is gone left in its rings. If trace, folder and rings belong to

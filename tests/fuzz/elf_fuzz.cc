@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/doctor/elf_image.h"
 #include "analyzer/doctor/process_look.h"
-#include "analyzer/io/compiled_code.h"
+#include "analyzer/io/jit_names.h"
 #include "analyzer/io/memory_reader.h"
 #include "tests/fuzz/input.h"
 

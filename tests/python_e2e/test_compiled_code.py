@@ -168,7 +168,7 @@ class Reader(unittest.TestCase):
         libraries = [("aten::mm", {}, self.of["WEIGHTS"], False)]
         kernels = list(self.of["with_loops"](libraries, self.kernels()))
         self.assertEqual([kernel[2] for kernel in kernels], [self.of["WEIGHTS"], 0, 0, 0])
-        facts = [fact.split("\0") for fact in self.of["kernel_facts"]("0/0", True, kernels)]
+        facts = [fact.split("\0") for fact in self.of["kernel_facts"]("0/0", 0, True, kernels)]
         kinds = [int(fact[0]) for fact in facts]
         kernel, part = self.of["KERNEL"], self.of["KERNEL_PART"]
         self.assertEqual(kinds, [kernel, kernel, kernel, part, part, kernel])

@@ -1,8 +1,8 @@
 // Names of code that a process has LLVM compile while it runs (numba, JAX): LLVM describes it to debuggers by a list of
 // object files in the process's memory (GDB's "JIT Compilation Interface"), whether a debugger is there or not. Read from
 // outside, at looks, by the launcher; added to a perf map in the folder of compiled code (preload/format/jit_folder.h).
-#ifndef DLHOOK_ANALYZER_IO_COMPILED_CODE_H_
-#define DLHOOK_ANALYZER_IO_COMPILED_CODE_H_
+#ifndef DLHOOK_ANALYZER_IO_JIT_NAMES_H_
+#define DLHOOK_ANALYZER_IO_JIT_NAMES_H_
 
 #include <cstdint>
 #include <map>
@@ -26,10 +26,11 @@ std::optional<uint64_t> OffsetOfJitDescriptor(const std::string& path);
 // The functions of an object file whose sections' addresses are those in memory: lines of a perf map.
 std::string PerfMapOfObject(absl::string_view object);
 
-class CompiledCode {
+class JitNames {
  public:
-  // Nothing is read of a process that is not sampled, or in another pid namespace.
-  explicit CompiledCode(const SessionHeader& session);
+  // Nothing is read of a process that is not sampled, or in another pid namespace. The trace's name is not taken from the
+  // session, where the program may write.
+  JitNames(const SessionHeader& session, std::string trace_name);
 
   // Looks if it is time to. `folder`: of the process's trace.
   void Step(const RunFolder& folder);
@@ -60,4 +61,4 @@ class CompiledCode {
 
 }  // namespace dlhook::analyzer::io
 
-#endif  // DLHOOK_ANALYZER_IO_COMPILED_CODE_H_
+#endif  // DLHOOK_ANALYZER_IO_JIT_NAMES_H_

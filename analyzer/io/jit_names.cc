@@ -1,6 +1,6 @@
 // Trusts nothing in the process: what is no list, or no object file, gives no names. A list is changed while it is read;
 // what was missed is found at the next look.
-#include "analyzer/io/compiled_code.h"
+#include "analyzer/io/jit_names.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -162,14 +162,13 @@ std::string PerfMapOfObject(absl::string_view object) {
   return lines;
 }
 
-CompiledCode::CompiledCode(const SessionHeader& session)
-    : trace_name_(session.trace_name, strnlen(session.trace_name, sizeof session.trace_name)) {
+JitNames::JitNames(const SessionHeader& session, std::string trace_name) : trace_name_(std::move(trace_name)) {
   if (session.pid_namespace != PidNamespace() || session.sample_interval_ns == 0) return;
   pid_ = session.pid;
   first_ns_ = static_cast<int64_t>(ClockNanoseconds(CLOCK_MONOTONIC));
 }
 
-void CompiledCode::Step(const RunFolder& folder) {
+void JitNames::Step(const RunFolder& folder) {
   if (pid_ == 0) return;
   const auto now_ns = static_cast<int64_t>(ClockNanoseconds(CLOCK_MONOTONIC));
   if (now_ns < next_ns_) return;
@@ -182,7 +181,7 @@ void CompiledCode::Step(const RunFolder& folder) {
 }
 
 // Each file is looked into once, when it is mapped for the first time.
-bool CompiledCode::FindDescriptors() {
+bool JitNames::FindDescriptors() {
   bool has_new = false;
   std::ifstream maps(absl::StrCat("/proc/", pid_, "/maps"));
   for (std::string line; std::getline(maps, line);) {
@@ -203,7 +202,7 @@ bool CompiledCode::FindDescriptors() {
 }
 
 // The list begins with the object that came last: the first one that is known ends what is new.
-std::string CompiledCode::NewFunctions(uint64_t descriptor) {
+std::string JitNames::NewFunctions(uint64_t descriptor) {
   const ProcessMemory memory(static_cast<pid_t>(pid_));
   Descriptor head;
   if (!memory.Read(descriptor, &head, sizeof head) || head.version != 1) return "";
@@ -225,7 +224,7 @@ std::string CompiledCode::NewFunctions(uint64_t descriptor) {
   return lines;
 }
 
-void CompiledCode::Append(const RunFolder& folder, absl::string_view lines) {
+void JitNames::Append(const RunFolder& folder, absl::string_view lines) {
   if (lines.empty() || written_ > kMaxMapBytes) return;
   written_ += lines.size();
   const std::string name = absl::StrCat(absl::StripSuffix(trace_name_, kTraceSuffix), kJitFolderSuffix);
