@@ -84,9 +84,9 @@ std::map<ActivityKind, SampleSums> SamplesByKind(const StepFacts& facts) {
   return by_kind;
 }
 
-// Divides the time that is not seen, instead of the parts of these kinds of activity: samples tell whose code computed,
-// looks from outside whether the thread was blocked. Of Python whose computing part no sample divides, time without a
-// processor stays a part, as in every other row.
+// Replaces the parts of time that is not seen: samples tell whose code computed, looks from outside whether the thread was
+// blocked. Without samples only blocked time is taken out of a part; time without a processor stays in it, as in the parts
+// of calls.
 class Unseen {
  public:
   Unseen(const StepFacts& facts, std::map<std::string, double>& by_name)
