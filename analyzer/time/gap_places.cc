@@ -19,21 +19,10 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/time/thread_activity.h"
+#include "preload/format/compiler_files.h"
 
 namespace dlhook::analyzer::inline time {
 namespace {
-
-// Files of PyTorch whose functions run during compilation, and not in compiled code. Stacks are truncated at the outer
-// end: any of these files is enough.
-bool IsCompilers(absl::string_view file) {
-  static constexpr absl::string_view kCompilers[] = {
-      "/torch/_dynamo/convert_frame.py",     "/torch/_dynamo/symbolic_convert.py",  "/torch/_dynamo/output_graph.py",
-      "/torch/_dynamo/variables/",           "/torch/_inductor/graph.py",           "/torch/_inductor/scheduler.py",
-      "/torch/_inductor/lowering.py",        "/torch/_inductor/codegen/",           "/torch/_inductor/fx_passes/",
-      "/torch/_inductor/pattern_matcher.py", "/torch/fx/passes/fake_tensor_prop.py"};
-  return std::any_of(std::begin(kCompilers), std::end(kCompilers),
-                     [&](absl::string_view part) { return absl::StrContains(file, part); });
-}
 
 using Stacks = std::pair<StackIndex, StackIndex>;  // before and after the gap
 using Node = uint32_t;
@@ -247,8 +236,9 @@ std::string LayerBetweenCalls(const std::vector<Layer>& layers, const ModuleName
 std::vector<bool> CompilerStacks(const TraceModel& model) {
   std::vector<bool> in_compiler;
   for (const PythonStack& stack : model.python_stacks) {
-    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(),
-                                      [&](const PythonFrame& frame) { return IsCompilers(model.names[frame.file]); }));
+    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(), [&](const PythonFrame& frame) {
+      return IsCompilersFile(model.names[frame.file].c_str());
+    }));
   }
   return in_compiler;
 }

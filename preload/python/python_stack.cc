@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "preload/base/own_pages.h"
+#include "preload/format/compiler_files.h"
 #include "preload/python/interrupted_frames.h"
 #include "preload/python/python_exit.h"
 #include "preload/python/python_lines.h"
@@ -152,7 +153,7 @@ uint64_t HashBytes(const char* bytes, size_t size) {
 }
 
 // Every call of a compiled function passes through this file of PyTorch's.
-bool IsCompilers(const char* file, size_t size) {
+bool CallsCompiled(const char* file, size_t size) {
   constexpr char kFile[] = "/torch/_dynamo/eval_frame.py";
   constexpr size_t kFileBytes = sizeof kFile - 1;
   return size >= kFileBytes && memcmp(file + size - kFileBytes, kFile, kFileBytes) == 0;
@@ -164,7 +165,7 @@ uint32_t DefineText(const PythonRuntime& python, PythonProcess* process, const v
   uint64_t key = HashBytes(text, size);
   auto entry = process->texts.Find(key);
   if (entry != nullptr && entry->used != 0) return entry->definition;
-  if (IsCompilers(text, size)) process->compiles.store(1, std::memory_order_relaxed);
+  if (CallsCompiled(text, size)) process->compiles.store(1, std::memory_order_relaxed);
   uint32_t definition = Define(DefinitionKind::kText, text, size);
   if (entry != nullptr && definition != 0) process->texts.Fill(entry, key, definition);
   return definition;
@@ -233,6 +234,27 @@ void SeeToNames(PythonProcess* process, ThreadState* thread, const StackKey& sta
   if (stack.has_unsearched_object || state == NamesState::kUnwritten) AdvanceNames(process, thread);
 }
 
+bool IsHalfFull(const ThreadState& thread) {
+  return thread.session->definitions_bytes.load(std::memory_order_relaxed) >= kDefinitionsCapacity / 2;
+}
+
+// A compiler that goes through a large network has many thousand stacks of its own: once half of the definitions' room is
+// used, what is defined of them is the compiler's outermost frame and what is around it.
+ReadStack ToDefine(const PythonRuntime& python, const PythonProcess& process, const ThreadState& thread,
+                   const ReadStack& stack) {
+  if (process.compiles.load(std::memory_order_relaxed) == 0 || !IsHalfFull(thread)) return stack;
+  const void* outermost = stack.first;
+  uint32_t count = 0;
+  VisitFrames(python, stack.first, [&](const void* frame, const void* code, int64_t) {
+    char file[kMaxTextBytes];
+    size_t size = PythonText(python, ReadAt<const void*>(code, python.layout.code_file), file, sizeof file - 1);
+    file[size] = '\0';
+    if (IsCompilersFile(file)) outermost = frame;
+    return ++count < kMaxVisitedFrames;
+  });
+  return {outermost, stack.is_interrupted};
+}
+
 uint32_t CaptureFrom(const PythonRuntime& python, PythonProcess* process, ThreadState* thread, PythonThread* memory,
                      const void* first) {
   const ReadStack stack = {first, false};
@@ -246,15 +268,12 @@ uint32_t CaptureFrom(const PythonRuntime& python, PythonProcess* process, Thread
   RegisterModules(python, process, thread, first);
   found = KeyOf(python, process, memory, stack);
   known = &memory->stacks[found.key % PythonThread::kStacks];
-  *known = {found.key, LookUpStack(python, process, found.key, stack), 1};
+  const ReadStack defined = ToDefine(python, *process, *thread, stack);
+  uint64_t key = defined.first == first ? found.key : KeyOf(python, process, memory, defined).key;
+  *known = {found.key, LookUpStack(python, process, key, defined), 1};
   if (process->compiles.load(std::memory_order_relaxed) != 0) WatchCompilersExit();
   SeeToNames(process, thread, found);
   return known->definition;
-}
-
-// Half of the definitions' room is left to the stacks of calls.
-bool HasRoomForSamples(const ThreadState& thread) {
-  return thread.session->definitions_bytes.load(std::memory_order_relaxed) < kDefinitionsCapacity / 2;
 }
 
 // Only reads: modules get their numbers where calls are recorded, and only there the interpreter is asked for anything.
@@ -264,7 +283,7 @@ uint32_t CaptureInterruptedFrom(const PythonRuntime& python, PythonProcess* proc
   uint64_t key = KeyOf(python, process, memory, stack).key;
   PythonThread::Stack* known = &memory->stacks[key % PythonThread::kStacks];
   if (known->used != 0 && known->key == key) return known->definition;
-  if (!HasRoomForSamples(thread)) return 0;
+  if (IsHalfFull(thread)) return 0;  // the rest is left to the stacks of calls
   *known = {key, LookUpStack(python, process, key, stack), 1};
   return known->definition;
 }

@@ -41,12 +41,22 @@ def leaves():
     return utils
 
 
+def compile_much(depth=60):
+    """As a compiler: thousands of stacks, each call from another line of its own; and then a stack of the program's."""
+    for number in range(5000):
+        deep = "\n" * number + "def inner(depth):\n    inner(depth - 1) if depth else %s\ninner(%d)" % (product, depth)
+        exec(compile(deep, "/l/torch/_dynamo/convert_frame.py", "exec"), {**globals()})
+    exec(compile(product, "/srv/after.py", "exec"))
+
+
 library = ctypes.CDLL(sys.argv[1])
 one = (ctypes.c_double * 1)(1)
-kept = {"kept": kept_by_torch, "interrupted": kept_by_torch, "changed": changed, "nothing": nothing, "leaves": leaves}
+kept = {"kept": kept_by_torch, "interrupted": kept_by_torch, "changed": changed, "nothing": nothing, "leaves": leaves, "much": nothing}
 sys.modules["torch._dynamo.utils"] = kept[sys.argv[2]]()
 product = "library.cblas_dger(101, 1, 1, ctypes.c_double(1), one, 1, one, 1, (ctypes.c_double * 1)(), 1)"
 exec(compile(product, "/l/torch/_dynamo/eval_frame.py", "exec"))  # as a compiled function is called
+if sys.argv[2] == "much":
+    compile_much()
 print("done")
 if sys.argv[2] == "interrupted":
     raise KeyboardInterrupt
