@@ -12,7 +12,9 @@ import types
 
 FIELDS = ("kind", "region", "is_backward", "file", "line", "compile_ns", "count", "function", "text", "module", "part", "by_order")
 REFUSED, COMPILATION, GRAPH_BREAK, KERNEL, RECOMPILE_LIMIT, KERNEL_PART = range(6)
-DATA, WEIGHTS = 1, 2
+DATA, WEIGHTS, RECOMPUTE = 1, 2, 3
+# Also an operator with random numbers, which activation checkpointing has called again with the same ones.
+OPERATOR = r"torch\.ops\.(?:higher_order\.run_\w+_rng_state\((?:\w+, )?torch\.ops\.)?(\w+)\.(\w+)\.\w+(?:\(|, )"
 MOST_TEXT = 400
 MOST_FACTS = 4096  # of each kind
 MOST_PASSES = 16   # over a graph's operators, each of which may tell further ones apart
@@ -149,14 +151,15 @@ class Graph:
     def __init__(self, text):
         head = re.search(r"def forward\(self(.*?)\):?\s*(?:->.*)?\n", text)
         self.inputs = re.findall(r'(\w+): "([^"]*)"', head.group(1))
-        self.calls, self.made_of = [], {}
+        self.calls, self.made_of, self.values = [], {}, {}
         names = {name for name, _ in self.inputs}
         for line in text[head.end():].split("\n"):
             made = re.match(r'\s*(\w+)(?:: "\w+\[([^\]]*)\][^"]*")? = (.*?)(?:;  .*)?$', line)
             if made is None:
                 continue
             name, shape, value = made.groups()
-            call = re.match(r"torch\.ops\.(\w+)\.(\w+)\.\w+\((.*)\)$", value)
+            self.values[name] = value
+            call = re.match(OPERATOR + r"(.*)\)$", value)
             item = re.match(r"(\w+)\[\d+\]$", value)
             if call is None:
                 self.made_of[name] = [item.group(1)] if item else []
@@ -169,7 +172,7 @@ class Graph:
         returned = re.search(r"return \((.*)\)\s*$", text.rstrip())
         self.outputs = [self.origin(word.strip()) for word in returned.group(1).split(",")] if returned else []
         self.calls = [Call(operator, {self.origin(word) for word in arguments} & names,
-                           {i for i, output in enumerate(self.outputs) if output == name}, shape)
+                           {i for i, output in enumerate(self.outputs) if output == name}, shape, name)
                       for operator, name, shape, arguments in self.calls]
 
     def origin(self, name):
@@ -177,10 +180,15 @@ class Graph:
             name = self.made_of[name][0]
         return name
 
+    def done_again(self, forward):
+        """Names of what is the forward pass's: the compiler copies its nodes, with their names, into the backward pass."""
+        return {name for name, value in self.values.items()
+                if forward.values.get(name) == value or value.startswith("torch.ops.higher_order.run_with_rng_state(")}
+
 
 class Call:
-    def __init__(self, operator, inputs, outputs, shape):
-        self.operator, self.inputs, self.outputs, self.shape = operator, inputs, outputs, shape
+    def __init__(self, operator, inputs, outputs, shape, name=""):
+        self.operator, self.inputs, self.outputs, self.shape, self.name = operator, inputs, outputs, shape, name
 
     def may_be(self, node):
         """Copies between may hide inputs and outputs."""
@@ -197,7 +205,7 @@ def library_calls(source, names):
     items = dict(re.findall(r"(\w+) = (\w+)\[\d+\]", body))
     returned = re.search(r"\n\s*return \((.*)\)", body)
     outputs = re.sub(r"reinterpret_tensor\((\w+)(?:[^()]|\([^()]*\))*\)", r"\1", returned.group(1)).split(", ") if returned else []
-    for call in re.finditer(r"\n\s*(?:(\w+) = )?(?:extern_kernels\.(\w+)|torch\.ops\.(\w+)\.(\w+)\.\w+)\((.*)\)", body):
+    for call in re.finditer(r"\n\s*(?:(\w+) = )?(?:extern_kernels\.(\w+)\(|" + OPERATOR + r")(.*)\)", body):
         out = re.search(r"out=(\w+)", call.group(5))
         made = out.group(1) if out else call.group(1)
         operator = "aten::" + call.group(2) if call.group(2) else "%s::%s" % call.group(3, 4)
@@ -241,7 +249,7 @@ def modules_of_inputs(graph, placeholders, module_of):
     return modules
 
 
-def kernels_of(graph, source, is_backward, modules, gradients):
+def kernels_of(graph, source, is_backward, modules, gradients, again):
     """For each operator of a library its name, {module: 1}, what it computes, and whether the order decided."""
     names = {name for name, _ in graph.inputs}
     calls = list(library_calls(source, names))
@@ -253,6 +261,9 @@ def kernels_of(graph, source, is_backward, modules, gradients):
             found = of_inputs | of_outputs
             if is_backward and bool(of_inputs) != bool(of_outputs):
                 part = WEIGHTS if of_outputs else DATA
+        nodes = [node] if node is not None else [one for one in graph.calls if one.operator == call.operator]
+        if nodes and all(one.name in again for one in nodes):
+            part = RECOMPUTE
         yield call.operator, dict.fromkeys(found, 1) if len(found) == 1 else {}, part, by_order
 
 
@@ -277,23 +288,24 @@ def annotated_nodes(text, self_name):
         for name, shape in re.findall(r'(\w+): "\w+\[([^\]]*)\]', line):
             numbers = [int(size) for size in shape.split(", ") if size.isdigit()]
             sizes[name] = functools.reduce(lambda product, size: product * size, numbers, 1)
-        made = re.match(r'(\w+)(?:: "[^"]*")? = torch\.ops\.\w+\.(\w+)\.\w+\((.*?)\)(?:;.*)?$', line)
+        made = re.match(r'(\w+)(?:: "[^"]*")? = ' + OPERATOR + r"(.*?)\)(?:;.*)?$", line)
         if made:
-            words = re.findall(r"[a-z_]\w*", made.group(3)) + [made.group(1)]
+            words = re.findall(r"[a-z_]\w*", made.group(4)) + [made.group(1)]
             around = {nodes[word][2] for word in words[:-1] if word in nodes} - {""}
             inherited = around.pop() if not is_programs and len(around) == 1 else ""
-            nodes[made.group(1)] = (made.group(2), max(sizes.get(word, 1) for word in words), module or inherited)
+            nodes[made.group(1)] = (made.group(3), max(sizes.get(word, 1) for word in words), module or inherited)
     return nodes
 
 
-def annotated_kernels(graph, self_name, modules):
-    """For each call of a kernel the name of its scope and {module: elements}, "" for what is of none."""
+def annotated_kernels(graph, self_name, modules, again):
+    """For each call of a kernel the name of its scope, {module: elements}, "" for what is of none, and RECOMPUTE if it computes nothing
+    else than what the forward pass did."""
     nodes = annotated_nodes(graph.inductor_post_grad_graph_str, self_name)
     mapping = sys.modules["json"].loads(graph.inductor_provenance_mapping_str)["cppCodeToPost"]
     body = graph.source_code[max(graph.source_code.find("def call("), 0):]
     calls = []
-    for kernel, number in re.findall(r"(?:#|//) \[Provenance debug handles\] (\S+):(\d+)", body):
-        library = re.match(r"(?:extern_kernels|torch\.ops\.(\w+))\.(\w+)", kernel)
+    for kernel, number, called in re.findall(r"(?:#|//) \[Provenance debug handles\] (\S+):(\d+)(?:\s+\w+ = (\S+\.run_.*))?", body):
+        library = re.match(OPERATOR, called) or re.match(r"(?:extern_kernels|aten|torch\.ops\.(\w+))\.(\w+)", kernel)
         of_cpp = re.match(r"aoti_torch_cpu_(\w+?)(?:_out)?$", kernel)  # cpp_wrapper calls operators by functions of its own
         operator = library.group(2) if library else of_cpp.group(1) if of_cpp else ""
         scope = kernel if of_cpp else "%s::%s" % (library.group(1) or "aten", operator) if library else "graph_%s_%s" % (
@@ -311,16 +323,16 @@ def annotated_kernels(graph, self_name, modules):
             parts[module] = parts.get(module, 0) + elements
         if not known:  # weights in another layout
             parts = dict.fromkeys({modules[name] for name in names if name in modules}, 1)
-        yield scope, parts
+        yield scope, parts, RECOMPUTE if known and all(name in again for name, *_ in known) else 0
 
 
 def with_loops(calls, annotated):
     """All kernels instead of those of libraries, of which `calls` knows what they compute."""
     calls = list(calls)
-    for scope, parts in annotated:
+    for scope, parts, part in annotated:
         of_library = calls.pop(0) if calls and calls[0][0] == scope else (scope, {}, 0, False)
         is_known = set(parts) - {""}
-        yield (scope, parts, of_library[2], False) if is_known else of_library
+        yield (scope, parts if is_known else of_library[1], part or of_library[2], not is_known and of_library[3])
 
 
 def kernel_facts(region, number, is_backward, calls):
@@ -371,9 +383,10 @@ def kernels_of_region(code, entry, function, nodes, kind):
             (name, sizes_of.get(name, [""])) for name in names]
         modules = modules_of_inputs(graphs[0][0], placeholders, module_of)
         for graph, one, is_backward in graphs:
-            calls = kernels_of(graph, one.source_code, is_backward, modules, [name for name, _ in inputs])
+            again = graph.done_again(graphs[0][0]) if is_backward else set()
+            calls = kernels_of(graph, one.source_code, is_backward, modules, [name for name, _ in inputs], again)
             if getattr(one, "inductor_provenance_mapping_str", None) and "[Provenance debug handles]" in one.source_code:
-                calls = with_loops(calls, annotated_kernels(one, first_argument(code), modules))
+                calls = with_loops(calls, annotated_kernels(one, first_argument(code), modules, again))
             yield from kernel_facts(str(entry.compile_id), number, is_backward, calls)
 
 

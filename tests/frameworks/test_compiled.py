@@ -34,7 +34,7 @@ class Compiled(frameworks.Case):
         for row in breaks:
             self.assertRegex(row["reason"], r"graph_break\(\)")
         first = regions[0]
-        self.assertEqual((first["function"], first["times"], first["kernels"], first["named_kernels"]), ("forward", 40, 2, 2))
+        self.assertEqual((first["function"], first["times"], first["kernels"], first["named_kernels"]), ("forward", 40, 9, 9))
         turned, = [row for row in regions if "turned" in (row["reason"] or "")]
         self.assertEqual((turned["what"], turned["times"]), ("compiled again", 20))
         self.check_layers({row["layer"]: row for row in run.table("layers")})
@@ -113,8 +113,8 @@ class Compiled(frameworks.Case):
                 // [Provenance debug handles] cpp_fused_relu_0:2
             """, inductor_provenance_mapping_str=json.dumps({"cppCodeToPost": {
                 "aoti_torch_cpu_addmm_out:1": ["addmm"], "cpp_fused_relu_0:2": ["relu"]}}))
-        self.assertEqual(list(reader["annotated_kernels"](graph, "self", {})),
-                         [("aoti_torch_cpu_addmm_out", {".fc": 32}), ("graph_3_cpp_fused_relu_0", {".act": 32})])
+        self.assertEqual(list(reader["annotated_kernels"](graph, "self", {}, {"relu"})),
+                         [("aoti_torch_cpu_addmm_out", {".fc": 32}, 0), ("graph_3_cpp_fused_relu_0", {".act": 32}, reader["RECOMPUTE"])])
 
     def test_names_of_graphs_inside_a_graph(self):
         """Operations of checkpointed modules are in a graph of their own; the caches' keys have their names, too."""
@@ -170,6 +170,8 @@ class Compiled(frameworks.Case):
             self.assertGreater(layers[name]["backward_weights"], 0)
         self.assertIsNone(layers["first"]["backward_data"])  # of the network's input
         self.assertGreater(layers["part.narrow.0"]["backward_data"], 0)
+        recomputed = {name for name, row in layers.items() if row["recompute"]}
+        self.assertEqual(recomputed, {"again.0"})  # the checkpoint keeps what goes in, and its end has no use for what comes out
         region, = [row for row in layers.values() if row["layer"].startswith("compiled region 0/0: forward")]
         self.assertRegex(region["line"], r"compiled_net\.py:\d+")
 

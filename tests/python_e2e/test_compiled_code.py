@@ -113,6 +113,15 @@ class CompiledCode(e2e.Case):
         self.assertEqual(self.record(version, "nothing"), ([], []))
         self.assertEqual(self.record(version, "leaves")[1][-1][0], "REFUSED")
 
+    def test_a_compiler_leaves_room_for_the_programs_stacks(self):
+        self.assertEqual(self.record("{}.{}".format(*sys.version_info), "much")[0], [])
+        (trace,) = stacks.traces(e2e.Run(self.run_path), stacks.PythonTrace)
+        outermost = [stack[0][0] for stack in trace.stack_of.values()]
+        self.assertEqual(outermost[-1], "/srv/after.py")
+        compilers = [stack for stack in trace.stack_of.values() if "convert_frame" in stack[0][0]]
+        self.assertEqual((len(compilers), max(map(len, compilers))), (5000, 64))
+        self.assertGreater(len(set(compilers)), 1000)
+
 
 class Reader(unittest.TestCase):
     """Which node of a graph each operator of the generated code is."""
@@ -152,17 +161,35 @@ class Reader(unittest.TestCase):
         fewer = hidden.replace("        buf2 = torch.ops.aten.mm.default(buf1, buf1)\n", "")
         self.assertEqual(self.matched(fewer), [(None, False), (None, False)])
 
-    def kernels(self, annotated=ANNOTATED, self_name="self"):
+    def kernels(self, annotated=ANNOTATED, self_name="self", again=()):
         graph = types.SimpleNamespace(inductor_post_grad_graph_str=annotated, inductor_provenance_mapping_str=MAPPING,
                                       source_code=LOOPS, fx_kwargs={"graph_id": 7})
-        return list(self.of["annotated_kernels"](graph, self_name, {"primals_1": ".a"}))
+        return list(self.of["annotated_kernels"](graph, self_name, {"primals_1": ".a"}, again))
 
     def test_loops_have_the_modules_of_their_operations(self):
         loops = ["aten::mm", "graph_7_cpp_fused_exp_0", "graph_7_cpp_fused_add_1", "graph_7_cpp_fused_2"]
-        self.assertEqual(self.kernels(), list(zip(loops, [{".a": 1 * 32}, {".b": 64}, {"": 32, ".b": 64}, {".a": 1}])))
+        self.assertEqual(self.kernels(), list(zip(loops, [{".a": 1 * 32}, {".b": 64}, {"": 32, ".b": 64}, {".a": 1}], [0] * 4)))
         other = ANNOTATED.replace("'L[self].b'", "'G[net].b'")
         self.assertEqual(self.kernels(other)[1][1], {"b": 64})
         self.assertEqual(self.kernels(other, "")[1][1], {"net.b": 64})
+
+    def test_what_the_forward_pass_computed_before(self):
+        backward = GRAPH.replace("default(mm, primals_3)", "default(mm, permute)").replace("permute = None", "permute = mm = None")
+        backward = backward.replace("default(mm_1, mm_1)", "default(mm_1, tangents_1)")
+        again = self.of["Graph"](backward).done_again(self.of["Graph"](GRAPH))
+        self.assertEqual(again, {"permute", "mm"})
+        self.assertEqual([kernel[2] for kernel in self.kernels(again={"exp", "sum_1", "add", "mm"})], [3, 3, 0, 0])
+
+    def test_random_numbers_that_are_drawn_again(self):
+        """Two calls that nothing tells apart: both are the forward pass's."""
+        call = "torch.ops.higher_order.run_with_rng_state(rng_state_output_%d, torch.ops.aten.attention.default, %s)"
+        graph = GRAPH.replace("        return", "".join(
+            "        drawn_%d = %s\n" % (i, call % (i, name)) for i, name in enumerate(("mm", "mm_1"))) + "        return")
+        source = SOURCE.replace("        return", "".join(
+            "        buf%d = %s\n" % (7 + i, call % (1 - i, "buf%d" % (1 - i))) for i in range(2)) + "        return")
+        graph = self.of["Graph"](graph)
+        kernels = list(self.of["kernels_of"](graph, source, True, {}, [], graph.done_again(self.of["Graph"](GRAPH)) - {"mm"}))
+        self.assertEqual([(kernel[0], kernel[2]) for kernel in kernels[-2:]], [("aten::attention", self.of["RECOMPUTE"])] * 2)
 
     def test_kernels_of_libraries_keep_what_they_compute(self):
         libraries = [("aten::mm", {}, self.of["WEIGHTS"], False)]

@@ -71,6 +71,8 @@ class KernelPlacer {
         PlaceOperator(ops[i], {LayerOf(*code, run.forward), DirectionOf(*code)});
       } else if (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_known)) {
         PlaceOperator(ops[i], {LoopOf(kernels[i], i, run), DirectionOf(*code)});
+      } else if (code->part == CompiledPart::kRecompute) {
+        PlaceOperator(ops[i], {attribution_.of_scope[run.scope].layer, LayerDirection::kRecompute});
       }
     }
   }
@@ -104,9 +106,10 @@ class KernelPlacer {
 
   static LayerDirection DirectionOf(const CompiledCode& kernel) {
     if (!kernel.is_backward) return LayerDirection::kForward;
-    return kernel.part == CompiledPart::kData      ? LayerDirection::kBackwardData
-           : kernel.part == CompiledPart::kWeights ? LayerDirection::kBackwardWeights
-                                                   : LayerDirection::kBackward;
+    return kernel.part == CompiledPart::kData        ? LayerDirection::kBackwardData
+           : kernel.part == CompiledPart::kWeights   ? LayerDirection::kBackwardWeights
+           : kernel.part == CompiledPart::kRecompute ? LayerDirection::kRecompute
+                                                     : LayerDirection::kBackward;
   }
 
   void PlaceOperator(ScopeIndex op, const Place& place) {

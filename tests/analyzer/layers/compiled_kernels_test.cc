@@ -228,6 +228,19 @@ TEST(CompiledKernelsTest, OperatorsBelongToTheirModules) {
   EXPECT_EQ(program.LayerNamed("stem.conv").evidence, Evidence::kFramework);
 }
 
+TEST(CompiledKernelsTest, WhatTheForwardPassComputedBeforeIsRecomputed) {
+  Program program;
+  program.Kernels("0/0", true,
+                  {{"aten::addmm", ".fc", CompiledPart::kRecompute},
+                   {"aten::bmm", "", CompiledPart::kRecompute},
+                   {"aten::bmm", "", CompiledPart::kUnknown}});
+  program.Forward("0/0", 0, {}, 3);
+  program.Backward(1000, {"aten::addmm", "aten::bmm", "aten::bmm"}, 3);
+  EXPECT_THAT(program.Placed(),
+              ElementsAre("compiled region 0/0 forward", "compiled region 0/0 forward", "compiled region 0/0 backward",
+                          "fc recompute", "compiled region 0/0 recompute", "compiled region 0/0 backward"));
+}
+
 // DistributedDataParallel has a graph split by its buckets: one region, several graphs.
 TEST(CompiledKernelsTest, EachGraphOfARegionHasItsBackwardPass) {
   Program program;

@@ -1,9 +1,10 @@
-"""Trains a network under torch.compile that breaks a graph inside of a module, and what follows is compiled again. Only products and
-views: then inductor has no code for the C++ compiler. Prints as JSON what PyTorch counted."""
+"""Trains a network under torch.compile that computes a part again in the backward pass, breaks a graph inside of a module, and whose
+rest is compiled again. Only products and views: then inductor has no code for the C++ compiler. Prints as JSON what PyTorch counted."""
 
 import json
 
 import torch
+from torch.utils import checkpoint
 
 
 class Part(torch.nn.Module):
@@ -23,10 +24,11 @@ class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.first = torch.nn.Linear(64, 64, bias=False)
+        self.again = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 64, bias=False))
         self.part = Part()
 
     def forward(self, x, turned):
-        return self.part(self.first(x), turned)
+        return self.part(checkpoint.checkpoint(self.again, self.first(x), use_reentrant=False), turned)
 
 
 torch.manual_seed(1)
