@@ -78,6 +78,8 @@ def contents(value):
         yield from vars(value).values()
     elif isinstance(value, types.MethodType):
         yield from (value.__self__, value.__func__)
+    elif isinstance(value, types.BuiltinMethodType):  # CompiledFunction.apply of PyTorch 2.14
+        yield value.__self__
     elif isinstance(value, (tuple, list)):
         yield from value[:64]
     elif isinstance(value, (staticmethod, classmethod)):
@@ -371,10 +373,7 @@ def graphs_of(part, kind):
     return graphs if [is_backward for _, _, is_backward in graphs] in ([False], [False, True]) else []
 
 
-def kernels_of_region(code, entry, function, nodes, kind):
-    parts = [(graphs_of(part, kind), names) for part, names in parts_of(function)]
-    if len({len(graphs) for graphs, _ in parts}) != 1 or not parts[0][0]:
-        return
+def kernels_of_region(code, entry, parts, nodes):
     module_of = modules_of(guarded_sources(entry.guard_manager.root), first_argument(code))
     sizes_of = {name: sizes for name, sizes in nodes if name in module_of}
     for number, (graphs, names) in enumerate(parts):
@@ -395,11 +394,18 @@ def kernels(utils):
     if inductor is None:
         return
     shapes = {of["compile_id"]: of["graph_node_shapes"] for of in map(vars, utils.get_compilation_metrics()) if of["graph_node_shapes"]}
-    for code, entry, function in entries(utils):
+    regions = [entry for entry in entries(utils) if str(entry[1].compile_id) in shapes]
+    has_found = False
+    for code, entry, function in regions:
         nodes = [(name, [int(size) if size.isdigit() else size for size in sizes.split(", ") if size])
-                 for name, sizes in re.findall(r"'(\w+)': \[([^\]]*)\]", shapes.get(str(entry.compile_id), ""))]
-        if str(entry.compile_id) in shapes:
-            yield from kernels_of_region(code, entry, function, nodes, inductor.CompiledFxGraph)
+                 for name, sizes in re.findall(r"'(\w+)': \[([^\]]*)\]", shapes[str(entry.compile_id)])]
+        parts = [(graphs_of(part, inductor.CompiledFxGraph), names) for part, names in parts_of(function)]
+        if len({len(graphs) for graphs, _ in parts}) == 1 and parts[0][0]:
+            has_found = True
+            yield from kernels_of_region(code, entry, parts, nodes)
+    generated = sys.modules["torch._inductor.codecache"].PyCodeCache.modules
+    if regions and generated and not has_found:
+        raise ValueError("the code of compiled functions is elsewhere")
 
 
 def all_facts():

@@ -173,6 +173,19 @@ class Reader(unittest.TestCase):
         self.assertEqual(self.kernels(other)[1][1], {"b": 64})
         self.assertEqual(self.kernels(other, "")[1][1], {"net.b": 64})
 
+    def test_code_is_found_through_a_method_of_its_class(self):
+        """As PyTorch 2.14 holds it."""
+        class Code:
+            pass
+
+        class CompiledFunction(dict):  # has a method of C's
+            code = Code()
+
+        def run(apply=CompiledFunction.fromkeys):
+            return lambda: apply
+
+        self.assertEqual(list(self.of["compiled_graphs"](run(), Code)), [CompiledFunction.code])
+
     def test_what_the_forward_pass_computed_before(self):
         backward = GRAPH.replace("default(mm, primals_3)", "default(mm, permute)").replace("permute = None", "permute = mm = None")
         backward = backward.replace("default(mm_1, mm_1)", "default(mm_1, tangents_1)")
