@@ -5,7 +5,7 @@
 
 Rules:
   analyzer/  each room may use itself and those before it in ANALYZER; of the shim only what FROM_SHIM names (plain data, names of
-             counters, and the drain, which is linked by both).
+             counters, and what is linked by both: the drain, pure functions about stacks).
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process.
   proto/     nothing of dlhook's.
@@ -25,7 +25,7 @@ ANALYZER = ["io", "names", "xla", "model", "peaks", "symbols", "stacks", "table"
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "sample", "track", "decode", "tap", "gpu",
            "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
-FROM_SHIM = {"format", "abi", "counters", "drain"}
+FROM_SHIM = {"format", "abi", "counters", "drain", "unwind", "python"}
 PROTOBUF_ROOMS = {"io", "model", "xla"}
 PROTOBUF = {"analyzer/cli/dump.cc",      # prints packets as they are
             "analyzer/export/perfetto.cc",  # these two write other tools' formats

@@ -99,10 +99,10 @@ absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tab
       return absl::InvalidArgumentError(absl::StrCat("--step has no meaning for the table ", table,
                                                      ", only for layers; phases has all kinds of steps"));
     }
-    if (!args.Last("by") || table == "counters" || table == "hotspots") continue;
+    if (!args.Last("by") || table == "counters" || table == "hotspots" || table == "threads") continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--by has no meaning for the table ", table,
-                     ", only for layers, counters and hotspots; work has every op by layer"));
+                     ", only for layers, counters, hotspots and threads; work has every op by layer"));
   }
   return absl::OkStatus();
 }

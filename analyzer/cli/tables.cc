@@ -32,6 +32,10 @@ constexpr std::pair<absl::string_view, HotspotsBy> kHotspotsBy[] = {{"function",
                                                                     {"library", HotspotsBy::kLibrary},
                                                                     {"line", HotspotsBy::kLine},
                                                                     {"layer", HotspotsBy::kLayer}};
+constexpr std::pair<absl::string_view, ThreadsBy> kThreadsBy[] = {{"thread", ThreadsBy::kThread},
+                                                                  {"function", ThreadsBy::kFunction},
+                                                                  {"line", ThreadsBy::kLine},
+                                                                  {"stack", ThreadsBy::kStack}};
 constexpr char kExpectedBy[] =
     "layer, module, type, op, line, function or stack (of the table counters also phase, step, scope or thread; of "
     "hotspots library)";
@@ -51,6 +55,7 @@ absl::Status ReadBy(const Args& args, LayerOptions* options) {
   const bool is_of_layers = ReadBy(*by, kLayersBy, &options->by);
   const bool is_of_counters = ReadBy(*by, kCountersBy, &options->counters_by);
   const bool is_of_hotspots = ReadBy(*by, kHotspotsBy, &options->hotspots_by);
+  const bool is_of_threads = ReadBy(*by, kThreadsBy, &options->threads_by);  // words of the others
   if (!is_of_layers && !is_of_counters && !is_of_hotspots) {
     return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", *by, "'"));
   }
@@ -59,6 +64,10 @@ absl::Status ReadBy(const Args& args, LayerOptions* options) {
   if (wants_hotspots && !is_of_hotspots) {
     return absl::InvalidArgumentError(
         absl::StrCat("--by of the table hotspots expects function, library, line or layer, found '", *by, "'"));
+  }
+  if (std::find(tables.begin(), tables.end(), "threads") != tables.end() && !is_of_threads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--by of the table threads expects thread, function, line or stack, found '", *by, "'"));
   }
   if (!wants_hotspots && !is_of_layers && !is_of_counters) {
     return absl::InvalidArgumentError(absl::StrCat("--by ", *by, " is for the table hotspots alone: --table hotspots"));
@@ -188,6 +197,7 @@ TableOptions RunAnalysis::options() const {
           .layers_of = options_.steps,
           .counters_by = options_.counters_by,
           .hotspots_by = options_.hotspots_by,
+          .threads_by = options_.threads_by,
           .first_rows = options_.first_rows,
           .interval_ns = options_.interval_ns,
           .functions = options_.functions,

@@ -57,6 +57,7 @@ struct LayerOptions {
   std::optional<StepKind> steps;  // for the table `layers`: only steps of this kind; `dlhook report` alone
   CountersBy counters_by = CountersBy::kLayers;    // for the table `counters`
   HotspotsBy hotspots_by = HotspotsBy::kFunction;  // for the table `hotspots`
+  ThreadsBy threads_by = ThreadsBy::kThread;       // for the table `threads`
   int64_t interval_ns = 0;                         // for the table `counters_over_time`
   bool use_framework_evidence = true;              // false: layers from operands, shapes and order alone
   std::vector<std::string> functions;              // for the tables `callers` and `stacks`: see tables/table_kind.h

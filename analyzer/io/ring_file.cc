@@ -365,7 +365,8 @@ absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingF
   if (!drain->drain_.Open(drain->session(), drain->ring_->file_bytes(), &drain->sink_)) {
     return absl::DataLossError(absl::StrCat(name, ": its rings: ", drain->drain_.error()));
   }
-  drain->sampler_.Open(drain->session(), false, &drain->drain_);
+  drain->waits_.emplace(*drain->session());
+  drain->sampler_.Open(drain->session(), false, &drain->drain_, drain->waits_->observer());
   drain->load_.emplace(*drain->session());
   drain->jit_names_.emplace(*drain->session(), name);
   return drain;
@@ -377,6 +378,7 @@ uint32_t RingDrain::Step() {
   sampler_.Step(&drain_);
   load_->Step(drain_);
   jit_names_->Step(*folder_);
+  waits_->Step(&drain_);
   session()->trace_inode = sink_.inode();  // a different one if the trace was removed and started again
   return fullness;
 }
@@ -384,6 +386,7 @@ uint32_t RingDrain::Step() {
 void RingDrain::Finish() {
   drain_.set_mapping_bytes(ring_->file_bytes());
   sampler_.Finish(&drain_);
+  waits_->Step(&drain_, true);
   drain_.Finish(EndOf(*session()), true);
   sink_.Close();
   ring_->Remove();
@@ -391,6 +394,7 @@ void RingDrain::Finish() {
 
 void RingDrain::HandOver() {
   sampler_.Finish(&drain_);
+  waits_->Step(&drain_, true);
   drain_.Step(true, true);
   sink_.Close();
   session()->collector_pid = 0;

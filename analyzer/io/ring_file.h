@@ -16,6 +16,7 @@
 #include "analyzer/io/load_sampler.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/io/trace_bytes.h"
+#include "analyzer/io/wait_stacks.h"
 #include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
 #include "preload/format/session.h"
@@ -133,6 +134,7 @@ class RingDrain {
   CounterSampler sampler_;
   std::optional<LoadSampler> load_;
   std::optional<JitNames> jit_names_;
+  std::optional<WaitStacks> waits_;
 };
 
 // For the trace at `trace_path`: what a process that is gone left in its rings. If trace, folder and rings belong to

@@ -128,6 +128,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return load_samples_.push_back(packet->load_sample());
     case trace::Packet::kCompilerProfile:
       return xla_.Add(packet->compiler_profile(), &run_->oddities_);
+    case trace::Packet::kWaitBatch:
+      return waits_.Add(packet->wait_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
     case trace::Packet::kSampleBatch:
       FindThread(packet->sample_batch().thread_id());  // may have made no recorded call
       return samples_.Add(packet->sample_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);

@@ -22,6 +22,7 @@
 #include "analyzer/model/scope_builder.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
+#include "analyzer/model/wait_builder.h"
 #include "analyzer/model/xla_builder.h"
 
 namespace dlhook::analyzer::inline model {
@@ -99,6 +100,7 @@ class ProcessBuilder {
   OperandBuilder operands_;
   CounterBuilder counters_;
   SampleBuilder samples_;
+  WaitBuilder waits_;
   GpuBuilder gpu_;
   XlaBuilder xla_;
   std::map<uint32_t, Thread> threads_;

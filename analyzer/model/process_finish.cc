@@ -209,6 +209,7 @@ void ProcessBuilder::FinishSamples(const ClockMap& clock, const std::map<uint32_
   const auto [first_ns, last_ns] =
       samples_.Finish(clock, threads, &run_->sample_time_, &run_->model_, &run_->oddities_);
   if (first_ns <= last_ns) Observe(first_ns, last_ns);
+  waits_.Finish(clock, threads, &run_->sample_time_, &run_->model_, &run_->oddities_);
 }
 
 void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {

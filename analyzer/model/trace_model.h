@@ -14,6 +14,7 @@
 #include "analyzer/model/process_info.h"
 #include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/trace_enums.h"
+#include "preload/format/thread_states.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -72,6 +73,16 @@ struct SampleColumns {
   std::vector<SampleState> state;
   size_t size() const { return time_ns.size(); }
   bool empty() const { return time_ns.empty(); }
+};
+
+// A time in which looks from outside found a thread blocked at one place.
+struct Wait {
+  int64_t start_ns = 0;
+  int64_t duration_ns = 0;
+  ThreadIndex thread = 0;
+  FrameIndex frame = kNone;         // in which it was blocked; kNone: not known
+  StackIndex python_stack = kNone;  // kNone: no Python, or not known
+  BlockedIn blocked_in = BlockedIn::kOther;
 };
 
 // What a scope is, apart from when and where.
@@ -367,6 +378,7 @@ struct TraceModel {
   CallOperands operands;
   ScopeColumns scopes;
   SampleColumns samples;
+  std::vector<Wait> waits;  // by process, where samples were taken
   std::vector<CompiledOp> compiled_ops;
   std::vector<CompiledProgram> compiled_programs;  // by process, in the order in which they became known
   std::vector<ScopeWindow> scope_windows;          // by process, ascending; a process without windows has all scopes

@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/names/demangle.h"
@@ -30,21 +31,23 @@ namespace {
 constexpr char kJitObject[] = "[jit]";
 constexpr uint32_t kMaxObjectNotes = 200;  // each requires a pass over all frames
 
-// Number of frames that a note is about, and of the calls and samples with these frames on their stacks.
+// Number of frames that a note is about, and of the calls, samples and waits with these frames on their stacks.
 struct Extent {
   int64_t frames = 0;
   int64_t calls = 0;
   int64_t samples = 0;
+  int64_t waits = 0;
 };
 
 std::string Describe(const Extent& extent) {
   const auto count = [](int64_t number, const char* noun) {
     return absl::StrCat(number, " ", noun, number == 1 ? "" : "s");
   };
-  const std::string calls = extent.calls > 0 || extent.samples == 0 ? count(extent.calls, "call") : "";
-  const std::string samples = extent.samples > 0 ? count(extent.samples, "sample") : "";
-  return absl::StrCat(count(extent.frames, "frame"), " in the stacks of ", calls,
-                      calls.empty() || samples.empty() ? "" : " and ", samples);
+  std::vector<std::string> stacks;
+  if (extent.calls > 0 || extent.samples + extent.waits == 0) stacks.push_back(count(extent.calls, "call"));
+  if (extent.samples > 0) stacks.push_back(count(extent.samples, "sample"));
+  if (extent.waits > 0) stacks.push_back(count(extent.waits, "wait"));
+  return absl::StrCat(count(extent.frames, "frame"), " in the stacks of ", absl::StrJoin(stacks, " and "));
 }
 
 // Counts calls and frames with at least one frame, from them outwards, for which `is_meant` is set.
@@ -58,6 +61,7 @@ Extent ExtentOf(const TraceModel& model, const std::vector<bool>& is_meant) {
   }
   for (const FrameIndex frame : model.calls.native_stack) extent.calls += frame != kNone && passes[frame] ? 1 : 0;
   for (const FrameIndex frame : model.samples.frame) extent.samples += frame != kNone && passes[frame] ? 1 : 0;
+  for (const Wait& wait : model.waits) extent.waits += wait.frame != kNone && passes[wait.frame] ? 1 : 0;
   return extent;
 }
 

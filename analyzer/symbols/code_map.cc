@@ -11,7 +11,11 @@
 namespace dlhook::analyzer::inline symbols {
 namespace {
 
-using File = std::pair<absl::string_view, absl::string_view>;  // path and build-id
+// Of the shim's mappings and the launcher's some have other paths to the same file.
+using File = std::pair<absl::string_view, absl::string_view>;  // build-id, or path
+File FileOf(const Mapping& mapping) {
+  return mapping.build_id.empty() ? File("", mapping.path) : File(mapping.build_id, "");
+}
 
 struct Bound {
   uint64_t address = 0;
@@ -37,7 +41,7 @@ CodeMap::CodeMap(const ProcessInfo& process) {
   std::map<File, int> open_files;
   for (size_t i = 0; i < bounds.size(); ++i) {
     const Mapping& mapping = mappings[bounds[i].order];
-    const auto file = open_files.try_emplace({mapping.path, mapping.build_id}, 0).first;
+    const auto file = open_files.try_emplace(FileOf(mapping), 0).first;
     if (bounds[i].begins) {
       open.emplace(bounds[i].order, &mapping);
       ++file->second;

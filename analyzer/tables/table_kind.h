@@ -34,6 +34,9 @@ enum class CountersBy : uint8_t { kLayers, kPhase, kStep, kScope, kThread };
 // Rows of the table `hotspots`.
 enum class HotspotsBy : uint8_t { kFunction, kLibrary, kLine, kLayer };
 
+// Rows of the table `threads`: threads, or the places where they were blocked.
+enum class ThreadsBy : uint8_t { kThread, kFunction, kLine, kStack };
+
 // How much is known of GPU times: nothing, copies and calls as a whole, or each kernel.
 enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
 
@@ -51,6 +54,7 @@ struct TableOptions {
   std::optional<StepKind> layers_of = std::nullopt;
   CountersBy counters_by = CountersBy::kLayers;
   HotspotsBy hotspots_by = HotspotsBy::kFunction;
+  ThreadsBy threads_by = ThreadsBy::kThread;
   std::optional<size_t> first_rows = std::nullopt;  // others aren't wanted, of a table with a row for each step
   int64_t interval_ns = 0;  // for tables `..._over_time`: the length of a row's interval; 0: one row per step
   // GPU times to show; by default those that the run has. Runs that are compared must show the same.

@@ -65,10 +65,11 @@ void CounterSampler::AddCounter(const char* name, size_t bytes) {
 
 uint64_t CounterSampler::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
 
-void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* drain) {
+void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* drain, BlockedObserver observer) {
   const bool has_counters = session->counters_interval_ms != 0;
   if (is_own_process ? !has_counters : session->pid_namespace != PidNamespace()) return;
   session_ = session;
+  observer_ = observer;
   is_own_process_ = is_own_process;
   char words[sizeof session->counters];
   snprintf(words, sizeof words, "%.*s", static_cast<int>(sizeof words - 1), session->counters);
@@ -287,10 +288,13 @@ void CounterSampler::FindState(Thread* thread, uint64_t ticks) const {
   const uint64_t since_ticks = thread->look_ticks == 0 ? ticks : thread->look_ticks;
   thread->look_ticks = ticks;
   // Not readable where tracing is restricted.
-  const bool is_blocked = ReadProcFile(&thread->files, ProcFile::kSyscall, text, sizeof text)
-                              ? ParseBlockedIn(text, &blocked_in)
-                              : ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) && IsBlocked(text);
+  const bool is_told = ReadProcFile(&thread->files, ProcFile::kSyscall, text, sizeof text);
+  const bool is_blocked = is_told ? ParseBlockedIn(text, &blocked_in)
+                                  : ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) && IsBlocked(text);
   if (!is_blocked) return;
+  if (is_told && observer_.see != nullptr && since_ticks != ticks)
+    observer_.see(observer_.self,
+                  {thread->tid, thread->thread_id, since_ticks, ticks, thread->last.task_clock_ns, blocked_in, text});
   thread->states.blocked_ns[static_cast<uint32_t>(blocked_in)] += static_cast<uint64_t>(
       static_cast<double>(ticks - since_ticks) * 1e9 / static_cast<double>(TicksPerSecond(*session_)));
 }

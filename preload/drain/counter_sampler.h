@@ -15,6 +15,21 @@
 
 namespace dlhook::inline drain {
 
+// What a look says of a thread that it found blocked.
+struct BlockedLook {
+  uint32_t tid;
+  uint32_t thread_id;
+  uint64_t since_ticks;  // the look before; it stands for the time since then
+  uint64_t ticks;
+  uint64_t task_clock_ns;  // as long as it is the same, the thread did not run
+  BlockedIn blocked_in;
+  const char* system_call;  // the line of /proc/PID/task/TID/syscall
+};
+struct BlockedObserver {
+  void (*see)(void* self, const BlockedLook& look) = nullptr;
+  void* self = nullptr;
+};
+
 class CounterSampler {
  public:
   CounterSampler() = default;
@@ -23,7 +38,7 @@ class CounterSampler {
   CounterSampler& operator=(const CounterSampler&) = delete;
 
   // Does nothing if there is nothing to sample. `is_own_process`: clocks of its threads are directly available.
-  void Open(SessionHeader* session, bool is_own_process, Drain* drain);
+  void Open(SessionHeader* session, bool is_own_process, Drain* drain, BlockedObserver observer = {});
   // Takes a sample if it is due.
   void Step(Drain* drain);
   // Takes a last sample, if the process still exists, and passes everything to the drain.
@@ -104,6 +119,7 @@ class CounterSampler {
   uint64_t TicksOfStart(uint64_t start_jiffies) const;
 
   SessionHeader* session_ = nullptr;
+  BlockedObserver observer_;
   bool is_own_process_ = false;
   bool is_own_named_ = false;
   Series often_ = {};    // cheap ones: read for all threads at every sample

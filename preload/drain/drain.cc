@@ -198,6 +198,14 @@ void Drain::ForgetDefinitions() {
   pending_gpu_kernels_.Clear();
 }
 
+void Drain::ForgetIfNearlyFull() {
+  if (!interner_.NearlyFull()) return;
+  FlushAggregates(0, true);
+  FlushBatch();
+  WriteResetPacket(ResetReason::kTablesFull, &out_);
+  ForgetDefinitions();
+}
+
 // Returns the fill level of the ring, in 1/256.
 uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   const Slot& slot = session_->slots[index];
@@ -222,12 +230,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
     Take(index, record);
     state_.tails[index] += uint64_t{record->words} * 8;
     tails_moved_ = true;
-    if (interner_.NearlyFull()) {
-      FlushAggregates(0, true);
-      FlushBatch();
-      WriteResetPacket(ResetReason::kTablesFull, &out_);
-      ForgetDefinitions();
-    }
+    ForgetIfNearlyFull();
     if (out_.size() + pending_.size() > kPublishBytes) {
       FlushBatch();
       Publish(false);

@@ -57,6 +57,11 @@ class Drain {
   void AddLoad(const LoadSample& sample) {
     if (!IsBeyondLimit()) WriteLoadSamplePacket(sample, &out_);
   }
+  // A file whose code a stack from outside has frames in.
+  void AddCode(uint64_t start, uint64_t end, const char* path, const void* build_id, uint32_t build_id_bytes);
+  // Where a thread that has records was blocked. Beyond kMostWaits, or the trace's limit, they are left out.
+  static constexpr uint32_t kMostWaits = 64;
+  void AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, const OutsideStacks& stacks);
   // What the sampler can't count, and why. `state`: trace::Capability::State
   void AddCapability(const char* name, uint32_t state, const char* reason);
   // Whether the trace contains this thread, and no later one in its slot.
@@ -87,6 +92,7 @@ class Drain {
   void FreeChunks();
   void StartOver(ResetReason reset_reason);
   void ForgetDefinitions();
+  void ForgetIfNearlyFull();
   uint32_t DrainSlot(uint32_t index, bool everything);
   const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);
   void Take(uint32_t slot, const RecordHeader* record);
@@ -110,6 +116,11 @@ class Drain {
   uint32_t DefinedNameOf(uint32_t number);
   uint32_t PythonStackOf(uint32_t number);
   uint32_t NativeStackOf(uint32_t number);
+  // Defines the nodes from this one outwards. `find(number, &node)`: false if there is no such node.
+  template <typename Find>
+  uint32_t DefineStack(uint32_t number, Find find);
+  uint32_t OutsideStackOf(const OutsideStacks& stacks, uint32_t number);
+  uint32_t OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t number);
   void TakeCounters(uint32_t slot, const CounterRecord* record);
   void NameCounters(const char* names, size_t size, CounterBatchKey* key);
   void AddReading(const CounterBatchKey& key, const CounterReading& reading);

@@ -28,20 +28,22 @@ void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer
 
 // Id of the stack whose innermost node this is, 0 if none. A node's number is its id, unique in the session, so one bit
 // per node records what was defined since the last Reset.
-uint32_t Drain::NativeStackOf(uint32_t number) {
+template <typename Find>
+uint32_t Drain::DefineStack(uint32_t number, Find find) {
   uint32_t numbers[kMaxStackDepth];
   StackNode nodes[kMaxStackDepth];
   uint32_t depth = 0;
   for (uint32_t at = number; at != 0 && !interner_.HasStackNode(at);) {
-    const StackNode* found = FindStackNode(session_, mapping_bytes_, at);
-    if (found == nullptr || depth == kMaxStackDepth) {
+    StackNode found;
+    const bool is_there = find(at, &found);
+    if (!is_there || depth == kMaxStackDepth) {
       if (depth == 0) return 0;
       StackNode& outermost = nodes[depth - 1];
       outermost.parent = 0;
-      outermost.cut = found == nullptr ? StackCut::kUnreadable : StackCut::kTooDeep;
+      outermost.cut = is_there ? StackCut::kTooDeep : StackCut::kUnreadable;
       break;
     }
-    memcpy(&nodes[depth], found, sizeof *found);
+    nodes[depth] = found;
     if (nodes[depth].parent >= at) nodes[depth].parent = 0;  // changed since it was read
     numbers[depth] = at;
     at = nodes[depth++].parent;
@@ -51,6 +53,24 @@ uint32_t Drain::NativeStackOf(uint32_t number) {
     WriteNode(numbers[depth], nodes[depth], interner_.Address(nodes[depth].address), &pending_native_stacks_);
   }
   return number;
+}
+
+uint32_t Drain::NativeStackOf(uint32_t number) {
+  return DefineStack(number, [this](uint32_t at, StackNode* node) {
+    const StackNode* found = FindStackNode(session_, mapping_bytes_, at);
+    if (found != nullptr) memcpy(node, found, sizeof *node);
+    return found != nullptr;
+  });
+}
+
+uint32_t Drain::OutsideStackOf(const OutsideStacks& stacks, uint32_t number) {
+  if (number == 0 || number > stacks.node_count) return 0;
+  return DefineStack(kMaxStackNodes + number - 1, [&](uint32_t at, StackNode* node) {
+    if (at < kMaxStackNodes || at - kMaxStackNodes >= stacks.node_count) return false;
+    *node = stacks.nodes[at - kMaxStackNodes];
+    if (node->parent != 0) node->parent += kMaxStackNodes - 1;
+    return true;
+  });
 }
 
 void Drain::TakeSample(uint32_t slot, const SampleRecord* record) {

@@ -57,7 +57,7 @@ uint32_t KeyTable::Find(const void* key, uint32_t key_bytes, bool* is_new) {
 bool Interner::Init() {
   address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
   addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
-  stack_nodes_.Resize(kMaxStackNodes / 8);
+  stack_nodes_.Resize(kMaxNodes / 8);
   return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() &&
          python_stacks_.Init() && gpu_kernels_.Init();
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "preload/base/buffer.h"
+#include "preload/drain/outside_stacks.h"
 #include "preload/format/stack_nodes.h"
 
 namespace dlhook::inline drain {
@@ -42,6 +43,7 @@ class Interner {
   static constexpr uint32_t kGpuKernelCapacity = 1 << 14;
   static constexpr uint32_t kAddressCapacity = 1 << 16;
   static constexpr uint32_t kHintShapeWords = 8;  // of a matrix product
+  static constexpr uint32_t kMaxNodes = kMaxStackNodes + kMaxOutsideNodes;
 
   bool Init();
   void Clear();
@@ -64,9 +66,9 @@ class Interner {
   uint32_t GpuKernel(const void* key, uint32_t key_bytes, bool* is_new) {
     return gpu_kernels_.Find(key, key_bytes, is_new);
   }
-  // Nodes of native stacks that were defined. `number`: a node's, less than kMaxStackNodes.
+  // Nodes of native stacks that were defined: numbers of the process's own, then of those that the launcher read.
   bool HasStackNode(uint32_t number) const {
-    return number < kMaxStackNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;
+    return number < kMaxNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;
   }
   void AddStackNode(uint32_t number) {
     stack_nodes_.data()[number / 8] |= static_cast<char>(1 << (number % 8));

@@ -39,6 +39,7 @@ struct alignas(64) Slot {
   std::atomic<uint32_t> owned;  // 1: a live thread writes here
   std::atomic<uint32_t> tid;    // that thread: for sampling counters (drain/counter_sampler.h)
   std::atomic<uint32_t> thread_id;
+  std::atomic<uint64_t> python_state;  // its PyThreadState, for readers from outside; 0: not known
 
   alignas(64) std::atomic<uint64_t> head;  // producer: committed up to here
   std::atomic<uint64_t> dropped;           // producer: records without room
@@ -105,6 +106,12 @@ struct TapSource {
   char object[64];
   char version[64];           // "v3.12.0"
   char template_fields[256];  // "operation,engine,primitive,…" of the primitive lines
+};
+
+// How to read the process's Python from outside.
+struct PythonView {
+  std::atomic<uint64_t> code_type;  // address of PyCode_Type; 0: not known (yet), or no more
+  char layout[64];                  // a PythonLayout (python/python_layout.h)
 };
 
 struct RankVariable {
@@ -189,6 +196,7 @@ struct SessionHeader {
   char trace_name[128];  // "program-pid[-n].dlh"
 
   TapSource tap_sources[kMaxTapSources];
+  PythonView python;
   AsynchronousRange asynchronous_ranges[kAsynchronousRanges];
 
   uint64_t chunks_offset;

@@ -10,6 +10,7 @@
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/process_state.h"
 
 namespace dlhook::inline python {
 
@@ -44,6 +45,7 @@ void Nap() {
 PyObject* OnExit(PyObject*, PyObject*) {
   int saved_errno = errno;
   g_python_closed.store(1);
+  if (ProcessState* process = GetProcess()) process->session->python.code_type.store(0);
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) Nap();
   for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) Nap();
   errno = saved_errno;

@@ -299,6 +299,18 @@ bool HasOneInterpreter(const PythonRuntime& python) {
   return several == 0;
 }
 
+// For the launcher, which reads frames of blocked threads. Once a thread; stores only.
+void ShowThreadState(const PythonRuntime& python, const ThreadState* thread, const void* state) {
+  std::atomic<uint64_t>& shown = thread->ring.slot->python_state;
+  const auto address = reinterpret_cast<uint64_t>(state);
+  if (__builtin_expect(shown.load(std::memory_order_relaxed) == address, 1)) return;
+  PythonView* view = &thread->session->python;
+  static_assert(sizeof view->layout >= sizeof python.layout);
+  memcpy(view->layout, &python.layout, sizeof python.layout);
+  view->code_type.store(reinterpret_cast<uint64_t>(python.code_type), std::memory_order_release);
+  shown.store(address, std::memory_order_release);
+}
+
 bool IsWanted() {
   return GetConfig().python != PythonMode::kOff && (GetConfig().families & FamilyBitOf("python")) != 0;
 }
@@ -318,6 +330,7 @@ uint32_t CapturePythonStack(ThreadState* thread) {
   if (memory == nullptr || !EnterPython(&memory->reading)) return 0;
   uint32_t definition = 0;
   if (python->is_finalizing() == 0 && HasOneInterpreter(*python)) {
+    ShowThreadState(*python, thread, state);
     const void* first = PythonFrameOf(*python, state);
     PythonProcess* process = first == nullptr ? nullptr : GetPythonProcess();
     if (process != nullptr) definition = CaptureFrom(*python, process, thread, memory, first);
@@ -336,6 +349,7 @@ uint32_t CaptureInterruptedPythonStack(ThreadState* thread) {
   if (is_busy || !EnterPython(&memory->reading)) return 0;
   uint32_t definition = 0;
   if (python->newest_interpreter() == python->main_interpreter()) {
+    ShowThreadState(*python, thread, state);
     const void* first = ReadableFrameOf(*python, state);
     PythonProcess* process = first == nullptr ? nullptr : GetPythonProcess();
     if (process != nullptr) definition = CaptureInterruptedFrom(*python, process, *thread, memory, first);

@@ -127,6 +127,7 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   slot->thread_id.store(0, std::memory_order_relaxed);
   slot->tid.store(thread->tid, std::memory_order_release);
   slot->open_call.store(0, std::memory_order_relaxed);
+  slot->python_state.store(0, std::memory_order_relaxed);
   slot->open_scopes.store(0, std::memory_order_relaxed);
   slot->thread_id.store(thread->thread_id, std::memory_order_release);
   thread->ring.Start(slot, reinterpret_cast<char*>(session) + slot->data_offset);

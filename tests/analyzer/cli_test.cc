@@ -277,8 +277,10 @@ TEST_F(CliTest, SaysWhereByMeansNothing) {
   const std::string trace = WriteTrace();
   ExpectUsageError(
       "report " + trace + " --table layers,ops --by type",
-      "report: --by has no meaning for the table ops, only for layers, counters and hotspots; work has every op by "
-      "layer");
+      "report: --by has no meaning for the table ops, only for layers, counters, hotspots and threads; work has every "
+      "op by layer");
+  ExpectUsageError("report " + trace + " --table threads --by layer",
+                   "report: --by of the table threads expects thread, function, line or stack, found 'layer'");
   EXPECT_EQ(Dlhook("report " + trace + " --table layers --by type").exit_code, 0);
   ExpectUsageError("report " + trace + " --table gemm --step validation",
                    "report: --step has no meaning for the table gemm, only for layers; phases has all kinds of steps");

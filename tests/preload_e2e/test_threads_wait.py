@@ -3,6 +3,7 @@ they call."""
 
 import json
 import sys
+import unittest
 
 import e2e
 
@@ -32,9 +33,12 @@ def run(name, wait):
     wait()
     end.wait(10)
     told[name] = (threading.get_native_id(), time.thread_time(), time.monotonic() - began)
-threads = [threading.Thread(target=run, args=item) for item in waits.items()]
+threads = [threading.Thread(target=run, args=item, name=item[0]) for item in waits.items()]
 for thread in threads: thread.start()
-time.sleep(1.3)
+time.sleep(0.8)
+frames = sys._current_frames()
+places = {thread.name: (frames[thread.ident].f_code.co_name, frames[thread.ident].f_lineno) for thread in threads}
+time.sleep(0.5)
 has_spun.wait()
 lock.release()
 os.write(pipe_in, b"x")
@@ -46,7 +50,7 @@ usage = resource.getrusage(resource.RUSAGE_SELF)
 told["main"] = (os.getpid(), time.thread_time(), time.clock_gettime(time.CLOCK_BOOTTIME) -
                 int(open("/proc/self/stat").read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK"))
 told["process"] = usage.ru_utime + usage.ru_stime
-print(json.dumps(told))
+print(json.dumps([told, places]))
 """
 
 TICK = 0.05  # s: the kernel's sums of a running thread are as old as its last tick, or as the look
@@ -59,7 +63,8 @@ class ThreadsWait(e2e.Case):
         result = self.under(host, [sys.executable, "-c", PROGRAM, e2e.library("tiny_blas")], **extra)
         self.assertEqual(result.code, 0, result.err)
         rows = e2e.Run(self.run_path).table("threads")
-        return json.loads(result.out), [row for row in rows if row["step"] == "whole run"]
+        told, self.places = json.loads(result.out)
+        return told, [row for row in rows if row["step"] == "whole run"]
 
     def test_sums_and_places(self):
         told, rows = self.told("launcher")
@@ -78,6 +83,27 @@ class ThreadsWait(e2e.Case):
                     self.assertEqual(row["thread"], f"{name} tid {tid}")  # it makes no recorded calls
                 if name not in ("main", "spin"):
                     self.assertIn(name, row["blocked_in"])
+
+    @unittest.skipIf(sys.version_info < (3, 11), "threads that never computed are found from CPython 3.11 on")
+    def test_places_by_stack(self):
+        """Against what the program's own sys._current_frames() says."""
+        _, rows = self.told("launcher", DLHOOK_SAMPLE=99)
+        run = e2e.Run(self.run_path)
+        by_stack = run.table("threads", "--by", "stack")
+        for name, (function, line) in self.places.items():
+            if name == "spin":  # may be computing
+                continue
+            with self.subTest(name):
+                found = [row for row in by_stack if f"{function} (" in row["stack"] and f":{line})" in row["stack"]
+                         and row["blocked_in"] == name]
+                self.assertGreater(sum(row["blocked"] for row in found), 0.5e9, [row["stack"] for row in by_stack])
+        blocked = sum(row["blocked"] or 0 for row in rows)
+        for by in ("stack", "function", "line"):
+            placed = sum(row["blocked"] for row in run.table("threads", "--by", by))
+            self.assertLess(placed, 1.02 * blocked)
+            self.assertGreater(placed, 0.7 * blocked)  # neither before the first look nor after the last
+        lines = {row["line"]: row["blocked_in"] for row in run.table("threads", "--by", "line")}
+        self.assertIn("sleep", lines.values())
 
     def test_without_launcher(self):
         self.fresh_run()

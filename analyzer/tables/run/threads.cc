@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/run/thread_waits.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_states.h"
@@ -70,8 +71,7 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
 
 std::string NameOf(const TraceModel& model, const ThreadStates& states) {
   if (states.thread == kNone) return absl::StrCat(states.name, states.name.empty() ? "tid " : " tid ", states.tid);
-  const ThreadData& thread = model.threads[states.thread];
-  return absl::StrCat(thread.name, thread.name.empty() ? "" : " ", thread.thread_id);
+  return ThreadLabel(model.threads[states.thread]);
 }
 
 // Steps that follow each other are one stretch: what is between two looks is then spread at its ends only.
@@ -120,6 +120,7 @@ void AddRests(const TraceModel& model, const std::vector<ThreadStates>& threads,
 }  // namespace
 
 absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& options) {
+  if (options.threads_by != ThreadsBy::kThread) return ThreadWaitsTable(model, options.threads_by);
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   std::vector<ThreadRow> rows = RowsOf(model, threads, groups);
