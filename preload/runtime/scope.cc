@@ -130,9 +130,9 @@ bool CloseScope(ThreadState* thread, const void* owner) {
   return true;
 }
 
-void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes,
-                      uint64_t duration_ticks) {
-  uint64_t end_ticks = ReadTicks(thread->clock);
+void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, uint64_t duration_ticks,
+                      uint64_t end_ticks) {
+  if (end_ticks == 0) end_ticks = ReadTicks(thread->clock);
   OpenScopeEntry scope = {};
   scope.start_ticks = end_ticks - duration_ticks;
   scope.link = -1;

@@ -144,6 +144,23 @@ bool CheckFirst(const TraceMeEvent& event) {
   return false;
 }
 
+// When an event ended. It may be recorded long after that: its thread lost its processor meanwhile. Placed by when it is recorded,
+// it would begin after what is inside of it.
+uint64_t EndTicks(const TraceMeEvent& event, ClockKind clock, double ticks_per_ns) {
+  constexpr int kTries = 3;
+  constexpr double kReadsNs = 1000;  // that both clocks' readings may be apart
+  uint64_t ticks = 0;
+  int64_t late_ns = 0;
+  for (int i = 0; i < kTries; ++i) {
+    uint64_t before = ReadTicks(clock);
+    late_ns = RealtimeNs() - event.end_ns;
+    ticks = ReadTicks(clock);
+    if (static_cast<double>(ticks - before) < kReadsNs * ticks_per_ns) break;
+  }
+  bool is_plausible = late_ns > 0 && late_ns < 60'000'000'000;  // else the clock was set
+  return ticks - (is_plausible ? static_cast<uint64_t>(static_cast<double>(late_ns) * ticks_per_ns) : 0);
+}
+
 void Tell(const TraceMeEvent& event) {
   if (!IsWholeEvent(event)) return;  // marks, and halves, which are useless without the other one
   ThreadState* thread = ScopeThread(FamilyBit<kTraceMeTap>());
@@ -151,7 +168,8 @@ void Tell(const TraceMeEvent& event) {
   TraceMeName name = ParseTraceMeName(event.name, event.name_bytes);
   double ticks_per_ns = static_cast<double>(TicksPerSecond(*thread->session)) * 1e-9;
   auto duration_ticks = static_cast<uint64_t>(static_cast<double>(event.end_ns - event.start_ns) * ticks_per_ns);
-  RecordEndedScope(thread, name.kind, event.name, name.bytes, duration_ticks);
+  RecordEndedScope(thread, name.kind, event.name, name.bytes, duration_ticks,
+                   EndTicks(event, thread->clock, ticks_per_ns));
 }
 
 // The function to which the caller's event would go without dlhook.

@@ -15,7 +15,7 @@ class TraceMe(e2e.Case):
         library = os.path.join(e2e.VICTIMS, f"libtensorflow_framework_{recorder}.so")
         argv = [e2e.victim("trace_me"), library]
         plain = e2e.run(argv, env=e2e.clean_environment(**extra), cwd=self.folder)
-        self.assertEqual(plain.out, b"0\n1 0\n4\n4\n")
+        self.assertEqual(plain.out, b"0\n1 0\n5\n5\n")
         self.fresh_run()
         result = self.under(host, argv, **extra)
         self.assert_same_behaviour(plain, result, host)
@@ -28,9 +28,12 @@ class TraceMe(e2e.Case):
             with self.subTest(host):
                 trace = self.trace_of("victim", host)
                 self.assertEqual([(s.kind, s.name) for s in trace.scopes],
-                                 [("GRAPH_NODE", f"net/{when}:Conv2D") for when in ("before", "session", "after")])
-                for scope in trace.scopes:
-                    self.assertAlmostEqual((scope.end - scope.start) / trace.ticks_per_second, 1e-6, delta=1e-8)
+                                 [("GRAPH_NODE", name) for when in ("before", "session", "after")
+                                  for name in ("net/inner:Relu", f"net/{when}:Conv2D")])
+                for inner, outer in zip(trace.scopes[::2], trace.scopes[1::2], strict=True):
+                    self.assertAlmostEqual((outer.end - outer.start) / trace.ticks_per_second, 1e-3, delta=1e-5)
+                    self.assertAlmostEqual((inner.start - outer.start) / trace.ticks_per_second, 3e-4, delta=1e-4)
+                    self.assertLess(inner.end, outer.end)
                 self.assertEqual(trace.capability("trace-me-tap"), ("ON", ""))
 
     def test_another_layout_is_refused(self):
