@@ -35,7 +35,7 @@ bool OutsidePython::ReadLayout() {
 
 // Truncated; empty: not known.
 const char* OutsidePython::TextAt(uint64_t string) {
-  char head[64];
+  alignas(8) char head[64];
   std::string text;
   if (string != 0 && memory_.Read(string, head, sizeof head)) {
     const uint32_t bits = TextBits(ReadAt<uint32_t>(head, kPyStringState), layout_);
@@ -86,7 +86,7 @@ bool OutsidePython::ReadFrames(uint64_t thread_state, std::vector<Frame>* frames
   uint64_t at = Word<uint64_t>(thread_state + layout_.thread_frame).value_or(0);
   if (layout_.holder_frame >= 0 && at != 0)
     at = Word<uint64_t>(at + static_cast<uint64_t>(layout_.holder_frame)).value_or(0);
-  char frame[kFrameBytes];
+  alignas(8) char frame[kFrameBytes];
   for (size_t visited = 0; at != 0; ++visited) {
     if (visited == kMostVisited || !memory_.Read(at, frame, sizeof frame)) return false;
     const bool is_shim = layout_.frame_owner != 0 && ReadAt<uint8_t>(frame, layout_.frame_owner) >= kFirstShimOwner;

@@ -1,7 +1,11 @@
 #include "preload/track/libxsmm_kernels.h"
 
+#include <stdio.h>
+
 #include <atomic>
 
+#include "preload/link/library_api.h"
+#include "preload/runtime/jit_names.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/thread_state.h"
 
@@ -27,6 +31,45 @@ Kernel* PlaceOf(uint64_t address) {
   return nullptr;
 }
 
+// libxsmm_kernel_info, libxsmm_mmkernel_info
+struct CodeInfo {
+  int32_t kind;
+  uint32_t operations;
+  uint64_t bytes;
+};
+struct ProductInfo {
+  int32_t input, output, prefetch;
+  uint32_t lda, ldb, ldc;
+  uint32_t m, n, k;
+  int32_t flags;
+};
+
+struct NameApi {
+  int (*code)(uint64_t kernel, CodeInfo* info);
+  int (*product)(uint64_t kernel, ProductInfo* info);
+  void Load(const void* real) {
+    code = reinterpret_cast<int (*)(uint64_t, CodeInfo*)>(LibraryFunction(real, "libxsmm_get_kernel_info"));
+    product = reinterpret_cast<int (*)(uint64_t, ProductInfo*)>(LibraryFunction(real, "libxsmm_get_mmkernel_info"));
+  }
+};
+
+// "libxsmm_kernel_f32_16x12x10", for samples: LIBXSMM's own perf map is not in Debian's build.
+void NameCode(uint64_t kernel, const void* real) {
+  constexpr const char* kTypes[] = {"f64", "f32", "bf16", "s64", "s32", "s16", "s8"};
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const NameApi* api = ApiOf<NameApi>(real);
+  CodeInfo code = {};
+  ProductInfo product = {};
+  char name[96] = "libxsmm_kernel";
+  bool is_code = api != nullptr && api->code != nullptr && api->code(kernel, &code) == 0;
+  if (!is_code || code.bytes == 0 || code.bytes > kMostBytes) return;
+  bool is_product =
+      api->product != nullptr && api->product(kernel, &product) == 0 && product.input >= 0 && product.input < 7;
+  if (is_product)
+    snprintf(name, sizeof name, "libxsmm_kernel_%s_%ux%ux%u", kTypes[product.input], product.m, product.n, product.k);
+  AddJitName(kernel, code.bytes, name);
+}
+
 }  // namespace
 
 bool IsKnownLibxsmmKernel(uint64_t kernel, uint64_t ticks) {
@@ -45,6 +88,7 @@ void TrackLibxsmmKernel(const LibxsmmKernelArgs& args) {
     // Two threads that want one place: the other's kernel counts as new once more.
     place->ticks.store(ReadTicks(thread->clock), std::memory_order_relaxed);
     place->address.store(args.result, std::memory_order_release);
+    if (thread->session->sample_interval_ns != 0) NameCode(args.result, args.real);
   }
   // Inside another call it is LIBXSMM that calls the kernel, for what that call computes.
   static std::atomic<bool> is_said{false};

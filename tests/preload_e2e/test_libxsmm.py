@@ -37,6 +37,17 @@ class Libxsmm(e2e.Case):
     def unseen_kernels(self, run):
         return [row["state"] for row in run.table("capabilities") if row["name"] == "libxsmm-kernels"]
 
+    def test_samples_name_kernels(self):
+        """Called through pointers: no hook sees them."""
+        self.fresh_run()
+        result = self.under("launcher", [e2e.victim("xsmm"), "computes"], DLHOOK_SAMPLE=500)
+        self.assertEqual(result.code, 0, result.err)
+        times = {row["function"]: row["self_time"] for row in e2e.Run(self.run_path).table("hotspots")}
+        small, large = (times.get(f"libxsmm_kernel_f32_{shape}", 0) for shape in ("16x16x16", "64x48x32"))
+        self.assertGreater(small, 0, times)
+        self.assertGreater(large, 5 * small, times)  # 24 times as much work
+        self.assertGreater(small + large, 0.8 * sum(times.values()), times)
+
     def test_convolutions_count_once(self):
         """However many threads execute one."""
         for threads, host in ((1, "launcher"), (2, "writer"), (3, "launcher")):

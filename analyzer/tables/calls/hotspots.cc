@@ -13,6 +13,8 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/calls/tick_fit.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
@@ -100,7 +102,11 @@ TypedColumns<HotspotSums> HotspotsColumns(HotspotsBy by, int64_t all_ns) {
 class Hotspots {
  public:
   Hotspots(const TraceModel& model, const TableOptions& options)
-      : model_(model), attribution_(options.analysis->attribution()), by_(options.hotspots_by), stacks_(model) {}
+      : model_(model),
+        attribution_(options.analysis->attribution()),
+        by_(options.hotspots_by),
+        steps_(options.analysis->steps()),
+        stacks_(model) {}
 
   Table Make() {
     for (size_t sample = 0; sample < model_.samples.size(); ++sample) Add(sample);
@@ -203,12 +209,14 @@ class Hotspots {
                        " have no place: their threads had blocked the signal (SIGURG) meanwhile, or were in one "
                        "system call for more than 100 ms."));
     }
+    for (std::string& note : TickNotes(model_, GroupSteps(steps_))) notes.push_back(std::move(note));
     notes.insert(notes.end(), model_.native_symbols.notes.begin(), model_.native_symbols.notes.end());
   }
 
   const TraceModel& model_;
   const Attribution& attribution_;
   const HotspotsBy by_;
+  const std::vector<StepTrack>& steps_;
   CallStacks stacks_;
   std::vector<PythonPlace> places_;  // by Python stack, and by module; made when they are needed
   std::vector<ModuleName> modules_;

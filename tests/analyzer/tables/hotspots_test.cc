@@ -1,11 +1,13 @@
 // The table `hotspots`: self and total CPU time, by function, library, line and layer; what lies in recorded calls.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/calls/tick_fit.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
@@ -96,6 +98,22 @@ TEST_F(HotspotsTest, WithoutSamplesItSaysHow) {
   const Table table = Make(HotspotsBy::kFunction);
   EXPECT_TRUE(table.rows.empty());
   EXPECT_NE(table.notes.at(0).find("--sample"), std::string::npos);
+}
+
+// Samples every 10.1 ms of loops that compute all the time.
+std::vector<double> PlacesOf(double period_ms) {
+  std::vector<double> places;
+  for (int i = 0; i < 1000; ++i) places.push_back(std::fmod(i * 10.1 / period_ms, 1));
+  return places;
+}
+
+TEST(TickFitTest, LoopsThatFitTheTicksAreTold) {
+  EXPECT_TRUE(MeetsTheSamePlaces(PlacesOf(5.05), 1));
+  EXPECT_TRUE(MeetsTheSamePlaces(PlacesOf(3 * 10.1), 0.95));
+  EXPECT_FALSE(MeetsTheSamePlaces(PlacesOf(7.3), 1));
+  EXPECT_FALSE(MeetsTheSamePlaces(PlacesOf(91.7), 1));
+  EXPECT_FALSE(MeetsTheSamePlaces(PlacesOf(5.05), 0.5)) << "the thread sleeps elsewhere";
+  EXPECT_FALSE(MeetsTheSamePlaces({0.5, 0.5, 0.5}, 1)) << "too few samples";
 }
 
 }  // namespace
