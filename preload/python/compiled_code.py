@@ -189,7 +189,9 @@ class Graph:
 
 
 class Call:
-    def __init__(self, operator, inputs, outputs, shape, name=""):
+    """`name`: of a graph's node; of a call in generated code its scope's."""
+
+    def __init__(self, operator, inputs, outputs, shape, name):
         self.operator, self.inputs, self.outputs, self.shape, self.name = operator, inputs, outputs, shape, name
 
     def may_be(self, node):
@@ -213,7 +215,20 @@ def library_calls(source, names):
         operator = "aten::" + call.group(2) if call.group(2) else "%s::%s" % call.group(3, 4)
         yield Call(operator, set(re.findall(r"\w+", call.group(5))) & names,
                    {i for i, output in enumerate(outputs) if items.get(output, output) == made},
-                   shapes.get(made, "").strip(", "))
+                   shapes.get(made, "").strip(", "), operator)
+    if "RAIIAtenRecordFunctionHandle" in source:
+        yield from calls_of_cpp(source, names)
+
+
+def calls_of_cpp(source, names):
+    """With cpp_wrapper operators are functions of PyTorch's C interface. Where they report themselves, it is by their own names."""
+    handles = {new: old for old, new in re.findall(r"aoti_torch_new_tensor_handle\((\w+), &(\w+)\)", source)}
+    outputs = re.findall(r"output_handles\[(\d+)\] = (\w+)\.release", source)
+    for function, operator, out, arguments in re.findall(r"\((aoti_torch_cpu_(\w+?)(_out)?)\((.*)\)\);", source):
+        words = re.findall(r"\w+", arguments)
+        made = set(words[:1] if out else re.findall(r"&(\w+)_handle", arguments))
+        yield Call("aten::" + operator, {handles.get(word, word) for word in words} & names,
+                   {int(i) for i, output in outputs if output in made}, "", function)
 
 
 def match(calls, nodes):
@@ -266,7 +281,7 @@ def kernels_of(graph, source, is_backward, modules, gradients, again):
         nodes = [node] if node is not None else [one for one in graph.calls if one.operator == call.operator]
         if nodes and all(one.name in again for one in nodes):
             part = RECOMPUTE
-        yield call.operator, dict.fromkeys(found, 1) if len(found) == 1 else {}, part, by_order
+        yield call.name, dict.fromkeys(found, 1) if len(found) == 1 else {}, part, by_order
 
 
 # With DLHOOK_COMPILED=modules loops that the compiler generated are scopes, too, it keeps which of the graph's nodes each kernel is

@@ -35,6 +35,17 @@ def call(self, args):
 def get_args():
 """
 
+# The same with cpp_wrapper, where it reports its calls.
+CPP = """
+    RAIIAtenRecordFunctionHandle record_aoti_torch_cpu_mm_out_("aoti_torch_cpu_mm_out", nullptr);
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(primals_2, &tmp_primals_2_0));
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf0, RAIIAtenTensorHandle(tmp_primals_2_0), reinterpret_tensor_wrapper(primals_1, 2)));
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf1, buf0, primals_3));
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm(buf1, buf1, &buf2_handle));
+    output_handles[0] = buf2.release();
+    output_handles[1] = primals_2.release();
+    output_handles[2] = buf0.release();
+"""
 
 # With annotations, as PyTorch 2.13 writes them.
 ANNOTATED = """class GraphModule(torch.nn.Module):
@@ -141,6 +152,13 @@ class Reader(unittest.TestCase):
 
     def test_inputs_and_outputs_tell_operators_apart(self):
         self.assertEqual(self.matched(SOURCE), [(0, False), (1, False), (2, False)])
+
+    def test_operators_of_generated_cpp(self):
+        self.assertEqual(self.matched(CPP), [(0, False), (1, False), (2, False)])
+        self.assertEqual([call.name for call in self.of["library_calls"](CPP, set())],
+                         ["aoti_torch_cpu_mm_out", "aoti_torch_cpu_mm_out", "aoti_torch_cpu_mm"])
+        self.assertEqual(self.matched(CPP.replace("primals_", "arg")), [(0, False), (1, False), (2, False)])
+        self.assertEqual(self.matched(CPP.replace("RecordFunction", "")), [])
 
     def test_inputs_alone_tell_operators_apart(self):
         turned = SOURCE.replace("primals_2, reinterpret_tensor(primals_1,", "primals_3, reinterpret_tensor(buf9,")
