@@ -325,8 +325,11 @@ def annotated_kernels(graph, self_name, modules, again):
         library = re.match(OPERATOR, called) or re.match(r"(?:extern_kernels|aten|torch\.ops\.(\w+))\.(\w+)", kernel)
         of_cpp = re.match(r"aoti_torch_cpu_(\w+?)(?:_out)?$", kernel)  # cpp_wrapper calls operators by functions of its own
         operator = library.group(2) if library else of_cpp.group(1) if of_cpp else ""
-        scope = kernel if of_cpp else "%s::%s" % (library.group(1) or "aten", operator) if library else "graph_%s_%s" % (
-            graph.fx_kwargs.get("graph_id"), kernel)
+        scope = kernel  # also Triton's, whose launches have its name
+        if library:
+            scope = "%s::%s" % (library.group(1) or "aten", operator)
+        elif kernel.startswith("cpp_"):
+            scope = "graph_%s_%s" % (graph.fx_kwargs.get("graph_id"), kernel)
         calls.append((scope, operator, mapping.get("%s:%s" % (kernel, number), [])))
     of_libraries = {operator for _, operator, _ in calls}
     for scope, operator, names in calls:

@@ -39,7 +39,7 @@ def get_args():
 CPP = """
     RAIIAtenRecordFunctionHandle record_aoti_torch_cpu_mm_out_("aoti_torch_cpu_mm_out", nullptr);
     AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(primals_2, &tmp_primals_2_0));
-    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf0, RAIIAtenTensorHandle(tmp_primals_2_0), reinterpret_tensor_wrapper(primals_1, 2)));
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf0, RAIIAtenTensorHandle(tmp_primals_2_0), reinterpreted(primals_1)));
     AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf1, buf0, primals_3));
     AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm(buf1, buf1, &buf2_handle));
     output_handles[0] = buf2.release();
@@ -221,6 +221,12 @@ class Reader(unittest.TestCase):
         graph = self.of["Graph"](graph)
         kernels = list(self.of["kernels_of"](graph, source, True, {}, [], graph.done_again(self.of["Graph"](GRAPH)) - {"mm"}))
         self.assertEqual([(kernel[0], kernel[2]) for kernel in kernels[-2:]], [("aten::attention", self.of["RECOMPUTE"])] * 2)
+
+    def test_tritons_kernels_have_their_own_names(self):
+        graph = types.SimpleNamespace(inductor_post_grad_graph_str=ANNOTATED, fx_kwargs={"graph_id": 7},
+                                      source_code="def call(\n# [Provenance debug handles] triton_poi_exp_0:1\n",
+                                      inductor_provenance_mapping_str='{"cppCodeToPost": {"triton_poi_exp_0:1": ["exp"]}}')
+        self.assertEqual(list(self.of["annotated_kernels"](graph, "self", {}, ())), [("triton_poi_exp_0", {".b": 32}, 0)])
 
     def test_kernels_of_libraries_keep_what_they_compute(self):
         libraries = [("aten::mm", {}, self.of["WEIGHTS"], False)]

@@ -23,6 +23,7 @@ struct Kernel {
 using Kernels = std::vector<Kernel>;
 
 constexpr char kLoop[] = "compiled loop";
+constexpr absl::string_view kTriton = "triton_";  // how its kernels' names begin
 constexpr char kOtherOrder[] = "a run of a compiled region whose operators are not those of its code, in its order";
 
 class KernelPlacer {
@@ -45,6 +46,7 @@ class KernelPlacer {
         last->back().parts.push_back(&code);
       }
     }
+    NoteLaunches();
   }
 
   void PlaceRun(const CompiledRun& run) {
@@ -52,40 +54,66 @@ class KernelPlacer {
     const auto found = kernels_.find({process, run.region, GraphOf(run.is_backward, run.graph)});
     if (found == kernels_.end()) return;
     const Kernels& kernels = found->second;
-    const std::vector<ScopeIndex> ops = OperatorsOf(run.scope, kernels);
-    const bool is_same =
-        std::equal(ops.begin(), ops.end(), kernels.begin(), kernels.end(), [&](ScopeIndex op, const Kernel& kernel) {
-          return model_.names[scopes_.look[op].name] == kernel.code->function;
-        });
+    const auto [ops, launches] = WorkOf(run.scope, kernels);
+    std::vector<size_t> reported, launched;
+    for (size_t i = 0; i < kernels.size(); ++i) (IsTritons(kernels[i]) ? launched : reported).push_back(i);
+    const bool is_same = std::equal(ops.begin(), ops.end(), reported.begin(), reported.end(), [&](auto op, size_t i) {
+      return model_.names[scopes_.look[op].name] == kernels[i].code->function;
+    });
     if (!is_same) {
       ++attribution_.oddities[kOtherOrder];
       return;
     }
-    const bool is_own_known = scopes_.look[run.forward].stack != kNone;
-    const auto is_known = [&](const CompiledCode* code) {
-      return is_own_known || !absl::StartsWith(code->module, ".");
-    };
     for (size_t i = 0; i < ops.size(); ++i) {
-      const auto& [code, parts] = kernels[i];
-      if (!code->module.empty() && is_known(code)) {
-        PlaceOperator(ops[i], {LayerOf(*code, run.forward), DirectionOf(*code)});
-      } else if (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_known)) {
-        PlaceOperator(ops[i], {LoopOf(kernels[i], i, run), DirectionOf(*code)});
-      } else if (code->part == CompiledPart::kRecompute) {
-        PlaceOperator(ops[i], {attribution_.of_scope[run.scope].layer, LayerDirection::kRecompute});
-      }
+      const Place place = PlaceOf(kernels, reported[i], run);
+      if (place.layer != kNone) PlaceOperator(ops[i], place);
+    }
+    const bool are_launched =
+        std::equal(launches.begin(), launches.end(), launched.begin(), launched.end(), [&](CallIndex call, size_t i) {
+          return model_.ops[model_.calls.op[call]].kernel_name == kernels[i].code->function;
+        });
+    for (size_t i = 0; are_launched && i < launches.size(); ++i) {
+      const Place place = PlaceOf(kernels, launched[i], run);
+      if (place.layer != kNone) launch_places_[launches[i]] = place;
     }
   }
+
+  LaunchPlaces TakeLaunchPlaces() { return std::move(launch_places_); }
 
  private:
   // A forward pass runs all graphs of its region, a backward pass one.
   static int64_t GraphOf(bool is_backward, int64_t graph) { return is_backward ? graph : -1; }
 
-  // The operators that the run's code calls, as far as the compiler knows such.
-  std::vector<ScopeIndex> OperatorsOf(ScopeIndex run, const Kernels& kernels) const {
+  static bool IsTritons(const Kernel& kernel) { return absl::StartsWith(kernel.code->function, kTriton); }
+
+  // By thread and scope, in order.
+  void NoteLaunches() {
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      const ScopeIndex scope = model_.calls.ScopeOf(call);
+      const bool is_it = scope != kNone && absl::StartsWith(model_.ops[model_.calls.op[call]].kernel_name, kTriton);
+      if (is_it) launches_[scope].push_back(call);
+    }
+  }
+
+  // No layer: it stays in its region.
+  Place PlaceOf(const Kernels& kernels, size_t number, const CompiledRun& run) {
+    const auto& [code, parts] = kernels[number];
+    const bool is_own_known = scopes_.look[run.forward].stack != kNone;
+    const auto is_known = [&](const CompiledCode* one) { return is_own_known || !absl::StartsWith(one->module, "."); };
+    if (!code->module.empty() && is_known(code)) return {LayerOf(*code, run.forward), DirectionOf(*code)};
+    if (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_known)) {
+      return {LoopOf(kernels[number], number, run), DirectionOf(*code)};
+    }
+    if (code->part != CompiledPart::kRecompute) return {};
+    return {attribution_.of_scope[run.scope].layer, LayerDirection::kRecompute};
+  }
+
+  // The operators that the run's code calls, as far as the compiler knows such, and the kernels of Triton's that it launches.
+  std::pair<std::vector<ScopeIndex>, std::vector<CallIndex>> WorkOf(ScopeIndex run, const Kernels& kernels) const {
     absl::flat_hash_set<absl::string_view> known;
     for (const Kernel& kernel : kernels) known.insert(kernel.code->function);
     std::vector<ScopeIndex> ops;
+    std::vector<CallIndex> launches;
     absl::flat_hash_set<ScopeIndex> code = {run};
     for (ScopeIndex scope = run + 1; IsIn(scope, run); ++scope) {
       const StackIndex stack = scopes_.look[scope].stack;
@@ -96,7 +124,11 @@ class KernelPlacer {
       const bool is_code = names_[scopes_.look[scope].name].role == ScopeRole::kCompiled;
       if (is_code && !absl::StartsWith(name, kTorchRegion)) code.insert(scope);
     }
-    return ops;
+    for (auto at = launches_.lower_bound(run); at != launches_.end() && (at->first == run || IsIn(at->first, run));
+         ++at) {
+      if (code.contains(at->first)) launches.insert(launches.end(), at->second.begin(), at->second.end());
+    }
+    return {ops, launches};
   }
 
   bool IsIn(ScopeIndex scope, ScopeIndex outer) const {
@@ -198,17 +230,20 @@ class KernelPlacer {
   const std::vector<ModuleName> modules_;
   Attribution& attribution_;
   std::map<std::tuple<ProcessIndex, std::string, int64_t>, Kernels> kernels_;  // by region and GraphOf()
+  std::map<ScopeIndex, std::vector<CallIndex>> launches_;                      // of Triton's kernels
+  LaunchPlaces launch_places_;
   std::map<std::pair<std::string, std::string>, LayerIndex> layer_by_name_;
   std::map<std::tuple<ProcessIndex, std::string, std::pair<std::string, std::string>>, LayerIndex> loop_by_title_;
 };
 
 }  // namespace
 
-void PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
-                          const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
-                          Attribution* attribution) {
+LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
+                                  const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
+                                  Attribution* attribution) {
   KernelPlacer placer(model, names, in_compiler, attribution);
   for (const CompiledRun& run : runs) placer.PlaceRun(run);
+  return placer.TakeLaunchPlaces();
 }
 
 }  // namespace dlhook::analyzer::framework

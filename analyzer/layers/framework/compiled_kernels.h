@@ -3,13 +3,13 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
 
-#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
+#include "analyzer/layers/framework/links.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
@@ -27,10 +27,11 @@ struct CompiledRun {
 // Gives operators, and with DLHOOK_COMPILED=modules the compiler's own loops, the places of their modules, where the compiler's
 // own graphs show these and the operators of a run are those of the code, in its order. All others stay in their region. A loop
 // over several modules is a layer with parts, by elements: of each operation of the graph that the loop computes, those of its
-// largest operand or result. `in_compiler`: by stack.
-void PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
-                          const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
-                          Attribution* attribution);
+// largest operand or result. On GPUs loops are Triton's kernels, which are no scopes: the places of their launches, in runs that
+// launch those of the code and no others (the first one may try several versions). `in_compiler`: by stack.
+LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
+                                  const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
+                                  Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework
 

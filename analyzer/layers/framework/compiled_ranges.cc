@@ -53,7 +53,7 @@ class RegionLinker {
         region_of_(model.scopes.size(), kNone),
         in_compiler_(in_compiler) {}
 
-  void Link() {
+  LaunchPlaces Link() {
     FindForwardPasses();
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
@@ -73,7 +73,8 @@ class RegionLinker {
       attribution_.of_scope.Set(scope, {region, DirectionOf(scope)});
     }
     ReplaceOtherLayers();
-    if (!model_.compiled.empty()) PlaceCompiledKernels(model_, names_, runs_, in_compiler_, &attribution_);
+    if (model_.compiled.empty()) return {};
+    return PlaceCompiledKernels(model_, names_, runs_, in_compiler_, &attribution_);
   }
 
  private:
@@ -201,9 +202,11 @@ class RegionLinker {
 
 }  // namespace
 
-void LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution) {
+LaunchPlaces LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names,
+                                 Attribution* attribution) {
   const std::vector<bool> in_compiler = CompilerStacks(model);
-  if (AnyCompiled(model, names, in_compiler)) RegionLinker(model, names, in_compiler, attribution).Link();
+  if (!AnyCompiled(model, names, in_compiler)) return {};
+  return RegionLinker(model, names, in_compiler, attribution).Link();
 }
 
 }  // namespace dlhook::analyzer::framework

@@ -105,23 +105,25 @@ void PlaceCalls(const TraceModel& model, Attribution* attribution) {
 
 // Orders layers by their first appearance in a forward pass (those of graph nodes as LinkGraphNodes ordered them);
 // layers without a forward pass (the optimizer) come last.
-void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
+void OrderByFirstForward(const TraceModel& model, const LaunchPlaces& launches, Attribution* attribution) {
   constexpr int64_t kNever = INT64_MAX;
   std::vector<std::pair<int64_t, int64_t>> first(attribution->layers.size(), {kNever, kNever});  // forward, anything
-  for (ScopeIndex scope = 0; scope < attribution->of_scope.size(); ++scope) {
-    const Place place = attribution->of_scope[scope];
-    if (place.layer == kNone) continue;
-    const int64_t start_ns = model.scopes.start_ns[scope];
-    const bool is_graph_node = model.scopes.look[scope].kind == ScopeKind::kGraphNode;
-    const auto note = [&](LayerIndex layer) {
+  const auto note = [&](const Place& place, int64_t start_ns, bool is_graph_node) {
+    const auto note_layer = [&](LayerIndex layer) {
       auto& [forward, anything] = first[layer];
       anything = std::min(anything, start_ns);
       if (place.direction == LayerDirection::kForward)
         forward = std::min(forward, is_graph_node ? INT64_MIN : start_ns);
     };
-    note(place.layer);
-    for (const LoopPart& part : attribution->layers[place.layer].loop_parts) note(part.layer);
+    note_layer(place.layer);
+    for (const LoopPart& part : attribution->layers[place.layer].loop_parts) note_layer(part.layer);
+  };
+  for (ScopeIndex scope = 0; scope < attribution->of_scope.size(); ++scope) {
+    const Place place = attribution->of_scope[scope];
+    if (place.layer == kNone) continue;
+    note(place, model.scopes.start_ns[scope], model.scopes.look[scope].kind == ScopeKind::kGraphNode);
   }
+  for (const auto& [call, place] : launches) note(place, model.calls.start_ns[call], false);
   std::vector<LayerIndex> order(first.size());
   for (LayerIndex i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](LayerIndex a, LayerIndex b) {
@@ -147,9 +149,10 @@ Attribution AttributeByFramework(const TraceModel& model) {
   LinkTorch(model, names, &attribution);
   LinkGraphNodes(model, &attribution);
   LinkXlaOps(model, &attribution);
-  LinkCompiledRegions(model, names, &attribution);
+  const LaunchPlaces launches = LinkCompiledRegions(model, names, &attribution);
   PlaceCalls(model, &attribution);
-  OrderByFirstForward(model, &attribution);
+  for (const auto& [call, place] : launches) attribution.of_call[call] = place;
+  OrderByFirstForward(model, launches, &attribution);
   return attribution;
 }
 

@@ -2,6 +2,8 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_LINKS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_LINKS_H_
 
+#include <map>
+
 #include "absl/strings/string_view.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
@@ -15,8 +17,11 @@ void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Att
 void LinkGraphNodes(const TraceModel& model, Attribution* attribution);
 // JAX: the operations of programs that XLA compiled, by scopes and calls of the program's own.
 void LinkXlaOps(const TraceModel& model, Attribution* attribution);
+// By call, those that launch a kernel of Triton's: not where their scope is.
+using LaunchPlaces = std::map<CallIndex, Place>;
 // Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.
-void LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution);
+LaunchPlaces LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names,
+                                 Attribution* attribution);
 
 bool IsBackwardDirection(LayerDirection direction);
 

@@ -160,16 +160,16 @@ class Summer {
   // Of a loop over several layers, each gets its part.
   void Divide(LayerIndex layer, GroupIndex whole, int64_t ns,
               absl::FunctionRef<void(LayerSums::Group& group, int64_t ns)> add) {
+    const bool is_row = layer != kNone && groups_.OfLayer(layer) != kNone;
+    if (!is_row || attribution_.layers[layer].loop_parts.empty()) return add(sums_.groups[whole], ns);
+    const std::vector<LoopPart>& parts = attribution_.layers[layer].loop_parts;
     int64_t left_ns = ns;
-    if (layer != kNone && groups_.OfLayer(layer) != kNone) {
-      for (const LoopPart& part : attribution_.layers[layer].loop_parts) {
-        const int64_t part_ns = std::min<int64_t>(left_ns, std::llround(part.part * static_cast<double>(ns)));
-        whole = groups_.OfLayer(part.layer);
-        add(sums_.groups[whole], part_ns);
-        left_ns -= part_ns;
-      }
+    for (const LoopPart& part : parts) {
+      const auto rounded_ns = static_cast<int64_t>(std::llround(part.part * static_cast<double>(ns)));
+      const int64_t part_ns = &part == &parts.back() ? left_ns : std::min(left_ns, rounded_ns);
+      add(sums_.groups[groups_.OfLayer(part.layer)], part_ns);
+      left_ns -= part_ns;
     }
-    if (left_ns != 0) add(sums_.groups[whole], left_ns);
   }
 
   LayerIndex LayerOf(ScopeIndex scope) const {
@@ -188,7 +188,9 @@ class Summer {
     } else if (piece.kind == ActivityKind::kNotSeen) {
       direction = attribution_.PlaceOfGap(piece.gap).direction;
     }
-    const LayerIndex layer = piece.kind == ActivityKind::kScope ? LayerOf(piece.index) : kNone;
+    const LayerIndex layer = piece.kind == ActivityKind::kScope  ? LayerOf(piece.index)
+                             : piece.kind == ActivityKind::kCall ? attribution_.of_call[piece.index].layer
+                                                                 : kNone;
     Divide(layer, GroupOf(piece), piece.share_ns, [&](LayerSums::Group& group, int64_t ns) {
       group.share_ns += ns;
       group.by_direction_ns[static_cast<size_t>(direction)] += ns;
@@ -231,7 +233,7 @@ class Summer {
     GroupIndex group = kNone;
     int64_t start_ns = 0;
     int64_t end_ns = 0;
-    LayerIndex layer = kNone;  // of a scope
+    LayerIndex layer = kNone;
   };
   Counted CountedScope(ScopeIndex scope) {
     const ScopeColumns& scopes = model_.scopes;
@@ -241,7 +243,8 @@ class Summer {
   Counted CountedCall(CallIndex call) {
     const CallColumns& calls = model_.calls;
     if (!Counts(calls.thread[call], calls.start_ns[call])) return {};
-    return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call]};
+    return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call],
+            attribution_.of_call[call].layer};
   }
 
   // Adds a duration to its group and subtracts it from the enclosing one. Only the enclosed part: in a damaged trace,
@@ -308,10 +311,10 @@ class Summer {
     for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
       group_of.push_back(groups_.OfGpu(activity, places[activity]));
       if (!CountsGpu(activity)) continue;
-      AddGpu(activity, places[activity].direction, &sums_.groups[group_of.back()]);
+      AddGpu(activity, places[activity], group_of.back());
       AddGpuWork(activity, same_work, &sums_.groups[group_of.back()]);
     }
-    for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) DivideGpu(device, group_of);
+    for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) DivideGpu(device, group_of, places);
   }
 
   bool CountsGpu(GpuIndex activity) const {
@@ -320,12 +323,15 @@ class Summer {
     return measured.CoveredNs(requested_ns, requested_ns + 1) > 0;
   }
 
-  void AddGpu(GpuIndex activity, LayerDirection direction, LayerSums::Group* group) const {
-    const int64_t duration_ns = model_.gpu.DurationNs(activity);
-    group->gpu_ns += duration_ns;
-    group->gpu_by_direction_ns[static_cast<size_t>(direction)] += duration_ns;
-    ++group->gpu_activities;
-    if (model_.gpu.kind[activity] == GpuActivityKind::kKernel) ++group->gpu_kernels;
+  // A kernel over several layers is one of each.
+  void AddGpu(GpuIndex activity, const Place& place, GroupIndex whole) {
+    const bool is_kernel = model_.gpu.kind[activity] == GpuActivityKind::kKernel;
+    Divide(place.layer, whole, model_.gpu.DurationNs(activity), [&](LayerSums::Group& group, int64_t ns) {
+      group.gpu_ns += ns;
+      group.gpu_by_direction_ns[static_cast<size_t>(place.direction)] += ns;
+      ++group.gpu_activities;
+      group.gpu_kernels += is_kernel;
+    });
   }
 
   // Calls that return before their work is done count with their GPU work; captured calls with every launch of their
@@ -346,7 +352,7 @@ class Summer {
     }
   }
 
-  void DivideGpu(GpuDeviceIndex device, const std::vector<GroupIndex>& group_of) {
+  void DivideGpu(GpuDeviceIndex device, const std::vector<GroupIndex>& group_of, const std::vector<Place>& places) {
     const auto [first, end] = GpuRangeOf(model_, device);
     if (first == end) return;  // the process does not use this GPU
     const ProcessIndex process = model_.gpu_devices[device].process;
@@ -354,7 +360,8 @@ class Summer {
     DivideGpuTime(model_, device, IntervalSet(steps_.Of(process)), [&](const GpuTimePiece& piece) {
       sums_.gpu_total_ns += piece.share_ns;
       if (piece.activity != kNone) {
-        sums_.groups[group_of[piece.activity]].gpu_share_ns += piece.share_ns;
+        Divide(places[piece.activity].layer, group_of[piece.activity], piece.share_ns,
+               [](LayerSums::Group& group, int64_t ns) { group.gpu_share_ns += ns; });
         return;
       }
       const int64_t blind_ns = blind.CoveredNs(piece.start_ns, piece.end_ns);

@@ -278,6 +278,26 @@ TEST(CompiledKernelsTest, OperatorsOfGeneratedCppHaveTheirWork) {
   EXPECT_EQ(program.LayerNamed("act").type, "compiled loop");
 }
 
+// On GPUs loops are Triton's kernels: their launches are calls, without scopes of their own.
+TEST(CompiledKernelsTest, TritonsKernelsHaveThePlacesOfTheirLaunches) {
+  Program program;
+  program.Kernels("0/0", false, {{"aten::mm", ".fc"}, {"triton_poi_0", ".act"}, {"triton_poi_0", ".last"}});
+  program.Forward("0/0", 0, {"aten::mm"}, 3);
+  program.Forward("0/0", 1000, {"aten::mm"}, 4);
+  const auto launch = [&](const std::string& kernel, int64_t at_ns) {
+    const std::string op = "function: 'cuLaunchKernelEx' family: 'cuda_launch' launch { kernel: '" + kernel + "' }";
+    program.builder().Call(program.builder().AddOp(Definition(op)), at_ns, 2);
+  };
+  for (const int64_t at_ns : {101, 104, 107, 1101, 1104}) launch("triton_poi_0", at_ns);  // a trial at first
+  launch("other", 1107);
+  EXPECT_EQ(program.Placed()[2], "fc forward");
+  std::vector<std::string> placed;
+  for (const Place& place : program.attribution().of_call)
+    placed.push_back(program.attribution().layers[place.layer].name);
+  EXPECT_THAT(placed, ElementsAre("compiled region 0/0", "compiled region 0/0", "compiled region 0/0", "act", "last",
+                                  "compiled region 0/0"));
+}
+
 TEST(CompiledKernelsTest, ALoopOverSeveralModulesHasParts) {
   Program program;
   program.Kernels("0/0", false, {{"graph_0_cpp_fused_relu_0", ""}});
