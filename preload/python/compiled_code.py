@@ -200,14 +200,21 @@ class Call:
         return same and (not self.shape or not node.shape or self.shape == node.shape)
 
 
+def start_of(source):
+    """Of the code of a graph. Parts of it that become CUDA graphs are functions before the one that calls them."""
+    call = max(source.find("def call("), 0)
+    part = source.find("\ndef partition_", 0, call)
+    return call if part < 0 else part
+
+
 def library_calls(source, names):
     """The calls of operators in generated code, in their order."""
-    begin = source.find("def call(")
-    body = source[begin:source.find("\ndef ", begin + 1)] if begin >= 0 else ""
+    call = source.find("def call(")
+    body = source[start_of(source):source.find("\ndef ", call + 1)] if call >= 0 else ""
     shapes = dict(re.findall(r"(\w+) = empty_strided\w*\(\(([^)]*)\)", body) +
                   re.findall(r"assert_size_stride\((\w+), \(([^)]*)\)", body))
     items = dict(re.findall(r"(\w+) = (\w+)\[\d+\]", body))
-    returned = re.search(r"\n\s*return \((.*)\)", body)
+    returned = re.search(r"\n\s*return \((.*)\)", body[body.find("def call("):])
     outputs = re.sub(r"reinterpret_tensor\((\w+)(?:[^()]|\([^()]*\))*\)", r"\1", returned.group(1)).split(", ") if returned else []
     for call in re.finditer(r"\n\s*(?:(\w+) = )?(?:extern_kernels\.(\w+)\(|" + OPERATOR + r")(.*)\)", body):
         out = re.search(r"out=(\w+)", call.group(5))
@@ -319,7 +326,7 @@ def annotated_kernels(graph, self_name, modules, again):
     else than what the forward pass did."""
     nodes = annotated_nodes(graph.inductor_post_grad_graph_str, self_name)
     mapping = sys.modules["json"].loads(graph.inductor_provenance_mapping_str)["cppCodeToPost"]
-    body = graph.source_code[max(graph.source_code.find("def call("), 0):]
+    body = graph.source_code[start_of(graph.source_code):]
     calls = []
     for kernel, number, called in re.findall(r"(?:#|//) \[Provenance debug handles\] (\S+):(\d+)(?:\s+\w+ = (\S+\.run_.*))?", body):
         library = re.match(OPERATOR, called) or re.match(r"(?:extern_kernels|aten|torch\.ops\.(\w+))\.(\w+)", kernel)

@@ -160,6 +160,13 @@ class Reader(unittest.TestCase):
         self.assertEqual(self.matched(CPP.replace("primals_", "arg")), [(0, False), (1, False), (2, False)])
         self.assertEqual(self.matched(CPP.replace("RecordFunction", "")), [])
 
+    def test_parts_that_become_cuda_graphs(self):
+        """Their own outputs are in another order."""
+        first, rest = SOURCE.split("        cpp_fused_relu_0(buf1)\n")
+        part = first.replace("def call(self, args)", "def partition_0(args)") + "        return (buf1, buf0)\n"
+        whole = part + "class Runner:\n    def call(self, args):\n        (buf1, buf0) = self.partitions[0]([primals_1])\n" + rest
+        self.assertEqual(self.matched(whole.replace("primals_", "arg")), [(0, False), (1, False), (2, False)])
+
     def test_inputs_alone_tell_operators_apart(self):
         turned = SOURCE.replace("primals_2, reinterpret_tensor(primals_1,", "primals_3, reinterpret_tensor(buf9,")
         turned = turned.replace("(buf0, primals_3", "(buf0, primals_2").replace("return (buf2", "return (buf9")

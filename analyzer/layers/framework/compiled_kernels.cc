@@ -61,7 +61,7 @@ class KernelPlacer {
       return model_.names[scopes_.look[op].name] == kernels[i].code->function;
     });
     if (!is_same) {
-      ++attribution_.oddities[kOtherOrder];
+      if (!ops.empty()) ++attribution_.oddities[kOtherOrder];  // the replay of a CUDA graph calls none
       return;
     }
     for (size_t i = 0; i < ops.size(); ++i) {
