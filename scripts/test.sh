@@ -50,10 +50,11 @@ ctest_preset() {
   preset=$1
   shift
   junit=build/$preset/Testing/tests.xml
-  rm -f "$junit"
+  units=build/$preset/Testing/units
+  rm -rf "$junit" "$units"
   results="$results $preset=$junit"
   say "test ($preset)"
-  ctest --preset "$preset" -j "$jobs" --output-junit "$root/$junit" --test-output-truncation middle "$@" ||
+  GTEST_OUTPUT="xml:$root/$units/" ctest --preset "$preset" -j "$jobs" --output-junit "$root/$junit" --test-output-truncation middle "$@" ||
     failed="$failed $preset"
   # Every test program reports what it skips in a line of this form.
   skips=$(sed -n 's/^.*SKIPPED: /  /p' "$root/build/$preset/Testing/Temporary/LastTest.log" | sort | uniq -c)

@@ -3,9 +3,11 @@
 
     test_report.py STAGES PRESET=JUNIT…
 
-STAGES has a line "SECONDS NAME" for each stage; JUNIT is the output of `ctest --output-junit` for that preset.
+STAGES has a line "SECONDS NAME" for each stage; JUNIT is the output of `ctest --output-junit` for that preset. A folder
+units beside JUNIT has a file PROGRAM.xml from each GoogleTest program (tests/README.md): its tests are counted one by one.
 """
 
+import os
 import sys
 import xml.etree.ElementTree
 
@@ -26,14 +28,27 @@ def why_failed(case):
     return message if message and not message.startswith("SKIP_") else None
 
 
-def read_tests(path):
-    """[(name, seconds, reason of failure or None, output)]; [] if ctest did not complete."""
+def read_cases(path):
+    """[] if there is no complete file."""
     try:
-        suite = xml.etree.ElementTree.parse(path).getroot()
+        return list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, xml.etree.ElementTree.ParseError):
         return []
+
+
+def read_tests(path):
+    """[(name, seconds, reason of failure or None, output)]; [] if ctest did not complete."""
     return [(case.get("name").split("  #")[0], float(case.get("time", 0)), why_failed(case),
-             case.findtext("system-out") or "") for case in suite.iter("testcase")]
+             case.findtext("system-out") or "") for case in read_cases(path)]
+
+
+def read_units(path, program):
+    """(tests in the program, the failed ones as read_tests); (1, []) if it is no GoogleTest program, or crashed."""
+    cases = read_cases(os.path.join(os.path.dirname(path), "units", program + ".xml"))
+    failed = [(f"{program}: {case.get('classname')}.{case.get('name')}", float(case.get("time", 0)), "failed",
+               "\n".join(failure.text or "" for failure in case.iter("failure")))
+              for case in cases if case.find("failure") is not None]
+    return len(cases) or 1, failed
 
 
 def last_lines(output, budget):
@@ -43,11 +58,16 @@ def last_lines(output, budget):
 
 def main(stages, *presets):
     tests = []
+    failures = []
     for preset, path in (argument.split("=", 1) for argument in presets):
         found = read_tests(path)
-        if not found:
-            print(f"{preset}: ctest left no results")
-        tests += [(preset, *test) for test in found]
+        count = 0
+        for test in found:
+            units, failed = read_units(path, test[0])
+            count += units
+            tests.append((preset, *test))
+            failures += [(f"{name} ({preset}): {why}", output) for name, _, why, output in failed or [test] if why]
+        print(f"{preset}: {count} tests in {len(found)} programs" if found else f"{preset}: ctest left no results")
 
     print(f"\nThe {SLOWEST} slowest tests:")
     for preset, name, seconds, *_ in sorted(tests, key=lambda test: -test[2])[:SLOWEST]:
@@ -58,7 +78,6 @@ def main(stages, *presets):
             seconds, name = line.rstrip("\n").split(" ", 1)
             print(f"{int(seconds):7d} s  {name}")
 
-    failures = [(f"{name} ({preset}): {why}", output) for preset, name, _, why, output in tests if why]
     if not failures:
         return
     print(f"\n{len(failures)} failed:")

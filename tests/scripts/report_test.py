@@ -20,8 +20,12 @@ def case(name, seconds, inner="", output=""):
 FAILED = '<failure message=""/>'
 
 
-def report(**presets):
+def report(units=None, **presets):
     with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "units"))
+        for program, text in (units or {}).items():
+            with open(os.path.join(folder, "units", program + ".xml"), "w", encoding="utf-8") as file:
+                file.write(text)
         arguments = []
         for preset, text in presets.items():
             path = os.path.join(folder, preset)
@@ -59,6 +63,20 @@ class Report(unittest.TestCase):
             text = report(release=junit(*(case(f"t{i}", 1, FAILED, long) for i in range(count))))
             self.assertIn(f"{count} failed:", text)
             self.assertLess(len(text), 11000)
+
+    def test_tests_of_a_program_are_counted_and_named(self):
+        unit = ('<testsuites><testsuite name="S"><testcase name="Good" classname="S" time="1"/><testcase name="Bad" classname="S"'
+                ' time="1"><failure message="x">a.cc:3: Expected 1</failure></testcase></testsuite></testsuites>')
+        text = report(units={"p_test": unit}, release=junit(case("p_test", 2, FAILED, "the program's"), case("other", 1)))
+        self.assertIn("release: 3 tests in 2 programs\n", text)
+        self.assertIn("1 failed:\n  p_test: S.Bad (release): failed\n", text)
+        self.assertIn("    a.cc:3: Expected 1\n", text)
+        self.assertNotIn("the program's", text)
+        # All its tests passed, but it failed: a leak at its end. And one that crashed leaves half a file.
+        for unit in (unit.replace('<failure message="x">a.cc:3: Expected 1</failure>', ""), unit[:80]):
+            text = report(units={"p_test": unit}, release=junit(case("p_test", 2, FAILED, "the program's")))
+            self.assertIn("1 failed:\n  p_test (release): failed\n", text)
+            self.assertIn("    the program's\n", text)
 
     def test_ctest_that_was_killed(self):
         self.assertIn("asan: ctest left no results", report(asan=None))
