@@ -27,6 +27,7 @@ class FoldedTime::Timetable {
   Timetable(const TraceModel& model, ProcessIndex process, const std::vector<StepTrack>& tracks,
             const ComparedSteps& main)
       : process(process) {
+    changes_.reserve(2 + MostChanges(tracks, /*is_main=*/false) + MostChanges(main.tracks, /*is_main=*/true));
     AddChange(model.processes[process].start_ns, 1);
     AddChange(model.processes[process].end_ns, 0);
     for (const StepTrack& track : main.tracks) AddSteps(track, /*is_main=*/true);
@@ -58,6 +59,16 @@ class FoldedTime::Timetable {
     uint32_t state = 0;
     auto operator<=>(const Change&) const = default;
   };
+
+  // Of AddSteps for all tracks.
+  size_t MostChanges(const std::vector<StepTrack>& tracks, bool is_main) const {
+    size_t most = 0;
+    for (const StepTrack& track : tracks) {
+      if (track.process != process) continue;
+      for (const Step& step : track.steps) most += 2 + (is_main ? 0 : 2 * step.phases.size());
+    }
+    return most;
+  }
 
   void AddChange(int64_t time_ns, uint32_t state) {
     const bool is_same_time =

@@ -26,7 +26,7 @@ bool IsPart(Role role, KeyParts parts) {
 }  // namespace
 
 std::string CellText(const Cell& cell) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto* text = std::get_if<CellString>(&cell)) return *text;
   if (const auto* integer = std::get_if<int64_t>(&cell)) return absl::StrCat(*integer);
   if (const auto* real = std::get_if<double>(&cell)) return absl::StrCat(*real);
   return "";

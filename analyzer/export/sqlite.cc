@@ -103,8 +103,8 @@ class SqliteWriter {
   }
 
   static void AddCell(const Cell& cell, SqliteRows& rows) {
-    if (const auto* text = std::get_if<std::string>(&cell)) {
-      rows.Text(*text);
+    if (const auto* text = std::get_if<CellString>(&cell)) {
+      rows.Text(text->str());
     } else if (const auto* integer = std::get_if<int64_t>(&cell)) {
       rows.Integer(*integer);
     } else if (const auto* real = std::get_if<double>(&cell)) {

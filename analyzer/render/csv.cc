@@ -14,7 +14,7 @@ namespace dlhook::analyzer::inline render {
 namespace {
 
 std::string CellText(const Cell& cell) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return CsvField(*text);
+  if (const auto* text = std::get_if<CellString>(&cell)) return CsvField(text->str());
   if (const auto* integer = std::get_if<int64_t>(&cell)) return absl::StrCat(*integer);
   if (const auto* real = std::get_if<double>(&cell)) return absl::StrFormat("%.9g", *real);
   return "";

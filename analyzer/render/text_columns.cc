@@ -37,7 +37,7 @@ bool HoldsUnitOfPrevious(const Table& table, size_t index) {
 std::string CellText(const Table& table, const Row& row, size_t index) {
   std::string unit = table.columns[index].unit;
   if (index + 1 < row.size() && HoldsUnitOfPrevious(table, index + 1)) {
-    if (const auto* row_unit = std::get_if<std::string>(&row[index + 1])) unit = *row_unit;
+    if (const auto* row_unit = std::get_if<CellString>(&row[index + 1])) unit = *row_unit;
   }
   std::string text = HumanCell(row[index], unit);
   if (table.columns[index].name == "problem") text = HumanProblem(text);

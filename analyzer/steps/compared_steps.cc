@@ -125,6 +125,7 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
     own.process = track->process;
     own.thread = track->thread;
     own.by_kind_only = track->by_kind_only;
+    own.steps.reserve(track->steps.size());
     for (const Step& step : track->steps) {
       if (!IsCounted(step, kind) || (need_scopes && !step.has_scopes)) continue;
       own.steps.push_back(step);

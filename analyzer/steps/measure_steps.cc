@@ -28,6 +28,7 @@ MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
   track.thread = steps.thread;
   track.by_kind_only = steps.by_kind_only;
   const StepKind main_kind = MainKind(steps);
+  track.steps.reserve(steps.steps.size());
   for (const Step& step : steps.steps) {
     MeasuredStep measured_step;
     measured_step.start_ns = step.start_ns;

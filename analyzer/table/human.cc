@@ -50,7 +50,7 @@ std::string HumanNumber(double value, absl::string_view unit, bool is_integer) {
 }  // namespace
 
 std::string HumanCell(const Cell& cell, absl::string_view unit) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto* text = std::get_if<CellString>(&cell)) return *text;
   if (const auto* real = std::get_if<double>(&cell)) return HumanNumber(*real, unit, false);
   if (const auto* integer = std::get_if<int64_t>(&cell)) {
     if (unit.empty()) return absl::StrCat(*integer);

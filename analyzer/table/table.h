@@ -3,10 +3,13 @@
 #ifndef DLHOOK_ANALYZER_TABLE_TABLE_H_
 #define DLHOOK_ANALYZER_TABLE_TABLE_H_
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline table {
 
@@ -46,8 +49,27 @@ struct Column {
   Range range = Range::kByUnit;
 };
 
+// The text of a cell, in the room of a pointer: a run of hundreds of thousands of steps has millions of cells, and few
+// different texts. Each text is kept once, to the end of the process.
+class CellString {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): cells are made of any kind of text
+  CellString(absl::string_view text);
+  CellString(const std::string& text) : CellString(absl::string_view(text)) {}
+  CellString(const char* text) : CellString(absl::string_view(text)) {}
+  operator const std::string&() const { return *text_; }
+  // NOLINTEND
+  const std::string& str() const { return *text_; }
+  friend bool operator==(CellString a, CellString b) { return a.text_ == b.text_; }
+  friend auto operator<=>(CellString a, CellString b) { return *a.text_ <=> *b.text_; }
+
+ private:
+  const std::string* text_;
+};
+
 // monostate: not known (text: "-", csv: empty, json: null). Never used for zero.
-using Cell = std::variant<std::monostate, std::string, int64_t, double>;
+using Cell = std::variant<std::monostate, CellString, int64_t, double>;
+static_assert(sizeof(Cell) == 16);
 using Row = std::vector<Cell>;
 
 struct Table {

@@ -16,7 +16,7 @@ bool IsUnknown(const Cell& cell) { return std::holds_alternative<std::monostate>
 
 bool ComesBefore(const Cell& a, const Cell& b) {
   if (IsUnknown(a) || IsUnknown(b)) return !IsUnknown(a) && IsUnknown(b);
-  if (std::holds_alternative<std::string>(a)) return a < b;
+  if (std::holds_alternative<CellString>(a)) return a < b;
   return a > b;
 }
 
@@ -54,8 +54,8 @@ std::string NumberText(const Cell& cell) {
 absl::string_view UnitOf(const Table& table, const Row& row, size_t column) {
   const bool is_in_row = table.columns[column].unit.empty() && column + 1 < row.size() &&
                          table.columns[column + 1].name == "unit" &&
-                         std::holds_alternative<std::string>(row[column + 1]);
-  return is_in_row ? std::get<std::string>(row[column + 1]) : table.columns[column].unit;
+                         std::holds_alternative<CellString>(row[column + 1]);
+  return is_in_row ? std::get<CellString>(row[column + 1]).str() : table.columns[column].unit;
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ std::optional<size_t> FindColumn(const Table& table, absl::string_view name) {
 
 std::string TextOf(const Table& table, const Row& row, absl::string_view column) {
   const std::optional<size_t> at = FindColumn(table, column);
-  const auto* text = at ? std::get_if<std::string>(&row[*at]) : nullptr;
-  return text == nullptr ? "" : *text;
+  const auto* text = at ? std::get_if<CellString>(&row[*at]) : nullptr;
+  return text == nullptr ? "" : text->str();
 }
 
 double NumberOf(const Table& table, const Row& row, absl::string_view column) {

@@ -335,10 +335,10 @@ TEST(TableOps, SortsNumbersDownTextUpAndUnknownLast) {
   Table table = SmallTable();
   table.rows.push_back({std::string("b"), int64_t{5}, int64_t{9'000'000}, 1.0});
   SortBy(2, &table);
-  EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "b");
-  EXPECT_EQ(std::get<std::string>(table.rows[2][0]), "k3");
+  EXPECT_EQ(std::get<CellString>(table.rows[0][0]), "b");
+  EXPECT_EQ(std::get<CellString>(table.rows[2][0]), "k3");
   SortBy(0, &table);
-  EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "b");
+  EXPECT_EQ(std::get<CellString>(table.rows[0][0]), "b");
   LimitRows(1, &table);
   EXPECT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.notes.back(), "The first 1 of 3 rows.");

@@ -373,7 +373,7 @@ void HideUsualEvidence(Table* table) {
   const std::optional<size_t> column = FindColumn(*table, "matched_by");
   if (!column) return;
   const auto is_usual = [&](const Row& row) {
-    const auto* text = std::get_if<std::string>(&row[*column]);
+    const auto* text = std::get_if<CellString>(&row[*column]);
     return text == nullptr || *text == EvidenceName(Evidence::kFramework) || *text == EvidenceName(Evidence::kModule);
   };
   table->columns[*column].detail |= std::all_of(table->rows.begin(), table->rows.end(), is_usual);

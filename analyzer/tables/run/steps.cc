@@ -172,6 +172,7 @@ absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& op
     const MeasuredTrack track = MeasureSteps(model, steps);
     const ThreadStates* const states = StatesOf(model, threads, steps);
     all += track.steps.size();
+    table.rows.reserve(std::min(all, options.first_rows.value_or(all)));
     for (size_t i = 0; i < track.steps.size() && table.rows.size() < options.first_rows.value_or(all); ++i) {
       StepRow row = {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i], {}};
       if (states != nullptr) row.states = states->In({row.measured.start_ns, row.measured.end_ns});

@@ -323,7 +323,7 @@ double Real(const Table& table, size_t row, const std::string& column) {
 }
 
 std::string Text(const Table& table, size_t row, const std::string& column) {
-  const auto* value = std::get_if<std::string>(&At(table, row, column));
+  const auto* value = std::get_if<CellString>(&At(table, row, column));
   return value ? *value : "-";
 }
 
@@ -356,7 +356,7 @@ void CheckShape(const Table& table) {
     ASSERT_EQ(row.size(), table.columns.size()) << table.name;
     for (size_t i = 0; i < row.size(); ++i) {
       if (std::holds_alternative<std::monostate>(row[i])) continue;
-      const ColumnType type = std::holds_alternative<std::string>(row[i]) ? ColumnType::kText
+      const ColumnType type = std::holds_alternative<CellString>(row[i]) ? ColumnType::kText
                               : std::holds_alternative<int64_t>(row[i])   ? ColumnType::kInteger
                                                                           : ColumnType::kReal;
       EXPECT_EQ(type, table.columns[i].type) << table.name << "." << table.columns[i].name;

@@ -96,7 +96,7 @@ TEST(CapabilitiesTest, RecordsThatSeveralShareAreNotKnown) {
   const size_t column = 4;
   EXPECT_EQ(table.columns[column].name, "records");
   for (const Row& row : table.rows) {
-    if (std::get<std::string>(row[0]) == "library") {
+    if (std::get<CellString>(row[0]) == "library") {
       EXPECT_TRUE(std::holds_alternative<std::monostate>(row[column]));
     }
   }

@@ -1,0 +1,12 @@
+// The texts of cells: see table.h.
+#include "absl/container/node_hash_set.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer::inline table {
+
+CellString::CellString(absl::string_view text) {
+  static auto& texts = *new absl::node_hash_set<std::string>;
+  text_ = &*texts.emplace(text).first;
+}
+
+}  // namespace dlhook::analyzer::table
