@@ -73,8 +73,8 @@ class Report(unittest.TestCase):
         self.assertIn("    a.cc:3: Expected 1\n", text)
         self.assertNotIn("the program's", text)
         # All its tests passed, but it failed: a leak at its end. And one that crashed leaves half a file.
-        for unit in (unit.replace('<failure message="x">a.cc:3: Expected 1</failure>', ""), unit[:80]):
-            text = report(units={"p_test": unit}, release=junit(case("p_test", 2, FAILED, "the program's")))
+        for left in (unit.replace('<failure message="x">a.cc:3: Expected 1</failure>', ""), unit[:80]):
+            text = report(units={"p_test": left}, release=junit(case("p_test", 2, FAILED, "the program's")))
             self.assertIn("1 failed:\n  p_test (release): failed\n", text)
             self.assertIn("    the program's\n", text)
 

@@ -357,8 +357,8 @@ void CheckShape(const Table& table) {
     for (size_t i = 0; i < row.size(); ++i) {
       if (std::holds_alternative<std::monostate>(row[i])) continue;
       const ColumnType type = std::holds_alternative<CellString>(row[i]) ? ColumnType::kText
-                              : std::holds_alternative<int64_t>(row[i])   ? ColumnType::kInteger
-                                                                          : ColumnType::kReal;
+                              : std::holds_alternative<int64_t>(row[i])  ? ColumnType::kInteger
+                                                                         : ColumnType::kReal;
       EXPECT_EQ(type, table.columns[i].type) << table.name << "." << table.columns[i].name;
     }
   }
