@@ -284,14 +284,14 @@ def python_bound(side):
 
 
 def page_faults(side):
-    """Temporaries of 64 MB: above the size from which glibc maps each by itself."""
+    """Temporaries of 41 MB: above the size from which glibc maps each by itself."""
     if side == "advised":
         m_mmap_max, m_trim_threshold = -4, -1
         libc = ctypes.CDLL(None)
         libc.mallopt(m_mmap_max, 0)
         libc.mallopt(m_trim_threshold, 2**31 - 1)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).eval()
-    x = torch.randn(250_000, 64)
+    x = torch.randn(160_000, 64)
     with torch.inference_mode():
         while True:
             model(x)
