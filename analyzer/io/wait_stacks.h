@@ -1,5 +1,5 @@
 // Where threads of a sampled process are blocked: their stacks, read from outside by the launcher at its looks
-// (preload/drain/counter_sampler.h). A blocked thread's stack stands still; what moved meanwhile is not used. No signal, no
+// (preload/drain/thread_look.h). A blocked thread's stack stands still; what moved meanwhile is not used. No signal, no
 // ptrace: the process does not notice.
 #ifndef DLHOOK_ANALYZER_IO_WAIT_STACKS_H_
 #define DLHOOK_ANALYZER_IO_WAIT_STACKS_H_
@@ -14,9 +14,9 @@
 #include "analyzer/io/memory_reader.h"
 #include "analyzer/io/outside_code.h"
 #include "analyzer/io/outside_python.h"
-#include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
 #include "preload/drain/outside_stacks.h"
+#include "preload/drain/thread_look.h"
 #include "preload/format/session.h"
 
 namespace dlhook::analyzer::inline io {

@@ -1,14 +1,10 @@
 // Samples of counters.
 #include "preload/drain/counter_sampler.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <initializer_list>
@@ -96,20 +92,6 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
   BeginThread(0, drain);
 }
 
-// The drain's own thread, under a name that distinguishes it from the program's. After the program's first thread,
-// which is number 1.
-void CounterSampler::NameOwnThread(Drain* drain) {
-  static const char kName[16] = "dlhook";
-  if (!is_own_process_ || is_own_named_ || session_->next_thread_id.load(std::memory_order_relaxed) == 0) return;
-  auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
-  Thread* own = FindThread(tid);
-  if (own == nullptr) return;
-  HandOver(drain, own);
-  is_own_named_ = true;
-  own->thread_id = session_->next_thread_id.fetch_add(1) + 1;
-  drain->AddThread(own->thread_id, tid, kName);
-}
-
 void CounterSampler::Close() {
   for (uint32_t i = 0; i < thread_count_; ++i) {
     CloseProcFiles(&threads_[i].files);
@@ -182,95 +164,6 @@ void CounterSampler::Sample(Drain* drain, bool all) {
   HandOverAll(drain);
 }
 
-// ---- Which threads exist ----
-
-// Retried if no descriptor was available.
-bool CounterSampler::OpenDirectory() {
-  char path[32];
-  snprintf(path, sizeof path, "/proc/%u/task", session_->pid);
-  if (directory_ < 0) directory_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return directory_ >= 0 && lseek(directory_, 0, SEEK_SET) == 0;
-}
-
-void CounterSampler::ListThreads(Drain* drain) {
-  if (!OpenDirectory()) return;
-  for (uint32_t i = 1; i < thread_count_; ++i) ++threads_[i].listings_without;
-  cursor_ = 1;
-  alignas(8) char buffer[8192];
-  for (;;) {
-    long bytes = syscall(SYS_getdents64, directory_, buffer, sizeof buffer);
-    if (bytes <= 0) break;
-    for (long at = 0; at < bytes;) {
-      auto entry = reinterpret_cast<const dirent64*>(buffer + at);
-      at += entry->d_reclen;
-      auto tid = static_cast<uint32_t>(strtoul(entry->d_name, nullptr, 10));
-      if (tid == 0) continue;  // "." and ".."
-      Thread* known = FindThread(tid);
-      if (known != nullptr) known->listings_without = 0;
-      if (known == nullptr) BeginThread(tid, drain);
-    }
-  }
-  EndUnlisted();
-  NameThreads(drain);
-  NameOwnThread(drain);
-}
-
-// The kernel ends a listing early if the thread it has reached dies: a single listing proves nothing.
-void CounterSampler::EndUnlisted() {
-  for (uint32_t i = 1; i < thread_count_; ++i) {
-    if (threads_[i].listings_without > 1) threads_[i].is_alive = false;
-  }
-}
-
-// Assigns the numbers of recording threads.
-void CounterSampler::NameThreads(Drain* drain) {
-  uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
-    const Slot& slot = session_->slots[i];
-    if (slot.owned.load(std::memory_order_acquire) == 0) continue;
-    // Consistent: the number is 0 while the slot changes its owner.
-    uint32_t thread_id = slot.thread_id.load(std::memory_order_acquire);
-    uint32_t tid = slot.tid.load(std::memory_order_acquire);
-    if (thread_id == 0 || slot.thread_id.load(std::memory_order_relaxed) != thread_id) continue;
-    Thread* thread = tid == 0 ? nullptr : FindThread(tid);
-    if (thread == nullptr || thread->thread_id == thread_id || !drain->HasThread(thread_id)) continue;
-    HandOver(drain, thread);
-    thread->thread_id = thread_id;
-    // from now on it reads them itself
-    if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(IndexOf(thread), IndexOf(thread));
-  }
-}
-
-// They are always listed in the same order.
-CounterSampler::Thread* CounterSampler::FindThread(uint32_t tid) {
-  for (uint32_t i = 0; i < thread_count_; ++i) {
-    uint32_t at = (cursor_ + i) % thread_count_;
-    if (threads_[at].tid != tid) continue;
-    cursor_ = at + 1;
-    return &threads_[at];
-  }
-  return nullptr;
-}
-
-void CounterSampler::BeginThread(uint32_t tid, Drain* drain) {
-  if (thread_count_ == kMaxThreads) return;
-  Thread* thread = &threads_[thread_count_++];
-  memset(static_cast<void*>(thread), 0, sizeof *thread);
-  thread->tid = tid;
-  thread->is_alive = true;
-  StartProcFiles(session_->pid, tid, &thread->files);
-  if (wants_perf_ && tid != 0) perf_.Begin(thread_count_ - 1, tid, drain);
-}
-
-void CounterSampler::EndThread(Drain* drain, Thread* thread) {
-  HoldIdle(drain, thread);
-  HandOver(drain, thread);
-  CloseProcFiles(&thread->files);
-  Thread* last = &threads_[--thread_count_];
-  if (wants_perf_) perf_.End(IndexOf(thread), IndexOf(last));
-  if (thread != last) memcpy(static_cast<void*>(thread), last, sizeof *thread);
-}
-
 // ---- What they have done ----
 
 bool CounterSampler::ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const {
@@ -280,23 +173,11 @@ bool CounterSampler::ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) cons
          ParseSchedstat(text, task_clock_ns, &thread->states.queued_ns);
 }
 
-// The first look stands for nothing: what the thread did before is not known.
 void CounterSampler::FindState(Thread* thread, uint64_t ticks) const {
   if (is_own_process_) return;
-  char text[1024];
-  auto blocked_in = BlockedIn::kOther;
-  const uint64_t since_ticks = thread->look_ticks == 0 ? ticks : thread->look_ticks;
+  LookAtThread(&thread->files, {thread->tid, thread->thread_id, thread->look_ticks, ticks, thread->last.task_clock_ns},
+               TicksPerSecond(*session_), observer_, &thread->states);
   thread->look_ticks = ticks;
-  // Not readable where tracing is restricted.
-  const bool is_told = ReadProcFile(&thread->files, ProcFile::kSyscall, text, sizeof text);
-  const bool is_blocked = is_told ? ParseBlockedIn(text, &blocked_in)
-                                  : ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) && IsBlocked(text);
-  if (!is_blocked) return;
-  if (is_told && observer_.see != nullptr && since_ticks != ticks)
-    observer_.see(observer_.self,
-                  {thread->tid, thread->thread_id, since_ticks, ticks, thread->last.task_clock_ns, blocked_in, text});
-  thread->states.blocked_ns[static_cast<uint32_t>(blocked_in)] += static_cast<uint64_t>(
-      static_cast<double>(ticks - since_ticks) * 1e9 / static_cast<double>(TicksPerSecond(*session_)));
 }
 
 bool CounterSampler::ReadFaults(Thread* thread, ProcStat* stat) const {
@@ -320,15 +201,6 @@ void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
   thread->ran_since_seldom = false;
   if (thread->held_seldom_count == kHeldSeldom) HandOver(drain, thread);
   thread->held_seldom[thread->held_seldom_count++] = {ticks, thread->last, {}};
-}
-
-// Of a thread that makes no calls, at its second look: it may have given itself the name after the first.
-void CounterSampler::TellNameAgain(Drain* drain, Thread* thread) const {
-  char text[1024];
-  ProcStat stat;
-  thread->may_be_renamed = false;
-  if (ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) && ParseStat(text, &stat))
-    drain->AddThread(0, thread->tid, stat.name);
 }
 
 void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
@@ -364,7 +236,7 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   FindState(thread, ticks);
   if (is_first) {
     Usage usage = thread->last;
-    States states = thread->states;
+    ThreadStates states = thread->states;
     thread->last = {};
     thread->states = {};
     thread->has_begun = true;
@@ -442,8 +314,7 @@ void CounterSampler::GiveStates(Drain* drain, const Thread& thread) {
   CounterReading readings[kHeldReadings];
   for (uint32_t i = 0; i < thread.held_count; ++i) {
     const Held& held = thread.held[i];
-    readings[i] = {held.ticks, 0, 0, {held.usage.task_clock_ns, held.states.queued_ns}};
-    memcpy(readings[i].values + 2, held.states.blocked_ns, sizeof held.states.blocked_ns);
+    readings[i] = StatesReading(held.ticks, held.usage.task_clock_ns, held.states);
   }
   drain->AddSamples(thread.thread_id, thread.tid, ReadingKind::kStates, CounterSource::kProc, kThreadStateList,
                     readings, thread.held_count);

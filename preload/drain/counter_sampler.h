@@ -1,6 +1,6 @@
 // Counters over time (DLHOOK_COUNTERS_MS): the drain reads counters of all threads of a recorded process, including
 // those without recorded calls, and of the process as a whole. Independent of the threads' own readings
-// (counters/counters.h). From outside, and also if no counters are wanted: what threads do (format/thread_states.h).
+// (counters/counters.h). From outside, and also if no counters are wanted: what threads do (drain/thread_look.h).
 // Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of perf in the drain's own
 // table. Limits its use of a processor.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
@@ -11,24 +11,10 @@
 #include "preload/drain/drain.h"
 #include "preload/drain/perf_sampler.h"
 #include "preload/drain/proc_counters.h"
+#include "preload/drain/thread_look.h"
 #include "preload/format/session.h"
 
 namespace dlhook::inline drain {
-
-// What a look says of a thread that it found blocked.
-struct BlockedLook {
-  uint32_t tid;
-  uint32_t thread_id;
-  uint64_t since_ticks;  // the look before; it stands for the time since then
-  uint64_t ticks;
-  uint64_t task_clock_ns;  // as long as it is the same, the thread did not run
-  BlockedIn blocked_in;
-  const char* system_call;  // the line of /proc/PID/task/TID/syscall
-};
-struct BlockedObserver {
-  void (*see)(void* self, const BlockedLook& look) = nullptr;
-  void* self = nullptr;
-};
 
 class CounterSampler {
  public:
@@ -58,14 +44,10 @@ class CounterSampler {
     UsageField fields[kMaxCountersOfSet];
     uint32_t count;
   };
-  struct States {
-    uint64_t queued_ns;
-    uint64_t blocked_ns[kBlockedIns];  // what the looks stand for that found it there
-  };
   struct Held {
     uint64_t ticks;
     Usage usage;
-    States states;
+    ThreadStates states;
   };
   struct Thread {
     uint32_t tid;  // 0: the process as a whole
@@ -82,7 +64,7 @@ class CounterSampler {
     uint64_t idle_ticks;  // since when it has been idle after its last reading; 0: not idle
     uint64_t look_ticks;  // of the last one
     Usage last;
-    States states;
+    ThreadStates states;
     ProcFiles files;
     uint32_t held_count;
     uint32_t held_seldom_count;

@@ -8,7 +8,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 
-// compiled_code.py and compiled_hook.py, with a NUL at their ends: compiled_code_text.S.
+// Of compiled_calls.py and compiled_code.py, and of compiled_hook.py, each with a NUL at its end: compiled_code_text.S.
 extern "C" const char dlhook_compiled_code_text[] __attribute__((visibility("hidden")));
 extern "C" const char dlhook_compiled_hook_text[] __attribute__((visibility("hidden")));
 

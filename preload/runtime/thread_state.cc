@@ -123,7 +123,7 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);
   thread->session = session;
-  // A reader must not mistake one thread's number for the other's: counter_sampler.cc, NameThreads.
+  // A reader must not mistake one thread's number for the other's: sampled_threads.cc, NameThreads.
   slot->thread_id.store(0, std::memory_order_relaxed);
   slot->tid.store(thread->tid, std::memory_order_release);
   slot->open_call.store(0, std::memory_order_relaxed);

@@ -11,7 +11,7 @@ import stacks
 from stacks import e2e
 
 LIBRARY = os.environ.get("DLHOOK_TEST_BLAS", "libopenblas.so.0")
-READER = os.path.join(stacks.HERE, "..", "..", "preload", "python", "compiled_code.py")
+READER = [os.path.join(stacks.HERE, "..", "..", "preload", "python", name) for name in ("compiled_calls.py", "compiled_code.py")]
 
 GRAPH = """class GraphModule(torch.nn.Module):
     def forward(self, primals_1: "f32[8, 3][3, 1]cpu", primals_2: "f32[4, 3][3, 1]cpu", primals_3: "f32[8, 8][8, 1]cpu"):
@@ -142,8 +142,9 @@ class Reader(unittest.TestCase):
         sys.modules["torch._dynamo.utils"] = empty
         self.addCleanup(sys.modules.pop, "torch._dynamo.utils")
         self.of = {}
-        with open(READER, encoding="utf-8") as text:
-            exec(text.read(), self.of)  # pylint: disable=exec-used
+        for path in READER:
+            with open(path, encoding="utf-8") as text:
+                exec(text.read(), self.of)  # pylint: disable=exec-used
 
     def matched(self, source, graph=GRAPH):
         graph = self.of["Graph"](graph)
