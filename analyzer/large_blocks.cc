@@ -74,6 +74,8 @@ constinit KeptBlocks kept;
 
 // Otherwise malloc takes large blocks from its heap, which cannot be given back from below its top, once one was freed.
 const int always_mapped = mallopt(M_MMAP_THRESHOLD, kLeastLarge);
+// Otherwise what one thread freed is not there for the others: it took 50 MB more.
+const int one_heap = mallopt(M_ARENA_MAX, 1);
 
 void* LargeBlock(size_t bytes) {
   bytes = (bytes + kLargePageBytes - 1) & ~(kLargePageBytes - 1);

@@ -7,6 +7,7 @@
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/functions/function_layers.h"
 #include "analyzer/layers/structure/structure.h"
+#include "analyzer/model/beside.h"
 #include "analyzer/time/gap_places.h"
 
 namespace dlhook::analyzer::inline analysis {
@@ -38,6 +39,7 @@ bool HasOpenCalls(const TraceModel& model, const Attribution& attribution) {
 }  // namespace
 
 Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options) {
+  auto gaps = Beside([&model] { return FindGaps(model); });
   Attribution attribution;
   if (options.use_framework_evidence) {
     attribution = AttributeByFramework(model);
@@ -53,7 +55,7 @@ Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions&
     attribution.of_scope.Fill(model.scopes.size(), Place());
   }
   AttributeCompiledRegions(model, &attribution);
-  PlaceGaps(model, options.use_framework_evidence, &attribution);
+  PlaceGaps(model, *gaps.get(), options.use_framework_evidence, &attribution);
   return attribution;
 }
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <future>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "analyzer/model/beside.h"
 #include "analyzer/model/recurring_keys.h"
 #include "analyzer/time/scope_paths.h"
 
@@ -188,18 +190,50 @@ class FoldedTime::Folding {
     }
   }
 
-  void AddPieces(const Timetable& timetable, Folded& folded) const {
-    RecurringKeys<Look> looks;
-    size_t at = 0;
-    DivideTime(model_, timetable.process, timetable.Boundaries(), [&](const TimePiece& piece) {
-      if (folded.pieces.size() > kMostKinds) return;
-      const uint32_t index = looks.IndexOf(LookOf(piece, timetable.SituationAt(piece.start_ns, at)));
-      if (index == folded.pieces.size()) {
-        folded.pieces.push_back(piece);
+  // Pieces that are alike as one, in the order of the first of them.
+  class FoldedPieces {
+   public:
+    explicit FoldedPieces(std::vector<TimePiece>* pieces) : pieces_(*pieces) {}
+    void Add(const Look& look, const TimePiece& piece) {
+      const uint32_t index = looks_.IndexOf(look);
+      if (index == pieces_.size()) {
+        pieces_.push_back(piece);
       } else {
-        folded.pieces[index].share_ns += piece.share_ns;
+        pieces_[index].share_ns += piece.share_ns;
       }
+    }
+    const Look& look(uint32_t index) const { return looks_[index]; }
+
+   private:
+    RecurringKeys<Look> looks_;
+    std::vector<TimePiece>& pieces_;
+  };
+
+  // On two processors: dividing takes as long as folding and cannot begin in the middle, so one does both up to two
+  // thirds, while the other one only divides there.
+  void AddPieces(const Timetable& timetable, Folded& folded) const {
+    const std::vector<int64_t> boundaries = timetable.Boundaries();
+    // Of a run that was read in parts there is too little.
+    const bool is_divided = model_.read_spans.empty() && MayUseTwoProcessors();
+    const int64_t middle_ns = is_divided ? boundaries[boundaries.size() * 2 / 3] : INT64_MAX;
+    std::vector<TimePiece> later_pieces;
+    FoldedPieces earlier(&folded.pieces), later(&later_pieces);
+    auto adding_later = Beside([&] {
+      if (!is_divided) return;
+      size_t at = 0;
+      DivideTime(model_, timetable.process, boundaries, [&](const TimePiece& piece) {
+        if (piece.start_ns < middle_ns || later_pieces.size() > kMostKinds) return;
+        later.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
+      });
     });
+    size_t at = 0;
+    const auto add_earlier = [&](const TimePiece& piece) {
+      if (folded.pieces.size() > kMostKinds) return;
+      earlier.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
+    };
+    DivideTime(model_, timetable.process, boundaries, add_earlier, middle_ns);
+    adding_later.get();
+    for (uint32_t i = 0; i < later_pieces.size(); ++i) earlier.Add(later.look(i), later_pieces[i]);
   }
 
   void AddScopes(const Timetable& timetable, Folded& folded) const {
@@ -245,8 +279,12 @@ class FoldedTime::Folding {
 };
 
 FoldedTime::FoldedTime(const TraceModel& model, const LayerAnalysis& analysis)
+    : FoldedTime(model, analysis,
+                 Beside([&model, &attribution = analysis.attribution()] { return Folding(model, attribution); })) {}
+
+FoldedTime::FoldedTime(const TraceModel& model, const LayerAnalysis& analysis, std::future<Folding> ready)
     : model_(model), tracks_(analysis.steps()), main_steps_(MainSteps(tracks_)) {
-  const Folding folding(model, analysis.attribution());
+  const Folding folding = ready.get();
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     of_.push_back(folding.Fold(Timetable(model, process, tracks_, main_steps_)));
   }

@@ -4,6 +4,7 @@
 #define DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
 
 #include <cstdint>
+#include <future>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,8 @@ class FoldedTime {
   };
   class Timetable;
   class Folding;
+
+  FoldedTime(const TraceModel& model, const LayerAnalysis& analysis, std::future<Folding> ready);
 
   const TraceModel& model_;
   const std::vector<StepTrack>& tracks_;

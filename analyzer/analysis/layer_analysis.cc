@@ -7,13 +7,17 @@ namespace dlhook::analyzer::inline analysis {
 
 const Attribution& LayerAnalysis::attribution() const {
   if (whole_ != nullptr) return whole_->attribution();
-  if (!attribution_) attribution_ = AttributeToLayers(model_, options_);
+  std::call_once(attributed_, [this] {
+    if (!attribution_) attribution_ = AttributeToLayers(model_, options_);
+  });
   return *attribution_;
 }
 
 const std::vector<StepTrack>& LayerAnalysis::steps() const {
   if (known_steps_ != nullptr) return *known_steps_;
-  if (!steps_) steps_ = FindStepTracks(model_, attribution());
+  std::call_once(steps_found_, [this] {
+    if (!steps_) steps_ = FindStepTracks(model_, attribution());
+  });
   return *steps_;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <typeindex>
 #include <typeinfo>
@@ -17,7 +18,7 @@
 
 namespace dlhook::analyzer::inline analysis {
 
-// Not thread-safe: tables are made one after another.
+// Several tables may ask at the same time; each part is made once, while others wait.
 class LayerAnalysis {
  public:
   // `model` must outlive it and not change.
@@ -38,19 +39,30 @@ class LayerAnalysis {
   // What rooms above derive from it for several tables: the one T, made at its first use from `arguments`.
   template <typename T, typename... Arguments>
   const T& Derived(const Arguments&... arguments) const {
-    std::shared_ptr<const void>& derived = derived_[typeid(T)];
-    if (derived == nullptr) derived = std::make_shared<const T>(arguments...);
-    return *static_cast<const T*>(derived.get());
+    Made& made = MadeOf(typeid(T));
+    std::call_once(made.once, [&] { made.value = std::make_shared<const T>(arguments...); });
+    return *static_cast<const T*>(made.value.get());
   }
 
  private:
+  struct Made {
+    std::once_flag once;
+    std::shared_ptr<const void> value;
+  };
+  Made& MadeOf(std::type_index type) const {
+    const std::lock_guard lock(mutex_);
+    return derived_[type];
+  }
+
   const TraceModel& model_;
   const AttributionOptions options_ = {};
   const LayerAnalysis* const whole_ = nullptr;                 // has the attribution
   const std::vector<StepTrack>* const known_steps_ = nullptr;  // elsewhere
+  mutable std::once_flag attributed_, steps_found_;
   mutable std::optional<Attribution> attribution_;
   mutable std::optional<std::vector<StepTrack>> steps_;
-  mutable std::map<std::type_index, std::shared_ptr<const void>> derived_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::type_index, Made> derived_;
 };
 
 }  // namespace dlhook::analyzer::analysis

@@ -2,7 +2,9 @@
 #include "analyzer/cli/tables.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -13,6 +15,7 @@
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/calls/call_filter.h"
@@ -206,12 +209,23 @@ TableOptions RunAnalysis::options() const {
 
 absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const TableKind*>& kinds,
                                                            Progress* progress) const {
+  std::vector<std::optional<absl::StatusOr<Table>>> made(kinds.size());
+  std::atomic<size_t> next = 0;
+  const auto make = [&](Progress* shown) {
+    for (size_t i; (i = next++) < kinds.size();) {
+      if (shown != nullptr) shown->Show(absl::StrCat("table ", kinds[i]->name, " of"));
+      made[i] = MakeTable(*kinds[i], model_, options());
+    }
+  };
+  auto others = Beside([&make, is_useful = kinds.size() > 1] {
+    if (is_useful) make(nullptr);
+  });
+  make(progress);
+  others.get();
   std::vector<Table> tables;
-  for (const TableKind* kind : kinds) {
-    if (progress != nullptr) progress->Show(absl::StrCat("table ", kind->name, " of"));
-    absl::StatusOr<Table> table = MakeTable(*kind, model_, options());
-    if (!table.ok()) return table.status();
-    tables.push_back(*std::move(table));
+  for (std::optional<absl::StatusOr<Table>>& table : made) {
+    if (!table->ok()) return table->status();
+    tables.push_back(std::move(**table));
   }
   return tables;
 }

@@ -76,31 +76,34 @@ class PythonCalls {
   std::map<std::tuple<Node, uint32_t, NameIndex, NameIndex, ModuleIndex>, Node> nodes_;
 };
 
-class GapPlacer {
- public:
-  GapPlacer(const TraceModel& model, bool with_modules, Attribution* attribution)
-      : model_(model),
-        rules_(model),
-        with_modules_(with_modules),
-        calls_(model),
-        in_compiler_(CompilerStacks(model)),
-        attribution_(*attribution) {}
+}  // namespace
 
-  void Place() {
+class FoundGaps {
+ public:
+  explicit FoundGaps(const TraceModel& model) : model_(model), rules_(model), calls_(model) {
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) Follow(thread);
-    std::vector<PythonStack> stacks;
-    for (const Stacks& gap : gaps_) stacks.push_back(InCommon(gap));
-    const std::vector<PythonPlace> places = ReadPythonPlaces(model_, stacks);
-    if (with_modules_) modules_ = NameModules(model_, ReadPythonPlaces(model_));
-    auto place = places.begin();
-    for (const Stacks& gap : gaps_) {
-      const PythonStack& stack = stacks[static_cast<size_t>(place - places.begin())];
-      const bool compiles = with_modules_ && (in_compiler_[gap.first] || in_compiler_[gap.second]);
-      const dlhook::analyzer::Place of_compilation = {compiles ? CompilationLayer(&attribution_) : kNone};
-      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place)};
-      ++place;
+  }
+
+  const std::set<Stacks>& gaps() const { return gaps_; }
+
+  // The frames that are active throughout the gap, innermost first.
+  PythonStack InCommon(const Stacks& gap) {
+    const auto& [before, after] = gap;
+    const std::vector<PythonFrame>& frames = model_.python_stacks[before].frames;
+    const std::vector<PythonFrame>& frames_after = model_.python_stacks[after].frames;
+    const std::vector<Node>& path = calls_.PathOf(after);
+    const size_t common = calls_.Common(before, after);
+    size_t count = 0;
+    while (count < common && (IsOnce(frames[frames.size() - 1 - count]) || !entries_.contains({path[count], after})))
+      ++count;
+    const auto is_module = [](const PythonFrame& frame) { return frame.module != kNone; };
+    if (count == common && count > 0 &&
+        frames_after[frames_after.size() - count].line < frames[frames.size() - count].line) {
+      const auto module =
+          std::find_if(frames.rbegin(), frames.rbegin() + static_cast<std::ptrdiff_t>(count), is_module);
+      count = static_cast<size_t>(module - frames.rbegin());
     }
-    OrderLayers();
+    return {{frames.end() - static_cast<std::ptrdiff_t>(count), frames.end()}, false};
   }
 
  private:
@@ -133,26 +136,43 @@ class GapPlacer {
     return model_.names[frame.function] == "<module>" || model_.names[frame.function] == "_bootstrap";
   }
 
-  // The frames that are active throughout the gap, innermost first.
-  PythonStack InCommon(const Stacks& gap) {
-    const auto& [before, after] = gap;
-    const std::vector<PythonFrame>& frames = model_.python_stacks[before].frames;
-    const std::vector<PythonFrame>& frames_after = model_.python_stacks[after].frames;
-    const std::vector<Node>& path = calls_.PathOf(after);
-    const size_t common = calls_.Common(before, after);
-    size_t count = 0;
-    while (count < common && (IsOnce(frames[frames.size() - 1 - count]) || !entries_.contains({path[count], after})))
-      ++count;
-    const auto is_module = [](const PythonFrame& frame) { return frame.module != kNone; };
-    if (count == common && count > 0 &&
-        frames_after[frames_after.size() - count].line < frames[frames.size() - count].line) {
-      const auto module =
-          std::find_if(frames.rbegin(), frames.rbegin() + static_cast<std::ptrdiff_t>(count), is_module);
-      count = static_cast<size_t>(module - frames.rbegin());
+  const TraceModel& model_;
+  const ActivityRules rules_;
+  PythonCalls calls_;
+  std::set<Stacks> gaps_;
+  StackPairs known_gaps_;                          // the same, without an order
+  StackPairs seen_;                                // successive on a thread
+  std::set<std::pair<Node, StackIndex>> entries_;  // what a call of a function did first when called from outside
+};
+
+namespace {
+
+class GapPlacer {
+ public:
+  GapPlacer(const TraceModel& model, FoundGaps& gaps, bool with_modules, Attribution* attribution)
+      : model_(model),
+        found_(gaps),
+        with_modules_(with_modules),
+        in_compiler_(CompilerStacks(model)),
+        attribution_(*attribution) {}
+
+  void Place() {
+    std::vector<PythonStack> stacks;
+    for (const Stacks& gap : found_.gaps()) stacks.push_back(found_.InCommon(gap));
+    const std::vector<PythonPlace> places = ReadPythonPlaces(model_, stacks);
+    if (with_modules_) modules_ = NameModules(model_, ReadPythonPlaces(model_));
+    auto place = places.begin();
+    for (const Stacks& gap : found_.gaps()) {
+      const PythonStack& stack = stacks[static_cast<size_t>(place - places.begin())];
+      const bool compiles = with_modules_ && (in_compiler_[gap.first] || in_compiler_[gap.second]);
+      const dlhook::analyzer::Place of_compilation = {compiles ? CompilationLayer(&attribution_) : kNone};
+      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place)};
+      ++place;
     }
-    return {{frames.end() - static_cast<std::ptrdiff_t>(count), frames.end()}, false};
+    OrderLayers();
   }
 
+ private:
   // "block.py:7 to 10" if the innermost of these frames is the program's and the gap begins in its line 7.
   std::string LineOf(const Stacks& gap, const PythonStack& stack, const PythonPlace& place) const {
     const std::string line = LineLabel(model_, place);
@@ -211,15 +231,10 @@ class GapPlacer {
   }
 
   const TraceModel& model_;
-  const ActivityRules rules_;
+  FoundGaps& found_;
   const bool with_modules_;
-  PythonCalls calls_;
   const std::vector<bool> in_compiler_;  // by stack
   std::vector<ModuleName> modules_;
-  std::set<Stacks> gaps_;
-  StackPairs known_gaps_;                          // the same, without an order
-  StackPairs seen_;                                // successive on a thread
-  std::set<std::pair<Node, StackIndex>> entries_;  // what a call of a function did first when called from outside
   std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and module name
   Attribution& attribution_;
 };
@@ -256,8 +271,10 @@ LayerIndex CompilationLayer(Attribution* attribution) {
   return static_cast<LayerIndex>(layers.size() - 1);
 }
 
-void PlaceGaps(const TraceModel& model, bool with_modules, Attribution* attribution) {
-  if (!model.python_stacks.empty()) GapPlacer(model, with_modules, attribution).Place();
+std::shared_ptr<FoundGaps> FindGaps(const TraceModel& model) { return std::make_shared<FoundGaps>(model); }
+
+void PlaceGaps(const TraceModel& model, FoundGaps& gaps, bool with_modules, Attribution* attribution) {
+  if (!model.python_stacks.empty()) GapPlacer(model, gaps, with_modules, attribution).Place();
 }
 
 }  // namespace dlhook::analyzer::time

@@ -3,6 +3,7 @@
 #ifndef DLHOOK_ANALYZER_TIME_GAP_PLACES_H_
 #define DLHOOK_ANALYZER_TIME_GAP_PLACES_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,17 @@ std::vector<bool> CompilerStacks(const TraceModel& model);
 // The layer of compilation; adds it if necessary.
 LayerIndex CompilationLayer(Attribution* attribution);
 
+// The gaps of a run, and what the program does around them: all that does not depend on layers.
+class FoundGaps;
+std::shared_ptr<FoundGaps> FindGaps(const TraceModel& model);
+
 // Sets Attribution.of_gap, and adds a layer "MODULE:[not seen]" for each module that has gaps and is not itself a
 // layer. A gap belongs to the Python function calls that are active throughout it: the frames that the stacks before
 // and after have in common. Equal frames may be two calls of one function; this is assumed if the gap ends the way the
 // function began when it was first called from outside. Such frames, and everything inside them, do not count; nor do
 // those of modules in which the line goes backwards (a loop in the module, or its next call). A gap with one end in a
 // compilation belongs to the compilation. `with_modules` false: lines only.
-void PlaceGaps(const TraceModel& model, bool with_modules, Attribution* attribution);
+void PlaceGaps(const TraceModel& model, FoundGaps& gaps, bool with_modules, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::time
 

@@ -14,10 +14,11 @@ namespace {
 class TimeDivision {
  public:
   TimeDivision(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-               const std::function<void(const TimePiece&)>& take)
+               const std::function<void(const TimePiece&)>& take, int64_t until_ns)
       : model_(model),
         rules_(model),
         take_(take),
+        end_ns_(std::min(model.end_ns, until_ns)),
         boundary_(boundaries.begin()),
         boundaries_end_(boundaries.end()),
         now_ns_(model.start_ns) {
@@ -25,9 +26,9 @@ class TimeDivision {
   }
 
   void Run() {
-    for (size_t i = 0; i < threads_.size(); ++i) queue_.push({threads_[i].next_time_ns(), i});
+    for (size_t i = 0; i < threads_.size(); ++i) Queue(i);
     while (!queue_.empty()) RunThread();
-    AdvanceTo(model_.end_ns);
+    AdvanceTo(end_ns_);
   }
 
  private:
@@ -43,13 +44,17 @@ class TimeDivision {
     place_.resize(threads_.size());
   }
 
+  void Queue(size_t index) {
+    if (threads_[index].next_time_ns() <= end_ns_) queue_.push({threads_[index].next_time_ns(), index});
+  }
+
   // Advances the thread whose turn it is for as long as it stays ahead of the others.
   void RunThread() {
     const size_t index = queue_.top().second;
     queue_.pop();
-    const int64_t limit_ns = queue_.empty() ? INT64_MAX : queue_.top().first;
+    const int64_t limit_ns = queue_.empty() ? end_ns_ : queue_.top().first;
     ThreadActivity& thread = threads_[index];
-    while (thread.next_time_ns() <= limit_ns && thread.next_time_ns() != INT64_MAX) {
+    while (thread.next_time_ns() <= limit_ns) {
       const int64_t time_ns = thread.next_time_ns();
       thread.Step();
       if (thread.now() != *current_[index]) {
@@ -59,7 +64,7 @@ class TimeDivision {
         current_[index] = &thread.now();
       }
     }
-    if (thread.next_time_ns() != INT64_MAX) queue_.push({thread.next_time_ns(), index});
+    Queue(index);
   }
 
   void Switch(size_t index, const Activity* next) {
@@ -131,6 +136,7 @@ class TimeDivision {
   const TraceModel& model_;
   const ActivityRules rules_;
   const std::function<void(const TimePiece&)>& take_;
+  const int64_t end_ns_;
   std::vector<int64_t>::const_iterator boundary_;  // the next one
   const std::vector<int64_t>::const_iterator boundaries_end_;
   int64_t now_ns_;
@@ -146,8 +152,8 @@ class TimeDivision {
 }  // namespace
 
 void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                const std::function<void(const TimePiece&)>& take) {
-  TimeDivision(model, process, boundaries, take).Run();
+                const std::function<void(const TimePiece&)>& take, int64_t until_ns) {
+  TimeDivision(model, process, boundaries, take, until_ns).Run();
 }
 
 }  // namespace dlhook::analyzer::time

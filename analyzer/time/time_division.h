@@ -44,9 +44,10 @@ struct TimePiece {
 
 // Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at
 // `boundaries` (ascending), so that none crosses a boundary of a step or phase. For one process, or all together
-// (kNone). Ignores aggregates. Linear in calls + scopes (times the number of concurrently active threads).
+// (kNone). Ignores aggregates. Linear in calls + scopes (times the number of concurrently active threads). `until_ns`: one
+// of the boundaries, at which to stop.
 void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                const std::function<void(const TimePiece&)>& take);
+                const std::function<void(const TimePiece&)>& take, int64_t until_ns = INT64_MAX);
 
 }  // namespace dlhook::analyzer::time
 

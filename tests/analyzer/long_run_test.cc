@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/analyzer/builders/one_processor.h"
 #include "tests/analyzer/test_trace.h"
 #include "tests/analyzer/training_trace.h"
 
@@ -124,6 +125,10 @@ TEST(LongRunTest, TheAnswerFromPartsIsThatOfTheTables) {
     EXPECT_NEAR(told.at(name) / known.at(name), 1, kTolerance) << name;
   }
   EXPECT_LT(screen.peak_kb, all.peak_kb / 2) << screen.peak_kb << " of " << all.peak_kb << " KiB";
+
+  const std::string tables = Report(path, {"--table", "all"}).out;
+  const OneProcessor one;
+  EXPECT_EQ(Report(path, {"--table", "all"}).out, tables);
 }
 
 }  // namespace

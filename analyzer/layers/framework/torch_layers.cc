@@ -108,11 +108,12 @@ class LayerMaker {
       if (unit.kind == UnitKind::kForward && is_networks) waiting.push_back(index);
       return;
     }
-    candidate_of_[index] = CandidateOf(index);
+    candidate_of_.Set(index, CandidateOf(index));
     if (unit.kind != UnitKind::kForward) return;
-    for (UnitIndex view : waiting) candidate_of_[view] = CandidateOfCopyBeside(view, waiting, ModuleOf(unit));
-    for (UnitIndex view : waiting)
-      candidate_of_[view] = candidate_of_[view] == kNone ? candidate_of_[index] : candidate_of_[view];
+    for (UnitIndex view : waiting) {
+      const uint32_t copy = CandidateOfCopyBeside(view, waiting, ModuleOf(unit));
+      candidate_of_.Set(view, copy == kNone ? candidate_of_[index] : copy);
+    }
     waiting.clear();
   }
 
@@ -241,8 +242,8 @@ class LayerMaker {
   std::vector<bool> copies_;       // by unit
   bool trains_ = false;
   std::vector<uint32_t> occurrence_;
-  std::vector<std::vector<UnitIndex>> waiting_;  // by thread: units that belong to the layer of the next unit
-  std::vector<uint32_t> candidate_of_;           // by unit
+  std::vector<std::vector<UnitIndex>> waiting_;    // by thread: units that belong to the layer of the next unit
+  CompactColumn<uint32_t, int16_t> candidate_of_;  // by unit
   std::vector<Candidate> candidates_;
   std::map<LayerKey, uint32_t> by_key_;
   std::map<std::tuple<std::string, std::string, std::string>, int> numbers_;

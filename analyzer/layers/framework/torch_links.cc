@@ -11,6 +11,7 @@
 #include "analyzer/layers/framework/links.h"
 #include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_units.h"
+#include "analyzer/model/beside.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"
 
@@ -31,13 +32,14 @@ class TorchLinker {
         attribution_(attribution) {}
 
   void Link() {
-    UnitLayers made = LayersOfUnits(model_, names_, places_, units_);
+    auto making_layers = Beside([this] { return LayersOfUnits(model_, names_, places_, units_); });
+    FindProducts();
+    NoteFirstCalls();
+    UnitLayers made = making_layers.get();
+    of_scope_.Fill(scopes_.size(), Place());
     first_layer_ = static_cast<LayerIndex>(attribution_->layers.size());
     std::move(made.layers.begin(), made.layers.end(), std::back_inserter(attribution_->layers));
     layer_of_unit_ = std::move(made.of_unit);
-    of_scope_.Fill(scopes_.size(), Place());
-    FindProducts();
-    NoteFirstCalls();
     last_layer_.assign(model_.threads.size(), kNone);
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) PlaceScope(scope);
     for (const auto& [sentence, count] : units_.oddities) attribution_->oddities[sentence] += count;
@@ -212,7 +214,7 @@ class TorchLinker {
   decltype(Attribution::of_scope)& of_scope_;
   Attribution* const attribution_;
   LayerIndex first_layer_ = 0;
-  std::vector<LayerIndex> layer_of_unit_;
+  decltype(UnitLayers::of_unit) layer_of_unit_;
   std::vector<LayerIndex> last_layer_;                     // by thread: the layer of the previous backward node
   absl::flat_hash_map<ScopeIndex, Products> products_;     // of a backward node
   absl::flat_hash_map<ScopeIndex, CallIndex> first_call_;  // of products

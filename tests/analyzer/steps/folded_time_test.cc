@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/analyzer/builders/model_builder.h"
+#include "tests/analyzer/builders/one_processor.h"
 
 namespace dlhook::analyzer {
 namespace folded_time_test {
@@ -164,6 +165,26 @@ TEST(FoldedTime, HasTheSumsOfThePieces) {
     EXPECT_EQ(found, expected) << seed;
     EXPECT_EQ(folded_pieces, found.size()) << seed;
     EXPECT_LT(folded_pieces, pieces);
+  }
+}
+
+// Everything of the pieces, in their order.
+std::string AllOf(const RecurringRun& run) {
+  const LayerAnalysis again(run.model, run.analysis->attribution(), run.analysis->steps());
+  std::string text;
+  FoldedTime::Of(run.model, again).ForEach(0, [&](const TimePiece& piece) {
+    absl::StrAppend(&text, piece.start_ns, " ", piece.end_ns, " ", piece.share_ns, " ", static_cast<int>(piece.kind),
+                    " ", piece.index, " ", piece.thread, " ", piece.gap.around, "\n");
+  });
+  return text;
+}
+
+TEST(FoldedTime, IsTheSameOnOneProcessor) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const RecurringRun run(seed);
+    const std::string on_all = AllOf(run);
+    const OneProcessor one;
+    EXPECT_EQ(AllOf(run), on_all) << seed;
   }
 }
 
