@@ -89,7 +89,7 @@ TEST(ClockMap, TakesMonotonicTicksAsTheyAre) {
   EXPECT_EQ(map.ToNs(1'234'567'890'123), 1'234'567'890'123);
 }
 
-std::string Process(const std::string& boot_id, uint64_t loaded_ticks, const trace::ClockSample* sample) {
+std::string ProcessTrace(const std::string& boot_id, uint64_t loaded_ticks, const trace::ClockSample* sample) {
   std::string text = "packet { header { schema_major: 1 process { boot_id: '" + boot_id +
                      "' shim_loaded_ticks: " + std::to_string(loaded_ticks) +
                      " } clock { kind: TSC ticks_per_second: 1000000000 } } }";
@@ -99,7 +99,7 @@ std::string Process(const std::string& boot_id, uint64_t loaded_ticks, const tra
 
 TEST(ClockMap, PutsProcessesOfOneBootOnTheMonotonicAxis) {
   const trace::ClockSample a = Sample(0, 5000, 1'000'005'000), b = Sample(0, 7000, 2'000'007'000);
-  const TraceModel model = LoadTexts({{"a", Process("boot", 100, &a)}, {"b", Process("boot", 100, &b)}});
+  const TraceModel model = LoadTexts({{"a", ProcessTrace("boot", 100, &a)}, {"b", ProcessTrace("boot", 100, &b)}});
   EXPECT_EQ(model.processes[0].start_ns, 5100);
   EXPECT_EQ(model.processes[1].start_ns, 7100);
   EXPECT_EQ(model.start_ns, 5100);
@@ -108,14 +108,15 @@ TEST(ClockMap, PutsProcessesOfOneBootOnTheMonotonicAxis) {
 
 TEST(ClockMap, PutsProcessesOfOtherMachinesThereByRealtime) {
   const trace::ClockSample a = Sample(0, 5000, 1'000'005'000), b = Sample(0, 900'000, 1'000'006'000);
-  const TraceModel model = LoadTexts({{"a", Process("boot a", 0, &a)}, {"b", Process("boot b", 1, &b)}});
+  const TraceModel model = LoadTexts({{"a", ProcessTrace("boot a", 0, &a)}, {"b", ProcessTrace("boot b", 1, &b)}});
   EXPECT_EQ(model.processes[1].start_ns, 6001);
   EXPECT_TRUE(model.oddities.empty());
 }
 
 TEST(ClockMap, LetsAProcessWithoutSamplesBeginWithTheRun) {
   const trace::ClockSample a = Sample(0, 5000, 1'000'005'000);
-  const TraceModel model = LoadTexts({{"a", Process("boot", 10, &a)}, {"b", Process("boot", 123'456, nullptr)}});
+  const TraceModel model =
+      LoadTexts({{"a", ProcessTrace("boot", 10, &a)}, {"b", ProcessTrace("boot", 123'456, nullptr)}});
   EXPECT_EQ(model.processes[1].start_ns, 5010);
   EXPECT_EQ(model.oddities.size(), 1u);
 }

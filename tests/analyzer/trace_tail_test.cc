@@ -19,13 +19,13 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr int kSteps = 2000;
+constexpr int kTailSteps = 2000;
 constexpr uint64_t kKept = 40'000;  // bytes: an eighth
 
 const std::vector<std::string>& Packets() {
   static const auto& kPackets = *new std::vector<std::string>([] {
     std::vector<std::string> packets;
-    WriteTrainingTrace(kSteps, [&](const std::string& packet) { packets.push_back(packet); });
+    WriteTrainingTrace(kTailSteps, [&](const std::string& packet) { packets.push_back(packet); });
     return packets;
   }());
   return kPackets;
@@ -64,7 +64,7 @@ TEST(TraceTailTest, ThePartIsThatOfTheWholeTrace) {
     all += packet;
   }
   ASSERT_TRUE(tail.Read().ok());
-  EXPECT_EQ(tail.calls(), uint64_t{kSteps} * kTrainingStepCalls + kSteps / 100);
+  EXPECT_EQ(tail.calls(), uint64_t{kTailSteps} * kTrainingStepCalls + kTailSteps / 100);
   EXPECT_EQ(tail.ended(), ProcessEnd::kExited);
 
   ASSERT_TRUE(recent.Read().ok());

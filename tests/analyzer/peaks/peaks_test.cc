@@ -23,7 +23,7 @@ Measurement Measured(const std::string& what, uint32_t threads, double best) {
 }
 
 // 1 thread: 100 GFLOP/s, 4: 300. L2 of 1 MB, L3 of 8 MB.
-Calibration Example() {
+Calibration MeasuredPeaks() {
   Calibration calibration;
   calibration.processor = kZen3;
   calibration.processors = 4;
@@ -62,7 +62,7 @@ std::string Words(const std::optional<Bound>& bound) {
 }
 
 TEST(Peaks, BoundByWhatTakesLongest) {
-  const Calibration calibration = Example();
+  const Calibration calibration = MeasuredPeaks();
   const Peaks peaks(RunOf(), &calibration);
   EXPECT_EQ(Words(peaks.BoundOf(Product(3e8, 1e6))), "1.001e+06 compute");
   EXPECT_EQ(Words(peaks.BoundOf(Product(3e5, 2e7))), "1.001e+06 memory");  // from memory
@@ -77,7 +77,7 @@ TEST(Peaks, BoundByWhatTakesLongest) {
 
 // Where all threads together are no faster than one, too little work is not the reason.
 TEST(Peaks, AreSerialOnlyWhereThreadsWouldHelp) {
-  Calibration calibration = Example();
+  Calibration calibration = MeasuredPeaks();
   for (Measurement& measurement : calibration.measured) {
     if (measurement.what == "f32") measurement.spread.best = measurement.threads == 1 ? 100 : 80;
   }
@@ -87,7 +87,7 @@ TEST(Peaks, AreSerialOnlyWhereThreadsWouldHelp) {
 }
 
 TEST(Peaks, SayNothingOfWhatIsNotKnown) {
-  const Calibration calibration = Example();
+  const Calibration calibration = MeasuredPeaks();
   const Peaks peaks(RunOf(), &calibration);
   EXPECT_EQ(Words(peaks.BoundOf(Product(3e9, 1e7, "bf16"))), "none");
   EXPECT_EQ(Words(peaks.BoundOf(Product(3e9, 1e7, "f16"))), "none");
@@ -101,7 +101,7 @@ TEST(Peaks, SayNothingOfWhatIsNotKnown) {
 }
 
 TEST(Peaks, AreThoseOfTheThreadsThatTheRunMayUse) {
-  const Calibration calibration = Example();
+  const Calibration calibration = MeasuredPeaks();
   const auto rate = [&](uint32_t processors, const std::string& threads) {
     return *Peaks(RunOf(processors, threads), &calibration).RateOf(Product(1, 1));
   };
@@ -155,7 +155,7 @@ TEST(Peaks, OfGpusFollowTypesAndMemory) {
   EXPECT_EQ(Words(Peaks(model, nullptr).BoundOf(product)), "25000 compute");
   product.bytes = 1'555'000'000;
   EXPECT_EQ(Words(Peaks(model, nullptr).BoundOf(product)), "1e+06 memory");
-  Calibration calibration = Example();
+  Calibration calibration = MeasuredPeaks();
   calibration.gpu = "A100";
   calibration.measured.push_back(Measured(kGpuLaunch, 0, 2000));
   product.flops = 1000;
