@@ -20,7 +20,6 @@ constexpr double kPartOfReason = 0.2;  // of the change to explain
 constexpr size_t kMostReasons = 2;
 constexpr char kSameCalls[] = "its calls take longer or shorter";
 constexpr char kSameOps[] = "its ops take longer or shorter";
-constexpr double kOtherCalls = 0.05;  // per step; fewer are calls at the edge of a block of steps
 
 // Moving tensors into other memory formats, in one layer and direction.
 struct LayoutChange {

@@ -11,6 +11,8 @@
 
 namespace dlhook::analyzer::inline diff {
 
+constexpr double kOtherCalls = 0.05;  // per step; fewer are calls at the edge of a block of steps
+
 // One direction of a layer: the sum of its rows in the table `work`.
 struct Contribution {
   std::string layer;

@@ -23,8 +23,6 @@ constexpr double kPartWorthNaming = 0.2;  // of the row's change
 
 bool IsIdentity(Role role) { return role == Role::kKey || role == Role::kName || role == Role::kShape; }
 
-int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
-
 std::string VerdictName(Speed finding, Match match) {
   if (finding == Speed::kSlower && match == Match::kAdded) return "added";
   if (finding == Speed::kFaster && match == Match::kRemoved) return "removed";

@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
 #define DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct MatchedTime {
 
 // `change`, `base`, `new`, `percent`, `noise`, `verdict`.
 TypedColumns<MatchedTime> ChangeColumns();
+
+inline int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
 
 // "+480 us", "-1.20 ms".
 std::string SignedTime(double ns);

@@ -20,7 +20,6 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
 constexpr double kEqualRatio = 0.05;
 constexpr size_t kMostWords = 2;
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/diff/diff_table.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/tables/columns.h"
 
@@ -61,8 +62,6 @@ void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
        {&run.compute_ns, &run.communication_ns, &run.exposed_communication_ns, &run.exposed_copy_ns, &run.idle_ns})
     *ns /= rows;
 }
-
-int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
 
 class Comparison {
  public:

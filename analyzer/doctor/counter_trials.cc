@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -20,6 +19,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/isolated.h"
 #include "preload/counters/papi.h"
 #include "preload/counters/perf_group.h"
@@ -34,16 +34,9 @@ constexpr int kRounds = 5;
 constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return std::string(absl::StripAsciiWhitespace(text.str()));
-}
-
 std::optional<int> ReadInt(const std::string& path) {
   int value = 0;
-  return absl::SimpleAtoi(ReadFile(path), &value) ? std::optional<int>(value) : std::nullopt;
+  return absl::SimpleAtoi(ReadSmallFile(path), &value) ? std::optional<int>(value) : std::nullopt;
 }
 
 bool ReadSmall(const char* path, char* text, size_t size) {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -25,6 +24,7 @@
 #include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/probe.h"
 #include "analyzer/io/left_rings.h"
+#include "analyzer/io/machine_files.h"
 #include "analyzer/model/load_run.h"
 #include "analyzer/table/human.h"
 
@@ -35,13 +35,6 @@ using Findings = std::vector<Finding>;
 
 constexpr uint64_t kRingBytes = 16 << 20;  // of one process at most
 constexpr size_t kMostRunsNamed = 20;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return std::string(absl::StripAsciiWhitespace(text.str()));
-}
 
 // The shim, its version and its clock: from the trace of a process into which it was preloaded.
 void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scratch, DrainLeftover drain,
@@ -144,7 +137,8 @@ void CheckPreloaders(Findings* findings) {
   std::vector<std::string> others;
   const char* variable = getenv("LD_PRELOAD");
   if (variable != nullptr && *variable != '\0') others.push_back(absl::StrCat("LD_PRELOAD=", variable));
-  if (const std::string file = ReadFile("/etc/ld.so.preload"); !file.empty()) {
+  const std::string preloaded = ReadSmallFile("/etc/ld.so.preload");
+  if (const absl::string_view file = absl::StripAsciiWhitespace(preloaded); !file.empty()) {
     others.push_back(absl::StrCat("/etc/ld.so.preload: ", absl::StrJoin(absl::StrSplit(file, '\n'), " ")));
   }
   findings->push_back({"preloaders", others.empty() ? Level::kOk : Level::kNote, "",
@@ -207,7 +201,7 @@ void CheckConfinement(Findings* findings) {
       std::filesystem::exists("/.dockerenv", error) || std::filesystem::exists("/run/.containerenv", error);
   if (in_container) words.emplace_back("a container");
   if (!filter.empty() && filter != "0") words.emplace_back("a filter of system calls (seccomp)");
-  const std::string scope = ReadFile("/proc/sys/kernel/yama/ptrace_scope");
+  const std::string scope(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope")));
   const bool no_ptrace = scope == "3" || (scope == "2" && geteuid() != 0);
   findings->push_back(
       {"confinement", no_ptrace ? Level::kNote : Level::kOk, "",

@@ -26,10 +26,10 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kLeastPercentOfTime = 5;
-constexpr size_t kLeast = 3;        // compilations
+constexpr size_t kLeastCompilations = 3;
 constexpr size_t kShownShapes = 3;  // of an argument
 
-constexpr char kAdvice[] =
+constexpr char kShapesAdvice[] =
     "Pad the input to few sizes, and drop or pad a last batch that is smaller. JAX_LOG_COMPILES=1 names each "
     "compilation; static arguments compile again for each value, too.";
 
@@ -115,7 +115,7 @@ Finding Describe(const StepFacts& facts, const Span& span, const std::string& na
   finding.confidence = Confidence::kHigh;
   finding.evidence =
       "scopes \"XLA compiles …\" since the first known step; the steps since then are estimated by their mean";
-  finding.advice = kAdvice;
+  finding.advice = kShapesAdvice;
   return finding;
 }
 
@@ -133,7 +133,7 @@ std::vector<Finding> FindXlaRecompilations(const StepFacts& facts) {
   for (const auto& [name, function] : FunctionsOf(facts.model(), span)) {
     const bool is_late = function.last_ns > span.start_ns / 2 + span.end_ns / 2;
     const double least_ns = kLeastPercentOfTime / 100 * static_cast<double>(span.end_ns - span.start_ns);
-    if (function.compilations.size() < kLeast || !is_late || function.ns < least_ns) continue;
+    if (function.compilations.size() < kLeastCompilations || !is_late || function.ns < least_ns) continue;
     findings.push_back(Describe(facts, span, name, function));
   }
   return findings;

@@ -19,8 +19,8 @@
 namespace dlhook::analyzer::inline io {
 namespace {
 
-constexpr size_t kMostFrames = 100;  // outer ones
-constexpr size_t kWindowBytes = 16 << 10;
+constexpr size_t kMostOuterFrames = 100;
+constexpr size_t kStackBytes = 16 << 10;
 constexpr int64_t kHandOverEveryNs = 1'000'000'000;
 
 // Words of the stack, by copies of a part at a time.
@@ -39,9 +39,9 @@ class StackWindow {
   // Up to the end of what is mapped: a page less at each try.
   bool Copy(uint64_t address) {
     if (++copies_ > 64) return false;
-    window_.resize(kWindowBytes);
+    window_.resize(kStackBytes);
     start_ = address;
-    for (bytes_ = kWindowBytes - address % 4096; bytes_ > 0; bytes_ -= std::min<size_t>(bytes_, 4096)) {
+    for (bytes_ = kStackBytes - address % 4096; bytes_ > 0; bytes_ -= std::min<size_t>(bytes_, 4096)) {
       if (memory_.Read(address, window_.data(), bytes_)) return true;
     }
     return false;
@@ -105,7 +105,7 @@ OutsideFrames FollowStack(uint64_t address, uint64_t sp, const MemoryReader& mem
       return frames;
     }
     if (!StepOut(object->file->RuleAt(pc, object->start, at.address), &stack, &at, &frames.cut)) return frames;
-    if (frames.outer.size() == kMostFrames) {
+    if (frames.outer.size() == kMostOuterFrames) {
       frames.cut = StackCut::kTooDeep;
       return frames;
     }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/from_proto.h"
 #include "analyzer/model/gpu_join.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/model/realtime_map.h"
 
 namespace dlhook::analyzer::inline model {
@@ -16,8 +17,7 @@ namespace {
 using Kind = GpuActivityKind;
 
 constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
-constexpr uint32_t kMaxIid = 1 << 20;              // ids start at 1; far more than any real trace has
-constexpr uint32_t kMaxDevices = 1 << 10;          // likewise
+constexpr uint32_t kMaxDevices = 1 << 10;          // far more than any real trace has
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // per copy; likewise
 constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
 

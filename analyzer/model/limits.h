@@ -12,6 +12,7 @@
 namespace dlhook::analyzer::inline model {
 
 constexpr size_t kMaxNameBytes = 16 << 10;         // per name; the shim limits names to half of that
+constexpr uint32_t kMaxIid = 1 << 20;              // ids of a writer start at 1; far more than any real trace has
 constexpr uint64_t kMaxStackFrames = 1 << 22;      // over all distinct call stacks
 constexpr uint64_t kMaxStackTextBytes = 64 << 20;  // over all distinct stacks in text form
 constexpr uint64_t kMaxProfileSteps = 1 << 27;     // summed over all nodes of an exported call tree: steps to its root

@@ -2,14 +2,9 @@
 #include "analyzer/model/native_stack_builder.h"
 
 #include "analyzer/model/from_proto.h"
+#include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline model {
-namespace {
-
-constexpr uint32_t kMaxIid = 1 << 20;  // per writer; far more than any real trace has
-
-}  // namespace
-
 void NativeStackBuilder::AddDefinitions(const trace::Interned& interned, const OperandBuilder& addresses) {
   for (const trace::InternedStack& stack : interned.stack()) {
     const uint64_t address = addresses.AddressOf(stack.address_iid());

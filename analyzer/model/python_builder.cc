@@ -12,7 +12,6 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr uint32_t kMaxIid = 1 << 20;  // ids start at 1; far more than any real trace has
 constexpr int kMaxModuleDepth = 1000;  // Python's own limit for nested calls
 constexpr absl::string_view kUnknownName = "[unknown name]";
 

@@ -20,8 +20,6 @@ namespace {
 
 // Without shapes, shorter patterns are found everywhere (the blocks of a matrix factorization).
 constexpr size_t kMinPeriodByKind = 3;
-// A first step that takes longer than this many steady ones is warm-up.
-constexpr double kWarmUpFactor = 1.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
   const auto earlier = [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; };

@@ -30,6 +30,9 @@ struct MeasuredStep {
   int64_t duration_ns() const { return end_ns - start_ns; }
 };
 
+// A first step that takes longer than this many steady ones is warm-up.
+constexpr double kWarmUpFactor = 1.5;
+
 // The steps of one process, or of one thread if threads repeat independently.
 struct MeasuredTrack {
   ProcessIndex process = 0;

@@ -11,7 +11,6 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-constexpr double kWarmUpFactor = 1.5;
 constexpr size_t kEnough = 3;  // steps of a batch size, to use their own median
 
 // What a step requested from the library.

