@@ -25,7 +25,7 @@ bool NeedsAll(uint64_t kind, absl::string_view packet) {
 }
 
 // The kind of a packet that holds nothing else: its first key.
-uint64_t KindOf(absl::string_view packet) {
+uint64_t PacketKindOf(absl::string_view packet) {
   uint64_t key = 0;
   return ConsumeVarint(&packet, &key) ? key >> kWireBits : 0;
 }
@@ -145,7 +145,7 @@ ReadParts ChooseParts(std::vector<ByteChunk> chunks, double fraction, size_t cou
   PacketReader reader("", std::move(chunks));
   uint64_t first_end = 0, last_ticks = 0;
   while (reader.Next()) {
-    const uint64_t kind = KindOf(reader.payload());
+    const uint64_t kind = PacketKindOf(reader.payload());
     if (NeedsAll(kind, reader.payload())) return {};
     if (first_end == 0 && static_cast<double>(reader.bytes_read()) >= first_bytes) {
       first_end = EndOfBatch(kind, reader.payload());
