@@ -9,6 +9,7 @@
 #include "preload/abi/cuda_types.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/thread_state.h"
 #include "preload/track/capture.h"
 
 namespace dlhook::inline decode {
@@ -69,10 +70,14 @@ struct NcclApi {
     rank = reinterpret_cast<int (*)(const void*, int*)>(LibraryFunction(real, "ncclCommUserRank"));
     count = reinterpret_cast<int (*)(const void*, int*)>(LibraryFunction(real, "ncclCommCount"));
   }
+  // NCCL opens a range of NVTX in each of its functions, these two included.
   RankAndSize Ask(const void* comm) const {
     RankAndSize facts;
+    ThreadState* thread = dlhook_thread;
+    if (thread != nullptr) thread->is_asking = 1;
     if (rank == nullptr || rank(comm, &facts.rank) != 0) facts.rank = -1;
     if (count == nullptr || count(comm, &facts.ranks) != 0) facts.ranks = 0;
+    if (thread != nullptr) thread->is_asking = 0;
     return facts;
   }
 };

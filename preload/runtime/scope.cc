@@ -72,7 +72,7 @@ bool MayHavePythonFrames(const ThreadState* thread) {
 ThreadState* ScopeThread(uint32_t family_bit) {
   ThreadState* thread = dlhook_thread;
   if (thread == nullptr || thread->active == 0) thread = AttachThread(family_bit);
-  return thread != nullptr && Records(thread, family_bit) ? thread : nullptr;
+  return thread != nullptr && thread->is_asking == 0 && Records(thread, family_bit) ? thread : nullptr;
 }
 
 void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link,

@@ -111,6 +111,7 @@ struct alignas(64) ThreadState {
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
   uint32_t is_sampling;       // 1: in the handler that takes a sample, which must not start threads
+  uint32_t is_asking;         // 1: dlhook asks a library something: what that does is not the program's
   OpenCall open[kMaxOpenCalls];
   BindingCacheEntry cache[kBindingCacheEntries];
   // From here on nothing is cleared for a new thread: entries are validated by generation or owner, and untouched

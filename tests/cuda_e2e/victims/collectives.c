@@ -2,6 +2,16 @@
 // address of a destroyed one.
 #include "tell.h"
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+
+// What dlhook causes by its questions to the library is neither recorded nor lost.
+void FakeNcclIsAsked(void) {
+  nvtxRangePushA("asked");
+  nvtxRangePop();
+}
+#endif
+
 typedef struct {
   char bytes[128];
 } UniqueId;
