@@ -13,7 +13,7 @@ OPERATOR = r"torch\.ops\.(?:higher_order\.run_\w+_rng_state\((?:\w+, )?torch\.op
 MOST_PASSES = 16  # over a graph's operators, each of which may tell further ones apart
 CONSTANTS = ("full", "full_like", "scalar_tensor", "iota", "arange", "empty", "zeros", "ones")
 VIEWS = ("permute", "reshape", "view", "t", "transpose", "expand", "unsqueeze", "squeeze", "as_strided", "alias", "detach", "clone",
-         "_to_copy", "convert_element_type", "select", "slice", "unbind", "split", "split_with_sizes", "chunk")
+         "_to_copy", "convert_element_type", "select", "slice", "unbind", "split", "split_with_sizes", "chunk", "getitem")
 
 
 class Graph:
@@ -163,9 +163,10 @@ def kernels_of(graph, source, is_backward, modules, gradients, again):
 
 # With DLHOOK_COMPILED=modules loops that the compiler generated are scopes, too, it keeps which of the graph's nodes each kernel is
 # made of, and compiled_hook.py has annotated these with their modules.
-def annotated_nodes(text, self_name):
+def annotated_nodes(text, self_name, is_backward=False):
     """By name: operator; the elements of its largest operand or result; its module as modules_of() has it, "" outside of any. What
-    the compiler added (gradients of slices) is of the module of its operands, if that is one."""
+    the compiler added (gradients of slices), and sums of a value's gradients, are of the module of their operands, if that is one. Not
+    of a constant's: there is one for all modules."""
     nodes, sizes, module, is_programs = {}, {}, "", False
     annotation = re.compile(r"'dlhook': '([A-Z]+\[\w+\][^'.]*)\.?([^']*)'")
     own = "L[%s]" % self_name
@@ -183,10 +184,14 @@ def annotated_nodes(text, self_name):
             numbers = [int(size) for size in shape.split(", ") if size.isdigit()]
             sizes[name] = functools.reduce(lambda product, size: product * size, numbers, 1)
         made = re.match(r'(\w+)(?:: "[^"]*")? = ' + OPERATOR + r"(.*?)\)(?:;.*)?$", line)
+        item = re.match(r'(\w+): "[^"]*" = (\w+)\[\d+\]', line)
+        if item and item.group(2) in nodes:
+            nodes[item.group(1)] = ("getitem", sizes.get(item.group(1), 1), nodes[item.group(2)][2])
         if made:
             words = re.findall(r"[a-z_]\w*", made.group(4)) + [made.group(1)]
-            around = {nodes[word][2] for word in words[:-1] if word in nodes} - {""}
-            inherited = around.pop() if not is_programs and len(around) == 1 else ""
+            around = {nodes[word][2] for word in words[:-1] if word in nodes and nodes[word][0] not in CONSTANTS} - {""}
+            is_added = not is_programs or is_backward and made.group(3) == "add"
+            inherited = around.pop() if is_added and len(around) == 1 else ""
             nodes[made.group(1)] = (made.group(3), max(sizes.get(word, 1) for word in words), module or inherited)
     return nodes
 
@@ -194,7 +199,7 @@ def annotated_nodes(text, self_name):
 def annotated_kernels(graph, self_name, modules, again):
     """For each call of a kernel the name of its scope, {module: elements}, "" for what is of none, and RECOMPUTE if it computes nothing
     else than what the forward pass did."""
-    nodes = annotated_nodes(graph.inductor_post_grad_graph_str, self_name)
+    nodes = annotated_nodes(graph.inductor_post_grad_graph_str, self_name, bool(graph.fx_kwargs.get("is_backward")))
     mapping = sys.modules["json"].loads(graph.inductor_provenance_mapping_str)["cppCodeToPost"]
     body = graph.source_code[start_of(graph.source_code):]
     calls = []
@@ -214,7 +219,8 @@ def annotated_kernels(graph, self_name, modules, again):
         if operator:
             known = [node for node in known if node[1] == operator][-1:]
         else:
-            known = [node for node in known if node[1] not in of_libraries and node[1] not in VIEWS + CONSTANTS]
+            done = [node for node in known if node[1] not in of_libraries and node[1] not in CONSTANTS]
+            known = [node for node in done if node[1] not in VIEWS] or done  # only copies: weights of another type
         parts = {}
         for _, _, elements, module in known:
             parts[module] = parts.get(module, 0) + elements

@@ -187,9 +187,9 @@ class Reader(unittest.TestCase):
         fewer = hidden.replace("        buf2 = torch.ops.aten.mm.default(buf1, buf1)\n", "")
         self.assertEqual(self.matched(fewer), [(None, False), (None, False)])
 
-    def kernels(self, annotated=ANNOTATED, self_name="self", again=()):
+    def kernels(self, annotated=ANNOTATED, self_name="self", again=(), is_backward=False):
         graph = types.SimpleNamespace(inductor_post_grad_graph_str=annotated, inductor_provenance_mapping_str=MAPPING,
-                                      source_code=LOOPS, fx_kwargs={"graph_id": 7})
+                                      source_code=LOOPS, fx_kwargs={"graph_id": 7, "is_backward": is_backward})
         return list(self.of["annotated_kernels"](graph, self_name, {"primals_1": ".a"}, again))
 
     def test_loops_have_the_modules_of_their_operations(self):
@@ -198,6 +198,27 @@ class Reader(unittest.TestCase):
         other = ANNOTATED.replace("'L[self].b'", "'G[net].b'")
         self.assertEqual(self.kernels(other)[1][1], {"b": 64})
         self.assertEqual(self.kernels(other, "")[1][1], {"net.b": 64})
+
+    def test_loops_that_only_copy_have_the_modules_of_their_copies(self):
+        """As autocast's copies of weights."""
+        copy = "torch.ops.prims.convert_element_type.default(mm, torch.bfloat16)"
+        casts = ANNOTATED.replace("torch.ops.aten.exp.default(mm)", copy)
+        self.assertEqual(self.kernels(casts)[1][1], {".b": 32})  # sum_1 alone computes
+        casts = casts.replace("torch.ops.aten.sum.dim_IntList(exp, [1])", copy)
+        self.assertEqual(self.kernels(casts)[1][1], {".b": 64})
+
+    def test_sums_of_gradients_have_the_module_of_their_operands(self):
+        """Also where a library's result is between, of which only the items are used."""
+        item = ANNOTATED.replace("(mul, 1)", "(got, 1)").replace("        mul: ", '        got: "f32[4, 8][8, 1]cpu" = exp[0]\n        mul: ')
+        for graph in (ANNOTATED, item):
+            self.assertEqual(self.kernels(graph)[2][1], {"": 32, ".b": 64})
+            self.assertEqual(self.kernels(graph, is_backward=True)[2][1], {".b": 96})
+
+    def test_a_constant_says_nothing_of_modules(self):
+        """The compiler has one of a kind, of the first module that needs it."""
+        shared = ANNOTATED.replace("        # No stacktrace found for following nodes\n", "")
+        shared = shared.replace("        mul: ", "\n        # No stacktrace found for following nodes\n        mul: ")
+        self.assertEqual(self.kernels(shared.replace("L[self].b", "L[self].a").replace("(exp, full)", "(full, full)"))[2][1], {"": 64, ".a": 32})
 
     def test_code_is_found_through_a_method_of_its_class(self):
         """As PyTorch 2.14 holds it."""
