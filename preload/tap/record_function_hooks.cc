@@ -115,8 +115,11 @@ uint64_t NowMs() { return ClockNanoseconds(CLOCK_MONOTONIC_COARSE) / 1000000; }
 alignas(SpinLockHolder) char g_fork_holder[sizeof(SpinLockHolder)];
 void BeforeFork() { new (g_fork_holder) SpinLockHolder(&g_switch_lock); }
 void AfterForkInParent() { reinterpret_cast<SpinLockHolder*>(g_fork_holder)->~SpinLockHolder(); }
-// In the child the lock counts as free (base/spin_lock.h). An open window is the parent's.
-void AfterForkInChild() { g_window_start_ticks.store(0); }
+// An open window is the parent's.
+void AfterForkInChild() {
+  AfterForkInParent();
+  g_window_start_ticks.store(0);
+}
 
 // Whether this tap's family is recorded in this process, as far as known without a session.
 bool IsWanted() {

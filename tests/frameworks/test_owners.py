@@ -20,6 +20,20 @@ for _ in range(40): heavy(x).block_until_ready()
 """
 
 
+# A forked child of a program that uses PyTorch, as a DataLoader's worker, computes in Python for 0.3 s of CPU time.
+FORKED = """
+import os, time, torch
+torch.ones(2).sum()
+def work():
+    while time.process_time() < 0.3: sum(range(1000))
+child = os.fork()
+if child == 0:
+    work()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
 class Owners(frameworks.Case):
     def table(self, name, *options):
         (table,) = e2e.Run(self.run_path).report("--table", name, *options)["tables"]
@@ -40,6 +54,12 @@ class Owners(frameworks.Case):
         rows = self.table("accounting")
         owned = [row for row in rows if row["activity"] == "sampled" and row["what"].startswith("Python, 1, owners.py:2")]
         self.assertTrue(owned, rows)
+
+    def test_forked_workers_have_stacks(self):
+        result = self.under("launcher", [frameworks.PYTHON, "-c", FORKED], DLHOOK_SAMPLE=500)
+        self.assertEqual(result.code, 0, result.err)
+        worked = {row["function"]: row["total_time"] for row in self.table("hotspots")}
+        self.assertGreater(worked.get("work", 0), 0.2e9)
 
     def kernels(self, **environment):
         result = self.under("launcher", frameworks.program("cnn", 60, 2), DLHOOK_SAMPLE=500, **environment)
