@@ -84,17 +84,32 @@ Preparing OfPipeline(const TraceModel& model, const StateLooks& looks, ProcessIn
   return nodes.looks.looks > 0 ? nodes : readers;
 }
 
+// A loader starts others for each epoch, unless they persist.
+int64_t MostAtOnce(const std::vector<Interval>& lives) {
+  std::vector<std::pair<int64_t, int>> changes;
+  for (const Interval& life : lives) {
+    changes.emplace_back(life.start_ns, 1);
+    changes.emplace_back(life.end_ns, -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t now = 0, most = 0;
+  for (const auto& [time_ns, change] : changes) most = std::max(most, now += change);
+  return most;
+}
+
 Preparing OfFirstThreads(const TraceModel& model, const std::vector<ThreadStates>& threads, uint32_t pid,
                          const IntervalSet& times, Preparer preparer) {
   Preparing own{.preparer = preparer};
+  std::vector<Interval> lives;
   for (const ThreadStates& states : threads) {
     const ProcessInfo& process = model.processes[states.process];
     if (states.tid != process.pid || (preparer == Preparer::kWorkers ? process.parent_pid : process.pid) != pid)
       continue;
     const LookSums looks = LooksIn(states, times);
     own.looks.Add(looks);
-    own.threads += looks.looks > 0 ? 1 : 0;
+    if (looks.looks > 0) lives.push_back({states.time_ns.front(), states.time_ns.back()});
   }
+  own.threads = MostAtOnce(lives);
   return own;
 }
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/calls/compiled_names.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
@@ -15,6 +18,7 @@
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/gpu/next_work.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -32,6 +36,8 @@ constexpr char kHostComputes[] = "host computes";
 // In an op that launches kernels the GPU waits for less each time.
 constexpr double kHostComputesNs = 200'000;
 
+constexpr double kLeastPlacePart = 0.25;
+
 struct Advice {
   const char* sentence;
   const char* advice;
@@ -39,9 +45,7 @@ struct Advice {
 
 const std::map<std::string, Advice>& Advices() {
   static const auto& kAdvices = *new std::map<std::string, Advice>{
-      {"input pipeline",
-       {"The GPU waits for the next batch",
-        "DataLoader(..., num_workers=N, pin_memory=True, prefetch_factor=4): more batches prepared ahead."}},
+      {"input pipeline", {"The GPU waits for the next batch", ""}},
       {"synchronization",
        {"The GPU has nothing to do because the program waited for it",
         "Keep values on the GPU: .item(), .cpu(), print(tensor) and nonzero() wait; read the loss every N steps."}},
@@ -67,25 +71,60 @@ const std::map<std::string, Advice>& Advices() {
   return kAdvices;
 }
 
-// The line that waits for GPUs while they are idle for longest; empty if not known.
-std::string WaitingLine(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const GpuRun run(model, facts.options().analysis->steps());
-  const HostRules rules(model);
-  Askers askers(model, facts.attribution());
-  std::map<std::string, int64_t> by_line;
-  for (GpuDeviceIndex device : run.devices()) {
-    const ProcessInfo& process = model.processes[run.ProcessOf(device)];
-    DivideIdleTime(
-        model, rules, run.timelines(), device, {process.start_ns, process.end_ns}, [&](const IdlePiece& piece) {
-          if (piece.cause != IdleCause::kSynchronization || piece.what != IdlePiece::What::kCall) return;
-          by_line[askers.LineOf(piece.index)] += run.SteadyTime(device).CoveredNs(piece.start_ns, piece.end_ns);
-        });
+// Where in the step GPUs are idle for one cause: of synchronization the line that waits, else what the GPU does next. Idle
+// time has no place where it is spread over many: less than kLeastPlacePart of it in the one that has most.
+class IdlePlaces {
+ public:
+  explicit IdlePlaces(const StepFacts& facts)
+      : model_(facts.model()), next_(model_, facts.attribution()), askers_(model_, facts.attribution()) {
+    const GpuRun run(model_, facts.options().analysis->steps());
+    const HostRules rules(model_);
+    for (GpuDeviceIndex device : run.devices()) {
+      const ProcessInfo& process = model_.processes[run.ProcessOf(device)];
+      const IntervalSet& steady = run.SteadyTime(device);
+      DivideIdleTime(model_, rules, run.timelines(), device, {process.start_ns, process.end_ns},
+                     [&](const IdlePiece& piece) { Add(piece, steady.CoveredNs(piece.start_ns, piece.end_ns)); });
+    }
   }
-  const auto most = std::max_element(by_line.begin(), by_line.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == by_line.end() ? "" : most->first;
-}
+
+  std::string LayerOf(IdleCause cause) const { return Most(Get(by_layer_, cause)); }
+  std::string LineOf(IdleCause cause) const { return Most(Get(by_line_, cause)); }
+
+ private:
+  using Times = std::map<std::string, int64_t>;
+
+  void Add(const IdlePiece& piece, int64_t ns) {
+    if (ns == 0) return;
+    if (piece.cause == IdleCause::kSynchronization) {
+      if (piece.what == IdlePiece::What::kCall) by_line_[piece.cause][askers_.LineOf(piece.index)] += ns;
+      return;
+    }
+    by_layer_[piece.cause][next_.LayerOf(piece.next)] += ns;
+    const std::string line = next_.LineOf(piece.next);
+    by_line_[piece.cause][absl::StartsWith(line, "<") ? "" : line] += ns;  // generated code is not the program's
+  }
+
+  static const Times& Get(const std::map<IdleCause, Times>& times, IdleCause cause) {
+    static const auto& kNoTimes = *new Times;
+    const auto found = times.find(cause);
+    return found == times.end() ? kNoTimes : found->second;
+  }
+
+  static std::string Most(const Times& times) {
+    int64_t all_ns = 0;
+    for (const auto& [place, ns] : times) all_ns += ns;
+    const auto most =
+        std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const bool is_place =
+        most != times.end() && static_cast<double>(most->second) >= kLeastPlacePart * static_cast<double>(all_ns);
+    return is_place ? most->first : "";
+  }
+
+  const TraceModel& model_;
+  NextWork next_;
+  Askers askers_;
+  std::map<IdleCause, Times> by_layer_, by_line_;
+};
 
 // What the rules about copies claim of the time that the table gpu_idle assigns to copies.
 double SaidOfCopiesNs(const StepFacts& facts) {
@@ -94,6 +133,32 @@ double SaidOfCopiesNs(const StepFacts& facts) {
     for (const Finding& finding : find(facts)) sum_ns += finding.gain_ns;
   }
   return sum_ns;
+}
+
+// Of a program without PyTorch.
+std::string AdviceForOthers(const std::string& cause, const std::string& advice) {
+  if (cause == IdleCauseName(IdleCause::kLaunch)) return "Launch less: fused operations, CUDA graphs, larger arrays.";
+  if (cause == IdleCauseName(IdleCause::kSynchronization)) {
+    return "Keep values on the GPU: what the program reads on the host, or prints, it has to wait for.";
+  }
+  if (cause == IdleCauseName(IdleCause::kCopies)) {
+    return "Overlap copies with compute: pinned memory and asynchronous copies on a stream of their own.";
+  }
+  return advice;
+}
+
+// Launches where the program compiles with PyTorch already, or replays CUDA graphs.
+std::string AdviceForCompiled(const TraceModel& model, const std::string& advice) {
+  const std::vector<uint32_t>& graphs = model.gpu.graph;
+  if (std::any_of(graphs.begin(), graphs.end(), [](uint32_t graph) { return graph != 0; })) {
+    return "Part of the work is launched as CUDA graphs; take more of the step into them: the loss and the optimizer's "
+           "step into what is compiled or captured; or a larger batch.";
+  }
+  const bool is_compiled = std::any_of(model.names.begin(), model.names.end(),
+                                       [](const std::string& name) { return absl::StartsWith(name, kTorchRegion); });
+  return is_compiled ? "Launch less: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
+                       "optimizer's step compiled, too, a larger batch."
+                     : advice;
 }
 
 // Of a program that XLA compiled: what there is in JAX.
@@ -111,11 +176,33 @@ std::string AdviceForXla(const std::string& cause, const std::string& advice) {
   return advice;
 }
 
+std::string AdviceFor(const StepFacts& facts, const std::string& cause, const std::string& advice) {
+  if (!facts.model().compiled_ops.empty()) return AdviceForXla(cause, advice);
+  if (!facts.UsesTorch()) return AdviceForOthers(cause, advice);
+  return cause == IdleCauseName(IdleCause::kLaunch) ? AdviceForCompiled(facts.model(), advice) : advice;
+}
+
 struct Cause {
+  IdleCause idle = IdleCause::kUnknown;
   double ns = 0;
   double largest_ns = 0;
   std::string during, layer, line;
+
+  // "most of it during cudaLaunchKernel"; empty where the largest row has no name.
+  std::string During() const {
+    if (during.empty() || absl::StartsWith(during, "others (")) return "";
+    const bool is_unseen = during == kNotSeenLabel;
+    return absl::StrCat(largest_ns > ns / 2 ? ", most of it " : ", the largest part ",
+                        is_unseen ? "while Python or native code ran that is not seen" : "during ",
+                        is_unseen ? "" : during);
+  }
 };
+
+IdleCause CauseNamed(const std::string& name) {
+  int cause = 0;
+  while (cause + 1 < kIdleCauses && name != IdleCauseName(static_cast<IdleCause>(cause))) ++cause;
+  return static_cast<IdleCause>(cause);
+}
 
 std::string CauseOf(const Table& table, const Row& row) {
   const std::string during = TextOf(table, row, "during");
@@ -143,6 +230,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     const std::string during = TextOf(*table, row, "during");
     if (during == kDeviceWorkLabel) continue;  // work for the network, as kernels are
     Cause& cause = causes[CauseOf(*table, row)];
+    cause.idle = CauseNamed(TextOf(*table, row, "cause"));
     cause.ns += ns;
     if (ns <= cause.largest_ns) continue;
     cause.largest_ns = ns;
@@ -150,6 +238,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     cause.layer = TextOf(*table, row, "layer");
     cause.line = TextOf(*table, row, "line");
   }
+  const IdlePlaces places(facts);
   const std::vector<Finding> pageable = FindPageableCopies(facts);
   std::vector<Finding> findings;
   for (const auto& [name, advice] : Advices()) {
@@ -159,25 +248,19 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     if (name == IdleCauseName(IdleCause::kCopies)) ns = std::max(ns - SaidOfCopiesNs(facts), 0.0);
     if (!facts.IsAtLeast(ns, kGpuIdlePercent)) continue;
     Finding finding;
-    finding.where = cause->second.layer;
-    finding.line = cause->second.line;  // of what the GPU does next
-    const bool is_wait = name == IdleCauseName(IdleCause::kSynchronization);
-    if (is_wait) {
-      finding.where = "";
-      finding.line = WaitingLine(facts);
-    }
-    const bool waits_for_copy =
-        is_wait && !finding.line.empty() && !pageable.empty() && finding.line == pageable.front().line;
-    finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns),
-                                    cause->second.during.empty() ? "" : ", most of it during ", cause->second.during,
+    const bool is_row = name == kNotStarted || name == kHostComputes;
+    finding.where = is_row ? cause->second.layer : places.LayerOf(cause->second.idle);
+    finding.line = is_row ? cause->second.line : places.LineOf(cause->second.idle);
+    const bool waits_for_copy = name == IdleCauseName(IdleCause::kSynchronization) && !finding.line.empty() &&
+                                !pageable.empty() && finding.line == pageable.front().line;
+    finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(),
                                     devices > 1 ? ", mean over the GPUs." : ".");
     finding.gain_ns = ns;
-    const bool is_row = name == kNotStarted || name == kHostComputes;
     finding.evidence =
         is_row ? absl::StrCat("table gpu_idle, during ", name == kNotStarted ? kNotStartedLabel : cause->second.during)
                : absl::StrCat("table gpu_idle, cause ", name);
-    finding.advice = waits_for_copy ? kPinned : advice.advice;
-    if (!facts.model().compiled_ops.empty()) finding.advice = AdviceForXla(name, advice.advice);
+    finding.advice = waits_for_copy ? kPinned : AdviceFor(facts, name, advice.advice);
+    if (name == IdleCauseName(IdleCause::kInput)) AdviseOnInput(facts, ns, finding);
     if (name == IdleCauseName(IdleCause::kLaunch)) {
       const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
       SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step

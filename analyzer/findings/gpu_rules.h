@@ -24,6 +24,9 @@ struct HostCalls {
 // Of nested calls, only the outermost counts. Zero if kernel times are not known.
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts);
 
+// `ns` of a step wait for input: adds to the sentence what those who prepare batches did meanwhile, and what helps.
+void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding);
+
 // Copies whose contents, as far as sampled, the same place had in nearly all steps.
 absl::flat_hash_set<CallIndex> CopiedAgain(const StepFacts& facts);
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/diff/preparing.h"
+#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -96,27 +97,15 @@ std::string WhoIsLate(Preparer preparer) {
 
 }  // namespace
 
-std::vector<Finding> FindInputWait(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};  // with a GPU only its idle time counts: gpu-idle
-  const double waited_ns =
-      facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });
-  const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);
-  if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
+void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
   const Preparer preparer = facts.counted().preparer();
   const Preparing preparing = WhoPrepares(facts.model(), *facts.options().analysis, facts.steps(), preparer);
   const bool is_seen = preparer == Preparer::kProgram || preparing.threads > 0;
-  Finding finding;
-  finding.gain_ns = ns;
-  finding.sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), ".");
   if (const std::string did = preparing.Text(); !did.empty()) {
     absl::StrAppend(&finding.sentence, " Meanwhile ", did, ".");
   } else if (!is_seen && !facts.model().states.empty()) {
     absl::StrAppend(&finding.sentence, " What the ", preparer == Preparer::kWorkers ? "workers" : "pipeline",
                     " did meanwhile was not seen.");
-  }
-  if (preparer != Preparer::kWorkers) {
-    finding.basis = GainBasis::kUpperBound;
-    finding.confidence = Confidence::kMedium;
   }
   if (is_seen) {
     Advise(facts, ns, preparing, preparer == Preparer::kProgram ? 0 : preparing.threads, finding);
@@ -128,6 +117,23 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
         "free, else ",
         kLessWork);
   }
+}
+
+std::vector<Finding> FindInputWait(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};  // with a GPU only its idle time counts: gpu-idle
+  const double waited_ns =
+      facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });
+  const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);
+  if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
+  const Preparer preparer = facts.counted().preparer();
+  Finding finding;
+  finding.gain_ns = ns;
+  finding.sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), ".");
+  if (preparer != Preparer::kWorkers) {
+    finding.basis = GainBasis::kUpperBound;
+    finding.confidence = Confidence::kMedium;
+  }
+  AdviseOnInput(facts, ns, finding);
   finding.where = "input";
   finding.evidence = "table phases: input";
   return {finding};

@@ -17,9 +17,10 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
+// Not that cuBLASLt is asked for an algorithm: PyTorch does so before each product with a bias, whatever its sizes.
 bool IsPreparing(const WorkItem& item) {
   if (!item.IsCall() || (item.op->is_creation && item.op->cache_hit)) return false;
-  return item.op->is_creation || item.op->is_trial || item.op->kind == "search";
+  return item.op->is_creation || item.op->is_trial || (item.op->kind == "search" && item.op->gemm() == nullptr);
 }
 
 // By their usual names, those of a problem's input alone: those of the result follow from them.

@@ -12,10 +12,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/layers/functions/askers.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/gpu/next_work.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
@@ -142,7 +141,7 @@ class IdleSums {
       case What::kScope:
         return ScopeLabel(model_, kind.index);
       case What::kPython:
-        return "not seen: native code or Python";
+        return kNotSeenLabel;
       case What::kAsked:
         return kNotStartedLabel;
       case What::kNothing:
@@ -213,44 +212,6 @@ class IdleSums {
   absl::flat_hash_map<Kind, GpuIdleSums> sums_;
   Gap gap_;
   std::vector<Gap> longest_gaps_;
-};
-
-// The call or op that requested the work after a gap.
-class NextWork {
- public:
-  NextWork(const TraceModel& model, const Attribution& attribution)
-      : model_(model), attribution_(attribution), places_(GpuPlaces(model, attribution)), askers_(model, attribution) {}
-
-  std::string NameOf(GpuIndex activity) const {
-    if (activity == kNone) return "";
-    const CallIndex call = CallOf(activity);
-    if (call != kNone) return model_.ops[model_.calls.op[call]].function;
-    const GpuKernelIndex kernel = model_.gpu.kernel[activity];
-    const NameIndex name = kernel == kNone ? kNone : model_.gpu_kernels[kernel].short_name;
-    return name == kNone ? "" : model_.names[name];
-  }
-
-  std::string LayerOf(GpuIndex activity) const {
-    if (activity == kNone || places_[activity].layer == kNone) return "";
-    const Place& place = places_[activity];
-    const std::string& name = attribution_.layers[place.layer].name;
-    return place.direction == LayerDirection::kUnknown ? name
-                                                       : absl::StrCat(name, " ", LayerDirectionName(place.direction));
-  }
-
-  std::string LineOf(GpuIndex activity) {
-    return activity == kNone || CallOf(activity) == kNone ? "" : askers_.LineOf(CallOf(activity));
-  }
-
- private:
-  CallIndex CallOf(GpuIndex activity) const {
-    return model_.gpu.call[activity] != kNone ? model_.gpu.call[activity] : model_.gpu.launch_call[activity];
-  }
-
-  const TraceModel& model_;
-  const Attribution& attribution_;
-  const std::vector<Place> places_;
-  Askers askers_;
 };
 
 struct IdleRow {

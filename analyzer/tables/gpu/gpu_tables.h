@@ -28,6 +28,7 @@ TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes);
 // In the table gpu_idle, what the device did (the column "during"): work beside kernels that the network needs, and
 // none although there was some.
 inline constexpr char kDeviceWorkLabel[] = "copies on the device, memset";
+inline constexpr char kNotSeenLabel[] = "not seen: native code or Python";
 inline constexpr char kNotStartedLabel[] = "launched, not started";
 
 // The devices of a run that did something. Not for runs without GPU times: finding steps takes time.

@@ -39,7 +39,7 @@ void Append(const GpuWorkSpec& work, GpuKernelIndex kernel, GpuActivityColumns& 
   gpu.bytes.push_back(work.bytes);
   gpu.direction.push_back(work.direction);
   gpu.host_memory.push_back(HostMemory::kPinned);
-  gpu.graph.push_back(0);
+  gpu.graph.push_back(work.graph);
   gpu.launch_call.push_back(kNone);
   gpu.call.push_back(kNone);
   gpu.thread.push_back(work.thread);
@@ -105,9 +105,10 @@ void GpuProgram::Scope(const std::string& name, int64_t start_ns, int64_t end_ns
 
 const TraceModel& GpuProgram::Build(int64_t wall_ns) {
   for (const GpuWorkSpec& work : works_) {
-    if (work.call_ns > 0)
-      HostCall("function: 'cudaLaunchKernel' family: 'cuda_launch'", work.requested_ns - 1,
-               work.requested_ns - 1 + work.call_ns, work.thread);
+    if (work.call_ns == 0) continue;
+    HostCall("function: 'cudaLaunchKernel' family: 'cuda_launch'", work.requested_ns - 1,
+             work.requested_ns - 1 + work.call_ns, work.thread);
+    if (work.stack != kNone) builder_.StackOfLastCall(work.stack);
   }
   std::stable_sort(works_.begin(), works_.end(), [](const GpuWorkSpec& a, const GpuWorkSpec& b) {
     return std::tie(a.device, a.start_ns, a.end_ns) < std::tie(b.device, b.start_ns, b.end_ns);

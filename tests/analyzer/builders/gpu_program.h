@@ -25,6 +25,8 @@ struct GpuWorkSpec {
   int64_t call_ns = 0;  // of the launching call, which begins at requested_ns - 1; 0: not recorded
   ThreadIndex thread = kNone;
   GpuDeviceIndex device = 0;
+  uint32_t graph = 0;        // of CUDA, that it is a node of
+  StackIndex stack = kNone;  // of the launching call
 };
 
 class GpuProgram {

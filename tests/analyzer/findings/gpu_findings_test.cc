@@ -35,7 +35,7 @@ std::string AsyncCopy(const std::string& memory, int64_t bytes) {
 // runs.
 class GpuFindingsTest : public testing::Test {
  protected:
-  void Steps(int64_t kernel_start_ns, int64_t kernel_end_ns) {
+  void Steps(int64_t kernel_start_ns, int64_t kernel_end_ns, uint32_t graph = 0) {
     std::vector<int64_t> starts;
     for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
     program_.Steps(starts);
@@ -44,7 +44,8 @@ class GpuFindingsTest : public testing::Test {
                      .end_ns = at_ns + kernel_end_ns,
                      .requested_ns = at_ns + kernel_start_ns - 2000,
                      .call_ns = 1000,
-                     .thread = 0});
+                     .thread = 0,
+                     .graph = graph});
     }
   }
   // In each step.
@@ -115,6 +116,64 @@ TEST_F(GpuFindingsTest, ProgramsOfXlasHaveAdviceOfTheirOwn) {
   for (int64_t at_ns = 510'000; at_ns < 990'000; at_ns += 24'000) Scope("aten::conv2d", at_ns, at_ns + 24'000);
   Steps(5000, 500'000);
   EXPECT_THAT(Text(Findings(), 0, "advice"), HasSubstr("jax.jit"));
+}
+
+TEST_F(GpuFindingsTest, NothingIsAdvisedThatIsDone) {
+  const auto advice = [&](const char* framework, const char* scope, uint32_t graph) {
+    program_ = GpuProgram();
+    if (framework != nullptr)
+      program_.builder().model().processes.front().capabilities.push_back({.object = framework});
+    for (int64_t at_ns = 510'000; at_ns < 990'000; at_ns += 24'000) Scope(scope, at_ns, at_ns + 24'000);
+    Steps(5000, 500'000, graph);
+    return Text(Findings(), 0, "advice");
+  };
+  EXPECT_THAT(advice(nullptr, "step", 0), Not(HasSubstr("torch")));
+  EXPECT_THAT(advice("libtorch_cpu.so", "aten::conv2d", 0),
+              HasSubstr("torch.compile(model, mode=\"reduce-overhead\"), CUDA"));
+  EXPECT_THAT(advice("libtorch_cpu.so", "Torch-Compiled Region: 0/0", 0), HasSubstr("for CUDA graphs, the loss"));
+  EXPECT_THAT(advice("libtorch_cpu.so", "Torch-Compiled Region: 0/0", 7), HasSubstr("Part of the work is launched as"));
+}
+
+// By time, not by the longest gap; not at all where no line has a quarter of the time.
+TEST_F(GpuFindingsTest, IdleTimeIsWhereMostOfItIs) {
+  const auto line = [&](int lines) {
+    program_ = GpuProgram();
+    Steps(5000, 300'000);
+    ModelBuilder& builder = program_.builder();
+    for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
+      for (int i = 0; i < 10; ++i) {  // gaps of 60 us, the last one of 100
+        const int64_t start_ns = at_ns + 360'000 + i * 62'000 + (i == 9 ? 40'000 : 0);
+        const auto number = static_cast<uint32_t>(i == 9 ? 99 : 1 + i % lines);
+        program_.Work({.start_ns = start_ns,
+                       .end_ns = start_ns + 2000,
+                       .requested_ns = start_ns - 2000,
+                       .call_ns = 1000,
+                       .thread = 0,
+                       .stack = builder.AddStack({{.file = "/home/u/train.py", .function = "train", .line = number}})});
+      }
+    }
+    return Text(Findings(), 0, "line");
+  };
+  EXPECT_EQ(line(1), "train.py:1");
+  EXPECT_EQ(line(9), "-");
+}
+
+TEST_F(GpuFindingsTest, AskingCublasLtBeforeEachProductIsNoSearch) {
+  const auto rules = [&](const trace::OpDefinition& search) {
+    program_ = GpuProgram();
+    Steps(5000, 995'000);
+    const OpIndex op = program_.builder().AddOp(search);
+    for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
+      program_.builder().Call(op, at_ns + 100'000, 100'000);
+    }
+    return Rules(Findings());
+  };
+  trace::OpDefinition question = GemmDefinition(8, 8, 8, "NN");
+  question.mutable_gemm()->set_kind(trace::Gemm::HEURISTIC);
+  question.mutable_gemm()->mutable_cuda()->set_lt(true);
+  EXPECT_THAT(rules(question), IsEmpty());
+  EXPECT_THAT(rules(SearchDefinition(true, "candidate { algorithm: 1 time_ns: 900 }")),
+              ElementsAre("preparing-in-steps"));
 }
 
 TEST_F(GpuFindingsTest, LaunchedWorkThatDoesNotStart) {

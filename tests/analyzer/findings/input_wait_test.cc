@@ -76,6 +76,42 @@ TEST(InputWait, WorkersAreNotWithoutNumber) {
 
 TEST(InputWait, LittleOfItIsNone) { EXPECT_EQ(Found({.input_ms = 1}).second, ""); }
 
+// A loader starts its workers anew for each of two epochs; they wait for something else.
+TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
+  GpuProgram program;
+  ModelBuilder& builder = program.builder();
+  const OpIndex product = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+  std::vector<int64_t> starts = {0};
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t at_ns = step * 40 * kMs;
+    program.Scope("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at_ns, at_ns + 30 * kMs);
+    builder.Call(product, at_ns + 30 * kMs, 10 * kMs);
+    starts.push_back(at_ns + 40 * kMs);
+  }
+  TraceModel& model = builder.model();
+  for (uint32_t worker = 0; worker < 4; ++worker) {
+    const ProcessIndex process = builder.AddProcess();
+    const ThreadIndex thread = builder.AddThread(process);
+    const int64_t first = worker < 2 ? 0 : kSteps / 2;
+    model.processes[process].pid = 70 + worker;
+    model.processes[process].parent_pid = model.processes[0].pid;
+    CounterSeries series = {.process = process, .thread = thread, .tid = 70 + worker, .kind = CounterKind::kStates};
+    for (const char* name : {"running", "queued", "lock", "sleep"}) series.names.push_back(builder.AddName(name));
+    for (int64_t step = first; step < first + kSteps / 2; ++step) {
+      series.time_ns.push_back(step * 40 * kMs + 20 * kMs);
+      for (const int64_t ms : {4, 0, 0, 36}) series.value.push_back(static_cast<uint64_t>((step - first) * ms * kMs));
+    }
+    model.states.push_back(std::move(series));
+  }
+  program.Steps(starts);
+  for (const int64_t start_ns : starts) program.Phase(PhaseKind::kInput, start_ns, start_ns + 30 * kMs);
+  program.Build(kSteps * 40 * kMs);
+  const Table table = program.Make(ReportTables().front());
+  const size_t row = RowWhere(table, {{"rule", "input-wait"}});
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("Meanwhile its 2 workers computed 10 %"));
+  EXPECT_THAT(Text(table, row, "advice"), HasSubstr("num_workers=8,"));
+}
+
 // A pipeline of tf.data: two of TensorFlow's threads prepare a batch in 30 ms of a step of 40 ms. `states`: what one of them did in
 // a step, in milliseconds: running, queued, in a lock, asleep.
 struct PipelineSpec {
