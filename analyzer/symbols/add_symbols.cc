@@ -29,7 +29,7 @@ namespace dlhook::analyzer::inline symbols {
 namespace {
 
 constexpr char kJitObject[] = "[jit]";
-constexpr uint32_t kMaxObjectNotes = 200;  // each requires a pass over all frames
+constexpr size_t kMostRefusedNotes = 4;
 
 // Number of frames that a note is about, and of the calls, samples and waits with these frames on their stacks.
 struct Extent {
@@ -246,26 +246,53 @@ class SymbolAdder {
     return ExtentOf(model_, meant);
   }
 
+  // Files without names, those with most frames first.
+  std::vector<uint32_t> Refused() const {
+    std::vector<uint64_t> frames(requests_.size());
+    for (const Place& place : place_of_) {
+      if (place.object < frames.size()) ++frames[place.object];
+    }
+    std::vector<uint32_t> refused;
+    for (uint32_t object = 0; object < requests_.size(); ++object) {
+      if (!answers_[object].refusal.empty()) refused.push_back(object);
+    }
+    std::stable_sort(refused.begin(), refused.end(), [&](uint32_t a, uint32_t b) { return frames[a] > frames[b]; });
+    return refused;
+  }
+
+  // A run that is read on another machine lacks nearly all files: a sentence for each would hide the table.
+  void TellRefused() {
+    std::vector<std::string>& notes = model_.native_symbols.notes;
+    const std::vector<uint32_t> refused = Refused();
+    const size_t single = refused.size() <= kMostRefusedNotes ? refused.size() : kMostRefusedNotes - 1;
+    for (size_t i = 0; i < single; ++i) {
+      const std::string extent = Describe(ExtentWhere([&](const Place& place) { return place.object == refused[i]; }));
+      notes.push_back(absl::StrCat(requests_[refused[i]].path, ": ", answers_[refused[i]].refusal, ". ", extent,
+                                   " have no names."));
+    }
+    if (single == refused.size()) return;
+    std::vector<bool> is_other(requests_.size());
+    for (size_t i = single; i < refused.size(); ++i) is_other[refused[i]] = true;
+    const Extent extent =
+        ExtentWhere([&](const Place& place) { return place.object < is_other.size() && is_other[place.object]; });
+    notes.push_back(absl::StrCat(refused.size() - single, " more files are missing or are not those of the run: ",
+                                 Describe(extent), " have no names. A run has most names where it was recorded."));
+  }
+
   void TellObjects() {
+    TellRefused();
     std::vector<std::string>& notes = model_.native_symbols.notes;
     for (uint32_t object = 0; object < requests_.size(); ++object) {
       const ObjectRequest& request = requests_[object];
       const ObjectAnswer& answer = answers_[object];
-      if (object >= kMaxObjectNotes && !notes.empty()) {
-        notes.push_back(absl::StrCat("Nothing is said here of ", requests_.size() - object, " other files."));
-        return;
-      }
-      const auto extent = [&] {
-        return Describe(ExtentWhere([&](const Place& place) { return place.object == object; }));
-      };
-      if (!answer.refusal.empty()) {
-        notes.push_back(absl::StrCat(request.path, ": ", answer.refusal, ". ", extent(), " have no names."));
-      } else if (!answer.remark.empty()) {
+      if (!answer.refusal.empty()) continue;
+      if (!answer.remark.empty()) {
         notes.push_back(absl::StrCat(request.path, ": ", answer.remark, "."));
       } else if (request.build_id.empty() && IsNewerThan(request.path, starts_[object])) {
+        const Extent extent = ExtentWhere([&](const Place& place) { return place.object == object; });
         notes.push_back(absl::StrCat(request.path,
-                                     " has no build-id and was written after the run began: the names of ", extent(),
-                                     " may be those of other code."));
+                                     " has no build-id and was written after the run began: the names of ",
+                                     Describe(extent), " may be those of other code."));
       }
     }
   }

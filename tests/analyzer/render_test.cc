@@ -281,6 +281,20 @@ TEST(Render, TextSaysWhatOfReadingsIsMissing) {
                                  "lost: 1 reading of counters: the thread's next reading holds the sum (ring full)"});
 }
 
+TEST(Render, TextSaysOfLostSamplesWhereTheyMatter) {
+  TraceModel run;
+  run.processes.emplace_back();
+  run.processes[0].has_footer = true;
+  Loss loss;
+  loss.reason = LossReason::kSamplesDropped;
+  loss.calls = 2;
+  run.processes[0].losses.push_back(loss);
+  run.samples.time_ns.resize(400);
+  EXPECT_EQ(RunRemarks(run).size(), 1u);
+  run.samples.time_ns.resize(401);
+  EXPECT_EQ(RunRemarks(run).size(), 0u);
+}
+
 TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
   TraceModel run;
   run.processes.resize(2);

@@ -204,6 +204,27 @@ TEST_F(AddSymbolsTest, AMissingFileAndOneThatIsNone) {
   }
 }
 
+TEST_F(AddSymbolsTest, OfManyMissingFilesThoseWithMostFramesAreNamed) {
+  std::vector<Mapping> mappings;
+  for (uint64_t file = 0; file < 6; ++file) {
+    Mapping mapping;
+    mapping.start = (file + 1) << 20;
+    mapping.end = mapping.start + (1 << 20);
+    mapping.path = absl::StrCat("/nowhere/lib", file, ".so");
+    mappings.push_back(mapping);
+  }
+  Map(mappings);
+  for (uint64_t file = 0; file < 6; ++file) {
+    std::vector<uint64_t> addresses;
+    for (uint64_t frame = 0; frame <= file; ++frame) addresses.push_back(mappings[file].start + 16 * frame);
+    Stack(addresses);
+  }
+  Add();
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("/lib5.so: No such"), HasSubstr("/lib4.so: No"), HasSubstr("/lib3.so: No"),
+                                   HasSubstr("3 more files are missing or are not those of the run: 6 frames in the "
+                                             "stacks of 3 calls have no names")));
+}
+
 TEST_F(AddSymbolsTest, WithoutBuildIdNewerThanTheRun) {
   Map(LoadedObjects());
   OwnObject().build_id.clear();
