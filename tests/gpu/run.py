@@ -154,6 +154,10 @@ class Training:
         by_events = witnesses.recorded_op_times(self.new_run("events").table("ops"))
         return witnesses.event_differences(by_cupti, by_events), len(by_cupti)
 
+    def has_times(self):
+        """Not with --repeat 0."""
+        return os.path.exists(self._file("times0.json"))
+
     def profiler_in_the_middle(self):
         """The profiler sees the same as without dlhook, and dlhook continues after it."""
         counts = [witnesses.profiled_kernels(events_of(self._file(name))) for name in ("alone.json", "beside.json")]
@@ -280,11 +284,12 @@ def checks_of(training):
     checks = {"copies on the GPU": training.gpu_copies}
     if not training.replayed:
         checks |= {"plans executed": training.plans, "products": training.products, "copies": training.copies}
-    if not training.chooses:
+    if not training.chooses and training.has_times():
         checks["times of kernels"] = training.kernel_times
     if not training.replayed and not training.chooses:
-        checks |= {"events beside CUPTI": training.event_times,
-                   "a profiler in the middle": training.profiler_in_the_middle}  # fmt: skip
+        if training.has_times():
+            checks["events beside CUPTI"] = training.event_times
+        checks["a profiler in the middle"] = training.profiler_in_the_middle
     return checks
 
 

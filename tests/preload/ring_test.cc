@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <thread>
 
 #include "preload/drain/drain.h"
@@ -13,6 +14,9 @@ namespace dlhook {
 namespace ring_test {
 
 constexpr uint64_t kRingBytes = 16384;
+
+// tests/bench/torch_steps.py switches recording there.
+static_assert(offsetof(SessionHeader, enabled_families) == 320 && offsetof(SessionHeader, configured_families) == 324);
 
 TEST(RingTest, RefusesWhenFullAndTakesAgainAfterTheDrain) {
   TestSession session(kRingBytes);

@@ -209,7 +209,8 @@ class Reader(unittest.TestCase):
 
     def test_sums_of_gradients_have_the_module_of_their_operands(self):
         """Also where a library's result is between, of which only the items are used."""
-        item = ANNOTATED.replace("(mul, 1)", "(got, 1)").replace("        mul: ", '        got: "f32[4, 8][8, 1]cpu" = exp[0]\n        mul: ')
+        got = '        got: "f32[4, 8][8, 1]cpu" = exp[0]\n'
+        item = ANNOTATED.replace("(mul, 1)", "(got, 1)").replace("        mul: ", got + "        mul: ")
         for graph in (ANNOTATED, item):
             self.assertEqual(self.kernels(graph)[2][1], {"": 32, ".b": 64})
             self.assertEqual(self.kernels(graph, is_backward=True)[2][1], {".b": 96})
@@ -218,7 +219,8 @@ class Reader(unittest.TestCase):
         """The compiler has one of a kind, of the first module that needs it."""
         shared = ANNOTATED.replace("        # No stacktrace found for following nodes\n", "")
         shared = shared.replace("        mul: ", "\n        # No stacktrace found for following nodes\n        mul: ")
-        self.assertEqual(self.kernels(shared.replace("L[self].b", "L[self].a").replace("(exp, full)", "(full, full)"))[2][1], {"": 64, ".a": 32})
+        shared = shared.replace("L[self].b", "L[self].a").replace("(exp, full)", "(full, full)")
+        self.assertEqual(self.kernels(shared)[2][1], {"": 64, ".a": 32})
 
     def test_code_is_found_through_a_method_of_its_class(self):
         """As PyTorch 2.14 holds it."""
