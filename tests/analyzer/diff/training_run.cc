@@ -80,7 +80,9 @@ class Writer {
     return work;
   }
 
-  LayerAnalysis Analysis(const TraceModel& model) const { return {model, attribution_, {track_}}; }
+  std::unique_ptr<LayerAnalysis> Analysis(const TraceModel& model) const {
+    return std::make_unique<LayerAnalysis>(model, attribution_, std::vector<StepTrack>{track_});
+  }
 
  private:
   void Passes(LayerDirection direction) {
@@ -195,7 +197,7 @@ TrainingRun::TrainingRun(const RunSpec& spec) {
   AddGpuWork(writer.GpuWork(model_), &model_);
   choices_ = ResolveChoices(&model_);
   totals_ = ComputeTotals(model_);
-  analysis_.emplace(writer.Analysis(model_));
+  analysis_ = writer.Analysis(model_);
 }
 
 AnalyzedRun TrainingRun::analyzed() const {

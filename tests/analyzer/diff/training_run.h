@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -72,7 +72,7 @@ class TrainingRun {
   TraceModel model_;
   Choices choices_;
   RunTotals totals_;
-  std::optional<LayerAnalysis> analysis_;
+  std::unique_ptr<const LayerAnalysis> analysis_;
 };
 
 // In the order of the command line.
