@@ -168,9 +168,31 @@ struct HeuristicAnswer {
   std::atomic<uint64_t> hash;
   std::atomic<uint64_t> place;  // hash's low 16 bits << 48 | requested << 32 | returned << 16 | rank
 };
-HeuristicAnswer g_answers[1024];
+// Four places for each value of eight bits, so that answers to one question hardly ever replace each other.
+constexpr uint32_t kPlaces = 4;
+HeuristicAnswer g_answers[256][kPlaces];
+std::atomic<uint32_t> g_next_place;
 
-HeuristicAnswer& AnswerOf(uint64_t hash) { return g_answers[(hash >> 20) & 1023]; }
+HeuristicAnswer* AnswersOf(uint64_t hash) { return g_answers[(hash >> 20) & 255]; }
+
+const HeuristicAnswer* FindAnswer(uint64_t hash) {
+  const HeuristicAnswer* answers = AnswersOf(hash);
+  for (uint32_t i = 0; i < kPlaces; ++i) {
+    if (answers[i].hash.load(std::memory_order_relaxed) == hash) return &answers[i];
+  }
+  return nullptr;
+}
+
+// The same algorithm's, else a free one, else any.
+HeuristicAnswer& PlaceFor(uint64_t hash) {
+  HeuristicAnswer* answers = AnswersOf(hash);
+  for (uint64_t wanted : {hash, uint64_t{0}}) {
+    for (uint32_t i = 0; i < kPlaces; ++i) {
+      if (answers[i].hash.load(std::memory_order_relaxed) == wanted) return answers[i];
+    }
+  }
+  return answers[g_next_place.fetch_add(1, std::memory_order_relaxed) % kPlaces];
+}
 
 void ReadChooser(const void* algorithm, CudaGemmShape* shape) {
   if (algorithm == nullptr) {
@@ -178,9 +200,9 @@ void ReadChooser(const void* algorithm, CudaGemmShape* shape) {
     return;
   }
   uint64_t hash = HashAlgorithm(algorithm);
-  const HeuristicAnswer& answer = AnswerOf(hash);
-  uint64_t place = answer.place.load(std::memory_order_acquire);
-  if (answer.hash.load(std::memory_order_relaxed) != hash || place >> 48 != (hash & 0xffff)) {
+  const HeuristicAnswer* answer = FindAnswer(hash);
+  uint64_t place = answer == nullptr ? 0 : answer->place.load(std::memory_order_acquire);
+  if (answer == nullptr || place >> 48 != (hash & 0xffff)) {
     shape->chooser = Chooser::kFixed;
     return;
   }
@@ -233,7 +255,7 @@ void TrackLtHeuristic(const LtHeuristicArgs& args) {
   uint64_t count = static_cast<uint64_t>(*args.returned);
   for (uint64_t rank = 0; rank < count && rank < 256; ++rank) {
     uint64_t hash = HashAlgorithm(static_cast<const char*>(args.results) + rank * kResultBytes);
-    HeuristicAnswer& answer = AnswerOf(hash);
+    HeuristicAnswer& answer = PlaceFor(hash);
     answer.hash.store(hash, std::memory_order_relaxed);
     uint64_t place = (static_cast<uint64_t>(args.requested) & 0xffff) << 32 | (count & 0xffff) << 16 | rank;
     answer.place.store(hash << 48 | place, std::memory_order_release);
