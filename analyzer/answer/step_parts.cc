@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/table/human.h"
 #include "analyzer/time/gap_samples.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
@@ -23,7 +24,8 @@ constexpr char kNotKnown[] = "nothing that dlhook sees";
 constexpr char kPython[] = "Python";
 constexpr char kInput[] = "waiting for input";
 constexpr char kNoProcessor[] = "waiting for a processor";
-constexpr double kLeastBlockedPercent = 1;  // of the step; less is not worth a part
+constexpr double kLeastBlockedPercent = 1;  // of the step, for certain; less is not worth a part
+constexpr double kSureRange = 0.5;          // of the part; if it may lie in a wider range, its name tells which
 
 std::string NameOfCall(const Op& op) {
   if (op.is_creation) return "preparing primitives";
@@ -107,7 +109,12 @@ class Unseen {
         DivideByLooks(wall_ns, looks_[kind], rest_ns, name);
       }
     }
-    if (blocked_ns_ > 0) Add(absl::StrCat("blocked (", BlockedInWords(found_ns_), ")"), blocked_ns_);
+    if (blocked_ns_ == 0) return;
+    const auto of_step = [&](int64_t ns) { return HumanTime(static_cast<double>(ns) / facts_.count()); };
+    const bool is_sure = range_.most_ns - range_.least_ns <= kSureRange * static_cast<double>(blocked_ns_);
+    const std::string range =
+        is_sure ? "" : absl::StrCat("; ", of_step(range_.least_ns), " to ", of_step(range_.most_ns));
+    Add(absl::StrCat("blocked (", BlockedInWords(found_ns_), range, ")"), blocked_ns_);
   }
 
  private:
@@ -127,8 +134,11 @@ class Unseen {
     const bool is_sampled = rest_ns >= 0;
     int64_t left_ns = is_sampled ? rest_ns : wall_ns;
     const int64_t blocked_ns = std::min(looks.BlockedOf(wall_ns).value_or(0), left_ns);
-    if (facts_.IsAtLeast(static_cast<double>(blocked_ns) / facts_.count(), kLeastBlockedPercent)) {
+    const LookRange range = blocked_ns > 0 ? looks.BlockedRangeOf(wall_ns) : LookRange{};
+    if (facts_.IsAtLeast(static_cast<double>(range.least_ns) / facts_.count(), kLeastBlockedPercent)) {
       blocked_ns_ += blocked_ns;
+      range_.least_ns += std::min(range.least_ns, blocked_ns);
+      range_.most_ns += std::min(range.most_ns, left_ns);
       for (size_t i = 0; i < kBlockedIns; ++i) found_ns_[i] += looks.found_ns[i];
       left_ns -= blocked_ns;
       if (!is_sampled) Add(name, -blocked_ns);
@@ -146,6 +156,7 @@ class Unseen {
   std::map<ActivityKind, LookSums> looks_;
   std::map<ActivityKind, SampleSums> samples_;
   int64_t blocked_ns_ = 0;
+  LookRange range_ = {};  // of blocked_ns_
   std::array<int64_t, kBlockedIns> found_ns_ = {};
 };
 

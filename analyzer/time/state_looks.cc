@@ -2,6 +2,7 @@
 #include "analyzer/time/state_looks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "analyzer/time/placed_times.h"
@@ -81,6 +82,16 @@ std::optional<int64_t> LookSums::PartOf(int64_t part_ns, int64_t ns) const {
   const int64_t all_ns = running_ns + queued_ns + blocked_ns;
   if (looks < kFewestLooks || all_ns <= 0) return std::nullopt;
   return static_cast<int64_t>(static_cast<double>(ns) * static_cast<double>(part_ns) / static_cast<double>(all_ns));
+}
+
+LookRange LookSums::BlockedRangeOf(int64_t ns) const {
+  constexpr double kZ = 1.96;
+  const auto n = static_cast<double>(looks);
+  const double share = static_cast<double>(blocked_ns) / static_cast<double>(running_ns + queued_ns + blocked_ns);
+  const double middle = share + kZ * kZ / (2 * n),
+               half = kZ * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
+  const double whole = static_cast<double>(ns) / (1 + kZ * kZ / n);
+  return {static_cast<int64_t>(whole * (middle - half)), static_cast<int64_t>(whole * (middle + half))};
 }
 
 LookSums LooksIn(const ThreadStates& states, const IntervalSet& times) {

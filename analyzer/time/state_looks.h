@@ -14,6 +14,11 @@
 
 namespace dlhook::analyzer::inline time {
 
+// What a share by looks may be, with 95 % certainty.
+struct LookRange {
+  int64_t least_ns, most_ns;
+};
+
 // What looks stand for: the time since the one before.
 struct LookSums {
   int64_t looks = 0;
@@ -26,6 +31,8 @@ struct LookSums {
   // The part of a row's time; empty: too few looks.
   std::optional<int64_t> BlockedOf(int64_t ns) const { return PartOf(blocked_ns, ns); }
   std::optional<int64_t> QueuedOf(int64_t ns) const { return PartOf(queued_ns, ns); }
+  // As if each look met the thread at random: Wilson's score interval. Only where BlockedOf is known.
+  LookRange BlockedRangeOf(int64_t ns) const;
 
  private:
   std::optional<int64_t> PartOf(int64_t part_ns, int64_t ns) const;

@@ -49,17 +49,17 @@ TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
 }
 
 // Two ops in 1 s; what the thread did in between, in ms.
-std::string AnswerOfGap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms) {
+std::string AnswerOfGap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms, int64_t looks = 200) {
   constexpr int64_t kMs = 1'000'000;
   ModelBuilder builder;
   builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 100 * kMs);
   builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 900 * kMs, 100 * kMs);
   CounterSeries series = {.thread = 0, .tid = 1, .kind = CounterKind::kStates};
   for (const char* name : {"running", "queued", "sleep"}) series.names.push_back(builder.AddName(name));
-  for (int64_t look = 0; look <= 20; ++look) {  // from 100 ms to 900 ms
-    series.time_ns.push_back((100 + 40 * look) * kMs - 1);
+  for (int64_t look = 0; look <= looks; ++look) {  // from 100 ms to 900 ms
+    series.time_ns.push_back((100 * kMs + 800 * kMs * look / looks) - 1);
     for (int64_t ms : {running_ms, queued_ms, sleep_ms})
-      series.value.push_back(static_cast<uint64_t>(ms * look * kMs / 20));
+      series.value.push_back(static_cast<uint64_t>(ms * look * kMs / looks));
   }
   builder.model().states.push_back(std::move(series));
   return AnswerOf(builder.Build());
@@ -71,6 +71,12 @@ TEST(AnswerTest, TellsComputingFromWaiting) {
   EXPECT_THAT(half, ContainsRegex("blocked \\(sleep\\) +400 ms +40 %"));
   EXPECT_THAT(half, ContainsRegex("nothing that dlhook sees +400 ms +40 %")) << "ready to run is not blocked";
   EXPECT_THAT(AnswerOfGap(0, 0, 800), Not(HasSubstr("nothing that dlhook sees")));
+}
+
+TEST(AnswerTest, FewLooksTellARange) {
+  EXPECT_THAT(AnswerOfGap(300, 100, 400, 20), ContainsRegex("blocked \\(sleep; 2[0-9]+ ms to 5[0-9]+ ms\\) +400 ms"));
+  EXPECT_THAT(AnswerOfGap(0, 0, 800, 20), ContainsRegex("blocked \\(sleep\\)")) << "it was always blocked";
+  EXPECT_THAT(AnswerOfGap(770, 0, 30, 20), Not(HasSubstr("blocked"))) << "it may be one look's chance";
 }
 
 TEST(AnswerTest, WithoutStepsNamesWhatCanBeRead) {

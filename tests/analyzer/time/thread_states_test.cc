@@ -81,6 +81,9 @@ TEST_F(ThreadStatesTest, LooksDivideTheActivitiesThatTheyMet) {
   EXPECT_EQ(gap.running_ns, 50 * kMs);
   gap.looks = 10;
   EXPECT_EQ(gap.BlockedOf(4400), 3900);
+  gap.running_ns = gap.blocked_ns;  // Wilson's interval of 5 of 10: 0.2366 to 0.7634
+  EXPECT_EQ(gap.BlockedRangeOf(10'000).least_ns, 2365);
+  EXPECT_EQ(gap.BlockedRangeOf(10'000).most_ns, 7634);
 }
 
 }  // namespace thread_states_test
