@@ -7,6 +7,7 @@ import dataclasses
 import re
 
 from api_types import (
+    BEGIN,
     BYTES,
     CONTEXT,
     LETTERS,
@@ -127,6 +128,8 @@ class TableReader:
             values['constants'] = {
                 key: tuple((value + '=').split('=')[:2]) for key, value in constants.items()
             }
+        if 'begin' in values:
+            self.known('begin', BEGIN, values['begin'], place)
         values['ignore'] = frozenset(values.get('ignore', '').split(','))
         self.api.decoders[name] = Decoder(**values)
 

@@ -97,6 +97,9 @@ CONTEXT = {
     'result': 'Address(result)',
 }
 
+# The functions of preload/runtime/call_scope.h that begin a call.
+BEGIN = ('BeginCall', 'BeginFrequentCall')
+
 # Kinds of `work` lines: the parameter with the stream, and its meaning in preload/gpu/event_calls.h.
 WORK = {
     'none': ('', ''),
@@ -139,6 +142,7 @@ class Decoder:
     constants: dict = dataclasses.field(default_factory=dict)  # name -> (C++ type, default or '')
     ignore: frozenset = frozenset()  # parameters that it does not use; '*': all that are not fields
     context: tuple = ()  # from CONTEXT: what it gets besides parameters
+    begin: str = 'BeginCall'  # from BEGIN
 
 
 @dataclasses.dataclass(frozen=True)

@@ -161,6 +161,7 @@ def wrapper(hook, hook_id, api):
     family = list(api.families).index(hook.family)
     decoder = api.decoders.get(hook.decoder)
     tracker = api.trackers.get(hook.tracker)
+    begin = decoder.begin if decoder else 'BeginCall'
     record = (
         f'RecordType::{decoder.record}, {decoder.words}, {decoder.addresses}'
         if decoder
@@ -173,7 +174,7 @@ def wrapper(hook, hook_id, api):
             f'DLHOOK_EXPORT {returns} {hook.symbol}({declared}) {{',
             '  CallFrame frame;',
             f'  const auto real = reinterpret_cast<decltype(&{hook.symbol})>(',
-            f'      BeginCall({hook_id}, 1u << {family}, __builtin_return_address(0), &frame));',
+            f'      {begin}({hook_id}, 1u << {family}, __builtin_return_address(0), &frame));',
             *([time_call(hook)] if hook.work else []),
             f'  {result}real({passed});',
             f'  if (CallRecord* record = EndCall(&frame, {record})) {{',

@@ -142,6 +142,10 @@ class ErrorTest(TableTest):
         line = HEAD.splitlines()[2] + ' ' + HEAD.splitlines()[3] + ' context=all\n'
         self.assert_error(line, 1, "found context 'all'", 'expected one of: real, caller')
 
+    def test_bad_beginning(self):
+        line = HEAD.splitlines()[2] + ' ' + HEAD.splitlines()[3] + ' begin=often\n'
+        self.assert_error(line, 1, "found begin 'often'", 'expected one of: BeginCall, BeginFrequentCall')
+
     def test_unknown_key_of_a_decoder(self):
         line = HEAD.splitlines()[2] + ' ' + HEAD.splitlines()[3] + ' colour=red\n'
         self.assert_error(line, 1, "decoder 'gemm' has", 'colour', '[context]')

@@ -6,7 +6,7 @@ Run: python3 tests/scripts/gen_hooks_test.py
 import re
 
 import table_case
-from table_case import HEAD_LINES, TableTest
+from table_case import HEAD, HEAD_LINES, TableTest
 
 
 class ExpansionTest(TableTest):
@@ -160,6 +160,11 @@ DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha,
             self.wrappers(),
         )
         self.assertIn('void sx_64_(const char* trans_a, const int64_t* m,', self.wrappers())
+
+    def test_a_function_that_is_called_often(self):
+        head = HEAD.replace('ignore=alpha', 'ignore=alpha begin=BeginFrequentCall')
+        self.assertEqual(self.run_on(head + 'c void x(int m) @decode(gemm, a_type=f32)\nc void y(int m)\n'), (0, ''))
+        self.assertEqual(re.findall(r'Begin\w*Call\(\d', self.wrappers()), ['BeginFrequentCall(0', 'BeginCall(1'])
 
     def test_timed_function_that_returns(self):
         self.generate('cblas size_t x(enum order, int m) @family(pack)\n')
