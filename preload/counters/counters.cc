@@ -20,6 +20,8 @@ namespace {
 constexpr uint64_t kScopesPerSecond = 10 * 1000;
 constexpr uint64_t kUserRangesPerSecond = 40 * 1000;
 
+}  // namespace
+
 struct OpenSet {
   const PlannedSet* set;
   uint32_t definition;
@@ -29,8 +31,6 @@ struct OpenSet {
   PerfGroup perf;
   int papi;
 };
-
-}  // namespace
 
 struct CounterThread {
   uint32_t owner;  // thread_id; another thread's: nothing is open

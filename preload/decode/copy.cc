@@ -55,7 +55,7 @@ uint64_t ContentsOf(const CopyShape& shape, const void* src) {
   return is_read && shape.bytes >= kLeastSampledBytes ? SampleContents(src, shape.bytes) : 0;
 }
 
-void StoreAddresses(CallRecord* record, const void* dst, const void* src, const void* stream) {
+void StoreEachAddress(CallRecord* record, const void* dst, const void* src, const void* stream) {
   // One store each: combined into a 16-byte store they would wait for the halves just written.
   volatile uint64_t* addresses = record->addresses();
   addresses[0] = Address(dst);
@@ -117,7 +117,7 @@ void DecodeCopy(const CopyArgs& args, CallRecord* record) {
   shape.source_device = args.src_device;
   shape.destination_device = args.dst_device;
   if (shape.direction < CopyDirection::kPeer) Classify(record, args.dst, args.src, args.real, &shape);
-  StoreAddresses(record, args.dst, args.src, args.stream);
+  StoreEachAddress(record, args.dst, args.src, args.stream);
   record->addresses()[3] = ContentsOf(shape, args.src);
 }
 
@@ -130,14 +130,14 @@ void DecodeSet3d(const Set3dArgs& args, CallRecord* record) {
   shape.height = args.extent.words[1];
   shape.depth = args.extent.words[2];
   shape.bytes = shape.width_bytes * shape.height * shape.depth;
-  StoreAddresses(record, reinterpret_cast<const void*>(args.pitched.words[0]), nullptr, args.stream);
+  StoreEachAddress(record, reinterpret_cast<const void*>(args.pitched.words[0]), nullptr, args.stream);
 }
 
 void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record) {
   CopyShape& shape = *new (record->shape()) CopyShape{};
   shape.asynchronous = args.asynchronous;
   shape.captured = IsCaptured(args.stream);
-  if (args.parameters == nullptr) return StoreAddresses(record, nullptr, nullptr, args.stream);
+  if (args.parameters == nullptr) return StoreEachAddress(record, nullptr, nullptr, args.stream);
   const StructLayout& layout = kLayouts[static_cast<int>(args.layout)];
   const void* from = args.parameters;
   shape.width_bytes = FieldAt<uint64_t>(from, layout.extent);
@@ -169,7 +169,7 @@ void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record) {
     shape.destination_device = FieldAt<int32_t>(from, 136);
   }
   if (!peer) Classify(record, dst, src, args.real, &shape);
-  StoreAddresses(record, dst, src, args.stream);
+  StoreEachAddress(record, dst, src, args.stream);
 }
 
 void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record) {
@@ -181,7 +181,7 @@ void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record) {
   if (args.count > 1) shape.copies = static_cast<uint32_t>(args.count);
   auto operation = static_cast<const char*>(args.operations);
   if (record->status != 0 || operation == nullptr || args.count == 0) {
-    return StoreAddresses(record, nullptr, nullptr, args.stream);
+    return StoreEachAddress(record, nullptr, nullptr, args.stream);
   }
   auto src = FieldAt<const void*>(operation, kSource);
   auto dst = FieldAt<const void*>(operation, kDestination);
@@ -203,7 +203,7 @@ void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record) {
   } else {
     Classify(record, dst, src, args.real, &shape);
   }
-  StoreAddresses(record, dst, src, args.stream);
+  StoreEachAddress(record, dst, src, args.stream);
 }
 
 void DecodeRuntimeCopyOperations(const RuntimeCopyOperationsArgs& args, CallRecord* record) {
@@ -226,7 +226,7 @@ void DecodeCopyBatch(const CopyBatchArgs& args, CallRecord* record) {
     src = args.src[0];
     Classify(record, dst, src, args.real, &shape);
   }
-  StoreAddresses(record, dst, src, args.stream);
+  StoreEachAddress(record, dst, src, args.stream);
 }
 
 void DecodeRuntimeCopyBatch(const RuntimeCopyBatchArgs& args, CallRecord* record) {

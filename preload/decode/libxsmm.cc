@@ -53,7 +53,7 @@ struct KernelApi {
   }
 };
 
-constexpr int32_t kTransA = 1, kTransB = 2;  // libxsmm_gemm_flags
+constexpr int32_t kFlagTransA = 1, kFlagTransB = 2;  // libxsmm_gemm_flags
 
 // The shape behind a kernel made from a descriptor. False: the library does not tell it.
 bool AskShape(const void* real, uint64_t kernel, GemmArgs* gemm) {
@@ -62,8 +62,8 @@ bool AskShape(const void* real, uint64_t kernel, GemmArgs* gemm) {
   if (kernel == 0 || api == nullptr || api->info == nullptr || api->info(kernel, &info) != 0) return false;
   gemm->a_type = gemm->b_type = TypeOf(info.input);
   gemm->c_type = TypeOf(info.output);
-  gemm->trans_a = (info.flags & kTransA) != 0 ? 'T' : 'N';
-  gemm->trans_b = (info.flags & kTransB) != 0 ? 'T' : 'N';
+  gemm->trans_a = (info.flags & kFlagTransA) != 0 ? 'T' : 'N';
+  gemm->trans_b = (info.flags & kFlagTransB) != 0 ? 'T' : 'N';
   gemm->m = info.m;
   gemm->n = info.n;
   gemm->k = info.k;
@@ -217,8 +217,8 @@ void DecodeLibxsmmKernel(const LibxsmmDispatchArgs& args, CallRecord* record) {
   gemm.a_type = gemm.b_type = args.input;
   gemm.c_type = args.output;
   int64_t flags = Or(args.flags, 0);
-  gemm.trans_a = (flags & kTransA) != 0 ? 'T' : 'N';
-  gemm.trans_b = (flags & kTransB) != 0 ? 'T' : 'N';
+  gemm.trans_a = (flags & kFlagTransA) != 0 ? 'T' : 'N';
+  gemm.trans_b = (flags & kFlagTransB) != 0 ? 'T' : 'N';
   gemm.m = args.m;
   gemm.n = args.n;
   gemm.k = args.k;

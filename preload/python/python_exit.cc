@@ -34,7 +34,7 @@ struct ExitApi {
   void (*DecRef)(PyObject*);
   PyObject* none;
 };
-ExitApi g_api;
+ExitApi g_exit_api;
 
 void Nap() {
   timespec nap = {0, kStepNs};
@@ -49,16 +49,16 @@ PyObject* OnExit(PyObject*, PyObject*) {
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) Nap();
   for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) Nap();
   errno = saved_errno;
-  g_api.IncRef(g_api.none);
-  return g_api.none;
+  g_exit_api.IncRef(g_exit_api.none);
+  return g_exit_api.none;
 }
 
 PyObject* OnCompilersExit(PyObject*, PyObject*) {
   int saved_errno = errno;
   RecordCompiledCode();
   errno = saved_errno;
-  g_api.IncRef(g_api.none);
-  return g_api.none;
+  g_exit_api.IncRef(g_exit_api.none);
+  return g_exit_api.none;
 }
 
 constexpr int kNoArguments = 4;  // METH_NOARGS
@@ -66,44 +66,46 @@ PyMethodDef g_on_exit = {"interpreter_ends", &OnExit, kNoArguments, nullptr};
 PyMethodDef g_on_compilers_exit = {"compiler_ends", &OnCompilersExit, kNoArguments, nullptr};
 
 void Register(PyMethodDef* method) {
-  PyObject* module = g_api.ImportModule("atexit");
-  PyObject* register_function = module == nullptr ? nullptr : g_api.GetAttrString(module, "register");
-  PyObject* callback = register_function == nullptr ? nullptr : g_api.NewFunction(method, nullptr, nullptr);
+  PyObject* module = g_exit_api.ImportModule("atexit");
+  PyObject* register_function = module == nullptr ? nullptr : g_exit_api.GetAttrString(module, "register");
+  PyObject* callback = register_function == nullptr ? nullptr : g_exit_api.NewFunction(method, nullptr, nullptr);
   PyObject* const end_of_arguments = nullptr;
-  PyObject* result = callback == nullptr ? nullptr : g_api.CallFunction(register_function, callback, end_of_arguments);
+  PyObject* result =
+      callback == nullptr ? nullptr : g_exit_api.CallFunction(register_function, callback, end_of_arguments);
   PyObject* const made[] = {module, register_function, callback, result};
   for (PyObject* object : made) {
-    if (object != nullptr) g_api.DecRef(object);
+    if (object != nullptr) g_exit_api.DecRef(object);
   }
-  if (result == nullptr) g_api.ErrClear();
+  if (result == nullptr) g_exit_api.ErrClear();
 }
 
-int OnPendingCall(void* method) {
+int OnExitCall(void* method) {
   int saved_errno = errno;
   PyObject *type, *value, *traceback;
-  g_api.ErrFetch(&type, &value, &traceback);
+  g_exit_api.ErrFetch(&type, &value, &traceback);
   if (method == &g_on_compilers_exit && GetConfig().compiled == CompiledMode::kModules) AskForModules();
   Register(static_cast<PyMethodDef*>(method));
-  g_api.ErrRestore(type, value, traceback);
+  g_exit_api.ErrRestore(type, value, traceback);
   errno = saved_errno;
   return 0;
 }
 
 bool LoadApi() {
-  return TakePythonSymbol("Py_AddPendingCall", &g_api.AddPendingCall) &&
-         TakePythonSymbol("PyImport_ImportModule", &g_api.ImportModule) &&
-         TakePythonSymbol("PyObject_GetAttrString", &g_api.GetAttrString) &&
-         TakePythonSymbol("PyCFunction_NewEx", &g_api.NewFunction) &&
-         TakePythonSymbol("PyObject_CallFunctionObjArgs", &g_api.CallFunction) &&
-         TakePythonSymbol("PyErr_Fetch", &g_api.ErrFetch) && TakePythonSymbol("PyErr_Restore", &g_api.ErrRestore) &&
-         TakePythonSymbol("PyErr_Clear", &g_api.ErrClear) && TakePythonSymbol("Py_IncRef", &g_api.IncRef) &&
-         TakePythonSymbol("Py_DecRef", &g_api.DecRef) && TakePythonSymbol("_Py_NoneStruct", &g_api.none);
+  return TakePythonSymbol("Py_AddPendingCall", &g_exit_api.AddPendingCall) &&
+         TakePythonSymbol("PyImport_ImportModule", &g_exit_api.ImportModule) &&
+         TakePythonSymbol("PyObject_GetAttrString", &g_exit_api.GetAttrString) &&
+         TakePythonSymbol("PyCFunction_NewEx", &g_exit_api.NewFunction) &&
+         TakePythonSymbol("PyObject_CallFunctionObjArgs", &g_exit_api.CallFunction) &&
+         TakePythonSymbol("PyErr_Fetch", &g_exit_api.ErrFetch) &&
+         TakePythonSymbol("PyErr_Restore", &g_exit_api.ErrRestore) &&
+         TakePythonSymbol("PyErr_Clear", &g_exit_api.ErrClear) && TakePythonSymbol("Py_IncRef", &g_exit_api.IncRef) &&
+         TakePythonSymbol("Py_DecRef", &g_exit_api.DecRef) && TakePythonSymbol("_Py_NoneStruct", &g_exit_api.none);
 }
 
 // `state` 1: done, or not possible.
 bool Watch(std::atomic<uint32_t>* state, PyMethodDef* method) {
   if (state->exchange(1) != 0) return true;
-  bool is_refused = LoadApi() && g_api.AddPendingCall(&OnPendingCall, method) != 0;
+  bool is_refused = LoadApi() && g_exit_api.AddPendingCall(&OnExitCall, method) != 0;
   if (is_refused) state->store(0);  // 32 are pending already: the next stack tries again
   return !is_refused;
 }

@@ -11,6 +11,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
 #include "preload/track/capture.h"
+#include "preload/track/cudnn_backend.h"
 #include "preload/track/cudnn_nodes.h"
 #include "preload/track/cudnn_plan_facts.h"
 
@@ -27,17 +28,6 @@ std::atomic<Tracker*> g_tracker{nullptr};
 std::atomic<uint32_t> g_plan_generation{1};
 
 Tracker* GetTracker() { return OneForEachProcess(&g_tracker); }
-
-// cudnnBackendAttributeType_t
-enum { kTypeBoolean = 2, kTypeInt64 = 3, kTypeDescriptor = 15 };
-// cudnnBackendAttributeName_t
-enum {
-  kHeuristicMode = 200,
-  kHeuristicGraph = 201,
-  kHeuristicResults = 202,
-  kPlanConfiguration = 401,
-  kPlanJson = 405
-};
 
 uint32_t CudnnFamilyBit() {
   static uint32_t bit = 0;

@@ -17,7 +17,9 @@ static_assert(sizeof(BackendNode) <= 2 * kSmallest && sizeof(BackendChildren) <=
 
 const void* Tombstone() { return reinterpret_cast<const void*>(uintptr_t{1}); }
 
-uint64_t Hash(const void* descriptor) { return (reinterpret_cast<uint64_t>(descriptor) * 0x9e3779b97f4a7c15u) >> 24; }
+uint64_t HashOfDescriptor(const void* descriptor) {
+  return (reinterpret_cast<uint64_t>(descriptor) * 0x9e3779b97f4a7c15u) >> 24;
+}
 
 int SizeClass(size_t bytes) {
   int size_class = 0;
@@ -65,7 +67,7 @@ bool NodeTable::Grow() {
   count_ = 0;
   for (uint64_t i = 0; i < capacity_; ++i) {
     if (entries_[i].node == nullptr) continue;
-    uint64_t at = Hash(entries_[i].descriptor);
+    uint64_t at = HashOfDescriptor(entries_[i].descriptor);
     while (larger[at & (capacity - 1)].descriptor != nullptr) ++at;
     larger[at & (capacity - 1)] = entries_[i];
     ++count_;
@@ -85,7 +87,7 @@ bool NodeTable::Insert(const void* descriptor, int32_t type) {
   node->type = type;
   node->references = 1;
   node->data_type = node->mode = node->heuristic_mode = node->heuristic_rank = -1;
-  uint64_t at = Hash(descriptor);
+  uint64_t at = HashOfDescriptor(descriptor);
   while (entries_[at & (capacity_ - 1)].node != nullptr) ++at;
   Entry& entry = entries_[at & (capacity_ - 1)];
   if (entry.descriptor == nullptr) ++count_;
@@ -95,7 +97,7 @@ bool NodeTable::Insert(const void* descriptor, int32_t type) {
 
 BackendNode* NodeTable::Find(const void* descriptor) {
   if (capacity_ == 0 || descriptor == nullptr) return nullptr;
-  for (uint64_t at = Hash(descriptor);; ++at) {
+  for (uint64_t at = HashOfDescriptor(descriptor);; ++at) {
     Entry& entry = entries_[at & (capacity_ - 1)];
     if (entry.descriptor == descriptor) return entry.node;
     if (entry.descriptor == nullptr) return nullptr;
@@ -104,7 +106,7 @@ BackendNode* NodeTable::Find(const void* descriptor) {
 
 void NodeTable::Remove(const void* descriptor) {
   if (capacity_ == 0 || descriptor == nullptr) return;
-  for (uint64_t at = Hash(descriptor);; ++at) {
+  for (uint64_t at = HashOfDescriptor(descriptor);; ++at) {
     Entry& entry = entries_[at & (capacity_ - 1)];
     if (entry.descriptor == nullptr) return;
     if (entry.descriptor != descriptor) continue;

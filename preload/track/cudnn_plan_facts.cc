@@ -1,24 +1,10 @@
 #include "preload/track/cudnn_plan_facts.h"
 
 #include "preload/link/library_api.h"
+#include "preload/track/cudnn_backend.h"
 
 namespace dlhook::inline track {
 namespace {
-
-// cudnnBackendAttributeType_t
-enum { kTypeInt64 = 3, kTypeKnob = 9, kTypeNumericalNote = 11, kTypeDescriptor = 15, kTypeBehaviorNote = 19 };
-// cudnnBackendAttributeName_t
-enum {
-  kConfigurationEngine = 300,
-  kConfigurationKnobs = 302,
-  kPlanConfiguration = 401,
-  kPlanWorkspace = 402,
-  kKnobType = 600,
-  kKnobValue = 601,
-  kEngineIndex = 1301,
-  kEngineNumericalNote = 1303,
-  kEngineBehaviorNote = 1305
-};
 
 // Queries the library about a plan, with descriptors created here for it to fill.
 struct BackendApi {

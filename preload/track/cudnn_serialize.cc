@@ -7,6 +7,7 @@
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
+#include "preload/track/cudnn_backend.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook::inline track {
@@ -375,18 +376,14 @@ void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, Packe
 }  // namespace
 
 BackendNode* GraphOfConfiguration(const BackendNode* configuration) {
-  constexpr int32_t kHeuristicGraph = 201;
-  constexpr int32_t kConfiguredEngine = 300;
-  constexpr int32_t kEngineGraph = 1300;
   if (configuration == nullptr) return nullptr;
   if (BackendNode* graph = ChildOf(*configuration, kHeuristicGraph)) return graph;
-  const BackendNode* engine = ChildOf(*configuration, kConfiguredEngine);
+  const BackendNode* engine = ChildOf(*configuration, kConfigurationEngine);
   return engine == nullptr ? nullptr : ChildOf(*engine, kEngineGraph);
 }
 
 void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
   namespace f = fields::Cudnn;
-  constexpr int32_t kPlanConfiguration = 401;
   const BackendNode* configuration = ChildOf(*plan, kPlanConfiguration);
   const BackendNode* graph = GraphOfConfiguration(configuration);
   const BackendNode* main = graph == nullptr ? nullptr : MainOperation(*graph);

@@ -55,7 +55,7 @@ MemorySpace AskDriver(const PointerApi& api, const void* address) {
   return type == 1 ? MemorySpace::kPinned : type == 2 ? MemorySpace::kDevice : MemorySpace::kUnknown;
 }
 
-MemorySpace Ask(const void* address, const void* real) {
+MemorySpace AskDriver(const void* address, const void* real) {
   const PointerApi* api = ApiOf<PointerApi>(real);
   if (api == nullptr || !api->can_ask) return MemorySpace::kUnknown;
   return api->runtime_attributes != nullptr ? AskRuntime(*api, address) : AskDriver(*api, address);
@@ -68,7 +68,7 @@ constexpr uint32_t kWays = 4;
 __attribute__((noinline)) MemorySpace AskAndKeep(MemoryAnswer* set, uint32_t generation, const void* address,
                                                  const void* real) {
   for (uint32_t i = kWays - 1; i > 0; --i) set[i] = set[i - 1];
-  set[0] = {reinterpret_cast<uint64_t>(address), generation, static_cast<uint32_t>(Ask(address, real))};
+  set[0] = {reinterpret_cast<uint64_t>(address), generation, static_cast<uint32_t>(AskDriver(address, real))};
   return static_cast<MemorySpace>(set[0].space);
 }
 
@@ -76,7 +76,7 @@ __attribute__((noinline)) MemorySpace AskAndKeep(MemoryAnswer* set, uint32_t gen
 
 MemorySpace SpaceOf(const void* address, const void* real) {
   ThreadState* thread = dlhook_thread;
-  if (thread == nullptr) return Ask(address, real);
+  if (thread == nullptr) return AskDriver(address, real);
   uint64_t number = reinterpret_cast<uint64_t>(address);
   uint32_t generation = g_generation.load(std::memory_order_relaxed);
   static_assert(sizeof thread->memory_answers / sizeof *thread->memory_answers == 16 * kWays);

@@ -33,11 +33,13 @@ SpinLock g_lock;
 char* g_names = nullptr;  // bump memory for copied names
 size_t g_names_left = 0;
 
-uint64_t Hash(const void* function) { return (reinterpret_cast<uint64_t>(function) * 0x9e3779b97f4a7c15u) >> 20; }
+uint64_t HashOfFunction(const void* function) {
+  return (reinterpret_cast<uint64_t>(function) * 0x9e3779b97f4a7c15u) >> 20;
+}
 
 Entry* Find(Table* table, const void* function) {
   if (table == nullptr) return nullptr;
-  for (uint64_t i = Hash(function);; ++i) {
+  for (uint64_t i = HashOfFunction(function);; ++i) {
     Entry& entry = table->entries()[i & (table->capacity - 1)];
     const void* found = entry.function.load(std::memory_order_acquire);
     if (found == function) return &entry;
@@ -47,7 +49,7 @@ Entry* Find(Table* table, const void* function) {
 
 // Under the lock; the table has room.
 void Insert(Table* table, const void* function, const char* name, bool owned, uint64_t definition) {
-  for (uint64_t i = Hash(function);; ++i) {
+  for (uint64_t i = HashOfFunction(function);; ++i) {
     Entry& entry = table->entries()[i & (table->capacity - 1)];
     const void* found = entry.function.load(std::memory_order_relaxed);
     if (found != nullptr && found != function) continue;
@@ -114,7 +116,7 @@ struct FunctionNameApi {
 };
 
 // Asks the driver about a handle that no hook has seen; also remembers that it is unknown.
-Entry* Ask(const void* function, const void* real) {
+Entry* AskForName(const void* function, const void* real) {
   const FunctionNameApi* api = ApiOf<FunctionNameApi>(real);
   const char* name = nullptr;
   bool known = api != nullptr && api->get_name != nullptr && api->get_name(&name, function) == 0 && name != nullptr;
@@ -126,7 +128,7 @@ Entry* Ask(const void* function, const void* real) {
 // Outlined: inlining it would make a launch save registers on every call.
 __attribute__((noinline, cold)) uint32_t DefineKernel(Entry* entry, const void* function, const void* real,
                                                       uint64_t session) {
-  if (entry == nullptr) entry = Ask(function, real);
+  if (entry == nullptr) entry = AskForName(function, real);
   if (entry == nullptr) return 0;
   const char* name = entry->name.load(std::memory_order_relaxed);
   size_t size = strlen(name);

@@ -37,9 +37,6 @@ enum Operation : uint8_t {
   kBreg0 = 0x70,
 };
 constexpr uint8_t kRegisters = 32;
-constexpr uint8_t kBpRegister = 6;
-constexpr uint8_t kSpRegister = 7;
-constexpr uint8_t kIpRegister = 16;
 
 bool IsNumber(const SymbolicValue& value) { return value.base == SymbolicValue::kNumber; }
 

@@ -11,6 +11,9 @@
 
 namespace dlhook::inline unwind {
 
+// DWARF's numbers of registers (System V ABI, AMD64, figure 3.36). 16 is the return address.
+constexpr uint64_t kBpRegister = 6, kSpRegister = 7, kIpRegister = 16;
+
 struct SymbolicValue {
   enum Base : uint8_t { kNumber, kSp, kBp, kCfa, kAtSp, kAtBp };
   Base base = kNumber;

@@ -7,9 +7,6 @@ namespace dlhook::inline unwind {
 namespace {
 
 constexpr int kRememberedRows = 8;
-constexpr uint64_t kBpRegister = 6;
-constexpr uint64_t kSpRegister = 7;
-constexpr uint64_t kReturnRegister = 16;
 
 struct RegisterRule {
   enum Kind : uint8_t { kUnset, kUndefined, kSame, kAtCfa, kIsCfa, kExpression, kUnsupported };
@@ -27,7 +24,7 @@ struct Row {
   RegisterRule bp, sp, ip;
 
   RegisterRule* Of(uint64_t number) {
-    return number == kBpRegister ? &bp : number == kSpRegister ? &sp : number == kReturnRegister ? &ip : nullptr;
+    return number == kBpRegister ? &bp : number == kSpRegister ? &sp : number == kIpRegister ? &ip : nullptr;
   }
 };
 
@@ -85,7 +82,7 @@ bool ReadCie(const uint8_t* entry, Cie* cie) {
   cie->code_alignment = bytes.Uleb();
   cie->data_alignment = bytes.Sleb();
   uint64_t return_register = version == 1 ? bytes.Fixed<uint8_t>() : bytes.Uleb();
-  if (bytes.failed || return_register != kReturnRegister || !ReadAugmentation(letters, &bytes, cie)) return false;
+  if (bytes.failed || return_register != kIpRegister || !ReadAugmentation(letters, &bytes, cie)) return false;
   cie->program = bytes;
   return true;
 }

@@ -1,3 +1,21 @@
+# dlhook_compile_together(TARGET [FOLDERS name…]): its sources (those in these folders), folder by folder. Local names
+# differ within a folder.
+function(dlhook_compile_together target)
+  cmake_parse_arguments(PARSE_ARGV 1 _arg "" "" "FOLDERS")
+  if(NOT DLHOOK_FROM_NOTHING)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(_sources ${target} SOURCES)
+  foreach(_source ${_sources})
+    cmake_path(GET _source PARENT_PATH _folder)
+    cmake_path(GET _folder FILENAME _folder)
+    if(NOT _arg_FOLDERS OR _folder IN_LIST _arg_FOLDERS)
+      set_source_files_properties(${_source} PROPERTIES UNITY_GROUP "${_folder}")
+    endif()
+  endforeach()
+endfunction()
+
 # dlhook_room(NAME [ONCE] [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME
 # from all *.cc in the folder. Headers need USES, only the sources INSIDE. New files need no further line. Local names
 # differ within a room: its sources may be compiled together. ONCE: its code runs once for a command or a row, not

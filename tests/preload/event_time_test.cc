@@ -16,22 +16,18 @@
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
-#include "preload/runtime/registry.h"
 #include "tests/preload/fake_event_driver.h"
 #include "tests/preload/test_process.h"
 
 namespace dlhook {
 
-// Replace gpu_record.cc, gpu_devices.cc and registry.cc.
+// Replace gpu_record.cc and gpu_devices.cc.
 bool gpu::WriteGpuRecord(ThreadState*, RecordHeader* record, const void*, uint32_t, bool) {
   EXPECT_EQ(record->words, sizeof(GpuActivityRecord) / 8);
   g_fake->written.push_back(*reinterpret_cast<GpuActivityRecord*>(record));
   return true;
 }
 void gpu::NoteGpuDevice(ThreadState*, uint32_t) {}
-void runtime::ReportCapability(const char* name, const char*, CapabilityState, const char* reason) {
-  g_fake->capability = std::string(name) + ": " + reason;
-}
 
 namespace {
 
@@ -413,7 +409,7 @@ TEST_F(EventTimeTest, TheEndWaitsForAShortTimeOnly) {
   FinishEvents(thread_);
   EXPECT_EQ(fake_.written.size(), 1u);
   EXPECT_EQ(Count(Untimed::kPending), 1u);
-  EXPECT_EQ(fake_.capability, "gpu-events: calls without times: 1 (under way at the end)");
+  EXPECT_EQ(g_capability, "gpu-events: calls without times: 1 (under way at the end)");
   EXPECT_FALSE(GpuEventsOn());
 }
 

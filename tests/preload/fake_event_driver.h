@@ -38,7 +38,6 @@ struct FakeDriver {
   int events = 0;  // alive
   int streams = 0;
   std::vector<GpuActivityRecord> written;
-  std::string capability;
 };
 inline FakeDriver* g_fake;
 // All that were ever created: those of a context that ends are never destroyed by their owner.

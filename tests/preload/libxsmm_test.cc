@@ -6,13 +6,10 @@
 
 #include <vector>
 
-#include "preload/runtime/registry.h"
 #include "preload/track/libxsmm_kernels.h"
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
-
-void runtime::ReportCapability(const char*, const char*, CapabilityState, const char*) {}
 
 namespace libxsmm_test {
 

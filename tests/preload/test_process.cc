@@ -63,6 +63,12 @@ bool process::StartSession(ProcessState* process) {
   return true;
 }
 uint64_t g_plain_pointers = 0;
+std::string g_capability;
+
+// Replaces runtime/registry.cc.
+void runtime::ReportCapability(const char* name, const char*, CapabilityState, const char* reason) {
+  g_capability = std::string(name) + ": " + reason;
+}
 
 // Replace the generated table: sorted by name, kind of stream, version.
 const DriverVariant format::kDriverVariants[] = {

@@ -31,6 +31,9 @@ void PretendObject(const void* address, link_map* object);
 // Of CountPlainPointer.
 extern uint64_t g_plain_pointers;
 
+// What was reported last: "NAME: REASON".
+extern std::string g_capability;
+
 // What HookFor returns instead of a real function, so that tests can check it.
 inline void* HookMarker(HookId hook) { return reinterpret_cast<void*>(uintptr_t{0x70000} + hook); }
 
