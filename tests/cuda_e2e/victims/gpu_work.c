@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   if (strcmp(scenario, "many") == 0) LaunchMany((void*)number);
   for (long i = 0; strcmp(scenario, "bursts") == 0 && i < number; ++i) {  // with time to collect what is complete
     LaunchMany((void*)2000L);
-    usleep(50 * 1000);
+    usleep(250 * 1000);
   }
   if (strcmp(scenario, "threads") == 0) Threads(number);
   if (strcmp(scenario, "killed") == 0) {
