@@ -61,9 +61,7 @@ std::string GemmProblem(const trace::Gemm& gemm, const Shape& shape) {
 }
 
 void DecodeProblem(const trace::Gemm& gemm, Op& op) {
-  const auto a = FromProto<DataType>(gemm.a_type());
-  const DataType b = FromProto(gemm.b_type() ? gemm.b_type() : gemm.a_type(), DataType::kUnknown);
-  const DataType c = FromProto(gemm.c_type() ? gemm.c_type() : gemm.a_type(), DataType::kUnknown);
+  const DataType a = op.gemm()->a_type, b = op.gemm()->b_type, c = op.gemm()->c_type;
   op.types = GemmTypes(a, b, c);
   op.problem =
       GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(), absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
@@ -128,48 +126,56 @@ void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
 
 void DecodeGemm(const trace::Gemm& gemm, Op& op) {
   const auto kind = FromProto<GemmKind>(gemm.kind());
-  op.asked = GemmCall{.kind = kind,
-                      .row_major = IsRowMajor(gemm),
-                      .trans_a = gemm.trans_a(),
-                      .trans_b = gemm.trans_b(),
-                      .m = gemm.m(),
-                      .n = gemm.n(),
-                      .k = gemm.k(),
-                      .lda = gemm.lda(),
-                      .ldb = gemm.ldb(),
-                      .batch = gemm.batch(),
-                      .groups = gemm.groups(),
-                      .is_lt = gemm.cuda().lt(),
-                      .heuristic_results = gemm.cuda().heuristic_results()};
+  const GemmCall call = {.kind = kind,
+                         .a_type = FromProto<DataType>(gemm.a_type()),
+                         .b_type = FromProto<DataType>(gemm.b_type() ? gemm.b_type() : gemm.a_type()),
+                         .c_type = FromProto<DataType>(gemm.c_type() ? gemm.c_type() : gemm.a_type()),
+                         .row_major = IsRowMajor(gemm),
+                         .trans_a = gemm.trans_a(),
+                         .trans_b = gemm.trans_b(),
+                         .m = gemm.m(),
+                         .n = gemm.n(),
+                         .k = gemm.k(),
+                         .lda = gemm.lda(),
+                         .ldb = gemm.ldb(),
+                         .batch = gemm.batch(),
+                         .groups = gemm.groups(),
+                         .flops = gemm.flops(),
+                         .is_lt = gemm.cuda().lt(),
+                         .heuristic_results = gemm.cuda().heuristic_results()};
+  op.asked = call;
   op.kind = GemmKindName(kind);
   DecodeProblem(gemm, op);
   op.is_creation = kind == GemmKind::kDispatch;
   op.cache_hit = gemm.cache_hit();
   if (op.is_creation) return;  // computes nothing
-  op.flops = GemmFlops(gemm);
-  op.bytes = GemmBytes(gemm);
+  op.flops = GemmFlops(call);
+  op.bytes = GemmBytes(call);
   if (gemm.has_cuda()) DecodeCudaGemm(gemm, op);
   if (kind == GemmKind::kHeuristic) MakeSearch(gemm.cuda(), op);
 }
 
 void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
   const MatrixCall call = {.kind = FromProto<MatrixKind>(matrix.kind()),
+                           .is_right = matrix.side() == "R",
                            .trans = matrix.trans(),
                            .trans_b = matrix.trans_b(),
                            .m = matrix.m(),
                            .n = matrix.n(),
+                           .k = matrix.k(),
+                           .ldb = matrix.ldb(),
                            .batch = matrix.batch(),
+                           .nonzeros = matrix.nonzeros(),
                            .order_a = matrix.order_a(),
                            .order_c = matrix.order_c(),
                            .type = FromProto<DataType>(matrix.type()),
-                           .c_type = FromProto<DataType>(matrix.c_type())};
+                           .c_type = FromProto<DataType>(matrix.c_type() ? matrix.c_type() : matrix.type())};
   op.asked = call;
   op.kind = call.kind == MatrixKind::kUnknown ? "matrix" : EnumName(call.kind);
   op.on_gpu = IsGpuFamily(op.family);
   op.is_asynchronous = op.on_gpu;
-  const bool is_mixed = call.c_type != DataType::kUnknown && call.c_type != call.type;
   op.types = TypeName(call.type);
-  if (is_mixed) absl::StrAppend(&op.types, ":", TypeName(call.c_type));
+  if (call.c_type != call.type) absl::StrAppend(&op.types, ":", TypeName(call.c_type));
   const bool rank_k = matrix.m() == 0 && matrix.k() != 0;
   op.problem =
       rank_k ? absl::StrCat("n", matrix.n(), " k", matrix.k()) : absl::StrCat("m", matrix.m(), " n", matrix.n());
@@ -185,8 +191,8 @@ void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
   if (matrix.nonzeros() > 0) absl::StrAppend(&op.problem, " nonzeros", matrix.nonzeros());
   if (matrix.batch() > 1) absl::StrAppend(&op.problem, " batch", matrix.batch());
   if (matrix.row_major()) absl::StrAppend(&op.problem, " row-major");
-  op.flops = MatrixOpFlops(matrix);
-  op.bytes = MatrixOpBytes(matrix);
+  op.flops = MatrixFlops(call);
+  op.bytes = MatrixBytes(call);
 }
 
 }  // namespace dlhook::analyzer::model

@@ -1,4 +1,5 @@
-// The arguments of a call, as far as tables need more than the texts of an Op: see the messages in proto/op.proto.
+// The arguments of a call, as far as its cost or tables need more than the texts of an Op: see the messages in
+// proto/op.proto.
 #ifndef DLHOOK_ANALYZER_MODEL_OP_CALL_H_
 #define DLHOOK_ANALYZER_MODEL_OP_CALL_H_
 
@@ -15,6 +16,9 @@ namespace dlhook::analyzer::inline model {
 // BLAS, cuBLAS, cuBLASLt: C[m,n] = op(A)[m,k] op(B)[k,n].
 struct GemmCall {
   GemmKind kind = GemmKind::kGemm;
+  DataType a_type = DataType::kUnknown;
+  DataType b_type = DataType::kUnknown;
+  DataType c_type = DataType::kUnknown;
   bool row_major = false;
   std::string trans_a;  // "N", "T", "C", "P" (packed)
   std::string trans_b;
@@ -24,8 +28,9 @@ struct GemmCall {
   int64_t lda = 0;
   int64_t ldb = 0;
   int64_t batch = 0;  // 0: one
-  int64_t groups =
-      0;  // for products of different shapes; sizes are those of the first, or 0 if they are in device memory
+  // For products of different shapes; sizes are those of the first, or 0 if they are in device memory.
+  int64_t groups = 0;
+  uint64_t flops = 0;  // of all groups; 0: not known
   bool is_lt = false;  // cuBLASLt
   uint32_t heuristic_results = 0;
 };
@@ -33,15 +38,19 @@ struct GemmCall {
 // The other level-3 functions.
 struct MatrixCall {
   MatrixKind kind = MatrixKind::kUnknown;
+  bool is_right = false;  // the special matrix: B A instead of A B
   std::string trans;
   std::string trans_b;
   int64_t m = 0;
   int64_t n = 0;
+  int64_t k = 0;
+  int64_t ldb = 0;
   int64_t batch = 0;
+  int64_t nonzeros = 0;  // of the sparse operand
   uint32_t order_a = 0;  // cublasLtOrder_t + 1 of source and destination; 0: column-major by definition
   uint32_t order_c = 0;
   DataType type = DataType::kUnknown;
-  DataType c_type = DataType::kUnknown;  // kUnknown: as `type`
+  DataType c_type = DataType::kUnknown;
 };
 
 struct OneDnnCall {

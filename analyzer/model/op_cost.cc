@@ -5,8 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/model/from_proto.h"
-#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -23,13 +21,13 @@ Count Sum(std::initializer_list<Count> terms) {
 
 Count Times(Count a, int64_t b) { return a ? Product({*a, b}) : std::nullopt; }
 
-bool IsComplex(trace::DataType type) {
-  return type == trace::C32 || type == trace::C64 || type == trace::C16 || type == trace::CBF16;
+bool IsComplex(DataType type) {
+  return type == DataType::kC32 || type == DataType::kC64 || type == DataType::kC16 || type == DataType::kCbf16;
 }
 
 // Whole bytes of `count` elements; unknown if the type's size is.
-Count BytesOf(Count count, trace::DataType type) {
-  const std::optional<int> bits = TypeBits(TypeName(FromProto<DataType>(type)));
+Count BytesOf(Count count, DataType type) {
+  const std::optional<int> bits = TypeBits(EnumName(type));
   const Count total = bits ? Times(count, *bits) : std::nullopt;
   return total ? Count(*total / 8 + (*total % 8 != 0)) : std::nullopt;
 }
@@ -73,42 +71,42 @@ MultiplyAdds TriangularCounts(int64_t triangle, int64_t other) {
 }
 
 // 0 nonzeros: not recorded.
-Count SparseCount(const trace::MatrixOp& op, int64_t columns) {
-  return op.nonzeros() > 0 ? Product({op.nonzeros(), columns}) : std::nullopt;
+Count SparseCount(const MatrixCall& op, int64_t columns) {
+  return op.nonzeros > 0 ? Product({op.nonzeros, columns}) : std::nullopt;
 }
 
-MultiplyAdds RealCounts(const trace::MatrixOp& op) {
-  const bool left = op.side() != "R";
-  switch (op.kind()) {
-    case trace::MatrixOp::SYMM:
-    case trace::MatrixOp::HEMM: {
-      const Count count = Product({op.m(), op.n(), left ? op.m() : op.n()});
+MultiplyAdds RealCounts(const MatrixCall& op) {
+  const bool left = !op.is_right;
+  switch (op.kind) {
+    case MatrixKind::kSymm:
+    case MatrixKind::kHemm: {
+      const Count count = Product({op.m, op.n, left ? op.m : op.n});
       return {count, count};
     }
-    case trace::MatrixOp::SYRK:
-    case trace::MatrixOp::HERK: {
-      const Count count = Times(Triangle(op.n()), op.k());
+    case MatrixKind::kSyrk:
+    case MatrixKind::kHerk: {
+      const Count count = Times(Triangle(op.n), op.k);
       return {count, count};
     }
-    case trace::MatrixOp::SYR2K:
-    case trace::MatrixOp::HER2K: {
-      const Count count = Product({op.k(), op.n(), op.n()});
-      return {count, Sum({count, op.n()})};
+    case MatrixKind::kSyr2k:
+    case MatrixKind::kHer2k: {
+      const Count count = Product({op.k, op.n, op.n});
+      return {count, Sum({count, op.n})};
     }
-    case trace::MatrixOp::TRMM:
-    case trace::MatrixOp::TRSM:
-      return left ? TriangularCounts(op.m(), op.n()) : TriangularCounts(op.n(), op.m());
-    case trace::MatrixOp::DGMM:
-      return {Product({op.m(), op.n()}), 0};
-    case trace::MatrixOp::SPMM: {
-      const Count count = SparseCount(op, op.n());
+    case MatrixKind::kTrmm:
+    case MatrixKind::kTrsm:
+      return left ? TriangularCounts(op.m, op.n) : TriangularCounts(op.n, op.m);
+    case MatrixKind::kDgmm:
+      return {Product({op.m, op.n}), 0};
+    case MatrixKind::kSpmm: {
+      const Count count = SparseCount(op, op.n);
       return {count, count};
     }
-    case trace::MatrixOp::SDDMM: {
-      const Count count = SparseCount(op, op.k());
+    case MatrixKind::kSddmm: {
+      const Count count = SparseCount(op, op.k);
       return {count, count};
     }
-    case trace::MatrixOp::SPMV: {
+    case MatrixKind::kSpmv: {
       const Count count = SparseCount(op, 1);
       return {count, count};
     }
@@ -117,25 +115,25 @@ MultiplyAdds RealCounts(const trace::MatrixOp& op) {
   }
 }
 
-Count MatrixOpElements(const trace::MatrixOp& op) {
-  const int64_t order = op.side() == "R" ? op.n() : op.m();
-  const Count mn = Product({op.m(), op.n()});
-  const Count nk = Product({op.n(), op.k()});
-  switch (op.kind()) {
-    case trace::MatrixOp::SYMM:
-    case trace::MatrixOp::HEMM:
+Count MatrixElements(const MatrixCall& op) {
+  const int64_t order = op.is_right ? op.n : op.m;
+  const Count mn = Product({op.m, op.n});
+  const Count nk = Product({op.n, op.k});
+  switch (op.kind) {
+    case MatrixKind::kSymm:
+    case MatrixKind::kHemm:
       return Sum({Triangle(order), mn, mn});
-    case trace::MatrixOp::SYRK:
-    case trace::MatrixOp::HERK:
-      return Sum({nk, Triangle(op.n())});
-    case trace::MatrixOp::SYR2K:
-    case trace::MatrixOp::HER2K:
-      return Sum({nk, nk, Triangle(op.n())});
-    case trace::MatrixOp::TRMM:
-    case trace::MatrixOp::TRSM:
+    case MatrixKind::kSyrk:
+    case MatrixKind::kHerk:
+      return Sum({nk, Triangle(op.n)});
+    case MatrixKind::kSyr2k:
+    case MatrixKind::kHer2k:
+      return Sum({nk, nk, Triangle(op.n)});
+    case MatrixKind::kTrmm:
+    case MatrixKind::kTrsm:
       return Sum({Triangle(order), mn});
-    case trace::MatrixOp::DGMM:
-      return Sum({mn, mn, op.side() == "R" ? op.n() : op.m()});
+    case MatrixKind::kDgmm:
+      return Sum({mn, mn, op.is_right ? op.n : op.m});
     default:
       return std::nullopt;
   }
@@ -143,11 +141,10 @@ Count MatrixOpElements(const trace::MatrixOp& op) {
 
 // Of C, and of B if used: cuBLAS accepts any pointer for a B that beta = 0 excludes, so B counts only if its leading
 // dimension is set.
-std::optional<int64_t> MovedBytes(const trace::MatrixOp& op) {
-  const trace::DataType c_type = op.c_type() ? op.c_type() : op.type();
-  const Count mn = Product({op.m(), op.n()});
-  const Count b = op.ldb() > 0 && !op.trans_b().empty() ? BytesOf(mn, op.type()) : Count(0);
-  return Times(Sum({BytesOf(mn, op.type()), b, BytesOf(mn, c_type)}), BatchOf(op.batch()));
+std::optional<int64_t> MovedBytes(const MatrixCall& op) {
+  const Count mn = Product({op.m, op.n});
+  const Count b = op.ldb > 0 && !op.trans_b.empty() ? BytesOf(mn, op.type) : Count(0);
+  return Times(Sum({BytesOf(mn, op.type), b, BytesOf(mn, op.c_type)}), BatchOf(op.batch));
 }
 
 Count BytesOf(const Dims& dims, absl::string_view type) {
@@ -187,50 +184,48 @@ std::optional<int> TypeBits(absl::string_view type) {
   return std::nullopt;
 }
 
-std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
-  if (gemm.kind() == trace::Gemm::PACK || gemm.kind() == trace::Gemm::HEURISTIC) {
+std::optional<int64_t> GemmFlops(const GemmCall& gemm) {
+  if (gemm.kind == GemmKind::kPack || gemm.kind == GemmKind::kHeuristic) {
     return std::nullopt;
   }
-  if (gemm.groups() > 0) {
-    const bool is_known = gemm.flops() != 0 || gemm.m() != 0;  // else sizes are in device memory
-    if (!is_known || gemm.flops() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
-    return static_cast<int64_t>(gemm.flops());
+  if (gemm.groups > 0) {
+    const bool is_known = gemm.flops != 0 || gemm.m != 0;  // else sizes are in device memory
+    if (!is_known || gemm.flops > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+    return static_cast<int64_t>(gemm.flops);
   }
-  const int64_t batch = BatchOf(gemm.batch());
-  const int64_t per_product = IsComplex(gemm.a_type()) ? 8 : 2;
-  switch (gemm.kind()) {
-    case trace::Gemm::GEMMT:
-      return Times(Times(Triangle(gemm.n()), gemm.k()), Product({per_product, batch}).value_or(-1));
+  const int64_t batch = BatchOf(gemm.batch);
+  const int64_t per_product = IsComplex(gemm.a_type) ? 8 : 2;
+  switch (gemm.kind) {
+    case GemmKind::kGemmt:
+      return Times(Times(Triangle(gemm.n), gemm.k), Product({per_product, batch}).value_or(-1));
     default:
-      return Product({per_product, gemm.m(), gemm.n(), gemm.k(), batch});
+      return Product({per_product, gemm.m, gemm.n, gemm.k, batch});
   }
 }
 
-std::optional<int64_t> GemmBytes(const trace::Gemm& gemm) {
-  const bool computes = gemm.kind() != trace::Gemm::PACK && gemm.kind() != trace::Gemm::HEURISTIC;
-  if (!computes || gemm.groups() > 1 || (gemm.groups() == 1 && gemm.m() == 0)) return std::nullopt;
-  const bool triangle = gemm.kind() == trace::Gemm::GEMMT;
-  const Count c = triangle ? Triangle(gemm.n()) : Product({gemm.m(), gemm.n()});
-  const int64_t m = triangle ? gemm.n() : gemm.m();
-  const trace::DataType b_type = gemm.b_type() ? gemm.b_type() : gemm.a_type();
-  const trace::DataType c_type = gemm.c_type() ? gemm.c_type() : gemm.a_type();
-  return Times(Sum({BytesOf(Product({m, gemm.k()}), gemm.a_type()), BytesOf(Product({gemm.k(), gemm.n()}), b_type),
-                    BytesOf(c, c_type)}),
-               BatchOf(gemm.batch()));
+std::optional<int64_t> GemmBytes(const GemmCall& gemm) {
+  const bool computes = gemm.kind != GemmKind::kPack && gemm.kind != GemmKind::kHeuristic;
+  if (!computes || gemm.groups > 1 || (gemm.groups == 1 && gemm.m == 0)) return std::nullopt;
+  const bool triangle = gemm.kind == GemmKind::kGemmt;
+  const Count c = triangle ? Triangle(gemm.n) : Product({gemm.m, gemm.n});
+  const int64_t m = triangle ? gemm.n : gemm.m;
+  return Times(Sum({BytesOf(Product({m, gemm.k}), gemm.a_type), BytesOf(Product({gemm.k, gemm.n}), gemm.b_type),
+                    BytesOf(c, gemm.c_type)}),
+               BatchOf(gemm.batch));
 }
 
-std::optional<int64_t> MatrixOpFlops(const trace::MatrixOp& op) {
+std::optional<int64_t> MatrixFlops(const MatrixCall& op) {
   const MultiplyAdds counts = RealCounts(op);
-  const bool is_complex = IsComplex(op.type());
+  const bool is_complex = IsComplex(op.type);
   return Times(Sum({Times(counts.multiplications, is_complex ? 6 : 1), Times(counts.additions, is_complex ? 2 : 1)}),
-               BatchOf(op.batch()));
+               BatchOf(op.batch));
 }
 
-std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op) {
-  if (op.kind() == trace::MatrixOp::GEAM || op.kind() == trace::MatrixOp::TRANSFORM) {
+std::optional<int64_t> MatrixBytes(const MatrixCall& op) {
+  if (op.kind == MatrixKind::kGeam || op.kind == MatrixKind::kTransform) {
     return MovedBytes(op);
   }
-  return Times(BytesOf(MatrixOpElements(op), op.type()), BatchOf(op.batch()));
+  return Times(BytesOf(MatrixElements(op), op.type), BatchOf(op.batch));
 }
 
 std::optional<int64_t> ConvolutionFlops(const Dims& result, const Dims& filter) {

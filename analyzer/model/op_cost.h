@@ -20,11 +20,6 @@
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op.h"
 
-namespace dlhook::trace {
-class Gemm;
-class MatrixOp;
-}  // namespace dlhook::trace
-
 namespace dlhook::analyzer::inline model {
 
 // For positive factors; nullopt if one is negative or the product overflows.
@@ -37,8 +32,8 @@ std::optional<int> TypeBits(absl::string_view type);
 // gemm 2mnk, gemv 2mk, ger 2mn (LAPACK Working Note 41, appendix C, without the scaling by alpha and beta); 8 instead
 // of 2 for complex types, even for gemm3m, which needs only three real products for the same result; gemmt n(n+1)k: the
 // triangle with its diagonal, as for syrk. Packing alone computes nothing: nullopt.
-std::optional<int64_t> GemmFlops(const trace::Gemm& gemm);
-std::optional<int64_t> GemmBytes(const trace::Gemm& gemm);
+std::optional<int64_t> GemmFlops(const GemmCall& gemm);
+std::optional<int64_t> GemmBytes(const GemmCall& gemm);
 
 // LAPACK Working Note 41, appendix C: multiplications and additions of real data; a complex
 // multiplication is 6, a complex addition 2.
@@ -51,8 +46,8 @@ std::optional<int64_t> GemmBytes(const trace::Gemm& gemm);
 //   spmm, sddmm, spmv   mults = adds = nonzeros n, nonzeros k, nonzeros
 // geam and transform move a matrix: no FLOPs; bytes of A read, B if used, C written. For sparse operands bytes are not
 // known: the width of their indices is not recorded.
-std::optional<int64_t> MatrixOpFlops(const trace::MatrixOp& op);
-std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op);
+std::optional<int64_t> MatrixFlops(const MatrixCall& op);
+std::optional<int64_t> MatrixBytes(const MatrixCall& op);
 
 // Convolution, with the whole kernel at every output point (as in the equivalent matrix product of im2col: m = K, n = P
 // Q, k = C R S; Chetlur et al., "cuDNN: Efficient primitives for deep learning", 2014): 2 mb oc (ic/g) prod(out)

@@ -70,10 +70,9 @@ Move MatrixMove(const MatrixCall& matrix) {
   move.from = OrderName(matrix.order_a);
   move.to = OrderName(matrix.order_c);
   if (transposed) absl::StrAppend(&move.to, " transposed");
-  const DataType to_type = matrix.c_type != DataType::kUnknown ? matrix.c_type : matrix.type;
   move.from_type = EnumName(matrix.type);
-  move.to_type = EnumName(to_type);
-  move.change = ChangeLabel(move.from != move.to, to_type != matrix.type);
+  move.to_type = EnumName(matrix.c_type);
+  move.change = ChangeLabel(move.from != move.to, matrix.c_type != matrix.type);
   return move;
 }
 

@@ -3,46 +3,46 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/op.pb.h"
+#include <string>
 
 namespace dlhook::analyzer {
 namespace {
 
-trace::Gemm MakeGemm(trace::Gemm::Kind kind, trace::DataType type, int64_t m, int64_t n, int64_t k) {
-  trace::Gemm gemm;
-  gemm.set_kind(kind);
-  gemm.set_a_type(type);
-  gemm.set_b_type(type);
-  gemm.set_c_type(type);
-  gemm.set_m(m);
-  gemm.set_n(n);
-  gemm.set_k(k);
-  return gemm;
+GemmCall MakeGemm(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k) {
+  return {.kind = kind,
+          .a_type = type,
+          .b_type = type,
+          .c_type = type,
+          .trans_a = "N",
+          .trans_b = "N",
+          .m = m,
+          .n = n,
+          .k = k};
 }
 
-trace::MatrixOp MakeMatrixOp(trace::MatrixOp::Kind kind, trace::DataType type, const char* side, int64_t m, int64_t n,
-                             int64_t k) {
-  trace::MatrixOp op;
-  op.set_kind(kind);
-  op.set_type(type);
-  op.set_side(side);
-  op.set_m(m);
-  op.set_n(n);
-  op.set_k(k);
-  return op;
+MatrixCall MakeMatrix(MatrixKind kind, DataType type, const char* side, int64_t m, int64_t n, int64_t k) {
+  return {.kind = kind,
+          .is_right = side == std::string("R"),
+          .trans = "N",
+          .trans_b = "",
+          .m = m,
+          .n = n,
+          .k = k,
+          .type = type,
+          .c_type = type};
 }
 
 TEST(GemmFlopsTest, TwoForEachMultiplyAdd) {
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, 3, 5, 7)), 210);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMV, trace::F64, 3, 1, 7)), 42);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GER, trace::F64, 3, 7, 1)), 42);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::COMPUTE, trace::F32, 3, 5, 7)), 210);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm, DataType::kF32, 3, 5, 7)), 210);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemv, DataType::kF64, 3, 1, 7)), 42);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGer, DataType::kF64, 3, 7, 1)), 42);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kCompute, DataType::kF32, 3, 5, 7)), 210);
 }
 
 TEST(GemmFlopsTest, ComplexMultiplyAddIsEight) {
   // (a+bi)(c+di): 4 multiplications, 2 additions; adding the product: 2 more.
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::C32, 3, 5, 7)), 8 * 105);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM3M, trace::C64, 3, 5, 7)),
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm, DataType::kC32, 3, 5, 7)), 8 * 105);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm3m, DataType::kC64, 3, 5, 7)),
             8 * 105);  // the same result
 }
 
@@ -51,69 +51,69 @@ TEST(GemmFlopsTest, TriangleCountsItsDiagonal) {
   for (int row = 0; row < 5; ++row) {
     for (int column = 0; column <= row; ++column) ++elements;
   }
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 5, 5, 7)), elements * 2 * 7);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 0, 5, 7)),
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemmt, DataType::kF32, 5, 5, 7)), elements * 2 * 7);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemmt, DataType::kF32, 0, 5, 7)),
             elements * 2 * 7);  // only n and k
 }
 
 TEST(GemmFlopsTest, BatchesGroupsAndPacking) {
-  trace::Gemm batch = MakeGemm(trace::Gemm::GEMM, trace::F32, 3, 5, 7);
-  batch.set_batch(10);
+  GemmCall batch = MakeGemm(GemmKind::kGemm, DataType::kF32, 3, 5, 7);
+  batch.batch = 10;
   EXPECT_EQ(GemmFlops(batch), 2100);
   EXPECT_EQ(GemmBytes(batch), 10 * 4 * (21 + 35 + 15));
-  batch.set_groups(2);
-  batch.set_flops(12345);
+  batch.groups = 2;
+  batch.flops = 12345;
   EXPECT_EQ(GemmFlops(batch), 12345);
   EXPECT_EQ(GemmBytes(batch), std::nullopt);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::PACK, trace::F32, 3, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kPack, DataType::kF32, 3, 5, 7)), std::nullopt);
 }
 
 TEST(GemmFlopsTest, HugeAndNegativeSizesAreNotKnown) {
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, INT64_MAX, 5, 7)), std::nullopt);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, -1, 5, 7)), std::nullopt);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 0, INT64_MAX, 7)), std::nullopt);
-  EXPECT_EQ(GemmBytes(MakeGemm(trace::Gemm::GEMM, trace::DATA_TYPE_UNKNOWN, 3, 5, 7)), std::nullopt);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, 0, 5, 7)), 0);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm, DataType::kF32, INT64_MAX, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm, DataType::kF32, -1, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemmt, DataType::kF32, 0, INT64_MAX, 7)), std::nullopt);
+  EXPECT_EQ(GemmBytes(MakeGemm(GemmKind::kGemm, DataType::kUnknown, 3, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm, DataType::kF32, 0, 5, 7)), 0);
 }
 
 TEST(GemmBytesTest, EveryOperandOnceInItsOwnType) {
-  trace::Gemm gemm = MakeGemm(trace::Gemm::GEMM, trace::S8, 3, 5, 7);
-  gemm.set_b_type(trace::U8);
-  gemm.set_c_type(trace::S32);
+  GemmCall gemm = MakeGemm(GemmKind::kGemm, DataType::kS8, 3, 5, 7);
+  gemm.b_type = DataType::kU8;
+  gemm.c_type = DataType::kS32;
   EXPECT_EQ(GemmBytes(gemm), 3 * 7 + 7 * 5 + 4 * 3 * 5);
 }
 
 TEST(GemmBytesTest, HalfBytesAreRoundedUpAndQuestionsMoveNothing) {
-  trace::Gemm gemm = MakeGemm(trace::Gemm::GEMM, trace::F4_E2M1, 3, 5, 7);
-  gemm.set_c_type(trace::BF16);
+  GemmCall gemm = MakeGemm(GemmKind::kGemm, DataType::kF4E2m1, 3, 5, 7);
+  gemm.c_type = DataType::kBf16;
   EXPECT_EQ(GemmBytes(gemm), 11 + 18 + 2 * 15);  // 21 and 35 elements of four bits
   EXPECT_EQ(GemmFlops(gemm), 210);
-  EXPECT_EQ(GemmBytes(MakeGemm(trace::Gemm::HEURISTIC, trace::F32, 3, 5, 7)), std::nullopt);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::HEURISTIC, trace::F32, 3, 5, 7)), std::nullopt);
-  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::C16, 3, 5, 7)), 8 * 105);
+  EXPECT_EQ(GemmBytes(MakeGemm(GemmKind::kHeuristic, DataType::kF32, 3, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kHeuristic, DataType::kF32, 3, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(GemmKind::kGemm, DataType::kC16, 3, 5, 7)), 8 * 105);
 }
 
 // LAPACK Working Note 41, appendix C, evaluated by hand for m = 6, n = 4, k = 5.
-TEST(MatrixOpFlopsTest, WorkingNote41) {
-  using M = trace::MatrixOp;
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYMM, trace::F32, "L", 6, 4, 0)), 144 + 144);  // m m n
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYMM, trace::F32, "R", 6, 4, 0)), 96 + 96);    // m n n
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::HEMM, trace::C32, "L", 6, 4, 0)), 6 * 144 + 2 * 144);
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYRK, trace::F32, "", 0, 4, 5)),
+TEST(MatrixFlopsTest, WorkingNote41) {
+  using M = MatrixKind;
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kSymm, DataType::kF32, "L", 6, 4, 0)), 144 + 144);  // m m n
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kSymm, DataType::kF32, "R", 6, 4, 0)), 96 + 96);    // m n n
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kHemm, DataType::kC32, "L", 6, 4, 0)), 6 * 144 + 2 * 144);
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kSyrk, DataType::kF32, "", 0, 4, 5)),
             50 + 50);  // k n (n+1) / 2
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::HERK, trace::C64, "", 0, 4, 5)), 6 * 50 + 2 * 50);
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYR2K, trace::F32, "", 0, 4, 5)),
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kHerk, DataType::kC64, "", 0, 4, 5)), 6 * 50 + 2 * 50);
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kSyr2k, DataType::kF32, "", 0, 4, 5)),
             80 + 84);  // k n n, k n n + n
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::TRMM, trace::F32, "L", 6, 4, 0)),
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kTrmm, DataType::kF32, "L", 6, 4, 0)),
             84 + 60);  // n m (m+-1) / 2
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::TRSM, trace::F32, "R", 6, 4, 0)),
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kTrsm, DataType::kF32, "R", 6, 4, 0)),
             60 + 36);  // m n (n+-1) / 2
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::UNKNOWN, trace::F32, "R", 6, 4, 0)), std::nullopt);
+  EXPECT_EQ(MatrixFlops(MakeMatrix(M::kUnknown, DataType::kF32, "R", 6, 4, 0)), std::nullopt);
 }
 
 // Back substitution, counted: x_i = (b_i - sum over j > i of a_ij x_j) / a_ii, where a division counts as a
 // multiplication.
-TEST(MatrixOpFlopsTest, TriangularSolveAgainstALoop) {
+TEST(MatrixFlopsTest, TriangularSolveAgainstALoop) {
   const int m = 6, n = 4;
   int64_t multiplications = 0, additions = 0;
   for (int column = 0; column < n; ++column) {
@@ -125,15 +125,15 @@ TEST(MatrixOpFlopsTest, TriangularSolveAgainstALoop) {
       ++multiplications;
     }
   }
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(trace::MatrixOp::TRSM, trace::F64, "L", m, n, 0)), multiplications + additions);
+  EXPECT_EQ(MatrixFlops(MakeMatrix(MatrixKind::kTrsm, DataType::kF64, "L", m, n, 0)), multiplications + additions);
 }
 
-TEST(MatrixOpBytesTest, TrianglesOnce) {
-  using M = trace::MatrixOp;
-  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYMM, trace::F64, "L", 6, 4, 0)), 8 * (21 + 24 + 24));
-  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::TRSM, trace::F32, "R", 6, 4, 0)), 4 * (10 + 24));
-  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYRK, trace::F32, "", 0, 4, 5)), 4 * (20 + 10));
-  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYR2K, trace::F32, "", 0, 4, 5)), 4 * (20 + 20 + 10));
+TEST(MatrixBytesTest, TrianglesOnce) {
+  using M = MatrixKind;
+  EXPECT_EQ(MatrixBytes(MakeMatrix(M::kSymm, DataType::kF64, "L", 6, 4, 0)), 8 * (21 + 24 + 24));
+  EXPECT_EQ(MatrixBytes(MakeMatrix(M::kTrsm, DataType::kF32, "R", 6, 4, 0)), 4 * (10 + 24));
+  EXPECT_EQ(MatrixBytes(MakeMatrix(M::kSyrk, DataType::kF32, "", 0, 4, 5)), 4 * (20 + 10));
+  EXPECT_EQ(MatrixBytes(MakeMatrix(M::kSyr2k, DataType::kF32, "", 0, 4, 5)), 4 * (20 + 20 + 10));
 }
 
 // A direct convolution, counted point by point, including products with the padding's zeros.
