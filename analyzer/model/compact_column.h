@@ -288,6 +288,15 @@ class RunColumn {
   uint32_t size_ = 0;
 };
 
+// Reserves room for `count` more in a column of the model.
+template <typename Column>
+void GrowFor(Column* column, size_t count) {
+  const size_t needed = column->size() + count;
+  if (needed > column->capacity()) {
+    column->reserve(column->empty() ? needed : std::max(needed, column->capacity() * 2));
+  }
+}
+
 }  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_COMPACT_COLUMN_H_

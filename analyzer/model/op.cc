@@ -1,12 +1,5 @@
-// Dispatches an op definition to the decoder of its library.
-#include "analyzer/model/cuda_op.h"
-#include "analyzer/model/cudnn_op.h"
-#include "analyzer/model/decode_op.h"
-#include "analyzer/model/from_proto.h"
-#include "analyzer/model/gemm_op.h"
-#include "analyzer/model/libxsmm_op.h"
-#include "analyzer/model/onednn_op.h"
-#include "proto/op.pb.h"
+// See op.h.
+#include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -33,51 +26,5 @@ const char* DirectionName(Direction direction) {
 }
 
 const char* ChooserName(Chooser chooser) { return chooser == Chooser::kUnknown ? "" : EnumName(chooser); }
-
-Op DecodeOp(const trace::OpDefinition& definition) {
-  Op op;
-  op.function = definition.function();
-  op.family = definition.family();
-  op.time_source = FromProto<TimeSource>(definition.time_source());
-  op.captured = definition.captured();
-  switch (definition.op_case()) {
-    case trace::OpDefinition::kGemm:
-      DecodeGemm(definition.gemm(), op);
-      break;
-    case trace::OpDefinition::kMatrix:
-      DecodeMatrixOp(definition.matrix(), op);
-      break;
-    case trace::OpDefinition::kOnednn:
-      DecodeOneDnn(definition.onednn(), op);
-      break;
-    case trace::OpDefinition::kCopy:
-      DecodeCopy(definition.copy(), op);
-      break;
-    case trace::OpDefinition::kLaunch:
-      DecodeLaunch(definition.launch(), op);
-      break;
-    case trace::OpDefinition::kCudnn:
-      DecodeCudnn(definition.cudnn(), op);
-      break;
-    case trace::OpDefinition::kCudnnSearch:
-      DecodeCudnnSearch(definition.cudnn_search(), op);
-      break;
-    case trace::OpDefinition::kCollective:
-      DecodeCollective(definition.collective(), op);
-      break;
-    case trace::OpDefinition::kAllocation:
-      DecodeAllocation(definition.allocation(), op);
-      break;
-    case trace::OpDefinition::kLibxsmm:
-      DecodeLibxsmm(definition.libxsmm(), op);
-      break;
-    case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
-      op.on_gpu = IsGpuFamily(op.family);
-      op.kind = "call";
-      op.problem = definition.function();
-      break;
-  }
-  return op;
-}
 
 }  // namespace dlhook::analyzer::model

@@ -4,7 +4,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -106,15 +105,6 @@ class StagingArray {
   size_t released_bytes_ = 0;  // of the front
   size_t used_bytes_ = 0;      // beyond, the back was returned, or not used yet
 };
-
-// Reserves room for `count` more in a column of the model.
-template <typename Column>
-void GrowFor(Column* column, size_t count) {
-  const size_t needed = column->size() + count;
-  if (needed > column->capacity()) {
-    column->reserve(column->empty() ? needed : std::max(needed, column->capacity() * 2));
-  }
-}
 
 // The sequence numbers that a thread has used. Dense numbers need one bit each.
 class SequenceSet {

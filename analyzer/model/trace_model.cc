@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "analyzer/model/staging.h"
-
 namespace dlhook::analyzer::inline model {
 
 std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {

@@ -196,6 +196,9 @@ struct CompiledProgram {
   std::string name;                    // "jit_train_step"
   std::vector<std::string> arguments;  // "x f32[24,40]"
 };
+// Before a program's name, as kXlaCompiles (preload/format/taps.h): NVTX ranges of XLA's, renamed.
+constexpr char kXlaRuns[] = "XLA runs ";
+constexpr char kXlaTries[] = "XLA tries ";  // an algorithm, to choose one
 
 struct CompiledLink {
   static constexpr int kOpBits = 24;

@@ -11,10 +11,6 @@ namespace dlhook::analyzer::inline model {
 
 class NameTable;
 
-// Before a program's name, as kXlaCompiles; these scopes remain NVTX ranges.
-inline constexpr char kXlaRuns[] = "XLA runs ";
-inline constexpr char kXlaTries[] = "XLA tries ";  // an algorithm, to choose one
-
 // Of one process, whose scopes are those from `first` on. `programs` may have those that ran.
 void ReadXlaRanges(size_t first, const XlaProfiles& programs, NameTable* names, TraceModel* model);
 

@@ -12,7 +12,6 @@
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/layers/framework/compiled_kernels.h"
 #include "analyzer/layers/framework/links.h"
-#include "analyzer/model/xla_ranges.h"
 #include "analyzer/time/gap_places.h"
 
 namespace dlhook::analyzer::inline framework {

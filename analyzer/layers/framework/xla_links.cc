@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/links.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/model/xla_ranges.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline framework {
