@@ -9,7 +9,7 @@ Rules:
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process.
   proto/     nothing of dlhook's.
-  libprotobuf stays inside analyzer/io, analyzer/xla and analyzer/model: no other room includes it, directly or through a
+  libprotobuf stays inside analyzer/io, xla, ops and reader: no other room includes it, directly or through a
              header of dlhook's, except for the files of PROTOBUF.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
@@ -18,7 +18,7 @@ import re
 import sys
 
 # Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
-ANALYZER = ["io", "names", "xla", "model", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
+ANALYZER = ["model", "io", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
@@ -26,7 +26,7 @@ PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unw
            "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain", "unwind", "python"}
-PROTOBUF_ROOMS = {"io", "model", "xla"}
+PROTOBUF_ROOMS = {"io", "ops", "reader", "xla"}
 PROTOBUF = {"analyzer/cli/dump.cc",      # prints packets as they are
             "analyzer/export/perfetto.cc",  # these two write other tools' formats
             "analyzer/export/pprof.cc"}
@@ -99,7 +99,7 @@ def protobuf_violations(root):
             continue
         for number, target in includes_of(path):
             if way := way_to_protobuf(root, target, known):
-                yield f"{name}:{number}: includes {' -> '.join(way)}: libprotobuf stays inside analyzer/io and analyzer/model"
+                yield f"{name}:{number}: includes {' -> '.join(way)}: libprotobuf stays inside analyzer/io, xla, ops and reader"
 
 
 def violations(root):

@@ -23,8 +23,8 @@
 #include "analyzer/diff/sides.h"
 #include "analyzer/findings/findings_diff.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/model/one_job.h"
 #include "analyzer/page/comparison_page.h"
+#include "analyzer/reader/one_job.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 

@@ -17,7 +17,7 @@
 #include "analyzer/cli/trial.h"
 #include "analyzer/doctor/machine.h"
 #include "analyzer/doctor/print.h"
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/cli/command.h"
-#include "analyzer/model/trace_tail.h"
+#include "analyzer/reader/trace_tail.h"
 
 namespace dlhook::analyzer::inline cli {
 

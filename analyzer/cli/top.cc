@@ -31,7 +31,7 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/oddities.h"
-#include "analyzer/model/recent_run.h"
+#include "analyzer/reader/recent_run.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/symbols/add_symbols.h"

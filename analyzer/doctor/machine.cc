@@ -25,7 +25,7 @@
 #include "analyzer/doctor/probe.h"
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/machine_files.h"
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline doctor {

@@ -84,7 +84,7 @@ struct RunFiles {
 };
 
 // A path is a folder with *.dlh files, a folder of such folders, or one such file (of any name). Whether several folders
-// are one run is not asked here: see model/one_job.h.
+// are one run is not asked here: see reader/one_job.h.
 absl::StatusOr<RunFiles> FindRun(const std::string& path);
 absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths);
 

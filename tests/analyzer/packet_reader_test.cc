@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {

@@ -1,5 +1,5 @@
 // A long run read in parts: the steps found in them are those that the whole run has there, and they consist of the same.
-#include "analyzer/model/read_parts.h"
+#include "analyzer/reader/read_parts.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "analyzer/calls/choices.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/step_work.h"
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 #include "proto/trace.pb.h"
 #include "tests/analyzer/test_trace.h"
 #include "tests/analyzer/training_trace.h"

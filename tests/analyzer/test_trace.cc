@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "analyzer/model/trace_builder.h"
+#include "analyzer/reader/trace_builder.h"
 
 namespace dlhook::analyzer {
 

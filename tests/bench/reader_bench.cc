@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer {

@@ -4,7 +4,7 @@
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/framework_links.h"
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 
 int main(int argc, char** argv) {
   using namespace dlhook::analyzer;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/model/decode_op.h"
+#include "analyzer/ops/decode_op.h"
 #include "preload/drain/describe.h"
 #include "preload/format/tap_line.h"
 #include "proto/trace.pb.h"

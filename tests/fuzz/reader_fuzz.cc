@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/model/trace_builder.h"
+#include "analyzer/reader/trace_builder.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/model/trace_builder.h"
+#include "analyzer/reader/trace_builder.h"
 #include "analyzer/render/renderer.h"
 #include "tests/fuzz/input.h"
 

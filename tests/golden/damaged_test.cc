@@ -13,7 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/model/trace_builder.h"
+#include "analyzer/reader/trace_builder.h"
 #include "proto/trace.pb.h"
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);

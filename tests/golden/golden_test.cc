@@ -22,7 +22,7 @@
 #include "analyzer/answer/answer.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/model/load_run.h"
+#include "analyzer/reader/load_run.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"
 #include "proto/trace.pb.h"

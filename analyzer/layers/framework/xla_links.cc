@@ -1,4 +1,4 @@
-// Assigns XLA's operations to layers, by what the compiled program says of them (model/xla_builder.h): see links.h.
+// Assigns XLA's operations to layers, by what the compiled program says of them (reader/xla_builder.h): see links.h.
 #include <map>
 #include <string>
 

@@ -14,8 +14,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "analyzer/model/decode_op.h"
-#include "analyzer/model/scope_nesting.h"
+#include "analyzer/ops/decode_op.h"
+#include "analyzer/reader/scope_nesting.h"
 #include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer {

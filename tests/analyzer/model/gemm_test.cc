@@ -1,8 +1,8 @@
 // Shapes of matrix products, and the table `gemm`.
 #include <gtest/gtest.h>
 
-#include "analyzer/model/decode_op.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/ops/decode_op.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/model_builder.h"
 

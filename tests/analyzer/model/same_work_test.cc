@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/analyzer/model/decode_text.h"
+#include "tests/analyzer/ops/decode_text.h"
 
 namespace dlhook::analyzer {
 namespace {

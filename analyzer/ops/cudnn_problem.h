@@ -1,0 +1,43 @@
+// The problem of a cuDNN call: one line in the form of oneDNN's problem descriptors, and its cost.
+#ifndef DLHOOK_ANALYZER_OPS_CUDNN_PROBLEM_H_
+#define DLHOOK_ANALYZER_OPS_CUDNN_PROBLEM_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/op.pb.h"
+
+namespace dlhook::analyzer::inline ops {
+
+// The first tensor with one of these roles, in the order of the roles; null if none. Tensors with more dimensions than
+// any library supports are ignored.
+const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer_list<trace::CudnnTensor::Role> roles);
+const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, int64_t uid);
+
+std::vector<int64_t> DimsOf(const trace::CudnnTensor& tensor);
+
+// The node of a plan's graph that names it; null for legacy calls.
+const trace::CudnnNode* MainNode(const trace::Cudnn& cudnn);
+
+// By kind, in the form of oneDNN's log:
+//   convolution               g2mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1
+//   pooling                   mb4ic8_ih16oh8kh2sh2dh0ph0_iw16ow8kw2sw2dw0pw0
+//   normalizations, lrn       mb4ic16ih14iw14
+//   matmul, binary            4x8x16:4x16x10    (inputs)
+//   rnn                       l2t5mb2slc16dic32 (layers, steps, batch, features of input and output)
+//   reduction                 128x32:1x32       (input, output)
+//   others                    4x8x16x16         (the first tensor)
+// Unknown parts are omitted; without tensors the text is empty.
+std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind);
+
+// Convolution, with the whole kernel at every output point, the same in all three directions: 2 mb oc (ic/g) prod(out)
+// prod(kernel); see op_cost.h. For graphs the products of all matmul nodes are added, 2 m n k for every matrix of the
+// result. nullopt if there is neither.
+std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind);
+
+}  // namespace dlhook::analyzer::ops
+
+#endif  // DLHOOK_ANALYZER_OPS_CUDNN_PROBLEM_H_

@@ -1,0 +1,131 @@
+// See tensor_core.h for the rules and their sources.
+#include "analyzer/ops/tensor_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/ops/cublas_names.h"
+#include "analyzer/ops/from_proto.h"
+
+namespace dlhook::analyzer::inline ops {
+namespace {
+
+constexpr uint32_t kBestAlignment = 16;
+constexpr int32_t kFirstComputeType = 64;  // cublasComputeType_t; smaller numbers are cudaDataType
+constexpr int32_t kMathModeBits = 15;      // the rest are flags
+constexpr int32_t kTensorOpMath = 1, kPedanticMath = 2, kTf32Math = 3, kEmulatedBf16x9Math = 4;
+
+TensorCore Yes(std::string reason) { return {true, false, std::move(reason)}; }
+TensorCore No(std::string reason) { return {false, false, std::move(reason)}; }
+
+bool IsPedantic(const trace::CudaGemm& cuda) {
+  if (cuda.compute_type() >= kFirstComputeType) {
+    return absl::EndsWith(ComputeTypeName(cuda.compute_type()), "_pedantic");
+  }
+  return cuda.math_mode() >= 0 && (cuda.math_mode() & kMathModeBits) == kPedanticMath;
+}
+
+TensorCore SinglePrecision(const trace::CudaGemm& cuda) {
+  const std::string compute = ComputeTypeName(cuda.compute_type());
+  if (absl::StrContains(compute, "_fast_") || absl::StrContains(compute, "_emulated_")) {
+    return Yes(absl::StrCat("compute type ", compute));
+  }
+  const int32_t mode = cuda.math_mode() < 0 ? 0 : cuda.math_mode() & kMathModeBits;
+  if (mode == kTf32Math || mode == kTensorOpMath || mode == kEmulatedBf16x9Math) {
+    return Yes(absl::StrCat("math mode ", MathModeName(mode)));
+  }
+  return No(cuda.lt() ? absl::StrCat("compute type ", compute.empty() ? "32f" : compute, " keeps f32")
+                      : absl::StrCat("math mode ", MathModeName(mode), " keeps f32"));
+}
+
+TensorCore ByType(trace::DataType type, const trace::CudaGemm& cuda) {
+  switch (type) {
+    case trace::F32:
+    case trace::C32:
+      return SinglePrecision(cuda);
+    case trace::F64:
+    case trace::C64:
+      return Yes("type f64: from compute capability 8.0");
+    case trace::F16:
+    case trace::C16:
+      return Yes("type f16: from compute capability 7.0");
+    case trace::BF16:
+    case trace::CBF16:
+    case trace::TF32:
+      return Yes("type bf16: from compute capability 8.0");
+    case trace::S8:
+    case trace::U8:
+      return Yes("type s8: from compute capability 7.2");
+    case trace::S4:
+    case trace::U4:
+      return Yes("type s4: from compute capability 7.5");
+    case trace::F8_E4M3:
+    case trace::F8_E5M2:
+    case trace::F8_E8M0:
+      return Yes("type f8: from compute capability 8.9");
+    case trace::F4_E2M1:
+      return Yes("type f4: from compute capability 10.0");
+    default:
+      return No(absl::StrCat("type ", TypeName(FromProto<DataType>(type))));
+  }
+}
+
+bool HasNote(const trace::CudnnPlan& plan, int32_t note) {
+  return std::count(plan.numerical_note().begin(), plan.numerical_note().end(), note) > 0;
+}
+
+// An engine without notes reports that it has none, unless it was not asked: plans from JSON are not.
+std::optional<TensorCore> OfPlan(const trace::CudnnPlan& plan) {
+  constexpr int32_t kTensorCoreNote = 0;
+  if (HasNote(plan, kTensorCoreNote)) return TensorCore{true, true, "engine's numerical note"};
+  if (plan.engine() < 0 || !plan.json().empty()) return std::nullopt;
+  return TensorCore{false, true, "engine has no tensor_core note"};
+}
+
+TensorCore OfMathType(int32_t math_type, const std::string& types) {
+  const bool single = types == "f32";
+  const bool half = absl::StrContains(types, "f16");
+  if (math_type == 3) return No("math type fma");
+  if (!single && !half) return No(absl::StrCat("type ", types));
+  switch (math_type) {
+    case 1:
+      return half ? Yes("math type tensor_op") : No("math type tensor_op keeps f32");
+    case 2:
+      return Yes("math type tensor_op_allow_conversion");
+    default:
+      return single ? Yes("math type default: TF32 from compute capability 8.0") : No("math type default");
+  }
+}
+
+}  // namespace
+
+std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm) {
+  if (!gemm.has_cuda() || gemm.a_type() == trace::DATA_TYPE_UNKNOWN) return std::nullopt;
+  const trace::CudaGemm& cuda = gemm.cuda();
+  if (gemm.kind() == trace::Gemm::GEMV || gemm.kind() == trace::Gemm::GER) {
+    return No("matrix-vector");
+  }
+  if (IsPedantic(cuda)) {
+    return No(cuda.compute_type() >= kFirstComputeType
+                  ? absl::StrCat("compute type ", ComputeTypeName(cuda.compute_type()))
+                  : "math mode pedantic");
+  }
+  TensorCore core = ByType(gemm.a_type(), cuda);
+  if (core.eligible && cuda.alignment_bytes() != 0 && cuda.alignment_bytes() < kBestAlignment) {
+    absl::StrAppend(&core.reason, "; alignment ", cuda.alignment_bytes(),
+                    " bytes is below 16: slower, and none before cuBLAS 11");
+  }
+  return core;
+}
+
+std::optional<TensorCore> TensorCoreOf(const trace::Cudnn& cudnn, const Op& op) {
+  const bool multiplies = op.kind == "convolution" || op.kind == "matmul" || op.kind == "rnn" || op.kind == "attention";
+  if (!multiplies || op.direction == Direction::kBackwardBias) return std::nullopt;
+  if (cudnn.has_plan()) return OfPlan(cudnn.plan());
+  if (cudnn.math_type() < 0 || op.types.empty()) return std::nullopt;
+  return OfMathType(cudnn.math_type(), op.types);
+}
+
+}  // namespace dlhook::analyzer::ops

@@ -1,0 +1,74 @@
+// Maps the ticks of one process trace to nanoseconds of CLOCK_MONOTONIC.
+#ifndef DLHOOK_ANALYZER_READER_CLOCK_MAP_H_
+#define DLHOOK_ANALYZER_READER_CLOCK_MAP_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/model/oddities.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// Piecewise linear between clock samples and monotonic: what nests in ticks nests in nanoseconds. Outside the samples
+// the mean rate applies; with a single sample the header's rate; without samples, zero ticks are zero nanoseconds. A
+// CLOCK_MONOTONIC trace needs no mapping.
+class ClockMap {
+ public:
+  ClockMap() : ClockMap(trace::Clock(), {}, nullptr) {}
+  // `oddities` may be null.
+  ClockMap(const trace::Clock& clock, std::vector<trace::ClockSample> samples, Oddities* oddities);
+
+  int64_t ToNs(uint64_t ticks) const {
+    if (ticks - segment_.first_ticks >= segment_.length_ticks) FindSegment(ticks);
+    return Map(segment_, ticks);
+  }
+
+  // The first ticks at this time.
+  uint64_t ToTicks(int64_t ns) const;
+
+  // The duration of a number of ticks, independent of time.
+  int64_t DurationNs(uint64_t ticks) const;
+
+  // The offset from CLOCK_MONOTONIC to CLOCK_REALTIME, if a sample has it.
+  std::optional<int64_t> realtime_offset_ns() const { return realtime_offset_ns_; }
+  bool has_axis() const { return has_axis_; }  // false: the origin is arbitrary
+
+  // Shifts all results.
+  void Shift(int64_t ns);
+
+ private:
+  // Fixed point: exact enough for years of nanoseconds, and monotonic by construction.
+  static constexpr int kRateBits = 40;
+  static constexpr int64_t kMaxNs = int64_t{1} << 60;      // beyond any clock; keeps damaged traces in range
+  static constexpr uint64_t kMaxRate = uint64_t{1} << 62;  // 4 ms per tick: its product with any number of ticks fits
+
+  struct Segment {
+    uint64_t first_ticks = 0;
+    uint64_t length_ticks = 0;
+    uint64_t base_ticks = 0;
+    int64_t base_ns = 0;
+    uint64_t rate = 0;  // ns per tick, in units of 2^-kRateBits
+  };
+
+  static int64_t Map(const Segment& segment, uint64_t ticks) {
+    const __int128 distance = static_cast<__int128>(ticks) - static_cast<__int128>(segment.base_ticks);
+    return Clamp(((distance * static_cast<__int128>(segment.rate)) >> kRateBits) + segment.base_ns);
+  }
+  static int64_t Clamp(__int128 ns) { return static_cast<int64_t>(ns < -kMaxNs ? -kMaxNs : ns > kMaxNs ? kMaxNs : ns); }
+  void FindSegment(uint64_t ticks) const;
+  static uint64_t HeaderRate(const trace::Clock& clock, Oddities* oddities);
+  static uint64_t RateBetween(const trace::ClockSample& a, const trace::ClockSample& b);
+  void AddSegments(const std::vector<trace::ClockSample>& samples);
+
+  std::vector<Segment> segments_;  // covering all ticks, in order
+  mutable Segment segment_;        // the one used last
+  uint64_t mean_rate_ = 0;
+  std::optional<int64_t> realtime_offset_ns_;
+  bool has_axis_ = false;
+};
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_CLOCK_MAP_H_

@@ -1,0 +1,301 @@
+// See gpu_builder.h.
+#include "analyzer/reader/gpu_builder.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/limits.h"
+#include "analyzer/ops/from_proto.h"
+#include "analyzer/reader/gpu_join.h"
+#include "analyzer/reader/realtime_map.h"
+
+namespace dlhook::analyzer::inline reader {
+namespace {
+
+using Kind = GpuActivityKind;
+
+constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
+constexpr uint32_t kMaxDevices = 1 << 10;          // far more than any real trace has
+constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // per copy; likewise
+constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
+
+// "GPU-6a1b…", as in nvidia-smi. Empty unless 16 bytes.
+std::string UuidText(const std::string& bytes) {
+  if (bytes.size() != 16) return "";
+  const std::string hex = absl::BytesToHexString(bytes);
+  const absl::string_view view = hex;
+  return absl::StrCat("GPU-", view.substr(0, 8), "-", view.substr(8, 4), "-", view.substr(12, 4), "-",
+                      view.substr(16, 4), "-", view.substr(20));
+}
+
+// Element i of a column that may be empty.
+template <typename Column>
+auto At(const Column& column, int i) {
+  return column.empty() ? 0 : column.Get(i);
+}
+
+template <typename Function>
+void ForEachColumn(GpuActivityColumns* gpu, Function function) {
+  function(&gpu->start_ns);
+  function(&gpu->end_ns);
+  function(&gpu->kind);
+  function(&gpu->source);
+  function(&gpu->device);
+  function(&gpu->stream);
+  function(&gpu->kernel);
+  function(&gpu->bytes);
+  function(&gpu->direction);
+  function(&gpu->host_memory);
+  function(&gpu->graph);
+  function(&gpu->launch_call);
+  function(&gpu->call);
+  function(&gpu->thread);
+  function(&gpu->requested_ns);
+}
+
+void AppendOne(const StagedGpu& work, GpuDeviceIndex device, GpuActivityColumns* gpu) {
+  gpu->start_ns.push_back(work.start_ns);
+  gpu->end_ns.push_back(work.end_ns());
+  gpu->kind.push_back(work.kind);
+  gpu->source.push_back(work.source);
+  gpu->device.push_back(device);
+  gpu->stream.push_back(work.stream);
+  gpu->kernel.push_back(work.kernel);
+  gpu->bytes.push_back(work.bytes);
+  gpu->direction.push_back(work.direction);
+  gpu->host_memory.push_back(work.host_memory);
+  gpu->graph.push_back(work.graph);
+  gpu->launch_call.push_back(work.correlation);
+  gpu->call.push_back(work.call);
+  gpu->thread.push_back(work.thread);
+  gpu->requested_ns.push_back(static_cast<int64_t>(work.sequence));
+}
+
+}  // namespace
+
+void GpuBuilder::AddDefinitions(const trace::Interned& interned, PythonBuilder* names) {
+  for (const trace::InternedGpuKernel& kernel : interned.gpu_kernel()) {
+    if (kernel.iid() == 0 || kernel.iid() > kMaxIid) {
+      oddities_->Count("a definition of a kernel with an impossible id");
+      continue;
+    }
+    if (kernel.iid() >= kernel_by_iid_.size()) kernel_by_iid_.resize(kernel.iid() + 1, kNone);
+    const NameIndex mangled = kernel.name_iid() == 0 ? kNone : names->FindName(kernel.name_iid());
+    kernel_by_iid_[kernel.iid()] = kernels_->Kernel(kernel, mangled);
+  }
+}
+
+GpuKernelIndex GpuBuilder::KernelOf(uint32_t iid) {
+  if (iid == 0) return kNone;
+  if (iid < kernel_by_iid_.size() && kernel_by_iid_[iid] != kNone) return kernel_by_iid_[iid];
+  oddities_->Count("a kernel that the trace does not define (its definition was lost)");
+  return kNone;
+}
+
+size_t GpuBuilder::UsableActivities(const trace::GpuActivityBatch& batch) {
+  const int count = batch.start_delta_ns_size();
+  bool fits = true;
+  for (int size : {batch.kind_size(), batch.device_size(), batch.context_size(), batch.stream_size(),
+                   batch.duration_ns_size(), batch.correlation_delta_size(), batch.kernel_iid_size()}) {
+    fits = fits && size == count;
+  }
+  for (int size : {batch.bytes_size(), batch.direction_size(), batch.host_memory_size(), batch.peer_device_size(),
+                   batch.graph_node_size(), batch.graph_size(), batch.queued_before_ns_size(),
+                   batch.submitted_before_ns_size(), batch.thread_id_size(), batch.sequence_size()}) {
+    fits = fits && (size == count || size == 0);
+  }
+  if (!fits) oddities_->Count("a batch of GPU work whose arrays do not fit together (it was left out)");
+  return fits ? static_cast<size_t>(count) : 0;
+}
+
+uint32_t GpuBuilder::StageQueue(uint64_t queued_before, uint64_t submitted_before) {
+  if (queued_before == 0 && submitted_before == 0) return kNone;
+  queue_.emplace_back(queued_before, submitted_before);
+  return static_cast<uint32_t>(queue_.size() - 1);
+}
+
+void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
+  const size_t count = UsableActivities(batch);
+  StagedGpu* const out = work_.Reserve(count);
+  size_t added = 0;
+  uint64_t start_ns = batch.base_start_ns(), correlation = 0;
+  int64_t impossible = 0;
+  for (int i = 0; i < static_cast<int>(count); ++i) {
+    start_ns += static_cast<uint64_t>(batch.start_delta_ns(i));
+    correlation += static_cast<uint64_t>(batch.correlation_delta(i));
+    StagedGpu work;
+    work.start_ns = static_cast<int64_t>(start_ns);
+    work.duration_ns = static_cast<int64_t>(batch.duration_ns(i));
+    work.kind = FromProto<Kind>(batch.kind(i));
+    work.device = work.kind == Kind::kOverhead ? 0 : batch.device(i);  // the host's
+    if (work.start_ns <= 0 || work.start_ns > 2 * kMaxGpuNs || work.device >= kMaxDevices ||
+        !budget_->Take(work.duration_ns)) {
+      ++impossible;
+      continue;
+    }
+    if (work.kind == Kind::kOverhead) {
+      overhead_.emplace_back(work.start_ns, work.duration_ns);
+      continue;
+    }
+    work.graph_node = At(batch.graph_node(), i);
+    work.sequence = At(batch.sequence(), i);
+    work.correlation = static_cast<uint32_t>(correlation);
+    work.thread = At(batch.thread_id(), i);
+    work.bytes = std::min(At(batch.bytes(), i), kMaxBytes);
+    work.kernel = KernelOf(batch.kernel_iid(i));
+    work.graph = At(batch.graph(), i);
+    work.stream = batch.stream(i);
+    work.queue = StageQueue(At(batch.queued_before_ns(), i), At(batch.submitted_before_ns(), i));
+    work.source = FromProto<GpuTimeSource>(batch.source());
+    work.direction = FromProto<CopyDirection>(static_cast<int>(At(batch.direction(), i)));
+    work.host_memory = FromProto<HostMemory>(static_cast<int>(At(batch.host_memory(), i)));
+    out[added++] = work;
+  }
+  work_.Commit(added);
+  oddities_->Count("GPU work without a time or a device, or with one that can't be true (it was left out)", impossible);
+}
+
+void GpuBuilder::AddDevice(const trace::GpuDevice& from) {
+  if (from.ordinal() >= kMaxDevices) return oddities_->Count("a GPU with an impossible number");
+  GpuDevice& device = devices_[from.ordinal()];
+  device.name = from.name();
+  device.uuid = UuidText(from.uuid());
+  device.multiprocessors = from.multiprocessors();
+  device.clock_khz = from.clock_khz();
+  device.compute_capability = from.compute_capability();
+  device.memory_bytes = from.memory_bytes();
+  device.memory_bytes_per_second = from.memory_bytes_per_second();
+  device.link_bytes_per_second = from.link_bytes_per_second();
+  device.link_generation = from.link_generation();
+  device.link_width = from.link_width();
+  device.is_partition = from.is_partition();
+}
+
+int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
+                           const std::map<uint32_t, ThreadIndex>& threads) {
+  BeginWindows(clock);
+  const RealtimeMap realtime(clock, samples);
+  absl::Span<StagedGpu> work = work_.values();
+  if (!realtime.has_clock() && !work.empty()) {
+    oddities_->Count("GPU work of a trace without a clock sample: it is not known when it was",
+                     static_cast<int64_t>(work.size()));
+    work_ = {};
+    work = {};
+  }
+  links_.Finish(clock, threads, *model_);
+  nodes_.Finish(clock, threads);
+  const absl::Span<const GpuWindow> windows = absl::MakeSpan(model_->gpu_windows).subspan(first_window_);
+  GpuJoin join({&realtime, &links_, &nodes_, &threads, windows}, *model_, oddities_);
+  join.Join(work);
+  links_ = {};
+  nodes_ = {};
+  if (realtime.has_clock()) AppendOverhead(realtime);
+  FindCopies();
+  Append();
+  return join.last_end_ns();
+}
+
+void GpuBuilder::BeginWindows(const ClockMap& clock) {
+  std::stable_sort(windows_.begin(), windows_.end(),
+                   [](const auto& a, const auto& b) { return a.ticks() < b.ticks(); });
+  first_window_ = model_->gpu_windows.size();
+  for (const trace::GpuWindow& window : windows_) {
+    GpuWindow begun;
+    begun.process = process_;
+    begun.start_ns = clock.ToNs(window.ticks());
+    begun.source = FromProto<GpuTimeSource>(window.source());
+    begun.reason = window.reason();
+    model_->gpu_windows.push_back(std::move(begun));
+  }
+}
+
+void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
+  const auto first = static_cast<int64_t>(model_->gpu_overhead.size());
+  for (const auto& [realtime_ns, duration_ns] : overhead_) {
+    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxGpuNs, kMaxGpuNs);
+    model_->gpu_overhead.emplace_back(start_ns, start_ns + duration_ns);
+  }
+  std::sort(model_->gpu_overhead.begin() + first, model_->gpu_overhead.end());
+}
+
+// Pairs of events give the time of a copy, its call what was copied.
+void GpuBuilder::FindCopies() {
+  for (StagedGpu& work : work_.values()) {
+    const bool is_copy = work.kind == Kind::kCopy || work.kind == Kind::kSet;
+    if (!is_copy || work.bytes != 0 || work.call == kNone) continue;
+    const CopyCall* copy = model_->ops[model_->calls.op[work.call]].copy();
+    if (copy == nullptr) continue;
+    work.bytes = std::min(copy->bytes, kMaxBytes);
+    work.direction = copy->direction;
+    work.host_memory = copy->host_memory;
+  }
+}
+
+// By ordinal; including devices known only from their work.
+std::map<uint32_t, GpuDeviceIndex> GpuBuilder::AppendDevices() {
+  for (const StagedGpu& work : work_.values()) devices_[work.device];
+  std::map<uint32_t, GpuDeviceIndex> indices;
+  for (auto& [ordinal, device] : devices_) {
+    indices[ordinal] = static_cast<GpuDeviceIndex>(model_->gpu_devices.size());
+    device.process = process_;
+    device.ordinal = ordinal;
+    model_->gpu_devices.push_back(std::move(device));
+  }
+  return indices;
+}
+
+void GpuBuilder::Append() {
+  const std::map<uint32_t, GpuDeviceIndex> devices = AppendDevices();
+  GpuActivityColumns& gpu = model_->gpu;
+  const absl::Span<StagedGpu> work = work_.values();
+  const auto is_before = [](const StagedGpu& a, const StagedGpu& b) {
+    return std::tie(a.device, a.start_ns, a.duration_ns, a.stream) <
+           std::tie(b.device, b.start_ns, b.duration_ns, b.stream);
+  };
+  if (!std::is_sorted(work.begin(), work.end(), is_before)) std::sort(work.begin(), work.end(), is_before);
+  const size_t base = first_work_ = gpu.size();
+  ForEachColumn(&gpu, [&](auto* column) { GrowFor(column, work.size()); });
+  if (!queue_.empty()) {
+    gpu.queued_ns.resize(base + work.size(), kNotKnown);
+    gpu.submitted_ns.resize(base + work.size(), kNotKnown);
+  }
+  if (model_->scopes.size() > 0) gpu.scope.resize(base + work.size(), kNone);
+  for (size_t i = 0; i < work.size(); ++i) {
+    AppendOne(work[i], devices.at(work[i].device), &gpu);
+    if (!gpu.scope.empty()) gpu.scope[base + i] = work[i].scope;
+    if (work[i].queue != kNone) {
+      const auto [queued, submitted] = queue_[work[i].queue];
+      const auto before = [&](uint64_t by) {
+        return by == 0 || by > kMaxGpuNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
+      };
+      gpu.queued_ns[base + i] = before(queued);
+      gpu.submitted_ns[base + i] = before(submitted);
+    }
+    if ((i + 1) % kWorkAtATime == 0) work_.ReleaseFront(i + 1);
+  }
+  work_ = {};
+  queue_ = {};
+}
+
+void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
+  std::vector<GpuWindow>& windows = model_->gpu_windows;
+  if (windows.size() == first_window_ && first_work_ < model_->gpu.size()) {  // the window records were lost
+    windows.push_back({process_, start_ns, end_ns, model_->gpu.source[first_work_], ""});
+  }
+  for (size_t i = first_window_; i < windows.size(); ++i) {
+    const int64_t next_ns = i + 1 < windows.size() ? windows[i + 1].start_ns : end_ns;
+    windows[i].end_ns = std::max(windows[i].start_ns, next_ns);
+  }
+}
+
+void FinishGpuColumns(TraceModel* model) {
+  GpuActivityColumns& gpu = model->gpu;
+  for (std::vector<int64_t>* column : {&gpu.queued_ns, &gpu.submitted_ns}) {
+    if (!column->empty()) column->resize(gpu.size(), kNotKnown);
+  }
+  if (!gpu.scope.empty()) gpu.scope.resize(gpu.size(), kNone);
+}
+
+}  // namespace dlhook::analyzer::reader

@@ -1,0 +1,83 @@
+// GPU activities of one process trace -> model.gpu, with devices, kernels and windows.
+#ifndef DLHOOK_ANALYZER_READER_GPU_BUILDER_H_
+#define DLHOOK_ANALYZER_READER_GPU_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/reader/clock_map.h"
+#include "analyzer/reader/gpu_kernel_table.h"
+#include "analyzer/reader/gpu_links.h"
+#include "analyzer/reader/gpu_staging.h"
+#include "analyzer/reader/python_builder.h"
+#include "analyzer/reader/realtime_map.h"
+#include "analyzer/reader/staging.h"
+#include "analyzer/reader/time_budget.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer::inline reader {
+
+class GpuBuilder {
+ public:
+  // `budget`: for the durations of all GPU work of the run.
+  GpuBuilder(TraceModel* model, GpuKernelTable* kernels, TimeBudget* budget, Oddities* oddities)
+      : model_(model),
+        kernels_(kernels),
+        budget_(budget),
+        oddities_(oddities),
+        process_(static_cast<ProcessIndex>(model->processes.size())) {}
+
+  // `names` already has those of `interned`.
+  void AddDefinitions(const trace::Interned& interned, PythonBuilder* names);
+  void Reset() { kernel_by_iid_.clear(); }
+  void AddActivities(const trace::GpuActivityBatch& batch);
+  void AddLinks(const trace::GpuLinkBatch& batch) { links_.Add(batch, oddities_); }
+  void AddNodes(const trace::GpuGraphNodeBatch& batch) { nodes_.Add(batch, oddities_); }
+  void AddDevice(const trace::GpuDevice& device);
+  void AddWindow(const trace::GpuWindow& window) { windows_.push_back(window); }
+
+  // Call when the threads' calls and scopes are in the model. `threads`: by id in the trace. Returns the end of the
+  // last work with a known request; INT64_MIN: none.
+  int64_t Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
+                 const std::map<uint32_t, ThreadIndex>& threads);
+  // Call when the process's bounds are known.
+  void FinishWindows(int64_t start_ns, int64_t end_ns);
+
+ private:
+  size_t UsableActivities(const trace::GpuActivityBatch& batch);
+  uint32_t StageQueue(uint64_t queued_before, uint64_t submitted_before);
+  GpuKernelIndex KernelOf(uint32_t iid);
+  void BeginWindows(const ClockMap& clock);
+  void AppendOverhead(const RealtimeMap& realtime);
+  void FindCopies();
+  std::map<uint32_t, GpuDeviceIndex> AppendDevices();
+  void Append();
+
+  TraceModel* model_;
+  GpuKernelTable* kernels_;
+  TimeBudget* budget_;
+  Oddities* oddities_;
+  ProcessIndex process_;
+  StagingArray<StagedGpu> work_;
+  std::vector<std::pair<int64_t, int64_t>> overhead_;  // start by CLOCK_REALTIME, duration
+  // How long before its start the work was queued and submitted, + 1; 0: not known.
+  std::vector<std::pair<uint64_t, uint64_t>> queue_;
+  std::vector<GpuKernelIndex> kernel_by_iid_;  // kNone: not defined since the last Reset
+  std::map<uint32_t, GpuDevice> devices_;      // by ordinal
+  std::vector<trace::GpuWindow> windows_;
+  size_t first_window_ = 0;  // in the model
+  size_t first_work_ = 0;
+  GpuLinks links_;
+  GpuNodes nodes_;
+};
+
+// Extends columns that only some processes fill to the length of the others.
+void FinishGpuColumns(TraceModel* model);
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_GPU_BUILDER_H_

@@ -1,0 +1,65 @@
+// Maps GPU work to the run's time axis and joins it with the calls that requested it.
+#ifndef DLHOOK_ANALYZER_READER_GPU_JOIN_H_
+#define DLHOOK_ANALYZER_READER_GPU_JOIN_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analyzer/model/call_finder.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/reader/gpu_links.h"
+#include "analyzer/reader/gpu_staging.h"
+#include "analyzer/reader/realtime_map.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// Beyond any clock; keeps damaged traces in range.
+inline constexpr int64_t kMaxGpuNs = int64_t{1} << 60;
+
+class GpuJoin {
+ public:
+  // All pointers must outlive the join. `windows`: of this process, ascending; their ends do not matter.
+  struct Facts {
+    const RealtimeMap* realtime;
+    const GpuLinks* links;
+    const GpuNodes* nodes;
+    const std::map<uint32_t, ThreadIndex>* threads;
+    absl::Span<const GpuWindow> windows;
+  };
+  GpuJoin(const Facts& facts, const TraceModel& model, Oddities* oddities)
+      : facts_(facts), model_(model), calls_(model), oddities_(oddities) {}
+
+  void Join(absl::Span<StagedGpu> work);
+  // Of work with a known call; INT64_MIN: none.
+  int64_t last_end_ns() const { return last_end_ns_; }
+
+ private:
+  struct Asked {
+    int64_t ns = GpuActivityColumns::kNotKnown;
+    ThreadIndex thread = kNone;
+    CallIndex call = kNone;
+    bool is_late = false;  // the call seems to come after the work
+  };
+
+  void JoinAcrossSteps(absl::Span<StagedGpu> work);
+  int64_t ChooseMoment(const StagedGpu& work, const std::vector<int64_t>& moments, int64_t stream_free_ns);
+  Asked AskedBy(const StagedGpu& work, int64_t start_ns);
+  void JoinAt(int64_t start_ns, StagedGpu* work);
+  void FindMaker(const StagedGpu& work, const Asked& asked, CallIndex* call, ScopeIndex* scope);
+  ScopeIndex ScopeOf(CallIndex call, ThreadIndex thread, int64_t ns);
+  bool IsMeasured(int64_t ns) const;
+
+  Facts facts_;
+  const TraceModel& model_;
+  CallFinder calls_;
+  Oddities* oddities_;
+  int64_t last_end_ns_ = INT64_MIN;
+  int64_t late_ = 0, unrequested_ = 0, unmade_ = 0;
+};
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_GPU_JOIN_H_

@@ -1,0 +1,74 @@
+// Which calls requested GPU work, from one process trace: links by correlation id, and the calls that created nodes of
+// CUDA graphs.
+#ifndef DLHOOK_ANALYZER_READER_GPU_LINKS_H_
+#define DLHOOK_ANALYZER_READER_GPU_LINKS_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analyzer/model/call_finder.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/reader/clock_map.h"
+#include "proto/call.pb.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// How far work may begin before the call that requested it: the maximum error between the clocks of host and GPU.
+constexpr int64_t kGpuClockErrorNs = 1'000'000;
+
+class GpuLinks {
+ public:
+  struct Link {
+    // Before Finish in ticks, 0: unknown; afterwards the start of the call, INT64_MIN if none.
+    int64_t ns = 0;
+    uint64_t sequence = 0;
+    uint32_t correlation = 0;
+    uint32_t thread = 0;  // before Finish the id in the trace
+  };
+
+  void Add(const trace::GpuLinkBatch& batch, Oddities* oddities);
+  // `model` must have the threads' calls.
+  void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model);
+
+  // The last link with this id that is not later than the work, which begins at `start_ns`; if the id was used only
+  // once, also a later one (*is_late: the clocks disagree). Null: none.
+  const Link* Find(uint32_t correlation, int64_t start_ns, bool* is_late) const;
+
+ private:
+  // Index of the first link with a greater id, or with this one and a later time.
+  size_t PlaceAfter(uint32_t correlation, int64_t until_ns) const;
+
+  std::vector<Link> links_;        // after Finish sorted by correlation and time
+  mutable size_t last_place_ = 0;  // ids are looked up almost in order
+};
+
+class GpuNodes {
+ public:
+  // The origin of a node.
+  struct Node {
+    uint64_t node = 0;
+    uint64_t original = 0;
+    int64_t ns = 0;  // before Finish in ticks
+    uint64_t sequence = 0;
+    uint32_t thread = 0;  // before Finish the id in the trace
+    uint32_t root = 0;    // index of the node that a call created, of which this one is a copy (of a copy)
+  };
+
+  void Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities);
+  void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
+
+  // The node created by a call of which `node`, launched at `requested_ns`, is a copy, or `node` itself. Null: not in the
+  // trace.
+  const Node* RootOf(uint64_t node, int64_t requested_ns) const;
+
+ private:
+  uint32_t Find(uint64_t node, int64_t until_ns) const;
+
+  std::vector<Node> nodes_;  // after Finish sorted by node and time
+};
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_GPU_LINKS_H_

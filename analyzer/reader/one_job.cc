@@ -1,0 +1,172 @@
+// See one_job.h.
+#include "analyzer/reader/one_job.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/io/packet_reader.h"
+#include "analyzer/reader/process_facts.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer::inline reader {
+namespace {
+
+using Names = std::set<std::string>;
+
+struct FolderFacts {
+  Names processes;
+  Names launches;  // that nothing else has
+  Names jobs;      // as launchers name them
+  Names ranks;
+  Names rank_counts;
+};
+
+absl::Status SameProcess(const std::string& one, const std::string& other, absl::string_view process) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(one, " and ", other, " both have process ", process, ": one is a copy; name one of them"));
+}
+
+absl::Status NotOneRun(const std::string& one, const std::string& other, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(one, " and ", other, " are not known to be one run: ", why, "; to compare them: dlhook diff ", one,
+                   " ", other, "; to read them as one all the same, put their traces into one folder"));
+}
+
+// Of torchrun's key (MakeRunKey in preload/format/identity.h) without the agent, which is another one on each host; its
+// default, too, is not unique.
+std::string JobOf(const std::string& key) {
+  if (absl::StartsWith(key, "slurm-") || absl::StartsWith(key, "mpi-")) return key;
+  if (!absl::StartsWith(key, "torchrun-")) return "";
+  const size_t agent_start = key.rfind('-');
+  const size_t agent = agent_start == 0 ? std::string::npos : key.rfind('-', agent_start - 1);
+  return agent == std::string::npos ? key : key.substr(0, agent);
+}
+
+std::string RankCountOf(const ProcessInfo& process) {
+  for (const auto& [name, value] : process.rank_variables) {
+    if (name == "WORLD_SIZE" || name == "OMPI_COMM_WORLD_SIZE" || name == "SLURM_NTASKS") return value;
+  }
+  return "";
+}
+
+void AddTo(Names& names, std::string name) {
+  if (!name.empty()) names.insert(std::move(name));
+}
+
+// A trace that can't be read tells nothing; reading it will say why.
+void AddHeader(const std::string& path, FolderFacts* folder) {
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+  if (!file.ok()) return;
+  PacketReader reader(path, {ByteChunk(&*file, file->size())});
+  trace::Packet packet;
+  if (!reader.Next() || !reader.Parse(reader.payload(), &packet)) return;
+  ProcessFacts facts;
+  facts.Add(packet.header());
+  const ProcessInfo& process = facts.process;
+  const std::string& key = facts.header.run_key();
+  const std::string job = JobOf(key);
+  AddTo(folder->processes, absl::StrCat(process.pid, " of ", process.host, "\n", process.boot_id, "\n",
+                                        facts.header.process().start_time_jiffies()));
+  if (job == key) AddTo(folder->launches, key);
+  if (job.empty()) AddTo(folder->launches, absl::StrCat(process.boot_id, "\n", key));
+  AddTo(folder->jobs, job);
+  AddTo(folder->ranks, RankOf(process));
+  AddTo(folder->rank_counts, RankCountOf(process));
+}
+
+// One that is in both; empty: none.
+std::string Common(const Names& one, const Names& other) {
+  const auto found = std::find_if(one.begin(), one.end(), [&](const auto& name) { return other.count(name) != 0; });
+  return found == one.end() ? "" : *found;
+}
+
+bool Differ(const Names& one, const Names& other) {
+  return !one.empty() && !other.empty() && Common(one, other).empty();
+}
+
+// Empty: they are of one job.
+std::string WhyNot(const FolderFacts& one, const FolderFacts& other) {
+  if (Differ(one.jobs, other.jobs)) {
+    return absl::StrCat("their jobs are ", *one.jobs.begin(), " and ", *other.jobs.begin());
+  }
+  const std::string rank = Common(one.ranks, other.ranks);
+  if (!rank.empty()) return absl::StrCat("both have rank ", rank);
+  if (Differ(one.rank_counts, other.rank_counts)) {
+    return absl::StrCat("one is of ", *one.rank_counts.begin(), " ranks, the other of ", *other.rank_counts.begin());
+  }
+  if (!Common(one.launches, other.launches).empty()) return "";
+  if (!one.ranks.empty() && !other.ranks.empty()) return "";
+  return "they have neither a job's id in common nor ranks";
+}
+
+}  // namespace
+
+absl::Status CheckOneJob(const RunFiles& files) {
+  std::map<std::string, FolderFacts> folders;
+  for (const std::string& path : files.paths) folders.try_emplace(FolderOf(path));
+  if (folders.size() < 2) return absl::OkStatus();
+  for (const std::string& path : files.paths) AddHeader(path, &folders[FolderOf(path)]);
+  for (auto one = folders.begin(); one != folders.end(); ++one) {
+    for (auto other = std::next(one); other != folders.end(); ++other) {
+      const std::string process = Common(one->second.processes, other->second.processes);
+      if (!process.empty()) return SameProcess(one->first, other->first, process.substr(0, process.find('\n')));
+      const std::string why = WhyNot(one->second, other->second);
+      if (!why.empty()) return NotOneRun(one->first, other->first, why);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSameTime(const TraceModel& model) {
+  std::map<std::string, std::pair<int64_t, int64_t>> lives;  // by folder
+  for (const ProcessInfo& process : model.processes) {
+    const auto [place, is_new] = lives.try_emplace(FolderOf(process.path), process.start_ns, process.end_ns);
+    place->second.first = std::min(place->second.first, process.start_ns);
+    place->second.second = std::max(place->second.second, process.end_ns);
+  }
+  absl::Status why;
+  size_t apart = 0;
+  for (const auto& [one, life] : lives) {
+    for (const auto& [other, later] : lives) {
+      if (life.second >= later.first) continue;
+      ++apart;
+      why.Update(NotOneRun(one, other, absl::StrCat(one, " ended before ", other, " began")));
+    }
+  }
+  const bool are_all = apart > 0 && apart == lives.size() * (lives.size() - 1) / 2;
+  return are_all ? absl::OutOfRangeError(why.message()) : why;
+}
+
+std::vector<std::vector<std::string>> RunsAmong(const std::vector<std::string>& paths) {
+  std::vector<std::vector<std::string>> runs;
+  std::vector<std::vector<FolderFacts>> facts;  // of each run's parts
+  for (const std::string& path : paths) {
+    FolderFacts own;
+    const absl::StatusOr<RunFiles> files = FindRun(path);
+    if (files.ok()) std::for_each(files->paths.begin(), files->paths.end(), [&](auto& file) { AddHeader(file, &own); });
+    const auto is_part_of = [&](const std::vector<FolderFacts>& parts) {
+      return std::all_of(parts.begin(), parts.end(), [&](const FolderFacts& part) {
+        return !own.ranks.empty() && !part.ranks.empty() && Common(own.processes, part.processes).empty() &&
+               WhyNot(own, part).empty();
+      });
+    };
+    const auto run = std::find_if(facts.begin(), facts.end(), is_part_of) - facts.begin();
+    if (run == std::ssize(facts)) {
+      runs.emplace_back();
+      facts.emplace_back();
+    }
+    runs[static_cast<size_t>(run)].push_back(path);
+    facts[static_cast<size_t>(run)].push_back(std::move(own));
+  }
+  return runs;
+}
+
+}  // namespace dlhook::analyzer::reader

@@ -1,0 +1,71 @@
+#include "analyzer/reader/process_facts.h"
+
+#include <algorithm>
+
+#include "analyzer/ops/from_proto.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// If a second writer took over (see Reset), it repeats the header; the first one has more information.
+void ProcessFacts::Add(const trace::Header& told) {
+  if (has_header_) return;
+  has_header_ = true;
+  header = told;
+  const trace::Process& recorded = header.process();
+  process.pid = recorded.pid();
+  process.parent_pid = recorded.parent_pid();
+  process.host = recorded.host();
+  process.boot_id = recorded.boot_id();
+  process.program = recorded.program();
+  process.script = recorded.script();
+  for (const trace::RankVariable& rank : header.rank_variable()) {
+    process.rank_variables.emplace_back(rank.name(), rank.value());
+  }
+  for (const trace::Setting& setting : header.setting()) {
+    process.settings.emplace_back(setting.name(), setting.value());
+  }
+  process.processors = header.processors();
+  const trace::Processor& processor = header.processor();
+  process.processor = {.vendor = processor.vendor(),
+                       .name = processor.name(),
+                       .family = processor.family(),
+                       .model = processor.model(),
+                       .stepping = processor.stepping(),
+                       .threads_per_core = processor.threads_per_core(),
+                       .instruction_sets = processor.instruction_sets()};
+  process.tool_version = header.tool_version();
+  process.capture_families = header.capture_families();
+  process.requested_output = header.requested_output();
+  process.output_refusal = header.output_refusal();
+  process.clock = FromProto<ClockKind>(header.clock().kind());
+  process.ticks_per_second = header.clock().ticks_per_second();
+  process.clock_fallback_reason = header.clock().fallback_reason();
+}
+
+void ProcessFacts::Add(const trace::Mapping& mapping) {
+  process.mappings.push_back({mapping.start(), mapping.end(), mapping.path(), mapping.build_id(),
+                              FromProto<MappingRole>(mapping.role()), mapping.detail()});
+}
+
+void ProcessFacts::Add(const trace::Capability& capability) {
+  const auto [place, is_new] =
+      capability_index_.emplace(std::pair(capability.name(), capability.object()), process.capabilities.size());
+  if (is_new) process.capabilities.emplace_back();
+  process.capabilities[place->second] = {capability.name(), FromProto<CapabilityState>(capability.state()),
+                                         capability.object(), capability.reason()};
+}
+
+void ProcessFacts::Add(const trace::Loss& loss) {
+  const auto key = std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
+  const auto [place, is_new] = loss_index_.emplace(key, process.losses.size());
+  if (is_new) {
+    process.losses.push_back(
+        {.reason = FromProto<LossReason>(loss.reason()), .thread_id = loss.thread_id(), .detail = loss.detail()});
+  }
+  Loss& sum = process.losses[place->second];
+  const auto bounded_sum = [](uint64_t a, uint64_t b) { return std::min(a + std::min(b, kMaxCounted), kMaxCounted); };
+  sum.calls = bounded_sum(sum.calls, loss.calls());
+  sum.bytes = bounded_sum(sum.bytes, loss.bytes());
+}
+
+}  // namespace dlhook::analyzer::reader

@@ -1,0 +1,63 @@
+// Nests the scopes of one thread, and finds the innermost one around a call.
+#ifndef DLHOOK_ANALYZER_READER_SCOPE_NESTING_H_
+#define DLHOOK_ANALYZER_READER_SCOPE_NESTING_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/reader/clock_map.h"
+#include "analyzer/reader/staged_scopes.h"
+#include "analyzer/reader/time_budget.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// Scopes that overlap by less are nested silently: a tap that reports a scope when it is over reports its duration, and
+// both ends are off by the time until then.
+constexpr int64_t kScopeResolutionNs = 1000;
+
+// What the nested scopes of a thread come to.
+struct NestedScopes {
+  // A scope that knows which calls it encloses, or that encloses those in its time (no first_sequence).
+  struct Calls {
+    ScopeIndex scope = 0;
+    uint32_t count = 0;
+    uint64_t first_sequence = 0;
+  };
+  std::vector<Calls> calls;  // from the last scope to the first; left out if the thread has no calls
+  int64_t cut = 0;           // by more than kScopeResolutionNs
+  int64_t start_ns = INT64_MAX;
+  int64_t end_ns = INT64_MIN;
+  bool are_possible = true;  // false: their durations exceed the budget
+};
+
+// `staged`: in the order of their ends; none is left. They become the last scopes of `columns`, where there is room for
+// them already, nested, in the order of their starts, parents before their children, each inside its parent and disjoint
+// from its siblings. Of two scopes, the one that ended first is inside the other if it began in it. If it began earlier,
+// it is inside if at least half of it overlaps: then its start is cut, else its end.
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget,
+                        ScopeColumns* columns);
+
+// The innermost of nested intervals [begin, end) by point: filled in order of begins, outer ones first, then Sealed.
+class InnermostIndex {
+ public:
+  void Open(int64_t begin, int64_t end, ScopeIndex scope);
+  void Seal();
+  bool empty() const { return steps_.empty(); }
+
+  // kNone: none. Cheap if points ascend.
+  ScopeIndex At(int64_t point);
+
+ private:
+  void CloseUntil(int64_t point);
+  void Step(int64_t from, ScopeIndex scope);
+
+  std::vector<std::pair<int64_t, ScopeIndex>> steps_;  // from this point on, this scope
+  std::vector<std::pair<int64_t, ScopeIndex>> open_;   // end and scope, outermost first
+  size_t step_ = 0;                                    // the one found last
+};
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_SCOPE_NESTING_H_

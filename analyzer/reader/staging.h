@@ -1,0 +1,137 @@
+// Holds the calls and scopes of a thread until all of them, and the clock's samples, have been read.
+#ifndef DLHOOK_ANALYZER_READER_STAGING_H_
+#define DLHOOK_ANALYZER_READER_STAGING_H_
+
+#include <sys/mman.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// A call of one thread. Its fields change their meaning when the thread is nested (nesting.h).
+struct StagedCall {
+  // As recorded                            | as nested
+  int64_t time = 0;      // end, in ticks  | start, in nanoseconds
+  int64_t duration = 0;  // as recorded    | nanoseconds
+  uint64_t sequence = 0;
+  uint32_t op = 0;      // op index, kTapCall added if it came from a tap | op index
+  uint32_t parent = 0;  // parent_distance | place of the parent in this thread's calls, or kNone
+};
+static_assert(sizeof(StagedCall) == 32);
+constexpr uint32_t kTapCall = 0x80000000;
+// Of a call that its thread did not count: times alone say what is around it.
+constexpr uint64_t kNoSequence = 0;
+
+// A growing array of plain values that moves by remapping, not by copying, and returns what was read from its front or
+// its back to the system, so that the calls of a thread are in memory at most one and a half times. Once large, it asks
+// for huge pages: touching small ones took a fifth of the time to read a run.
+template <typename T>
+class StagingArray {
+ public:
+  StagingArray() = default;
+  StagingArray(StagingArray&& other) noexcept { *this = std::move(other); }
+  StagingArray& operator=(StagingArray&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(released_bytes_, other.released_bytes_);
+    std::swap(used_bytes_, other.used_bytes_);
+    return *this;
+  }
+  ~StagingArray() {
+    if (data_ != nullptr) munmap(data_, capacity_ * sizeof(T));
+  }
+
+  // Room for `count` more; the caller fills it and calls Commit.
+  T* Reserve(size_t count) {
+    if (size_ + count > capacity_) Grow(size_ + count);
+    return data_ + size_;
+  }
+  void Commit(size_t count) {
+    size_ += count;
+    used_bytes_ = size_ * sizeof(T);
+  }
+
+  size_t size() const { return size_; }
+  absl::Span<T> values() { return {data_, size_}; }
+
+  // The first `count` values are no longer needed.
+  void ReleaseFront(size_t count) {
+    const auto begin = reinterpret_cast<uintptr_t>(data_);
+    const uintptr_t end = (begin + count * sizeof(T)) & ~(kLargePageBytes - 1);
+    if (end <= begin + released_bytes_) return;
+    madvise(reinterpret_cast<void*>(begin + released_bytes_), end - begin - released_bytes_, MADV_DONTNEED);
+    released_bytes_ = end - begin;
+  }
+
+  // The last value; it is removed.
+  T TakeLast() {
+    const T last = data_[--size_];
+    const auto begin = reinterpret_cast<uintptr_t>(data_);
+    const uintptr_t end = (begin + size_ * sizeof(T) + kLargePageBytes - 1) & ~(kLargePageBytes - 1);
+    if (end < begin + used_bytes_) {
+      madvise(reinterpret_cast<void*>(end), begin + used_bytes_ - end, MADV_DONTNEED);
+      used_bytes_ = end - begin;
+    }
+    return last;
+  }
+
+ private:
+  static constexpr uintptr_t kLargePageBytes = uintptr_t{2} << 20;  // returned whole: a part would split it
+
+  void Grow(size_t needed) {
+    size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
+    while (capacity < needed) capacity *= 2;
+    const size_t bytes = capacity * sizeof(T);
+    void* data = data_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                  : mremap(data_, capacity_ * sizeof(T), bytes, MREMAP_MAYMOVE);
+    if (data == MAP_FAILED) throw std::bad_alloc();  // like any container
+    if (bytes >= 2 * kLargePageBytes) madvise(data, bytes, MADV_HUGEPAGE);
+    data_ = static_cast<T*>(data);
+    capacity_ = capacity;
+  }
+
+  T* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+  size_t released_bytes_ = 0;  // of the front
+  size_t used_bytes_ = 0;      // beyond, the back was returned, or not used yet
+};
+
+// The sequence numbers that a thread has used. Dense numbers need one bit each.
+class SequenceSet {
+ public:
+  // False: it was there already.
+  bool Insert(uint64_t sequence) {
+    const uint64_t block = sequence / kBlockBits;
+    if (words_ == nullptr || block != block_) {
+      words_ = &blocks_[block];
+      block_ = block;
+    }
+    uint64_t& word = (*words_)[sequence % kBlockBits / 64];
+    const uint64_t bit = uint64_t{1} << (sequence % 64);
+    const bool is_new = (word & bit) == 0;
+    word |= bit;
+    return is_new;
+  }
+
+ private:
+  static constexpr uint64_t kBlockBits = 512;
+  using Block = std::array<uint64_t, kBlockBits / 64>;
+
+  absl::flat_hash_map<uint64_t, Block> blocks_;
+  uint64_t block_ = 0;
+  Block* words_ = nullptr;  // of block_; updated whenever the map changes
+};
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_STAGING_H_

@@ -1,0 +1,76 @@
+// Packets of the process traces of a run -> TraceModel.
+#ifndef DLHOOK_ANALYZER_READER_TRACE_BUILDER_H_
+#define DLHOOK_ANALYZER_READER_TRACE_BUILDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/reader/clock_map.h"
+#include "analyzer/reader/gpu_kernel_table.h"
+#include "analyzer/reader/python_builder.h"
+#include "analyzer/reader/read_parts.h"
+#include "analyzer/reader/time_budget.h"
+
+namespace dlhook::analyzer::inline reader {
+
+// Called from time to time with the bytes of the current trace read so far.
+using ReadProgress = std::function<void(uint64_t)>;
+
+// The run's time axis is that of its first trace: CLOCK_MONOTONIC of its boot. Traces of the same boot share it; those
+// of other machines are shifted by CLOCK_REALTIME; one without a common clock starts where the run starts (an oddity).
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(std::string run_name) : TraceBuilder(RunFiles{std::move(run_name), {}}) {}
+  explicit TraceBuilder(RunFiles files) : files_(std::move(files)) { model_.name = files_.name; }
+  TraceBuilder(const TraceBuilder&) = delete;
+  TraceBuilder& operator=(const TraceBuilder&) = delete;
+
+  // Adds one process trace, or `parts` of it. `path`: its name in messages; `chunks`: see PacketReader; they are not
+  // kept. Not OK: the damage, or why the trace was refused; the intact packets before that are part of the model (of a
+  // refused trace: nothing).
+  absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr,
+                        ReadParts parts = {});
+
+  // A trace's name in the run.
+  std::string NameOf(absl::string_view path) const { return files_.NameOf(path); }
+
+  // An oddity of the run as a whole.
+  void Note(absl::string_view sentence) { oddities_.Count(sentence); }
+
+  TraceModel Build() &&;
+
+ private:
+  friend class ProcessBuilder;
+
+  OpIndex InternOp(const trace::OpDefinition& definition);
+  void PlaceOnAxis(const trace::Header& header, ClockMap* clock, int64_t start_ns);
+
+  RunFiles files_;
+  TraceModel model_;
+  NameTable names_{&model_};
+  GpuKernelTable gpu_kernels_{&model_, &names_};
+  Oddities oddities_;
+  TimeBudget call_time_;
+  TimeBudget scope_time_;
+  TimeBudget sample_time_;
+  TimeBudget gpu_time_;
+  TimeBudget counter_budget_;  // for counts, nanoseconds or not
+  absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
+  bool has_axis_ = false;
+  std::string axis_boot_id_;
+  std::optional<int64_t> axis_realtime_offset_ns_;
+};
+
+}  // namespace dlhook::analyzer::reader
+
+#endif  // DLHOOK_ANALYZER_READER_TRACE_BUILDER_H_
