@@ -310,7 +310,7 @@ class Collector {
     }
   }
 
-  // XLA tries algorithms while it compiles. What is inside an operation is told by that.
+  // XLA tries algorithms while it compiles. An operation stands for the calls inside it.
   bool IsOfXla(CallIndex call) const {
     if (!result_.has_compiled) return false;
     const ScopeIndex scope = model_.calls.ScopeOf(call);

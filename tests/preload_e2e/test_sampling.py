@@ -109,7 +109,7 @@ class Layers(Sampled):
 
     def test_by_its_functions(self):
         rows, notes = self.layers(e2e.victim("sampled"), "module")
-        self.assertIn("told by samples", notes)
+        self.assertIn("found in samples", notes)
         told = sum(rows[name]["wall_share"] for name in ("convolutional_layer", "maxpool_layer", "connected_layer"))
         self.assertEqual(rows["convolutional_layer"]["matched_by"], "function")
         for name, phase, share in (("convolutional_layer", "forward", 0.4), ("convolutional_layer", "backward", 0.2),

@@ -330,8 +330,8 @@ class LayersReport {
     }
     if (is_sampled) {
       table->notes.emplace_back(
-          "Layers without calls that dlhook records are told by samples of CPU time, by functions that compute a "
-          "layer: all layers that one function computes share a row.");
+          "Layers without calls that dlhook records are found in samples of CPU time, by the functions that compute "
+          "them: all layers that one function computes share a row.");
     }
     if (by_ != LayersBy::kLayer && by_ != LayersBy::kModule && by_ != LayersBy::kType) return;
     for (const auto& [library, sum] : groups_.nameless()) {
