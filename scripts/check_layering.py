@@ -9,8 +9,8 @@ Rules:
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process.
   proto/     nothing of dlhook's.
-  libprotobuf stays inside analyzer/io, xla, ops and reader: no other room includes it, directly or through a
-             header of dlhook's, except for the files of PROTOBUF.
+  libprotobuf stays inside the rooms of PROTOBUF: outside of them only the files named there include it, and no header leads to it that
+             another room includes.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
 import pathlib
@@ -26,10 +26,11 @@ PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unw
            "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain", "unwind", "python"}
-PROTOBUF_ROOMS = {"io", "ops", "reader", "xla"}
-PROTOBUF = {"analyzer/cli/dump.cc",      # prints packets as they are
-            "analyzer/export/perfetto.cc",  # these two write other tools' formats
-            "analyzer/export/pprof.cc"}
+PROTOBUF = {"io",                    # finds the header of a trace
+            "xla",                   # XLA's own messages
+            "ops", "reader",
+            "analyzer/cli/dump.cc",  # prints packets as they are
+            "analyzer/export/perfetto.cc", "analyzer/export/pprof.cc"}  # write other tools' formats
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 SOURCES = {".h", ".cc", ".c", ".S"}
 
@@ -78,9 +79,13 @@ def includes_of(path):
             yield number, match.group(1)
 
 
+def is_protobuf(target):
+    return target.endswith(".pb.h") or target.startswith("google/protobuf/")
+
+
 def way_to_protobuf(root, target, known):
     """Headers from `target` to libprotobuf, each including the next; None where there is no way."""
-    if target.endswith(".pb.h") or target.startswith("google/protobuf/"):
+    if is_protobuf(target):
         return [target]
     if target not in known:
         known[target] = None  # also while it is looked at: a circle is no way
@@ -95,11 +100,15 @@ def protobuf_violations(root):
     known = {}
     for path in sorted((root / "analyzer").rglob("*")):
         name = path.relative_to(root).as_posix()
-        if path.suffix not in SOURCES or room_of(name) in PROTOBUF_ROOMS or name in PROTOBUF:
+        if path.suffix not in SOURCES:
             continue
         for number, target in includes_of(path):
-            if way := way_to_protobuf(root, target, known):
-                yield f"{name}:{number}: includes {' -> '.join(way)}: libprotobuf stays inside analyzer/io, xla, ops and reader"
+            if is_protobuf(target):
+                may = name in PROTOBUF or room_of(name) in PROTOBUF
+            else:
+                may = target.startswith("analyzer/") and room_of(target) == room_of(name)
+            if not may and (way := way_to_protobuf(root, target, known)):
+                yield f"{name}:{number}: includes {' -> '.join(way)}: libprotobuf stays inside a room of PROTOBUF"
 
 
 def violations(root):

@@ -1,6 +1,7 @@
 // Bounds-checked framing: tag 0x0A (Trace.packet), length as a varint, that many bytes.
 #include "analyzer/io/packet_reader.h"
 
+#include <google/protobuf/message_lite.h>
 #include <google/protobuf/stubs/logging.h>
 
 #include <utility>

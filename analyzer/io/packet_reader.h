@@ -16,7 +16,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
-#include "google/protobuf/message_lite.h"
+
+namespace google::protobuf {
+class MessageLite;
+}
 
 namespace dlhook::analyzer::inline io {
 

@@ -116,7 +116,7 @@ struct PythonFrame {
   NameIndex function = 0;
   uint32_t line = 0;           // 0: not known
   ModuleIndex module = kNone;  // the module called in this frame, if any
-  bool is_entry = false;       // see trace::PythonFrame
+  bool is_entry = false;       // see PythonFrame in proto/trace.proto
 };
 
 struct PythonStack {
@@ -154,7 +154,7 @@ struct NativeSymbols {
   std::vector<std::string> notes;  // which names are missing, and why: for the user
 };
 
-// Readings of one set of counters on one thread, ascending in time. See trace::CounterBatch.
+// Readings of one set of counters on one thread, ascending in time. See CounterBatch in proto/call.proto.
 struct CounterSeries {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: a thread without recorded calls
@@ -218,7 +218,7 @@ struct ReadSpan {
   int64_t end_ns = 0;
 };
 
-// Load of a process and its machine: see trace::LoadSample.
+// Load of a process and its machine: see LoadSample in proto/trace.proto.
 struct LoadSample {
   ProcessIndex process = 0;
   int64_t time_ns = 0;
@@ -305,7 +305,7 @@ struct GpuWindow {
   std::string reason;
 };
 
-// A layer object of a Python framework: see trace::PythonModule.
+// A layer object of a Python framework: see PythonModule in proto/trace.proto.
 struct Module {
   ProcessIndex process = 0;
   uint32_t object = 0;
@@ -315,7 +315,7 @@ struct Module {
   std::vector<std::string> names;  // qualified, in the root's tree; empty if unknown
 };
 
-// What torch.compile kept of its work: see trace::CompiledCode.
+// What torch.compile kept of its work: see CompiledCode in proto/trace.proto.
 struct CompiledCode {
   ProcessIndex process = 0;
   CompiledKind kind = CompiledKind::kUnknown;
@@ -338,7 +338,7 @@ struct FailedCall {
   int32_t status = 0;
 };
 
-// Calls of which only totals were kept (trace::CallAggregate).
+// Calls of which only totals were kept (CallAggregate in proto/call.proto).
 struct AggregateRow {
   OpIndex op = 0;
   ThreadIndex thread = 0;

@@ -1,6 +1,4 @@
-// See cuda_op.h.
-#include "analyzer/ops/cuda_op.h"
-
+// Copies, launches, memory and collectives: calls of the CUDA runtime, the driver, NCCL and MPI.
 #include <algorithm>
 #include <iterator>
 
@@ -10,7 +8,9 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/names/demangle.h"
 #include "analyzer/names/kernel_name.h"
+#include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/from_proto.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {
@@ -41,17 +41,19 @@ std::string ReductionOperation(int32_t reduction) {  // ncclRedOp_t
   return absl::StrCat("reduction_", reduction);
 }
 
-}  // namespace
-
+// "host-to-device", "device-to-device", "peer", "set", "unknown".
 std::string CopyDirectionName(CopyDirection direction) {
   if (direction == CopyDirection::kUnknown) return "unknown";
   return absl::StrReplaceAll(EnumName(direction), {{"_", "-"}});
 }
 
+// "pageable", "pinned"; "" for none.
 std::string HostMemoryName(HostMemory memory) {
   if (memory == HostMemory::kNone) return "";
   return memory == HostMemory::kUnknown ? "unknown" : EnumName(memory);
 }
+
+}  // namespace
 
 bool IsGpuFamily(const std::string& family) {
   return absl::StartsWith(family, "cu") || family == "nccl" || family == "nvshmem";

@@ -1,8 +1,6 @@
-// See cudnn_op.h.
+// Calls of cuDNN.
 //
 // To add an operation, add its line to kOperations, its enumerators to AlgorithmName, and its size to CudnnProblem.
-#include "analyzer/ops/cudnn_op.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -16,9 +14,11 @@
 #include "analyzer/ops/cudnn_names.h"
 #include "analyzer/ops/cudnn_plan_json.h"
 #include "analyzer/ops/cudnn_problem.h"
+#include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/from_proto.h"
 #include "analyzer/ops/tensor_core.h"
 #include "analyzer/ops/tensor_format.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

@@ -1,12 +1,7 @@
 // Dispatches an op definition to the decoder of its library.
 #include "analyzer/ops/decode_op.h"
 
-#include "analyzer/ops/cuda_op.h"
-#include "analyzer/ops/cudnn_op.h"
 #include "analyzer/ops/from_proto.h"
-#include "analyzer/ops/gemm_op.h"
-#include "analyzer/ops/libxsmm_op.h"
-#include "analyzer/ops/onednn_op.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {

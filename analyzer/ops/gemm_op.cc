@@ -1,15 +1,14 @@
-// See gemm_op.h.
-#include "analyzer/ops/gemm_op.h"
-
+// Matrix products and other level-3 functions of BLAS, cuBLAS, cuBLASLt, cuSPARSE.
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/cublas_names.h"
-#include "analyzer/ops/cuda_op.h"
+#include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/from_proto.h"
 #include "analyzer/ops/tensor_core.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

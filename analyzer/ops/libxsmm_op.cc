@@ -1,6 +1,4 @@
-// See libxsmm_op.h. The numbers of a description have the names of libxsmm_dnn_….h of release 1.17.
-#include "analyzer/ops/libxsmm_op.h"
-
+// Layers of LIBXSMM. The numbers of a description have the names of libxsmm_dnn_….h of release 1.17.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -15,7 +13,8 @@
 #include "absl/types/span.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
-#include "analyzer/ops/onednn_op.h"
+#include "analyzer/ops/decode_op.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

@@ -5,8 +5,6 @@
 //      oneDNN's src/common/verbose.cpp (init_info_NAME);
 //   2. add its line to kShapes;
 //   3. if FLOPs are known, add the formula with its source to op_cost.h and its line to Flops().
-#include "analyzer/ops/onednn_op.h"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -18,6 +16,8 @@
 #include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
+#include "analyzer/ops/decode_op.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

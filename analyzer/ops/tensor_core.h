@@ -18,7 +18,11 @@
 #include <optional>
 
 #include "analyzer/model/op.h"
-#include "proto/op.pb.h"
+
+namespace dlhook::trace {
+class Cudnn;
+class Gemm;
+}  // namespace dlhook::trace
 
 namespace dlhook::analyzer::inline ops {
 

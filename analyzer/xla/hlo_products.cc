@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "proto/xla.pb.h"
 
 namespace dlhook::analyzer::inline xla {
 namespace {

@@ -5,7 +5,11 @@
 #include <string>
 
 #include "analyzer/xla/xla_profiles.h"
-#include "proto/xla.pb.h"
+
+namespace dlhook::xla {
+class HloInstruction;
+class Shape;
+}  // namespace dlhook::xla
 
 namespace dlhook::analyzer::inline xla {
 

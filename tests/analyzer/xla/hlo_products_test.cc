@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "proto/xla.pb.h"
+
 namespace dlhook::analyzer {
 namespace {
 
