@@ -103,9 +103,9 @@ struct PlaceCode {
 };
 
 struct Attribution {
-  std::vector<Layer> layers;                          // in the order of the first forward pass
-  std::vector<Place> of_call;                         // by CallIndex
-  CompactColumn<Place, int16_t, PlaceCode> of_scope;  // by ScopeIndex; empty if the run has no scopes
+  std::vector<Layer> layers;                         // in the order of the first forward pass
+  std::vector<Place> of_call;                        // by CallIndex
+  CompactColumn<Place, int8_t, PlaceCode> of_scope;  // by ScopeIndex; empty if the run has no scopes
   std::vector<Place>
       of_gpu;  // by GpuIndex; only set for slices of runs, in which the calls that requested the GPU work may be
                // missing

@@ -29,17 +29,29 @@ struct AsItIs {
   }
 };
 
-// For indices of the column's own elements that are mostly nearby: a scope's parent.
+// For values from 0 on: a byte holds the first 255.
+struct AsNumber {
+  static constexpr int64_t kFirst = -std::numeric_limits<int8_t>::max();
+  template <typename Value>
+  static int64_t Encode(size_t /*index*/, Value value) {
+    return static_cast<int64_t>(value) + kFirst;
+  }
+  template <typename Value>
+  static Value Decode(size_t /*index*/, int64_t code) {
+    return static_cast<Value>(code - kFirst);
+  }
+};
+
+// For indices of the column's own elements, never the element itself, that are mostly nearby: a scope's parent.
 struct AsDistance {
-  static constexpr int64_t kNoElement = std::numeric_limits<int16_t>::max();
   static int64_t Encode(size_t index, uint32_t value) {
-    if (value == UINT32_MAX) return kNoElement;
+    if (value == UINT32_MAX) return 0;
     const int64_t distance = static_cast<int64_t>(value) - static_cast<int64_t>(index);
-    return distance == kNoElement ? INT64_MAX : distance;
+    return distance == 0 ? INT64_MAX : distance;
   }
   template <typename Value>
   static Value Decode(size_t index, int64_t code) {
-    return code == kNoElement ? UINT32_MAX : static_cast<Value>(static_cast<int64_t>(index) + code);
+    return code == 0 ? UINT32_MAX : static_cast<Value>(static_cast<int64_t>(index) + code);
   }
 };
 
@@ -88,8 +100,15 @@ class ColumnIterator {
   size_t index_ = 0;
 };
 
+// All values in full.
+template <typename Value>
+struct FullColumn : std::vector<Value, Unset<Value>> {
+  void Set(size_t index, Value value) { (*this)[index] = value; }
+  void Resize(size_t count) { this->resize(count); }
+};
+
 // Values of which nearly all fit into a `Small`, a signed type. The others are kept apart; if there are too many of
-// them, all are stored in full.
+// them, all are stored in two bytes instead of one, or in full.
 template <typename Value, typename Small, typename Code = AsItIs>
 class CompactColumn {
  public:
@@ -98,24 +117,22 @@ class CompactColumn {
   CompactColumn() = default;
   CompactColumn(size_t count, Value value) { Fill(count, value); }
 
-  size_t size() const { return full_.empty() ? small_.size() : full_.size(); }
+  size_t size() const { return wide_.empty() ? small_.size() : wide_.size(); }
   bool empty() const { return size() == 0; }
-  size_t capacity() const { return full_.empty() ? small_.capacity() : full_.capacity(); }
-  void reserve(size_t count) { full_.empty() ? small_.reserve(count) : full_.reserve(count); }
+  size_t capacity() const { return wide_.empty() ? small_.capacity() : wide_.capacity(); }
+  void reserve(size_t count) { wide_.empty() ? small_.reserve(count) : wide_.reserve(count); }
 
   // Inline everywhere: it is read some dozens of times per element.
   [[gnu::always_inline]] Value operator[](size_t index) const {
-    const Small* const small = small_.data();  // null if all are stored in full
-    if (small == nullptr || small[index] == kApart) [[unlikely]]
-      return Rare(index);
+    const Small* const small = small_.data();  // null if all are in wide_
+    if (small == nullptr) return wide_[index];
+    if (small[index] == kApart) [[unlikely]]
+      return Apart(index);
     return Code::template Decode<Value>(index, small[index]);
   }
 
   void Set(size_t index, Value value) {
-    if (!full_.empty()) {
-      full_[index] = value;
-      return;
-    }
+    if (!wide_.empty()) return wide_.Set(index, value);
     const int64_t code = Code::Encode(index, value);
     if (code > kApart && code <= std::numeric_limits<Small>::max()) {
       small_[index] = static_cast<Small>(code);
@@ -123,14 +140,11 @@ class CompactColumn {
     }
     small_[index] = kApart;
     apart_[index] = value;
-    if (apart_.size() > kMostApart + small_.size() / kMostApartOf) StoreInFull();
+    if (apart_.size() > kMostApart + small_.size() / kMostApartOf) Widen();
   }
 
   void push_back(Value value) {
-    if (!full_.empty()) {
-      full_.push_back(value);
-      return;
-    }
+    if (!wide_.empty()) return wide_.push_back(value);
     small_.push_back(kApart);
     Set(small_.size() - 1, value);
   }
@@ -138,7 +152,7 @@ class CompactColumn {
   // As many elements; new ones are to be Set before they are read.
   void Resize(size_t count) {
     if (count < size()) absl::erase_if(apart_, [&](const auto& apart) { return apart.first >= count; });
-    full_.empty() ? small_.resize(count) : full_.resize(count);
+    wide_.empty() ? small_.resize(count) : wide_.Resize(count);
   }
 
   // All elements anew. `value`: a small one whose code is the same for each element (kNone).
@@ -156,28 +170,39 @@ class CompactColumn {
   }
 
  private:
+  struct TwoBytes {  // not instantiated where it would be this type
+    using Column = CompactColumn<Value, int16_t, Code>;
+  };
+  struct InFull {
+    using Column = FullColumn<Value>;
+  };
+  using Wide = typename std::conditional_t<sizeof(Small) == 1, TwoBytes, InFull>::Column;
+
   static constexpr Small kApart = std::numeric_limits<Small>::min();
   static constexpr size_t kMostApart = 4096;
   static constexpr size_t kMostApartOf = 64;  // this part of the elements
 
   // One that is not set yet may look as if it was kept apart.
-  [[gnu::noinline]] Value Rare(size_t index) const {
-    if (!full_.empty()) return full_[index];
+  [[gnu::noinline]] Value Apart(size_t index) const {
     const auto apart = apart_.find(index);
     return apart == apart_.end() ? Value() : apart->second;
   }
 
-  void StoreInFull() {
-    std::vector<Value, Unset<Value>> full;
-    full.reserve(small_.capacity());
-    for (size_t i = 0; i < small_.size(); ++i) full.push_back((*this)[i]);
+  void Widen() {
+    Wide wide;
+    wide.reserve(small_.capacity());
+    wide.Resize(small_.size());
+    for (size_t i = 0; i < small_.size(); ++i) {
+      const bool is_set = small_[i] != kApart || apart_.contains(i);
+      if (is_set) wide.Set(i, (*this)[i]);
+    }
     *this = CompactColumn();
-    full_ = std::move(full);
+    wide_ = std::move(wide);
   }
 
   std::vector<Small, Unset<Small>> small_;
   absl::flat_hash_map<uint64_t, Value> apart_;  // by index
-  std::vector<Value, Unset<Value>> full_;       // if it has values, nothing else has
+  Wide wide_;                                   // if it has values, nothing else has
 };
 
 // Values most of which are near the others nearby, or all bits set (kNone, -1): what `Small` holds is the distance from
@@ -233,15 +258,15 @@ class NearColumn {
   static constexpr Value kAllBits = static_cast<Value>(-1);
   static constexpr int64_t kNothing = std::numeric_limits<int64_t>::max();
 
-  // The largest code stands for kNothing.
+  // The largest code of a `Small` stands for kNothing.
   struct AsNothing {
     static constexpr int64_t kLargest = std::numeric_limits<Small>::max();
     static int64_t Encode(size_t /*index*/, int64_t distance) {
-      return distance == kNothing ? kLargest : distance == kLargest ? kNothing : distance;
+      return distance == kNothing ? kLargest : distance + (distance >= kLargest ? 1 : 0);
     }
     template <typename>
     static int64_t Decode(size_t /*index*/, int64_t code) {
-      return code == kLargest ? kNothing : code;
+      return code == kLargest ? kNothing : code - (code > kLargest ? 1 : 0);
     }
   };
 

@@ -38,7 +38,7 @@ class RecurringKeys {
   uint32_t last_ = 0;
 };
 
-// Values of which few are distinct: an element takes 2 bytes.
+// Values of which few are distinct: an element takes a byte or two.
 template <typename Value>
 class RecurringColumn {
  public:
@@ -51,7 +51,10 @@ class RecurringColumn {
   [[gnu::always_inline]] const Value& operator[](size_t at) const { return values_[index_[at]]; }
   uint32_t IndexAt(size_t at) const { return index_[at]; }
   const RecurringKeys<Value>& values() const { return values_; }  // the distinct ones
-  void Set(size_t at, const Value& value) { index_.Set(at, values_.IndexOf(value)); }
+  void Set(size_t at, const Value& value) { SetIndex(at, IndexOf(value)); }
+  // The two halves of Set, for who knows the index of a value already.
+  uint32_t IndexOf(const Value& value) { return values_.IndexOf(value); }
+  void SetIndex(size_t at, uint32_t index) { index_.Set(at, index); }
   void push_back(const Value& value) { index_.push_back(values_.IndexOf(value)); }
   void Resize(size_t count) { index_.Resize(count); }  // see CompactColumn
 
@@ -61,7 +64,7 @@ class RecurringColumn {
 
  private:
   RecurringKeys<Value> values_;
-  CompactColumn<uint32_t, int16_t> index_;
+  CompactColumn<uint32_t, int8_t, AsNumber> index_;
 };
 
 }  // namespace dlhook::analyzer::model

@@ -97,14 +97,14 @@ struct ScopeLook {
   }
 };
 
-// Scopes as parallel arrays, ordered by (thread, start, outer first). 15 bytes of memory per scope.
+// Scopes as parallel arrays, ordered by (thread, start, outer first). 12 to 15 bytes of memory per scope.
 struct ScopeColumns {
   NearColumn<int64_t, int32_t> start_ns;
   CompactColumn<int64_t, int32_t> duration_ns;
   RecurringColumn<ScopeLook> look;
-  NearColumn<int64_t, int16_t> link;                      // -1: none; see proto/call.proto
-  RunColumn thread;                                       // ThreadIndex
-  CompactColumn<ScopeIndex, int16_t, AsDistance> parent;  // kNone: top level
+  NearColumn<int64_t, int8_t> link;                      // -1: none; see proto/call.proto
+  RunColumn thread;                                      // ThreadIndex
+  CompactColumn<ScopeIndex, int8_t, AsDistance> parent;  // kNone: top level
   size_t size() const { return look.size(); }
   int64_t EndOf(ScopeIndex scope) const { return start_ns[scope] + duration_ns[scope]; }
   // As many scopes; new ones are of this thread and otherwise to be Set before they are read.

@@ -374,9 +374,9 @@ class Collector {
   std::vector<bool> has_work_;   // by scope
   std::vector<bool> arrives_;    // by scope
   bool has_modules_ = false;
-  std::vector<Stand> stands_;                                     // by scope
-  CompactColumn<ScopeIndex, int16_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
-  absl::flat_hash_set<ScopeIndex> of_several_;                    // compiled regions
+  std::vector<Stand> stands_;                                    // by scope
+  CompactColumn<ScopeIndex, int8_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
+  absl::flat_hash_set<ScopeIndex> of_several_;                   // compiled regions
   absl::flat_hash_map<ScopeIndex, int64_t>
       closures_;  // updates with gradients inside, and the end of the last of these
   ProcessMoments result_;

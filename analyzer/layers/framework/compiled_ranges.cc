@@ -189,8 +189,8 @@ class RegionLinker {
   const ScopeColumns& scopes_;
   const std::vector<ScopeName>& names_;
   Attribution& attribution_;
-  CompactColumn<LayerIndex, int16_t> region_of_;  // by scope
-  const std::vector<bool>& in_compiler_;          // by stack
+  CompactColumn<LayerIndex, int8_t> region_of_;  // by scope
+  const std::vector<bool>& in_compiler_;         // by stack
   std::map<std::string, LayerIndex> regions_;
   std::map<std::pair<ProcessIndex, NameIndex>, LayerIndex> layer_of_region_;
   std::map<std::pair<ProcessIndex, int64_t>, ForwardPass> forward_;  // by sequence number

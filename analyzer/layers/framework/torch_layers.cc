@@ -242,8 +242,8 @@ class LayerMaker {
   std::vector<bool> copies_;       // by unit
   bool trains_ = false;
   std::vector<uint32_t> occurrence_;
-  std::vector<std::vector<UnitIndex>> waiting_;    // by thread: units that belong to the layer of the next unit
-  CompactColumn<uint32_t, int16_t> candidate_of_;  // by unit
+  std::vector<std::vector<UnitIndex>> waiting_;   // by thread: units that belong to the layer of the next unit
+  CompactColumn<uint32_t, int8_t> candidate_of_;  // by unit
   std::vector<Candidate> candidates_;
   std::map<LayerKey, uint32_t> by_key_;
   std::map<std::tuple<std::string, std::string, std::string>, int> numbers_;

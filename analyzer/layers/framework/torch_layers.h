@@ -22,7 +22,7 @@ namespace dlhook::analyzer::inline framework {
 // - the optimizer's work is the layer "optimizer (SGD)".
 struct UnitLayers {
   std::vector<Layer> layers;
-  CompactColumn<LayerIndex, int16_t> of_unit;
+  CompactColumn<LayerIndex, int8_t> of_unit;
 };
 UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& names,
                          const std::vector<PythonPlace>& places, const TorchUnits& units);

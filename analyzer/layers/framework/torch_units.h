@@ -26,9 +26,9 @@ struct Unit {
 };
 
 struct TorchUnits {
-  std::vector<Unit> units;                 // in the order of their scopes
-  NearColumn<UnitIndex, int16_t> unit_of;  // by scope; kNone: in none
-  using Scopes = CompactColumn<ScopeIndex, int16_t, AsDistance>;
+  std::vector<Unit> units;                // in the order of their scopes
+  NearColumn<UnitIndex, int8_t> unit_of;  // by scope; kNone: in none
+  using Scopes = CompactColumn<ScopeIndex, int8_t, AsDistance>;
   // By scope: of a backward node the forward op's scope; of others the innermost backward node around them, of the
   // engine's scope the node inside it.
   Scopes linked;

@@ -56,6 +56,17 @@ TEST(CompactColumnTest, ManyLargeValuesAreStoredInFull) {
   Compare<CompactColumn<StackIndex, int16_t>>(50'000, 2, INT16_MAX - 50);
 }
 
+TEST(CompactColumnTest, ByteThenTwoThenInFull) {
+  for (const int64_t large : {int64_t{INT8_MAX} - 50, int64_t{INT8_MIN}, int64_t{INT16_MAX} - 50, int64_t{1} << 40}) {
+    for (const uint32_t rare : {1000u, 2u}) {
+      Compare<CompactColumn<int64_t, int8_t>>(50'000, rare, large);
+      Compare<NearColumn<int64_t, int8_t>>(50'000, rare, large);
+    }
+  }
+  for (const int64_t large : {200, 300, INT16_MAX - 50})
+    Compare<CompactColumn<uint32_t, int8_t, AsNumber>>(50'000, 2, large);
+}
+
 TEST(CompactColumnTest, NothingIsASmallValue) {
   CompactColumn<StackIndex, int16_t> stacks;
   stacks.Fill(3, kNone);
@@ -63,7 +74,7 @@ TEST(CompactColumnTest, NothingIsASmallValue) {
 }
 
 TEST(CompactColumnTest, IndicesNearAndFar) {
-  CompactColumn<ScopeIndex, int16_t, AsDistance> column;
+  CompactColumn<ScopeIndex, int8_t, AsDistance> column;
   std::vector<ScopeIndex> values;
   for (ScopeIndex i = 0; i < 200'000; ++i) {
     const ScopeIndex distances[] = {1, INT16_MAX - 1, INT16_MAX, INT16_MAX + 1, 40'000};
@@ -105,6 +116,9 @@ TEST(CompactColumnTest, FilledFromTheBack) {
     small.push_back(i % 1000 == 0 ? i << 40 : i);
     large.push_back(i << 40);
   }
+  CompareFromTheBack<CompactColumn<int64_t, int8_t>>(small);
+  CompareFromTheBack<CompactColumn<int64_t, int8_t>>(large);
+  CompareFromTheBack<NearColumn<int64_t, int8_t>>(small);
   CompareFromTheBack<CompactColumn<int64_t, int32_t>>(small);
   CompareFromTheBack<CompactColumn<int64_t, int32_t>>(large);
   CompareFromTheBack<NearColumn<int64_t, int32_t>>(small);
