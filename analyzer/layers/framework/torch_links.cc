@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/nearby_map.h"
 #include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/beside.h"
@@ -34,7 +34,7 @@ class TorchLinker {
   void Link() {
     auto making_layers = Beside([this] { return LayersOfUnits(model_, names_, places_, units_); });
     FindProducts();
-    NoteFirstCalls();
+    NoteCalls();
     UnitLayers made = making_layers.get();
     of_scope_.Fill(scopes_.size(), Place());
     first_layer_ = static_cast<LayerIndex>(attribution_->layers.size());
@@ -46,12 +46,6 @@ class TorchLinker {
   }
 
  private:
-  // Matrix products that a scope runs itself.
-  struct Products {
-    ScopeIndex first = kNone;
-    bool is_only = true;
-  };
-
   const ScopeName& NameOf(ScopeIndex scope) const { return names_[scopes_.look[scope].name]; }
 
   LayerIndex LayerOfUnit(UnitIndex unit) const {
@@ -75,18 +69,18 @@ class TorchLinker {
     ForEachScopeThat(scopes_, is_product, [&](ScopeIndex scope) {
       const ScopeIndex parent = scopes_.parent[scope];
       if (parent == kNone || scopes_.look[parent].kind != Kind::kBackwardNode || units_.unit_of[scope] != kNone) return;
-      const auto [at, is_first] = products_.try_emplace(parent, Products{scope});
-      if (!is_first) at->second.is_only = false;
+      products_.Add(parent, scope);
     });
+    products_.Seal();
   }
 
   // y = x w: x's gradient is computed before w's. If there is only one, x is the network's input, or w is frozen; the
   // dimension summed over shows which (the outputs for x, the batch for w).
   LayerDirection DirectionOfProduct(ScopeIndex node, ScopeIndex product) const {
-    const Products& products = products_.at(node);
+    const auto products = products_.Of(node);
     if (NameOf(product).op == "bmm" || NameOf(product).op == "baddbmm") return LayerDirection::kBackwardData;
-    if (!products.is_only) {
-      return product == products.first ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
+    if (products.size() > 1) {
+      return product == products.front().second ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
     }
     const std::optional<LayerDirection> by_shape = DirectionByShape(node, product);
     return by_shape.value_or(LayerDirection::kBackwardWeights);
@@ -107,16 +101,17 @@ class TorchLinker {
 
   // The first library call directly in the scope, if it is a matrix product.
   std::optional<GemmShape> ProductIn(ScopeIndex scope) const {
-    const auto at = scope == kNone ? first_call_.end() : first_call_.find(scope);
-    if (at == first_call_.end()) return std::nullopt;
-    return GemmShapeOf(model_.ops[model_.calls.op[at->second]]);
+    const auto calls = calls_.Of(scope);
+    if (calls.empty()) return std::nullopt;
+    return GemmShapeOf(model_.ops[model_.calls.op[calls.front().second]]);
   }
 
-  void NoteFirstCalls() {
+  void NoteCalls() {
     for (CallIndex call = 0; call < model_.calls.scope.size(); ++call) {
       const ScopeIndex scope = model_.calls.scope[call];
-      if (scope != kNone && NameOf(scope).is_product) first_call_.try_emplace(scope, call);
+      if (scope != kNone && NameOf(scope).is_product) calls_.Add(scope, call);
     }
+    calls_.Seal();
   }
 
   Place PlaceOfUnit(UnitIndex unit) const {
@@ -152,7 +147,7 @@ class TorchLinker {
     if (NameOf(scope).role == ScopeRole::kEvaluate) return EvaluatePlace(node);
     if (parent == kNone) return {};
     Place place = of_scope_[parent];
-    if (parent == node && NameOf(scope).is_product && products_.contains(node)) {
+    if (parent == node && NameOf(scope).is_product && !products_.Of(node).empty()) {
       place.direction = DirectionOfProduct(node, scope);
     } else if (NameOf(parent).role == ScopeRole::kEvaluate && IsBiasSum(scope, node)) {
       place.direction = LayerDirection::kBackwardBias;
@@ -215,9 +210,9 @@ class TorchLinker {
   Attribution* const attribution_;
   LayerIndex first_layer_ = 0;
   decltype(UnitLayers::of_unit) layer_of_unit_;
-  std::vector<LayerIndex> last_layer_;                     // by thread: the layer of the previous backward node
-  absl::flat_hash_map<ScopeIndex, Products> products_;     // of a backward node
-  absl::flat_hash_map<ScopeIndex, CallIndex> first_call_;  // of products
+  std::vector<LayerIndex> last_layer_;  // by thread: the layer of the previous backward node
+  NearbyMap<ScopeIndex> products_;      // of a backward node
+  NearbyMap<CallIndex> calls_;          // directly in products
   std::map<std::string, LayerIndex> optimizers_;
 };
 
