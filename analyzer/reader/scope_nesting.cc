@@ -13,7 +13,10 @@ namespace dlhook::analyzer::inline reader {
 namespace {
 
 struct OpenScope {
-  RecordedScope scope;
+  int64_t link = -1;
+  uint64_t first_sequence = 0;
+  uint32_t call_count = 0;
+  uint32_t look = 0;            // in the columns
   uint32_t last_child = kNone;  // the child visited last, to which the others are linked until the scope is closed
   uint64_t start = 0;
   uint64_t end = 0;
@@ -32,46 +35,50 @@ class ScopeNester {
 
   NestedScopes Run() {
     while (staged_.size() > 0) {
-      OpenScope scope = Read(staged_.TakeLast());
-      while (!open_.empty() && !Holds(open_.back(), scope)) CloseInnermost();
+      const RecordedScope recorded = staged_.TakeLast();
+      const uint64_t end = recorded.end_ticks, start = end - std::min(recorded.duration_ticks, end);
+      while (!open_.empty() && !Holds(open_.back(), start, end)) CloseInnermost();
       if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // limits the walk from each call outwards
-      Fit(&scope);
-      open_.push_back(scope);
+      Open(recorded, start, end);
     }
     while (!open_.empty()) CloseInnermost();
     return std::move(nested_);
   }
 
  private:
-  static OpenScope Read(const RecordedScope& recorded) {
-    OpenScope scope;
-    scope.scope = recorded;
-    scope.end = recorded.end_ticks;
-    scope.start = scope.end - std::min(recorded.duration_ticks, scope.end);
-    return scope;
-  }
-
-  // `scope` ended before or with `outer`: whether it lies inside entirely, by half, or less.
-  static bool Holds(const OpenScope& outer, const OpenScope& scope) {
-    return scope.end > outer.start && scope.end - outer.start >= (scope.end - scope.start + 1) / 2;
+  // It ended before or with `outer`: whether it lies inside entirely, by half, or less.
+  static bool Holds(const OpenScope& outer, uint64_t start, uint64_t end) {
+    return end > outer.start && end - outer.start >= (end - start + 1) / 2;
   }
 
   // Shortens it to fit into its parent and before the sibling visited last.
-  void Fit(OpenScope* scope) {
+  void Open(const RecordedScope& recorded, uint64_t recorded_start, uint64_t recorded_end) {
     const uint64_t earliest = open_.empty() ? 0 : open_.back().start;
     const uint64_t latest = open_.empty() ? top_start_ : open_.back().first_child_start;
-    const uint64_t end = std::max(std::min(scope->end, latest), earliest);
-    const uint64_t start = std::min(std::max(scope->start, earliest), end);
-    const uint64_t cut = (scope->end - scope->start) - (end - start);
+    const uint64_t end = std::max(std::min(recorded_end, latest), earliest);
+    const uint64_t start = std::min(std::max(recorded_start, earliest), end);
+    const uint64_t cut = (recorded_end - recorded_start) - (end - start);
     if (cut != 0 && clock_.DurationNs(cut) > kScopeResolutionNs) ++nested_.cut;
-    scope->start = start;
-    scope->end = end;
-    scope->first_child_start = end;
+    OpenScope& scope = open_.emplace_back();
+    scope.link = recorded.link;
+    scope.first_sequence = recorded.first_sequence;
+    scope.call_count = recorded.call_count;
+    scope.look = LookOf(recorded);
+    scope.start = start;
+    scope.end = scope.first_child_start = end;
+  }
+
+  uint32_t LookOf(const RecordedScope& scope) {
+    if (scope.look >= looks_.size()) looks_.resize(scope.look + 1, kNone);
+    uint32_t& look = looks_[scope.look];
+    if (look == kNone) {
+      look = columns_.look.IndexOf({scope.name, static_cast<ScopeKind>(scope.kind), scope.python_stack});
+    }
+    return look;
   }
 
   void CloseInnermost() {
-    const OpenScope closed = open_.back();
-    open_.pop_back();
+    const OpenScope& closed = open_.back();
     const auto place = static_cast<ScopeIndex>(--next_place_);
     for (uint32_t child = closed.last_child; child != kNone;) {
       const uint32_t sibling = columns_.parent[child];
@@ -79,32 +86,34 @@ class ScopeNester {
       child = sibling;
     }
     Write(closed, place);
+    const uint64_t start = closed.start;
+    open_.pop_back();
     if (open_.empty()) {
-      top_start_ = closed.start;
+      top_start_ = start;
       columns_.parent.Set(place, kNone);
       return;
     }
     OpenScope& parent = open_.back();
     columns_.parent.Set(place, parent.last_child);
     parent.last_child = place;
-    parent.first_child_start = closed.start;
+    parent.first_child_start = start;
   }
 
   void Write(const OpenScope& closed, ScopeIndex place) {
-    const RecordedScope& scope = closed.scope;
     const int64_t start_ns = clock_.ToNs(closed.start), end_ns = clock_.ToNs(closed.end);
     columns_.start_ns.Set(place, start_ns);
     columns_.duration_ns.Set(place, end_ns - start_ns);
-    columns_.look.Set(place, {scope.name, static_cast<ScopeKind>(scope.kind), scope.python_stack});
-    columns_.link.Set(place, scope.link);
+    columns_.look.SetIndex(place, closed.look);
+    columns_.link.Set(place, closed.link);
     nested_.start_ns = std::min(nested_.start_ns, start_ns);
     nested_.end_ns = std::max(nested_.end_ns, end_ns);
     nested_.are_possible = nested_.are_possible && budget_.Take(end_ns - start_ns);
-    if (has_calls_ && MayBeInnermost(scope)) nested_.calls.push_back({place, scope.call_count, scope.first_sequence});
+    if (!has_calls_ || !MayBeInnermost(closed)) return;
+    nested_.calls.push_back({place, closed.call_count, closed.first_sequence});
   }
 
   // Around a call. What was closed before may be its first child, with the same calls.
-  bool MayBeInnermost(const RecordedScope& scope) const {
+  bool MayBeInnermost(const OpenScope& scope) const {
     if (scope.first_sequence == 0) return true;
     if (scope.call_count == 0) return false;
     if (nested_.calls.empty()) return true;
@@ -117,7 +126,8 @@ class ScopeNester {
   StagedScopes& staged_;
   TimeBudget& budget_;
   ScopeColumns& columns_;
-  size_t next_place_;  // one after the place of the next scope to be closed
+  std::vector<uint32_t> looks_;  // by those of the staged: in the columns; kNone: not known
+  size_t next_place_;            // one after the place of the next scope to be closed
   std::vector<OpenScope> open_;
   uint64_t top_start_ = UINT64_MAX;  // of the earliest closed scope without a parent
   NestedScopes nested_;

@@ -39,6 +39,7 @@ RecordedScope StagedScopes::TakeLast() {
   const uint64_t end_delta = packed.end_duration_link & kIsWide;
   if (end_delta == kIsWide) {
     scope = wide_.back().scope;
+    scope.look = looks_.IndexOf({scope.name, static_cast<ScopeKind>(scope.kind), scope.python_stack});
     last_ = wide_.back().before;
     wide_.pop_back();
     return scope;
@@ -53,6 +54,7 @@ RecordedScope StagedScopes::TakeLast() {
   scope.name = look.name;
   scope.python_stack = look.stack;
   scope.kind = static_cast<uint32_t>(look.kind);
+  scope.look = packed.look_and_calls & kIsWide;
   last_.end -= end_delta;
   last_.sequence -= static_cast<uint64_t>(int64_t{packed.sequence_delta});
   if (link != kNoLink)

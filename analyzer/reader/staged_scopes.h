@@ -22,6 +22,7 @@ struct RecordedScope {
   NameIndex name = 0;
   StackIndex python_stack = kNone;
   uint32_t kind = 0;  // at most kMaxKind
+  uint32_t look = 0;  // of one that was taken back: a number for name, stack and kind
 };
 
 // Written from first to last, read from last to first. Its memory is given back while it is read.
