@@ -137,8 +137,7 @@ class FoldedTime::Folding {
   Folded Fold(const Timetable& timetable) const {
     Folded folded;
     if (!timetable.has_few_situations() || alike_calls_.size() < model_.calls.size()) return folded;
-    AddPieces(timetable, folded);
-    AddScopes(timetable, folded);
+    AddAll(timetable, folded);
     folded.pays = folded.pieces.size() <= kMostKinds && folded.scopes.size() <= kMostKinds;
     return folded.pays ? folded : Folded();
   }
@@ -209,29 +208,33 @@ class FoldedTime::Folding {
     std::vector<TimePiece>& pieces_;
   };
 
-  // On two processors: dividing takes as long as folding and cannot begin in the middle, so one does both up to two
-  // thirds, while the other one only divides there.
-  void AddPieces(const Timetable& timetable, Folded& folded) const {
+  // On two processors: scopes and later pieces of time beside earlier ones. Of several threads, dividing can't begin in
+  // the middle and takes as long as folding.
+  void AddAll(const Timetable& timetable, Folded& folded) const {
     const std::vector<int64_t> boundaries = timetable.Boundaries();
     // Of a run that was read in parts there is too little.
     const bool is_divided = model_.read_spans.empty() && MayUseTwoProcessors();
-    const int64_t middle_ns = is_divided ? boundaries[boundaries.size() * 2 / 3] : INT64_MAX;
+    const double earlier_part = HasOneThread(model_, timetable.process) ? 0.57 : 0.75;
+    const auto middle = static_cast<size_t>(static_cast<double>(boundaries.size()) * earlier_part);
+    const int64_t middle_ns = is_divided ? boundaries[middle] : INT64_MAX;
     std::vector<TimePiece> later_pieces;
     FoldedPieces earlier(&folded.pieces), later(&later_pieces);
     auto adding_later = Beside([&] {
+      AddScopes(timetable, folded);
       if (!is_divided) return;
       size_t at = 0;
-      DivideTime(model_, timetable.process, boundaries, [&](const TimePiece& piece) {
-        if (piece.start_ns < middle_ns || later_pieces.size() > kMostKinds) return;
+      const auto add_later = [&](const TimePiece& piece) {
+        if (later_pieces.size() > kMostKinds) return;
         later.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
-      });
+      };
+      DivideTime(model_, timetable.process, boundaries, add_later, {{middle_ns, INT64_MAX}});
     });
     size_t at = 0;
     const auto add_earlier = [&](const TimePiece& piece) {
       if (folded.pieces.size() > kMostKinds) return;
       earlier.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
     };
-    DivideTime(model_, timetable.process, boundaries, add_earlier, middle_ns);
+    DivideTime(model_, timetable.process, boundaries, add_earlier, {{INT64_MIN, middle_ns}});
     adding_later.get();
     for (uint32_t i = 0; i < later_pieces.size(); ++i) earlier.Add(later.look(i), later_pieces[i]);
   }

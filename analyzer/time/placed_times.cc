@@ -11,6 +11,11 @@ void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<Tim
   if (times.empty()) return;
   std::stable_sort(times.begin(), times.end(),
                    [](const TimeOfThread& a, const TimeOfThread& b) { return a.time_ns < b.time_ns; });
+  std::vector<Interval> only;
+  for (const TimeOfThread& at : times) {
+    const bool is_new = only.empty() || only.back().start_ns != at.time_ns;
+    if (is_new && at.time_ns < model.end_ns) only.push_back({at.time_ns, at.time_ns + 1});
+  }
   std::vector<TimePiece> parts;  // of one piece of time
   auto next = times.begin();
   const auto place = [&] {
@@ -19,10 +24,11 @@ void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<Tim
     }
     parts.clear();
   };
-  DivideTime(model, process, {}, [&](const TimePiece& piece) {
+  const auto take_piece = [&](const TimePiece& piece) {
     if (!parts.empty() && parts.front().start_ns != piece.start_ns) place();
     parts.push_back(piece);
-  });
+  };
+  DivideTime(model, process, {}, take_piece, only);
   place();
 }
 

@@ -19,7 +19,7 @@ struct TimeOfThread {
   size_t index = 0;  // the caller's
 };
 
-// Calls `take` for each, in order of time, with the parts of the piece of time, one for each thread that has one.
+// Calls `take` for each, in order of time, with the parts of a piece of time around it, one for each thread that has one.
 void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<TimeOfThread> times,
                   absl::FunctionRef<void(const TimeOfThread&, absl::Span<const TimePiece>)> take);
 

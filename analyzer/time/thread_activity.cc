@@ -64,6 +64,51 @@ ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rul
 
 void ThreadActivity::Step() {
   Take(next());
+  Turn();
+}
+
+void ThreadActivity::SkipTo(int64_t time_ns) {
+  const Edge of_scope = Reopen(model_.scopes, scopes_, EdgeKind::kScopeStart, EdgeKind::kScopeEnd, time_ns);
+  const Edge of_call = Reopen(model_.calls, calls_, EdgeKind::kCallStart, EdgeKind::kCallEnd, time_ns);
+  // At the same time, calls begin last, and end first.
+  const bool is_call =
+      of_call.kind != EdgeKind::kNone &&
+      (of_scope.kind == EdgeKind::kNone || of_call.time_ns > of_scope.time_ns ||
+       (of_call.time_ns == of_scope.time_ns && of_call.time_ns == model_.calls.start_ns[of_call.index]));
+  edges_[turn_] = is_call ? of_call : of_scope;
+  for (const EdgeKind start : {EdgeKind::kCallStart, EdgeKind::kScopeStart}) FindNextStart(start);
+  for (const EdgeKind end : {EdgeKind::kCallEnd, EdgeKind::kScopeEnd}) FindNextEnd(end);
+  Turn();
+}
+
+// Of calls or scopes those that are open at a time: the last one that began, or what is around it. Returns their last
+// edge until then. What begins when others end does so after that.
+template <typename Columns>
+ThreadActivity::Edge ThreadActivity::Reopen(const Columns& columns, Range& left, EdgeKind start, EdgeKind end,
+                                            int64_t time_ns) {
+  const auto starts = columns.start_ns.begin();
+  const auto next = static_cast<uint32_t>(std::upper_bound(starts + left.begin, starts + left.end, time_ns) - starts);
+  (start == EdgeKind::kCallStart ? open_calls_ : open_scopes_).clear();
+  left.begin = next;
+  if (next == 0 || columns.thread[next - 1] != thread_) return {};
+  const uint32_t last = next - 1;
+  uint32_t closed = kNone;  // the outermost
+  std::vector<uint32_t> open;
+  const auto end_of = [&](uint32_t index) { return columns.start_ns[index] + columns.duration_ns[index]; };
+  for (uint32_t index = last; index != kNone; index = columns.parent[index]) {
+    if (end_of(index) > time_ns) {
+      open.push_back(index);
+    } else {
+      closed = index;
+    }
+  }
+  left.begin -= static_cast<uint32_t>(open.size());
+  for (auto index = open.rbegin(); index != open.rend(); ++index) Take({start, *index});
+  if (closed == kNone) return {start, last, Clamped(columns.start_ns[last])};
+  return {end, end_of(closed) == columns.start_ns[last] ? last : closed, Clamped(end_of(closed))};
+}
+
+void ThreadActivity::Turn() {
   turn_ ^= 1;
   FindNext(edges_[turn_]);
   FindCurrent(activities_[turn_]);

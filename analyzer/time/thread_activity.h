@@ -70,6 +70,8 @@ class ThreadActivity {
   const Activity& now() const { return activities_[turn_]; }  // stays until the next but one Step
   int64_t next_time_ns() const { return next().time_ns; }     // INT64_MAX: no more
   void Step();
+  // As if it had stepped until the next edge is after this time, which is within the run. Not for gaps.
+  void SkipTo(int64_t time_ns);
   // The Python stack of the last edge; kNone: not known.
   StackIndex last_stack() const { return StackOf(last()); }
 
@@ -94,6 +96,9 @@ class ThreadActivity {
 
   const Edge& last() const { return edges_[turn_ ^ 1]; }
   const Edge& next() const { return edges_[turn_]; }
+  void Turn();
+  template <typename Columns>
+  Edge Reopen(const Columns& columns, Range& left, EdgeKind start, EdgeKind end, int64_t time_ns);
   void FindNext(Edge& next) const;
   void Take(const Edge& edge);
   void SetCandidate(EdgeKind kind, uint32_t index, int64_t time_ns);

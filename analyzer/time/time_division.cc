@@ -14,11 +14,14 @@ namespace {
 class TimeDivision {
  public:
   TimeDivision(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-               const std::function<void(const TimePiece&)>& take, int64_t until_ns)
+               const std::function<void(const TimePiece&)>& take, const std::vector<Interval>& only)
       : model_(model),
         rules_(model),
         take_(take),
-        end_ns_(std::min(model.end_ns, until_ns)),
+        only_(only.begin()),
+        only_end_(only.end()),
+        is_cut_(!only.empty()),
+        end_ns_(only.empty() ? model.end_ns : std::min(model.end_ns, only.back().end_ns)),
         boundary_(boundaries.begin()),
         boundaries_end_(boundaries.end()),
         now_ns_(model.start_ns) {
@@ -26,6 +29,7 @@ class TimeDivision {
   }
 
   void Run() {
+    if (only_ != only_end_ && threads_.size() == 1) return RunPartsOfOne();
     for (size_t i = 0; i < threads_.size(); ++i) Queue(i);
     while (!queue_.empty()) RunThread();
     AdvanceTo(end_ns_);
@@ -42,6 +46,19 @@ class TimeDivision {
     }
     for (const ThreadActivity& thread : threads_) current_.push_back(&thread.now());
     place_.resize(threads_.size());
+  }
+
+  void RunPartsOfOne() {
+    for (; only_ != only_end_ && only_->start_ns < model_.end_ns; ++only_) {
+      end_ns_ = std::min(only_->end_ns, model_.end_ns);
+      if (now_ns_ < only_->start_ns) {
+        threads_[0].SkipTo(now_ns_ = only_->start_ns);
+        Switch(0, &threads_[0].now());
+      }
+      Queue(0);
+      if (!queue_.empty()) RunThread();
+      AdvanceTo(end_ns_);
+    }
   }
 
   void Queue(size_t index) {
@@ -108,7 +125,7 @@ class TimeDivision {
     const std::vector<size_t>& set = working_.empty() ? idling_ : working_;
     if (set.empty()) {
       piece.share_ns = end_ns - now_ns_;
-      return take_(piece);
+      return Give(piece);
     }
     const auto count = static_cast<int64_t>(set.size());
     if (count == 1) {  // most pieces; without divisions
@@ -130,13 +147,22 @@ class TimeDivision {
     piece.index = current_[index]->index;
     piece.thread = threads_[index].thread();
     piece.gap = current_[index]->gap;
-    take_(piece);
+    Give(piece);
+  }
+
+  void Give(const TimePiece& piece) {
+    if (!is_cut_) return take_(piece);
+    while (only_ != only_end_ && only_->end_ns <= piece.start_ns) ++only_;
+    if (only_ != only_end_ && only_->start_ns < piece.end_ns) take_(piece);
   }
 
   const TraceModel& model_;
   const ActivityRules rules_;
   const std::function<void(const TimePiece&)>& take_;
-  const int64_t end_ns_;
+  std::vector<Interval>::const_iterator only_;  // the next one
+  const std::vector<Interval>::const_iterator only_end_;
+  const bool is_cut_;
+  int64_t end_ns_;
   std::vector<int64_t>::const_iterator boundary_;  // the next one
   const std::vector<int64_t>::const_iterator boundaries_end_;
   int64_t now_ns_;
@@ -152,8 +178,19 @@ class TimeDivision {
 }  // namespace
 
 void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                const std::function<void(const TimePiece&)>& take, int64_t until_ns) {
-  TimeDivision(model, process, boundaries, take, until_ns).Run();
+                const std::function<void(const TimePiece&)>& take, const std::vector<Interval>& only) {
+  TimeDivision(model, process, boundaries, take, only).Run();
+}
+
+bool HasOneThread(const TraceModel& model, ProcessIndex process) {
+  int threads = 0;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    if (model.threads[thread].process != process) continue;
+    const auto [call, calls_end] = model.calls.RangeOf(thread);
+    const auto [scope, scopes_end] = model.scopes.thread.RangeOf(thread);
+    threads += call < calls_end || scope < scopes_end ? 1 : 0;
+  }
+  return threads == 1;
 }
 
 }  // namespace dlhook::analyzer::time

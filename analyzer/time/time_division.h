@@ -25,6 +25,7 @@
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline time {
 
@@ -44,10 +45,14 @@ struct TimePiece {
 
 // Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at
 // `boundaries` (ascending), so that none crosses a boundary of a step or phase. For one process, or all together
-// (kNone). Ignores aggregates. Linear in calls + scopes (times the number of concurrently active threads). `until_ns`: one
-// of the boundaries, at which to stop.
+// (kNone). Ignores aggregates. Linear in calls + scopes (times the number of concurrently active threads).
+// `only`: not empty: only pieces that overlap these times (ascending, disjoint), which may be cut there. Of one thread the
+// others are not looked at; of several, what they did before decides about remainders.
 void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                const std::function<void(const TimePiece&)>& take, int64_t until_ns = INT64_MAX);
+                const std::function<void(const TimePiece&)>& take, const std::vector<Interval>& only = {});
+
+// Whether one thread of the process made all its calls and scopes.
+bool HasOneThread(const TraceModel& model, ProcessIndex process);
 
 }  // namespace dlhook::analyzer::time
 

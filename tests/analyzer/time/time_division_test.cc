@@ -196,7 +196,8 @@ TEST_F(TimeDivision, ARunWithoutCallsIsUnattributed) {
 
 class RandomRun {
  public:
-  explicit RandomRun(uint32_t seed) : random_(seed) {
+  // Without `has_ties`, no two edges of a thread are at one time, so that the neighbours of a gap are unambiguous.
+  explicit RandomRun(uint32_t seed, bool has_ties = false) : random_(seed), has_ties_(has_ties) {
     gemm_ = builder_.AddOp(GemmDefinition(8, 8, 8, "NN"));
     synchronize_ = builder_.AddOp(Definition("function: 'cudaStreamSynchronize' family: 'cuda_sync'"));
     stack_ = builder_.AddStack({{"train.py", "<module>", 7}});
@@ -220,8 +221,7 @@ class RandomRun {
   TraceModel model;
 
  private:
-  // No two edges of a thread at one time, so that the neighbours of a gap are unambiguous.
-  int64_t Tick() { return now_ns_ += 1 + static_cast<int64_t>(random_() % 40); }
+  int64_t Tick() { return now_ns_ += static_cast<int64_t>(has_ties_ ? random_() % 3 : 1 + random_() % 40); }
 
   void Fill(ThreadIndex thread, int depth, bool in_call) {
     const int64_t start_ns = Tick();
@@ -249,6 +249,7 @@ class RandomRun {
   }
 
   std::mt19937 random_;
+  const bool has_ties_;
   ModelBuilder builder_;
   OpIndex gemm_ = 0, synchronize_ = 0;
   StackIndex stack_ = 0;
@@ -355,6 +356,28 @@ std::multiset<Key> KeysAt(const TraceModel& model, const std::vector<ThreadByDef
   }
   if (!working.empty()) return working;
   return idling.empty() ? std::multiset<Key>{{kUnattributed, kNone}} : idling;
+}
+
+auto AllOf(const TimePiece& piece) {
+  return std::make_tuple(piece.start_ns, piece.end_ns, piece.share_ns, piece.kind, piece.index, piece.thread,
+                         piece.gap.before, piece.gap.after, piece.gap.around);
+}
+
+TEST(TimeDivisionOfRandomRuns, PartsAreThoseOfTheWhole) {
+  for (uint32_t round = 0; round < 500; ++round) {
+    RandomRun run(round, /*has_ties=*/true);
+    const std::vector<int64_t> boundaries = run.Boundaries();
+    std::vector<Interval> only;
+    for (size_t i = 1; i < boundaries.size(); i += 2) only.push_back({boundaries[i - 1], boundaries[i]});
+    std::vector<decltype(AllOf({}))> expected, parts;
+    const IntervalSet times(only);
+    for (const TimePiece& piece : Pieces(run.model, kNone, boundaries)) {
+      if (times.CoveredNs(piece.start_ns, piece.end_ns) > 0) expected.push_back(AllOf(piece));
+    }
+    DivideTime(
+        run.model, kNone, boundaries, [&](const TimePiece& piece) { parts.push_back(AllOf(piece)); }, only);
+    ASSERT_EQ(parts, expected) << "round " << round;
+  }
 }
 
 TEST(TimeDivisionOfRandomRuns, IsTheDefinition) {
