@@ -49,7 +49,7 @@ inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
   return real;
 }
 
-// For hooks whose calls come by the thousand: a sixth faster than BeginCall, and 300 bytes in each of them.
+// For hooks whose calls come by the thousand: about 3 ns faster than BeginCall, and 300 bytes in each of them.
 __attribute__((always_inline)) inline void* BeginFrequentCall(HookId hook, uint32_t family_bit, void* caller,
                                                               CallFrame* frame) {
   ThreadState* thread = dlhook_thread;
