@@ -11,7 +11,7 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kLateRankPercent = 5;   // of a step, mean over the ranks that wait
-constexpr double kLateRankMostly = 0.6;  // of the operations: one rank is late, rather than each in turn
+constexpr double kLateRankMostly = 0.6;  // of the time that ranks are waited for: one is late, rather than each in turn
 
 std::string NameOf(const Table& table, const Row& row) {
   const std::string rank = TextOf(table, row, "rank");
@@ -24,18 +24,18 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.model().processes.size() < 2) return {};
   const absl::StatusOr<Table> table = facts.MakeRunTable("ranks");
   if (!table.ok() || table->rows.size() < 2) return {};
-  double operations = 0, waiting_ns = 0, all_ns = 0, most_last = 0;
+  double waiting_ns = 0, all_ns = 0, waited_for_ns = 0, most_ns = 0;
   const Row* last = nullptr;
   for (const Row& row : table->rows) {
-    operations = std::max(operations, NumberOf(*table, row, "collectives"));
     waiting_ns += NumberOf(*table, row, "waiting");
     all_ns += NumberOf(*table, row, "step_time");
-    const double came_last = NumberOf(*table, row, "came_last");
-    if (came_last > most_last) last = &row;
-    most_last = std::max(most_last, came_last);
+    const double for_this_ns = NumberOf(*table, row, "waited_for");
+    waited_for_ns += for_this_ns;
+    if (for_this_ns > most_ns) last = &row;
+    most_ns = std::max(most_ns, for_this_ns);
   }
   if (last == nullptr || all_ns <= 0) return {};
-  const bool is_one = most_last >= kLateRankMostly * operations;
+  const bool is_one = most_ns >= kLateRankMostly * waited_for_ns;
   // The one that comes last does not wait; if each does in turn, all of them wait at times.
   if (is_one) {
     waiting_ns -= NumberOf(*table, *last, "waiting");
@@ -49,13 +49,14 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   finding.sentence =
       is_one
           ? absl::StrFormat("The other ranks wait for %s, which comes last to %.0f of %.0f collective operations: %s.",
-                            finding.where, most_last, operations, facts.PartOfStep(ns))
+                            finding.where, NumberOf(*table, *last, "came_last"),
+                            NumberOf(*table, *last, "collectives"), facts.PartOfStep(ns))
           : absl::StrFormat("Ranks wait for each other in collective operations, now for one, now for another: %s.",
                             facts.PartOfStep(ns));
   finding.gain_ns = ns;
   finding.basis = GainBasis::kUpperBound;  // on a GPU, compute may run beside it
   finding.confidence = Confidence::kMedium;
-  finding.evidence = "table ranks: waiting, came_last";
+  finding.evidence = "table ranks: waiting, waited_for";
   finding.advice =
       is_one ? "Find what that rank does longer than the others: report its process trace (RUN/*.dlh) by itself and "
                "compare its input, its processors and its GPU with another one's."

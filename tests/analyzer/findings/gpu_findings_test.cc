@@ -20,6 +20,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr int64_t kStepNs = 1'000'000;
 constexpr int kSteps = 6;
@@ -367,6 +369,11 @@ TEST_F(LateRankTest, EachIsLastInTurn) {
 }
 TEST_F(LateRankTest, OneIsMostlyLast) {
   EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}), ElementsAre(HasSubstr("process")));
+}
+TEST_F(LateRankTest, OneIsMostlyLastButByLittle) {
+  const std::vector<std::string> late = Found({{0, 200'000}}), rarely = Found({{0, 200'000}, {5'000, 0}, {5'000, 0}});
+  ASSERT_THAT(late, SizeIs(1));
+  EXPECT_THAT(rarely, ElementsAre(StartsWith(late[0].substr(0, late[0].rfind(' ')))));
 }
 TEST_F(LateRankTest, MuchLongerStepsWaitNoMoreThanAStep) {
   EXPECT_THAT(Found({{0, 200'000}}, 20 * kStepNs), ElementsAre(HasSubstr("process")));
