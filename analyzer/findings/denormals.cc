@@ -3,9 +3,9 @@
 //
 // Compared are durations in the first and the last third of the steady steps, by their lower quartiles, which
 // interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
-// frequency slows all down, so most other operations must have kept their pace. The framework's ops have no shapes: they
-// count only if the library calls of both thirds are the same. The gain: a mean step's time above the early quartile. Of a
-// long run every k-th step counts: quartiles of thousands are exact enough.
+// frequency slows all down: both count from what the others' times grew by, and most of the others must have grown alike.
+// The framework's ops have no shapes: they count only if the library calls of both thirds are the same. The gain: a mean
+// step's time above the early quartile, less the others' growth. Of a long run every k-th step counts: quartiles of thousands are exact enough.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace {
 constexpr double kDenormalsPercent = 5;
 constexpr double kSlower = 2;
 constexpr double kApart = 1.5;
-constexpr double kSamePace = 1.6;
+constexpr double kSamePace = 1.6;  // of the others' growth
 constexpr size_t kLeastInThird = 8;    // durations
 constexpr size_t kMostInThird = 4096;  // steps
 constexpr double kShortNs = 5'000;     // shorter ones are mostly the framework's own time
@@ -70,20 +70,43 @@ struct Durations {
   bool AreEnough() const { return early.size() >= kLeastInThird && late.size() >= kLeastInThird; }
 };
 
-// Quartiles of an operation with enough durations.
-struct Pace {
-  explicit Pace(Durations& durations)
-      : early(static_cast<double>(std::max<int64_t>(durations.early.At(0.25), 1))),
-        early_median(static_cast<double>(durations.early.At(0.5))),
-        late(static_cast<double>(durations.late.At(0.25))) {}
-  double Ratio() const { return late / early; }
-  bool IsSlower() const { return late >= kApart * early_median && Ratio() >= kSlower && early >= kShortNs; }
-
-  const double early, early_median, late;
-};
-
 // A call's op; or a framework op by name and place.
 using What = std::tuple<bool, uint32_t, LayerIndex, LayerDirection>;
+
+// Quartiles of an operation with enough durations.
+struct Pace {
+  explicit Pace(Durations& of)
+      : durations(&of),
+        early(static_cast<double>(std::max<int64_t>(of.early.At(0.25), 1))),
+        early_median(static_cast<double>(of.early.At(0.5))),
+        late(static_cast<double>(of.late.At(0.25))) {}
+  double Ratio() const { return late / early; }
+  // `growth`: of the others' times.
+  bool IsSlower(double growth) const {
+    return late >= growth * kApart * early_median && Ratio() >= growth * kSlower && early >= kShortNs;
+  }
+
+  const Durations* durations;
+  double early, early_median, late;
+};
+
+// What the times of operations grew by that are not slower by themselves: the median by their early time, at least 1.
+double GrowthOf(const std::map<What, Pace>& paces) {
+  std::vector<std::pair<double, double>> ratios;  // with the time
+  double all_ns = 0;
+  for (const auto& [what, pace] : paces) {
+    if (pace.IsSlower(1)) continue;
+    ratios.emplace_back(pace.Ratio(), pace.early * pace.durations->count);
+    all_ns += ratios.back().second;
+  }
+  std::sort(ratios.begin(), ratios.end());
+  double below_ns = 0;
+  for (const auto& [ratio, ns] : ratios) {
+    below_ns += ns;
+    if (2 * below_ns >= all_ns) return std::max(ratio, 1.0);
+  }
+  return 1;
+}
 
 struct OpenScope {
   ScopeIndex scope = kNone;
@@ -206,17 +229,22 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   double gain_ns = 0, kept_ns = 0, others_ns = 0, ratio = 0, most_ns = 0;
   std::set<What> slower;
   What largest;
+  std::map<What, Pace> paces;
   for (auto& [what, durations] : over.durations()) {
-    if (!durations.AreEnough()) continue;
+    if (durations.AreEnough()) paces.emplace(what, durations);
+  }
+  const double growth = GrowthOf(paces);
+  for (const auto& [what, pace] : paces) {
+    const Durations& durations = *pace.durations;
     const bool is_call = std::get<0>(what);
-    const Pace pace(durations);
-    if (!pace.IsSlower()) {
+    if (!pace.IsSlower(growth)) {
       others_ns += durations.sum_ns;
-      kept_ns += pace.Ratio() <= kSamePace ? durations.sum_ns : 0;
+      kept_ns += pace.Ratio() <= growth * kSamePace ? durations.sum_ns : 0;
       continue;
     }
     if (!is_call && !counts_scopes) continue;
-    const double more_ns = durations.sum_ns - durations.count * pace.early;
+    const double part = (pace.Ratio() - growth) / (pace.Ratio() - 1);  // of what it grew by that the others did not
+    const double more_ns = part * (durations.sum_ns - durations.count * pace.early);
     gain_ns += std::max(more_ns, 0.0);
     slower.insert(what);
     if (more_ns <= most_ns) continue;
@@ -241,8 +269,9 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   finding.line = facts.LineOfLongest(is_in);
   finding.sentence = absl::StrFormat(
       "%s takes %.1f times as long in the last third of the steps as in the first, with the same shapes, and the other "
-      "operations do not: %s.",
-      std::get<0>(largest) ? model.ops[index].kind : model.names[index], ratio, facts.PartOfStep(gain_ns));
+      "operations %s: %s.",
+      std::get<0>(largest) ? model.ops[index].kind : model.names[index], ratio,
+      growth < 1.05 ? "do not" : absl::StrFormat("%.1f times", growth), facts.PartOfStep(gain_ns));
   finding.gain_ns = gain_ns;
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kLow;
