@@ -8,20 +8,20 @@
 
 namespace dlhook::analyzer::inline tables {
 
-Column TextColumn(std::string name, std::string explanation) {
-  return {std::move(name), "", ColumnType::kText, Better::kNeither, std::move(explanation)};
+Column TextColumn(absl::string_view name, absl::string_view explanation) {
+  return {std::string(name), "", ColumnType::kText, Better::kNeither, std::string(explanation)};
 }
 
-Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation) {
-  return {std::move(name), std::move(unit), ColumnType::kInteger, better, std::move(explanation)};
+Column IntegerColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation) {
+  return {std::string(name), std::string(unit), ColumnType::kInteger, better, std::string(explanation)};
 }
 
-Column TimeColumn(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+Column TimeColumn(absl::string_view name, absl::string_view explanation) {
+  return IntegerColumn(name, "ns", Better::kLower, explanation);
 }
 
-Column RealColumn(std::string name, std::string unit, Better better, std::string explanation) {
-  return {std::move(name), std::move(unit), ColumnType::kReal, better, std::move(explanation)};
+Column RealColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation) {
+  return {std::string(name), std::string(unit), ColumnType::kReal, better, std::string(explanation)};
 }
 
 Column Detail(Column column) {
@@ -39,8 +39,8 @@ Column Within(Range range, Column column) {
   return column;
 }
 
-Column CallsColumn(std::string explanation) {
-  return As(Role::kAmount, IntegerColumn("calls", "", Better::kLower, std::move(explanation)));
+Column CallsColumn(absl::string_view explanation) {
+  return As(Role::kAmount, IntegerColumn("calls", "", Better::kLower, explanation));
 }
 
 Column TotalTimeColumn() {

@@ -7,16 +7,17 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
 #include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline tables {
 
-Column TextColumn(std::string name, std::string explanation);
-Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation);
-Column TimeColumn(std::string name, std::string explanation);  // ns, less is better
-Column RealColumn(std::string name, std::string unit, Better better, std::string explanation);
+Column TextColumn(absl::string_view name, absl::string_view explanation);
+Column IntegerColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation);
+Column TimeColumn(absl::string_view name, absl::string_view explanation);  // ns, less is better
+Column RealColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation);
 
 // Less important: text output shows it only if the line has room.
 Column Detail(Column column);
@@ -39,7 +40,7 @@ TypedColumn<Item> As(Role role, TypedColumn<Item> typed) {
 }
 
 // Columns of most tables. `explanation`: what is counted, e.g. "calls of this problem".
-Column CallsColumn(std::string explanation);
+Column CallsColumn(absl::string_view explanation);
 Column TotalTimeColumn();
 Column MeanTimeColumn();
 Column WallShareColumn();
