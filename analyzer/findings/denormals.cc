@@ -26,7 +26,7 @@ namespace {
 constexpr double kDenormalsPercent = 5;
 constexpr double kSlower = 2;
 constexpr double kApart = 1.5;
-constexpr double kSamePace = 1.6;  // of the others' growth
+constexpr double kSamePace = 1.6;      // of the others' growth
 constexpr size_t kLeastInThird = 8;    // durations
 constexpr size_t kMostInThird = 4096;  // steps
 constexpr double kShortNs = 5'000;     // shorter ones are mostly the framework's own time

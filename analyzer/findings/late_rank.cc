@@ -49,8 +49,8 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   finding.sentence =
       is_one
           ? absl::StrFormat("The other ranks wait for %s, which comes last to %.0f of %.0f collective operations: %s.",
-                            finding.where, NumberOf(*table, *last, "came_last"),
-                            NumberOf(*table, *last, "collectives"), facts.PartOfStep(ns))
+                            finding.where, NumberOf(*table, *last, "came_last"), NumberOf(*table, *last, "collectives"),
+                            facts.PartOfStep(ns))
           : absl::StrFormat("Ranks wait for each other in collective operations, now for one, now for another: %s.",
                             facts.PartOfStep(ns));
   finding.gain_ns = ns;

@@ -51,9 +51,10 @@ TEST(Denormals, SlowOneOperationDown) {
 TEST(Denormals, SlowItDownTwice) { EXPECT_THAT(Found({.late_ns = 390'000}), IsEmpty()); }
 TEST(Denormals, AreNoSlowerMachine) { EXPECT_THAT(Found({.other_late_ns = 340'000}), IsEmpty()); }
 TEST(Denormals, OnASlowerMachine) {
-  EXPECT_THAT(Found({.late_ns = 590'000, .other_late_ns = 280'000}),
-              ElementsAre(HasSubstr("gemm takes 2.9 times as long in the last third of the steps as in the first, with the "
-                                    "same shapes, and the other operations 1.4 times")));
+  EXPECT_THAT(
+      Found({.late_ns = 590'000, .other_late_ns = 280'000}),
+      ElementsAre(HasSubstr("gemm takes 2.9 times as long in the last third of the steps as in the first, with the "
+                            "same shapes, and the other operations 1.4 times")));
 }
 TEST(Denormals, AreNoOtherShape) { EXPECT_THAT(Found({.other_shape = true}), IsEmpty()); }
 
