@@ -39,7 +39,7 @@ std::vector<std::string> Found(const Spec& spec) {
   const Table table = program.Make(ReportTables().front());
   std::vector<std::string> found;
   for (const size_t row : RowsWhere(table, {{"rule", "denormals"}, {"numerics", "changes"}})) {
-    EXPECT_NEAR(Integer(table, row, "gain"), (spec.late_ns - spec.other_late_ns) / 2, 5000);  // of half of the steps
+    EXPECT_NEAR(Integer(table, row, "gain"), (spec.late_ns - spec.other_late_ns) / 2, 6000);  // of half of the steps
     found.push_back(Text(table, row, "finding"));
   }
   return found;
@@ -52,7 +52,7 @@ TEST(Denormals, SlowItDownTwice) { EXPECT_THAT(Found({.late_ns = 390'000}), IsEm
 TEST(Denormals, AreNoSlowerMachine) { EXPECT_THAT(Found({.other_late_ns = 340'000}), IsEmpty()); }
 TEST(Denormals, OnASlowerMachine) {
   EXPECT_THAT(
-      Found({.late_ns = 590'000, .other_late_ns = 280'000}),
+      Found({.late_ns = 580'000, .other_late_ns = 280'000}),
       ElementsAre(HasSubstr("gemm takes 2.9 times as long in the last third of the steps as in the first, with the "
                             "same shapes, and the other operations 1.4 times")));
 }
