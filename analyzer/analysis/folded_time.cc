@@ -190,22 +190,18 @@ class FoldedTime::Folding {
   }
 
   // Pieces that are alike as one, in the order of the first of them.
-  class FoldedPieces {
-   public:
-    explicit FoldedPieces(std::vector<TimePiece>* pieces) : pieces_(*pieces) {}
+  struct FoldedPieces {
     void Add(const Look& look, const TimePiece& piece) {
-      const uint32_t index = looks_.IndexOf(look);
-      if (index == pieces_.size()) {
-        pieces_.push_back(piece);
+      const uint32_t index = looks.IndexOf(look);
+      if (index == pieces.size()) {
+        pieces.push_back(piece);
       } else {
-        pieces_[index].share_ns += piece.share_ns;
+        pieces[index].share_ns += piece.share_ns;
       }
     }
-    const Look& look(uint32_t index) const { return looks_[index]; }
 
-   private:
-    RecurringKeys<Look> looks_;
-    std::vector<TimePiece>& pieces_;
+    RecurringKeys<Look> looks;
+    std::vector<TimePiece> pieces;
   };
 
   // On two processors: scopes and later pieces of time beside earlier ones. Of several threads, dividing can't begin in
@@ -217,26 +213,26 @@ class FoldedTime::Folding {
     const double earlier_part = HasOneThread(model_, timetable.process) ? 0.57 : 0.75;
     const auto middle = static_cast<size_t>(static_cast<double>(boundaries.size()) * earlier_part);
     const int64_t middle_ns = is_divided ? boundaries[middle] : INT64_MAX;
-    std::vector<TimePiece> later_pieces;
-    FoldedPieces earlier(&folded.pieces), later(&later_pieces);
-    auto adding_later = Beside([&] {
+    // Each on the stack of its own thread: beside one another in memory, they would take turns in the cache.
+    auto adding_later = Beside([&, middle_ns] {
       AddScopes(timetable, folded);
-      if (!is_divided) return;
-      size_t at = 0;
-      const auto add_later = [&](const TimePiece& piece) {
-        if (later_pieces.size() > kMostKinds) return;
-        later.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
-      };
-      DivideTime(model_, timetable.process, boundaries, add_later, {{middle_ns, INT64_MAX}});
+      return is_divided ? Divide(timetable, boundaries, {middle_ns, INT64_MAX}) : FoldedPieces();
     });
+    FoldedPieces all = Divide(timetable, boundaries, {INT64_MIN, middle_ns});
+    const FoldedPieces later = adding_later.get();
+    for (uint32_t i = 0; i < later.pieces.size(); ++i) all.Add(later.looks[i], later.pieces[i]);
+    folded.pieces = std::move(all.pieces);
+  }
+
+  FoldedPieces Divide(const Timetable& timetable, const std::vector<int64_t>& boundaries, const Interval& time) const {
+    FoldedPieces folded;
     size_t at = 0;
-    const auto add_earlier = [&](const TimePiece& piece) {
+    const auto add = [&](const TimePiece& piece) {
       if (folded.pieces.size() > kMostKinds) return;
-      earlier.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
+      folded.Add(LookOf(piece, timetable.SituationAt(piece.start_ns, at)), piece);
     };
-    DivideTime(model_, timetable.process, boundaries, add_earlier, {{INT64_MIN, middle_ns}});
-    adding_later.get();
-    for (uint32_t i = 0; i < later_pieces.size(); ++i) earlier.Add(later.look(i), later_pieces[i]);
+    DivideTime(model_, timetable.process, boundaries, add, {time});
+    return folded;
   }
 
   void AddScopes(const Timetable& timetable, Folded& folded) const {
