@@ -3,9 +3,10 @@
 //
 // Compared are durations in the first and the last third of the steady steps, by their lower quartiles, which
 // interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
-// frequency slows all down: both count from what the others' times grew by, and most of the others must have grown alike.
-// The framework's ops have no shapes: they count only if the library calls of both thirds are the same. The gain: a mean
-// step's time above the early quartile, less the others' growth. Of a long run every k-th step counts: quartiles of thousands are exact enough.
+// frequency slows all down: so the late one must be so much beyond what the others' times grew by, and most of the others
+// must have grown alike. The framework's ops have no shapes: they count only if the library calls of both thirds are the
+// same. The gain: a mean step's time above the early quartile, less the others' growth. Of a long run every k-th step
+// counts: quartiles of thousands are exact enough.
 #include <algorithm>
 #include <array>
 #include <cstddef>

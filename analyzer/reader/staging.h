@@ -35,7 +35,7 @@ constexpr uint64_t kNoSequence = 0;
 
 // A growing array of plain values that moves by remapping, not by copying, and returns what was read from its front or
 // its back to the system, so that the calls of a thread are in memory at most one and a half times. Once large, it asks
-// for huge pages, and touches the next ones on a second processor: clearing them took a third of the time to read a run.
+// for huge pages, and touches the next ones on a second processor: clearing them took up to a third of reading a run.
 template <typename T>
 class StagingArray {
  public:

@@ -16,8 +16,8 @@ function(dlhook_compile_together target)
   endforeach()
 endfunction()
 
-# dlhook_optimize_less(TARGET): -O1, which compiles in two thirds of the time. For what is measured to be no slower: code
-# that runs once for a command or a row, or waits for memory.
+# dlhook_optimize_less(TARGET): -O1, which compiles in two thirds of the time. For code that runs once for a command or a
+# row, and for what was measured to be no slower.
 function(dlhook_optimize_less target)
   set_property(GLOBAL APPEND PROPERTY DLHOOK_ROOMS_O1 ${target})
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
