@@ -19,6 +19,7 @@ struct Spec {
   int64_t late_ns = 420'000;        // of a product that takes 200 us in the first half
   int64_t other_late_ns = 200'000;  // of another one that takes 200 us
   bool other_shape = false;         // the late ones are of another shape
+  int64_t faults_ns = 0;            // in every second step, of a third that else takes 20, late 36 us
 };
 
 std::vector<std::string> Found(const Spec& spec) {
@@ -27,11 +28,15 @@ std::vector<std::string> Found(const Spec& spec) {
   const OpIndex early = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
   const OpIndex late = spec.other_shape ? builder.AddOp(GemmDefinition(96, 96, 96, "NN")) : early;
   const OpIndex other = builder.AddOp(GemmDefinition(128, 128, 128, "NN"));
+  const OpIndex small = builder.AddOp(GemmDefinition(32, 32, 32, "NN"));
   std::vector<int64_t> starts = {0};
   for (int step = 0; step < kSteps; ++step) {
     const bool is_late = step >= kSteps / 2;
     builder.Call(is_late ? late : early, step * kStepNs + 1000, is_late ? spec.late_ns : 200'000);
     builder.Call(other, step * kStepNs + 600'000, is_late ? spec.other_late_ns : 200'000);
+    if (spec.faults_ns > 0) {
+      builder.Call(small, step * kStepNs + 810'000, (step % 2 == 0 ? spec.faults_ns : 0) + (is_late ? 36'000 : 20'000));
+    }
     starts.push_back(starts.back() + kStepNs);
   }
   program.Steps(starts);
@@ -56,6 +61,7 @@ TEST(Denormals, OnASlowerMachine) {
       ElementsAre(HasSubstr("gemm takes 2.9 times as long in the last third of the steps as in the first, with the "
                             "same shapes, and the other operations 1.4 times")));
 }
+TEST(Denormals, BesideASmallOperationWithPageFaults) { EXPECT_THAT(Found({.faults_ns = 150'000}), testing::SizeIs(1)); }
 TEST(Denormals, AreNoOtherShape) { EXPECT_THAT(Found({.other_shape = true}), IsEmpty()); }
 
 // An op of the framework, beside a product of which the late ones may be of another shape.
