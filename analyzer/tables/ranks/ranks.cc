@@ -206,7 +206,7 @@ class RankTable {
     }
   }
 
-  // The rank that the others mostly wait for, if there is one and the wait matters.
+  // The rank that the others mostly wait for, if there is one (as rule late-rank decides) and the wait matters.
   void AddLastRank(const std::vector<ProcessIndex>& shown, Table* table) const {
     int64_t all_ns = 0;
     for (const ProcessIndex process : shown) all_ns += sums_[process].caused_ns;
@@ -214,7 +214,7 @@ class RankTable {
       return sums_[a].caused_ns < sums_[b].caused_ns;
     });
     const int64_t caused_ns = sums_[last].caused_ns;
-    if (caused_ns < times_[last].duration_ns / 100 || 3 * caused_ns < 2 * all_ns || caused_ns == 0) return;
+    if (caused_ns < times_[last].duration_ns / 100 || 5 * caused_ns < 3 * all_ns || caused_ns == 0) return;
     table->notes.push_back(
         absl::StrCat("The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ",
                      sums_[last].collectives, " operations, in a mean step ",
