@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -33,6 +32,7 @@ constexpr size_t kMostInThird = 4096;  // steps
 constexpr double kShortNs = 5'000;     // shorter ones are mostly the framework's own time
 constexpr double kMostOthers = 0.7;    // of the others' time is in operations that kept their pace …
 constexpr double kLeastOthers = 5;     // … and takes this percentage of a step
+constexpr double kNamedPart = 0.2;     // of what the largest brings: less does not make a layer or line worth naming
 
 // Durations in nanoseconds, of which there may be tens of millions.
 class Sample {
@@ -228,7 +228,7 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   OverTime over(facts);
   const bool counts_scopes = over.AreShapesEqual();
   double gain_ns = 0, kept_ns = 0, others_ns = 0, ratio = 0, most_ns = 0;
-  std::set<What> slower;
+  std::map<What, double> slower;  // and what each brings
   What largest;
   std::map<What, Pace> paces;
   for (auto& [what, durations] : over.durations()) {
@@ -248,7 +248,7 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
     const double part = (pace.Ratio() - growth) / (pace.Ratio() - 1);  // of what it grew by that the others did not
     const double more_ns = part * (durations.sum_ns - durations.count * pace.early);
     gain_ns += std::max(more_ns, 0.0);
-    slower.insert(what);
+    slower.emplace(what, more_ns);
     if (more_ns <= most_ns) continue;
     most_ns = more_ns;
     ratio = pace.Ratio();
@@ -257,9 +257,10 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   gain_ns = std::min(gain_ns / over.steps(), facts.step_ns());
   if (!facts.IsAtLeast(gain_ns, kDenormalsPercent) || kept_ns < kMostOthers * others_ns) return {};
   if (!facts.IsAtLeast(kept_ns / over.steps(), kLeastOthers)) return {};
+  std::erase_if(slower, [&](const auto& one) { return one.second < kNamedPart * most_ns; });
   const auto is_in = [&](const WorkItem& item) {
-    return std::any_of(slower.begin(), slower.end(), [&](const What& what) {
-      const auto& [is_call, index, layer, direction] = what;
+    return std::any_of(slower.begin(), slower.end(), [&](const auto& one) {
+      const auto& [is_call, index, layer, direction] = one.first;
       if (is_call) return item.IsCall() && item.doing.what == index;
       return item.scope != nullptr && item.doing.what == index && item.doing.direction == direction;
     });

@@ -6,12 +6,12 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/ranks/collective_arrivals.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kLateRankPercent = 5;   // of a step, mean over the ranks that wait
-constexpr double kLateRankMostly = 0.6;  // of the time that ranks are waited for: one is late, rather than each in turn
+constexpr double kLateRankPercent = 5;  // of a step, mean over the ranks that wait
 
 std::string NameOf(const Table& table, const Row& row) {
   const std::string rank = TextOf(table, row, "rank");

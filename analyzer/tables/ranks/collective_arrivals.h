@@ -32,13 +32,16 @@ struct Meetings {
   std::map<std::string, int64_t> oddities;  // why operations could not be matched: sentence -> number of communicators
 };
 
+// One rank is late, rather than each in turn, if this part of the time for which ranks are waited for is its.
+constexpr double kLateRankMostly = 0.6;
+
 // The k-th collective operation of a communicator on one rank is the k-th on every other: NCCL and MPI require the same
 // order. Communicators of different processes are matched if they have the same number of ranks, are the process's n-th
 // of that size (and of that rank, if one process has several devices), and all ranks in them differ. Not matched:
-// operations between two ranks, captured or failed operations, unknown ranks, runs with aggregated calls, and runs of which only parts
-// were read. Ranges of
-// backends (collective_ranges.h) do not identify a communicator: the k-th of a kind on one rank is the k-th of that
-// kind on every other one, unless a rank finished before another began, which shows that they belong to several groups.
+// operations between two ranks, captured or failed operations, unknown ranks, runs with aggregated calls, and runs of
+// which only parts were read. Ranges of backends (collective_ranges.h) do not identify a communicator: the k-th of a kind
+// on one rank is the k-th of that kind on every other one, unless a rank finished before another began, which shows that
+// they belong to several groups.
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables

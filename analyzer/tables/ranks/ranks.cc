@@ -214,7 +214,8 @@ class RankTable {
       return sums_[a].caused_ns < sums_[b].caused_ns;
     });
     const int64_t caused_ns = sums_[last].caused_ns;
-    if (caused_ns < times_[last].duration_ns / 100 || 5 * caused_ns < 3 * all_ns || caused_ns == 0) return;
+    const bool is_one = static_cast<double>(caused_ns) >= kLateRankMostly * static_cast<double>(all_ns);
+    if (caused_ns < times_[last].duration_ns / 100 || !is_one || caused_ns == 0) return;
     table->notes.push_back(
         absl::StrCat("The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ",
                      sums_[last].collectives, " operations, in a mean step ",

@@ -126,6 +126,13 @@ Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns, const Peaks* 
   const RunTotals totals = ComputeTotals(model_);
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
+  for (const auto& [op, layer] : layers_) {
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (model_.calls.op[call] != op) continue;
+      attribution.of_call[call] = {static_cast<LayerIndex>(attribution.layers.size()), LayerDirection::kForward};
+    }
+    attribution.layers.push_back(layer);
+  }
   attribution.of_scope.Fill(model_.scopes.size(), Place());
   const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
   absl::StatusOr<Table> table = kind.run(

@@ -3,9 +3,12 @@
 #define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/tables/table_kind.h"
@@ -46,6 +49,9 @@ class GpuProgram {
   void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
   void Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
 
+  // Calls of the op are its forward pass; those of others belong to no layer.
+  void LayerOf(OpIndex op, Layer layer) { layers_[op] = std::move(layer); }
+
   ModelBuilder& builder() { return builder_; }
   const TraceModel& Build(int64_t wall_ns);
   // For the model that was built last.
@@ -57,6 +63,7 @@ class GpuProgram {
   TraceModel model_;
   std::vector<GpuWorkSpec> works_;
   std::vector<StepTrack> tracks_;
+  std::map<OpIndex, Layer> layers_;
 };
 
 }  // namespace dlhook::analyzer

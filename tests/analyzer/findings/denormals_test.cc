@@ -64,6 +64,34 @@ TEST(Denormals, OnASlowerMachine) {
 TEST(Denormals, BesideASmallOperationWithPageFaults) { EXPECT_THAT(Found({.faults_ns = 150'000}), testing::SizeIs(1)); }
 TEST(Denormals, AreNoOtherShape) { EXPECT_THAT(Found({.other_shape = true}), IsEmpty()); }
 
+TEST(Denormals, NameNoLayerThatGotSlowerByTheWay) {
+  for (const int64_t late_ns : {25'000, 225'000}) {  // in a layer, beside an operation without one that brings 420'000
+    GpuProgram program;
+    ModelBuilder& builder = program.builder();
+    const OpIndex outside = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+    const OpIndex inside = builder.AddOp(GemmDefinition(32, 32, 32, "NN"));
+    const OpIndex same = builder.AddOp(GemmDefinition(128, 128, 128, "NN"));
+    program.LayerOf(inside, {.name = "fc", .line = "train.py:7"});
+    std::vector<int64_t> starts = {0};
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t at_ns = step * kStepNs;
+      const bool is_late = step >= kSteps / 2;
+      builder.Call(outside, at_ns + 1000, is_late ? 520'000 : 100'000);
+      builder.Call(inside, at_ns + 600'000, is_late ? late_ns : 10'000);
+      builder.Call(same, at_ns + 900'000, 90'000);
+      starts.push_back(at_ns + kStepNs);
+    }
+    program.Steps(starts);
+    program.Build(kSteps * kStepNs);
+    const Table table = program.Make(ReportTables().front());
+    const std::vector<size_t> rows = RowsWhere(table, {{"rule", "denormals"}});
+    ASSERT_THAT(rows, testing::SizeIs(1));
+    const bool is_named = late_ns > 100'000;
+    EXPECT_EQ(Text(table, rows[0], "where"), is_named ? "fc" : "-");
+    EXPECT_EQ(Text(table, rows[0], "line"), is_named ? "train.py:7" : "-");
+  }
+}
+
 // An op of the framework, beside a product of which the late ones may be of another shape.
 std::vector<size_t> FoundOfFramework(bool other_shape, int steps = kSteps) {
   GpuProgram program;

@@ -369,6 +369,8 @@ TEST_F(LateRankTest, EachIsLastInTurn) {
 }
 TEST_F(LateRankTest, OneIsMostlyLast) {
   EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}), ElementsAre(HasSubstr("process")));
+  EXPECT_THAT(Found({{0, 200'000}, {120'000, 0}}), ElementsAre(HasSubstr("process")));  // 62.5 %
+  EXPECT_THAT(Found({{0, 200'000}, {150'000, 0}}), ElementsAre(HasSubstr("ranks")));    // 57.1 %
 }
 TEST_F(LateRankTest, OneIsMostlyLastButByLittle) {
   const std::vector<std::string> late = Found({{0, 200'000}}), rarely = Found({{0, 200'000}, {5'000, 0}, {5'000, 0}});

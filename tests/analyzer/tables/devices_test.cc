@@ -249,6 +249,19 @@ TEST(RanksTableTest, RangesOfGlooTellForWhomTheOthersWait) {
       "The others wait for rank 2: it came last to 5 of 5 operations, in a mean step 250 ns after the first one.");
 }
 
+TEST(RanksTableTest, NamesTheLateRankFromThreeFifthsOfTheWaits) {
+  for (const int64_t other_ns : {48, 54}) {  // rank 2 causes 62.5 % of the waits, or 59.7 %
+    GlooRun run;
+    run.AllReduce({1, 0, 80, 2});
+    run.AllReduce({101, 100, 102, 100 + other_ns});
+    const Table table = RunPass("ranks", run.Build());
+    const bool is_named = std::any_of(table.notes.begin(), table.notes.end(), [](const std::string& note) {
+      return note.starts_with("The others wait for rank 2");
+    });
+    EXPECT_EQ(is_named, other_ns == 48);
+  }
+}
+
 // Ranks 0 and 1 are one group, 2 and 3 another: only visible because one ends before the other begins.
 TEST(RanksTableTest, RangesOfSeveralGroupsAreNotMatched) {
   GlooRun run;
