@@ -23,12 +23,13 @@ static int64_t cpu_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+// The factors are multiplied by with the same instruction, so that all of them take as long on every processor.
 #define COMPUTES(name, factor)                                          \
   __attribute__((noinline, noclone)) static void name(void) {           \
     for (volatile int i = 0; i < 100000; ++i) sink = sink * factor + 1; \
   }
-COMPUTES(often, 3)
-COMPUTES(seldom, 5)
+COMPUTES(often, 1000003)
+COMPUTES(seldom, 1000033)
 
 // Three times as much in often() as in seldom().
 __attribute__((noinline, noclone)) static void compute(int ms) {
@@ -39,10 +40,10 @@ __attribute__((noinline, noclone)) static void compute(int ms) {
 }
 
 // A network with a function for each kind of layer, named as darknet's are.
-COMPUTES(forward_convolutional_layer, 7)
-COMPUTES(forward_maxpool_layer, 9)
-COMPUTES(forward_connected_layer, 11)
-COMPUTES(backward_convolutional_layer, 13)
+COMPUTES(forward_convolutional_layer, 1000037)
+COMPUTES(forward_maxpool_layer, 1000039)
+COMPUTES(forward_connected_layer, 1000081)
+COMPUTES(backward_convolutional_layer, 1000099)
 
 __attribute__((noinline, noclone)) static void net(int ms) {
   static void (*const kLayers[])(void) = {forward_convolutional_layer, forward_maxpool_layer,
