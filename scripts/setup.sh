@@ -39,6 +39,7 @@ test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in
 test_packages="$test_packages papi-tools linux-perf"  # reports what can be counted, in
                                                       # tests/preload_e2e/test_counters_command.py
 test_packages="$test_packages clang-format shellcheck"  # for scripts/lint.sh
+test_packages="$test_packages mold"  # links the unit tests
 test_packages="$test_packages chromium"  # opens the pages in tests/web
 test_packages="$test_packages mandoc"  # checks the man page in tests/preload_e2e/test_manual.py
 

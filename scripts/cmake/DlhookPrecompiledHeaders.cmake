@@ -23,6 +23,15 @@ function(_dlhook_targets_below folder result)
   set(${result} ${_targets} PARENT_SCOPE)
 endfunction()
 
+# dlhook_reuse_headers(NAME target…): those that dlhook_precompile_headers(NAME …) compiled, for targets with its options.
+function(dlhook_reuse_headers name)
+  if(DLHOOK_FROM_NOTHING)
+    foreach(_target ${ARGN})
+      target_precompile_headers(${_target} REUSE_FROM ${name})
+    endforeach()
+  endif()
+endfunction()
+
 # dlhook_precompile_headers(NAME CXX_STANDARD number LINK library… HEADERS <header>… [OPTIONS option…]
 # ONLY target… | EXCEPT target…): for all C++ targets of this folder and its subfolders, or ONLY those named. Call after
 # their definition. OPTIONS: those of the targets that change what the compiler generates.
@@ -44,7 +53,7 @@ function(dlhook_precompile_headers name)
   foreach(_target ${_targets})
     get_target_property(_type ${_target} TYPE)
     if(_type MATCHES "STATIC_LIBRARY|OBJECT_LIBRARY|EXECUTABLE" AND NOT _target IN_LIST _arg_EXCEPT)
-      target_precompile_headers(${_target} REUSE_FROM ${name})
+      dlhook_reuse_headers(${name} ${_target})
     endif()
   endforeach()
 endfunction()
