@@ -18,7 +18,7 @@ case ${1:-} in
   -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 
-# A separate folder, because the presets do not build benchmarks. DLHOOK_BENCH_BUILD changes it.
+# A separate folder: tests build other targets meanwhile. DLHOOK_BENCH_BUILD changes it.
 build=${DLHOOK_BENCH_BUILD:-$root/build/bench}
 cuda_venv=${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}
 quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLHOOK_BUILD_BENCHMARKS=ON \

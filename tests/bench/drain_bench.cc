@@ -20,9 +20,6 @@
 namespace dlhook {
 namespace {
 
-// torch_steps.py, which can't include session.h, writes these words.
-static_assert(offsetof(SessionHeader, enabled_families) == 64 && offsetof(SessionHeader, configured_families) == 68);
-
 constexpr uint64_t kRingBytes = 1 << 20;
 constexpr int kRingsPerRound = 40;
 
