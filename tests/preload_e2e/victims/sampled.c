@@ -23,7 +23,7 @@ static int64_t cpu_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// The factors are multiplied by with the same instruction, so that all of them take as long on every processor.
+// All factors need the same instruction, so that the functions take equally long.
 #define COMPUTES(name, factor)                                          \
   __attribute__((noinline, noclone)) static void name(void) {           \
     for (volatile int i = 0; i < 100000; ++i) sink = sink * factor + 1; \
