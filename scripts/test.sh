@@ -4,6 +4,7 @@
 #   scripts/test.sh                     all tests: unit, end to end, frameworks; then the sanitizer builds' unit tests
 #   scripts/test.sh --fast              no sanitizer builds, no tests labelled slow or frameworks
 #   scripts/test.sh [--fast] -- ARGS…   ARGS go to ctest, e.g. `-- -R preload_e2e`
+# At most ten tests that failed run once more at the end, alone; those that pass then are reported as FLAKY.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -23,6 +24,7 @@ cd "$root"
 # Tests that load both cores would disturb each other: these are marked run_serial, the rest run in parallel.
 jobs=$(nproc)
 failed=
+again=
 results=
 stages=$(mktemp)
 
@@ -54,12 +56,21 @@ ctest_preset() {
   rm -rf "$junit" "$units"
   results="$results $preset=$junit"
   say "test ($preset)"
+  rm -f "$junit.again"
   GTEST_OUTPUT="xml:$root/$units/" ctest --preset "$preset" -j "$jobs" --output-junit "$root/$junit" --test-output-truncation middle "$@" ||
-    failed="$failed $preset"
+    again="$again $preset"
   # Every test program reports what it skips in a line of this form.
   skips=$(sed -n 's/^.*SKIPPED: /  /p' "$root/build/$preset/Testing/Temporary/LastTest.log" | sort | uniq -c)
   echo "skipped ($preset): $(printf '%s' "$skips" | grep -c .)"
   [ -z "$skips" ] || printf '%s\n' "$skips"
+}
+
+# ctest_again PRESET: what failed once more, alone. If it passes then, the report calls it FLAKY, and the run is green.
+ctest_again() {
+  say "test again ($1)"
+  failures=build/$1/Testing/Temporary/LastTestsFailed.log
+  [ -s "$failures" ] && [ "$(wc -l <"$failures")" -le 10 ] &&
+    ctest --preset "$1" --rerun-failed -j 1 --output-junit "$root/build/$1/Testing/tests.xml.again" --test-output-truncation middle
 }
 
 if $fast; then
@@ -81,4 +92,7 @@ else
     stage "test ($preset)" ctest_preset "$preset" "$@"
   done
 fi
+for preset in $again; do
+  stage "test again ($preset)" ctest_again "$preset" || failed="$failed $preset"
+done
 [ -z "$failed" ] || die "failed:$failed"

@@ -5,6 +5,7 @@
 
 STAGES has a line "SECONDS NAME" for each stage; JUNIT is the output of `ctest --output-junit` for that preset. A folder
 units beside JUNIT has a file PROGRAM.xml from each GoogleTest program (tests/README.md): its tests are counted one by one.
+JUNIT.again, if it is there, is what failed and ran once more: what passed then is flaky.
 """
 
 import os
@@ -56,16 +57,28 @@ def last_lines(output, budget):
     return "\n".join("    " + line for line in lines).encode()[-budget:].decode(errors="ignore")
 
 
+def print_outputs(failures):
+    for title, output in failures:
+        print(f"\n  {title}; the end of what it printed:")
+        print(last_lines(output, BYTES_OF_ALL_FAILURES // len(failures)))
+
+
 def main(stages, *presets):
     tests = []
     failures = []
+    flaky = []
     for preset, path in (argument.split("=", 1) for argument in presets):
         found = read_tests(path)
+        passed_again = {name: output for name, _, why, output in read_tests(path + ".again") if not why}
         count = 0
         for test in found:
             units, failed = read_units(path, test[0])
             count += units
             tests.append((preset, *test))
+            passed = passed_again.get(test[0])
+            if passed is not None:
+                flaky += [(f"FLAKY: {test[0]} ({preset})", test[3]), ("the same, alone, passed", passed)]
+                continue
             failures += [(f"{name} ({preset}): {why}", output) for name, _, why, output in failed or [test] if why]
         print(f"{preset}: {count} tests in {len(found)} programs" if found else f"{preset}: ctest left no results")
 
@@ -78,15 +91,13 @@ def main(stages, *presets):
             seconds, name = line.rstrip("\n").split(" ", 1)
             print(f"{int(seconds):7d} s  {name}")
 
+    print_outputs(flaky)
     if not failures:
         return
     print(f"\n{len(failures)} failed:")
     for title, _ in failures[:100]:
         print(f"  {title}")
-    shown = failures[:BYTES_OF_ALL_FAILURES // LEAST_BYTES_OF_A_FAILURE]
-    for title, output in shown:
-        print(f"\n  {title}; the end of what it printed:")
-        print(last_lines(output, BYTES_OF_ALL_FAILURES // len(shown)))
+    print_outputs(failures[:BYTES_OF_ALL_FAILURES // LEAST_BYTES_OF_A_FAILURE])
 
 
 if __name__ == "__main__":

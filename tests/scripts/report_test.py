@@ -20,7 +20,7 @@ def case(name, seconds, inner="", output=""):
 FAILED = '<failure message=""/>'
 
 
-def report(units=None, **presets):
+def report(units=None, again=None, **presets):
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "units"))
         for program, text in (units or {}).items():
@@ -33,6 +33,9 @@ def report(units=None, **presets):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
             arguments.append(f"{preset}={path}")
+            if again is not None:
+                with open(path + ".again", "w", encoding="utf-8") as file:
+                    file.write(again)
         stages = os.path.join(folder, "stages")
         with open(stages, "w", encoding="utf-8") as file:
             file.write("65 build (release)\n")
@@ -50,6 +53,16 @@ class Report(unittest.TestCase):
         self.assertIn("line 70\n", text)
         self.assertIn("line 99\n", text)
         self.assertNotIn("line 69\n", text)
+
+    def test_what_passes_alone_is_flaky(self):
+        text = report(release=junit(case("good", 3), case("often", 1, FAILED, "beside others")),
+                      again=junit(case("often", 1, "", "alone")))
+        self.assertIn("FLAKY: often (release); the end of what it printed:\n    beside others\n", text)
+        self.assertIn("the same, alone, passed; the end of what it printed:\n    alone\n", text)
+        self.assertNotIn("failed:", text)
+        text = report(release=junit(case("bad", 1, FAILED)), again=junit(case("bad", 1, FAILED)))
+        self.assertIn("1 failed:\n  bad (release): failed\n", text)
+        self.assertNotIn("FLAKY", text)
 
     def test_ten_slowest(self):
         text = report(release=junit(*(case(f"t{i}", i) for i in range(11))))
