@@ -171,10 +171,11 @@ def wrapper(hook, hook_id, api):
     return '\n'.join(
         [
             f'// from {hook.place}',
-            f'DLHOOK_EXPORT {returns} {hook.symbol}({declared}) {{',
+            f'DLHOOK_ENTRY({hook.symbol});',
+            f'{returns} DLHOOK_BODY({hook.symbol})({declared}) {{',
             '  CallFrame frame;',
-            f'  const auto real = reinterpret_cast<decltype(&{hook.symbol})>(',
-            f'      {begin}({hook_id}, 1u << {family}, __builtin_return_address(0), &frame));',
+            f'  const auto real = reinterpret_cast<decltype(&DLHOOK_BODY({hook.symbol}))>(',
+            f'      {begin}({hook_id}, 1u << {family}, __builtin_return_address(0), LookedUpFunction(), &frame));',
             *([time_call(hook)] if hook.work else []),
             f'  {result}real({passed});',
             f'  if (CallRecord* record = EndCall(&frame, {record})) {{',
@@ -199,11 +200,11 @@ def wrappers_source(api, hooks):
         '#include <cstddef>',
         '#include <cstdint>\n',
         '#include "preload/abi/abi_types.h"',
+        '#include "preload/base/entry.h"',
         '#include "preload/runtime/call_scope.h"',
         *(['#include "preload/gpu/event_calls.h"'] if any(hook.work for _, hook in hooks) else []),
         *(f'#include "{header}"' for header in sorted(set(used))),
         '',
-        EXPORT,
         'namespace dlhook {',
         'extern "C" {\n',
     ]

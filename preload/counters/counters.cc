@@ -164,7 +164,8 @@ void CloseSet(OpenSet* open) {
 bool WriteReading(ThreadState* thread, const CounterRecord& head, uint32_t count, const uint64_t* values,
                   const uint64_t* readings, uint64_t number) {
   uint32_t words = static_cast<uint32_t>(sizeof(CounterRecord) / 8 + count);
-  RecordHeader* space = ReserveDescription(thread, words);
+  FrameMark mark;
+  RecordHeader* space = ReserveDescription(thread, words, &mark);
   if (space == nullptr) {
     if (thread->active != 0) thread->session->dropped_readings.fetch_add(1, std::memory_order_relaxed);
     return false;

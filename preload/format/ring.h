@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "preload/base/frame_mark.h"
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 
@@ -20,9 +21,10 @@ struct RingProducer {
   uint64_t start;      // where the chunk begins; 0: in the slot's own memory
   uint64_t room_end;   // space for calls up to here, as far as known
   bool refuses_calls;  // calls are kept as totals (full_ring.h); every commit goes to CommitNoticed (thread_state.h)
-  // Between Reserve and Commit, an address in the reserver's stack frame, else 0: the record of a signal handler that
-  // interrupts it is refused. Set first of all, or a handler could be given the same place.
+  // Between Reserve and Commit the place of the reserver's mark, else 0: the record of a signal handler that interrupts it
+  // is refused. Set first of all, or a handler could be given the same place.
   uintptr_t busy;
+  static constexpr uintptr_t kWithoutMark = 1;
 
   void Start(Slot* new_slot, char* new_data) {
     slot = new_slot;
@@ -50,11 +52,11 @@ struct RingProducer {
   // Not yet taken by the drain.
   uint64_t Backlog() const { return head - slot->tail.load(std::memory_order_acquire); }
 
-  // Reserves a record of `words` words; null if there is no room. Not visible to the drain before Commit. `frame`: an
-  // address in the committing stack frame; without one the reservation is never considered abandoned.
-  RecordHeader* Reserve(uint32_t words, uintptr_t frame = UINTPTR_MAX) {
+  // Reserves a record of `words` words; null if there is no room. Not visible to the drain before Commit. `mark`: in the
+  // committing stack frame; without one the reservation is never considered abandoned.
+  RecordHeader* Reserve(uint32_t words, FrameMark* mark = nullptr) {
     if (__builtin_expect(busy != 0, 0)) return nullptr;
-    Take(frame);
+    Take(mark);
     RecordHeader* record = Place(words, room_end);
     if (__builtin_expect(record == nullptr, 0)) Release();
     return record;
@@ -62,9 +64,9 @@ struct RingProducer {
 
   // The same after checking the drain's progress, skipping the end of the ring if it is too short. `may_use_kept`: not
   // a call.
-  RecordHeader* ReserveAfterLook(uint32_t words, uintptr_t frame = UINTPTR_MAX, bool may_use_kept = false) {
+  RecordHeader* ReserveAfterLook(uint32_t words, FrameMark* mark = nullptr, bool may_use_kept = false) {
     if (busy != 0 || bytes == 0) return nullptr;
-    Take(frame);
+    Take(mark);
     uint64_t end = RoomEnd() - (may_use_kept ? 0 : Kept());
     room_end = refuses_calls ? 0 : RoomEnd() - Kept();
     SkipShortEnd(uint64_t{words} * 8, end);
@@ -86,9 +88,16 @@ struct RingProducer {
   // A single instruction, because a signal handler may drop a record, too.
   void CountDropped() { slot->dropped.fetch_add(1, std::memory_order_relaxed); }
 
-  void Take(uintptr_t frame) {
-    busy = frame;
+  void Take(FrameMark* mark) {
+    uintptr_t place = mark == nullptr ? kWithoutMark : mark->Set();
     std::atomic_signal_fence(std::memory_order_seq_cst);
+    busy = place;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+
+  // Whether the reserver goes on later. Asked by the owner of `mark`, null: none.
+  bool IsInUse(const FrameMark* mark) const {
+    return busy != 0 && (busy == kWithoutMark || mark == nullptr || mark->SeesWorkAt(busy));
   }
 
   void Release() {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 
+#include "preload/base/entry.h"
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_application.h"
@@ -113,13 +114,6 @@ int CallReal(CuptiFunction real, const CuptiCall& call) {
   return real(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }
 
-CuptiFunction RealOf(const char* name, void* own, void* caller) {
-  void* real = dlhook_real_from_thunk;
-  dlhook_real_from_thunk = nullptr;
-  if (real == nullptr) real = FindReal(name, kSonames, own, caller);
-  return reinterpret_cast<CuptiFunction>(real);
-}
-
 // Forgets what was registered with this copy of CUPTI.
 void ForgetCopy(CuptiFunction finalize) {
   ForgetPushedCalls();
@@ -132,8 +126,9 @@ void ForgetCopy(CuptiFunction finalize) {
   if (real != nullptr && ObjectOf(reinterpret_cast<void*>(real)) == copy) g_register_timestamps.store(nullptr);
 }
 
-int OnCall(const char* name, void* own, void* caller, const CuptiCall& call) {
-  CuptiFunction real = RealOf(name, own, caller);
+int OnCall(const char* name, void* own, void* caller, void* looked_up, const CuptiCall& call) {
+  if (looked_up == nullptr) looked_up = FindReal(name, kSonames, own, caller);
+  auto real = reinterpret_cast<CuptiFunction>(looked_up);
   if (real == nullptr) return kNotInitialized;
   g_application.Enter();
   if (CuptiApplication::NeedsAll(call.role)) YieldGpuTime(kReason);
@@ -220,10 +215,13 @@ void RestoreApplicationCupti() {
 extern "C" {
 
 // A subscriber's own activities (CUDA 13.3) last until CUPTI is finalized: which call ends them is not known here.
-#define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                    \
-  DLHOOK_EXPORT int name(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) { \
-    return dlhook::OnCall(#name, reinterpret_cast<void*>(&name), __builtin_return_address(0),      \
-                          {dlhook::CuptiRole::role, group, {a, b, c, d, e, f}});                   \
+#define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                          \
+  DLHOOK_EXPORT void name();                                                                             \
+  DLHOOK_ENTRY(name);                                                                                    \
+  int DLHOOK_BODY(name)(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {        \
+    void* looked_up = dlhook::LookedUpFunction();                                                        \
+    return dlhook::OnCall(#name, reinterpret_cast<void*>(&name), __builtin_return_address(0), looked_up, \
+                          {dlhook::CuptiRole::role, group, {a, b, c, d, e, f}});                         \
   }
 DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_WRAPPER)
 

@@ -17,12 +17,11 @@ std::atomic<uint32_t> g_gpu_events{0};
 
 namespace {
 
-// The state of a thread. A call left by longjmp or an exception is recognized by its frame: a later one is at or above
-// it.
+// The state of a thread. A call left by longjmp or an exception is recognized as by DropStaleOpenCalls.
 struct EventThread {
   EventPair* open;         // of the outermost timed call; nested calls are part of its work
-  uintptr_t frame;         // of that call
-  uintptr_t busy;          // frame of the call that is being started: calls of a signal handler are not timed meanwhile
+  uintptr_t frame;         // of that call: the place of its sequence number
+  uintptr_t busy;          // mark of the call that is being started: calls of a signal handler are not timed meanwhile
   uintptr_t group_stream;  // of what was queued in the open NCCL group; 0: none yet
   uint32_t depth;          // of recorded calls, including that call
   uint32_t generation;
@@ -139,6 +138,11 @@ void DropOpen(EventState* state, EventThread* own, Untimed reason) {
   LeaveContext(context);
 }
 
+// Whether the timed call goes on, so that the one at `frame` is part of it.
+bool IsOpen(const EventThread& own, uintptr_t frame) {
+  return own.frame > frame || (own.frame != frame && Contains(own.frame, own.open->sequence));
+}
+
 void OpenPair(EventState* state, EventThread* own, CallFrame* frame, const EventCall& call) {
   uintptr_t stream;
   const EventDriver* driver = DriverOf(state);
@@ -157,7 +161,7 @@ void OpenPair(EventState* state, EventThread* own, CallFrame* frame, const Event
   pair->kind = call.kind;
   if (driver->event_record(pair->start, reinterpret_cast<void*>(stream)) == kDriverSuccess) {
     own->open = pair;
-    own->frame = reinterpret_cast<uintptr_t>(frame);
+    own->frame = reinterpret_cast<uintptr_t>(&frame->sequence);
     own->depth = frame->thread->depth;
   } else {
     PutBack(state, pair);
@@ -188,11 +192,10 @@ void Begin(EventState* state, CallFrame* frame, const EventCall& call) {
   if (call.work == EventWork::kEndsContext) return EndEventContexts(state, frame->thread, call.argument);
   if (call.work == EventWork::kEndsDevice) return EndEventContexts(state, frame->thread, nullptr);
   EventThread* own = &t_events;
-  auto place = reinterpret_cast<uintptr_t>(frame);
-  if (own->busy > place) return;
+  if (own->busy != 0 && frame->mark.SeesWorkAt(own->busy)) return;
   if (!BeginsWork(state, own, call) || frame->thread == nullptr || frame->detail == 0) return;
-  if (own->open != nullptr && own->frame > place) return;
-  own->busy = place;
+  if (own->open != nullptr && IsOpen(*own, reinterpret_cast<uintptr_t>(&frame->sequence))) return;
+  own->busy = frame->mark.Set();
   if (own->open != nullptr) DropOpen(state, own, Untimed::kContextEnded);
   OpenPair(state, own, frame, call);
   own->busy = 0;

@@ -40,8 +40,7 @@
         look_up dlsym, dlhook_real_dlsym, xorl %ecx, %ecx
         look_up dlvsym, dlhook_real_dlvsym, movq %rdx, %rcx
 
-# Thunk i: dlhook_real_from_thunk = table[i].real; goto table[i].wrapper. Touches r10 and r11 only (no argument of a C
-# function is in them). kThunks and kThunkBytes of dlsym.cc.
+# Thunk i: r10 = table[i].real; goto table[i].entry (base/entry.h). kThunks and kThunkBytes of dlsym.cc.
         .hidden dlhook_thunks
         .globl  dlhook_thunks
         .hidden dlhook_thunk_table
@@ -52,9 +51,7 @@ dlhook_thunks:
         .rept   2048
         .p2align 5
         endbr64
-        movq    dlhook_real_from_thunk@gottpoff(%rip), %r10
-        movq    dlhook_thunk_table+offset(%rip), %r11
-        movq    %r11, %fs:(%r10)
+        movq    dlhook_thunk_table+offset(%rip), %r10
         jmp     *dlhook_thunk_table+offset+8(%rip)
         .set    offset, offset+16
         .endr

@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "preload/base/entry.h"
 #include "preload/base/loader_error.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/hook_table.h"
@@ -23,7 +24,7 @@ void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version)
 // thunks.S: kThunks stubs of kThunkBytes each, and the table they read.
 struct ThunkEntry {
   void* real;
-  void* wrapper;
+  void* entry;  // the wrapper's second (base/entry.h)
 };
 constexpr uint32_t kThunks = 2048;
 constexpr uint32_t kThunkBytes = 32;
@@ -44,10 +45,11 @@ SpinLock g_thunks_lock;
 std::atomic<uint32_t> g_thunk_count{0};
 
 void* FindThunk(void* real, void* wrapper) {
+  const void* second = static_cast<char*>(wrapper) + kSecondEntry;
   uint32_t count = g_thunk_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
     const ThunkEntry& entry = dlhook_thunk_table[i];
-    if (entry.real == real && entry.wrapper == wrapper) return dlhook_thunks + i * kThunkBytes;
+    if (entry.real == real && entry.entry == second) return dlhook_thunks + i * kThunkBytes;
   }
   return nullptr;
 }
@@ -64,7 +66,7 @@ void* ThunkFor(void* wrapper, void* real) {
     CountPlainPointer();
     return real;
   }
-  dlhook_thunk_table[index] = {real, wrapper};
+  dlhook_thunk_table[index] = {real, static_cast<char*>(wrapper) + kSecondEntry};
   g_thunk_count.store(index + 1, std::memory_order_release);
   return dlhook_thunks + index * kThunkBytes;
 }

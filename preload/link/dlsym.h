@@ -1,7 +1,7 @@
 // Our dlsym and dlvsym and their thunks. TensorFlow, JAX and XLA reach everything through dlopen + dlsym, so a pointer
-// from dlsym must be a hook, too. Each distinct real function that dlsym finds gets its own thunk, which notes the real
-// function and jumps to the wrapper. So a call through the pointer reaches exactly the function that was looked up,
-// whatever calls it (ctypes, JIT code, another library), and two functions with one name never mix.
+// from dlsym must be a hook, too. Each distinct real function that dlsym finds gets its own thunk, which jumps to the
+// wrapper with the real function in a register. So a call through the pointer reaches exactly the function that was
+// looked up, whatever calls it (ctypes, JIT code, another library), and two functions with one name never mix.
 // Thread: any application thread; takes a lock only when it returns a pointer for the first time.
 #ifndef DLHOOK_PRELOAD_LINK_DLSYM_H_
 #define DLHOOK_PRELOAD_LINK_DLSYM_H_
@@ -37,7 +37,7 @@ Dlsym RealDlsymPointer();
 // thunks (counted).
 void* HookFor(HookId hook, void* real, const link_map* caller);
 
-// A wrapper of a function that is not in the tables.
+// A wrapper of a function that is not in the tables, with two entries (base/entry.h).
 struct LookedUp {
   const char* name;
   void* wrapper;

@@ -14,6 +14,7 @@
 #include "preload/link/symbol_version.h"
 #include "preload/link/weak_references.h"
 #include "preload/runtime/registry.h"
+#include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline link {
 
@@ -137,17 +138,30 @@ void LookAtReferences(const link_map* object) {
   StoreBinding(key, nullptr);
 }
 
+struct NewBinding {
+  HookId hook;
+  void* caller;
+  const link_map* object;
+  void* real;  // the result
+};
+
+void Bind(void* argument) {
+  auto binding = static_cast<NewBinding*>(argument);
+  LookAtReferences(binding->object);
+  const char* name = kHookNames[binding->hook].name;
+  const HookLink& link = kHookLinks[binding->hook];
+  binding->real = FindReal(name, link.sonames, link.wrapper, binding->caller);
+  if (binding->real == nullptr) FailAsTheLoaderWould(name, binding->object);
+  StoreBinding(BindingKey(binding->object, binding->hook), binding->real);
+  ReportBinding(binding->object, ObjectOf(binding->real), name);
+}
+
 void* ResolveSlow(HookId hook, void* caller) {
   const link_map* object = ObjectOf(caller);
-  uint64_t key = BindingKey(object, hook);
-  if (const Binding* known = KnownBinding(key)) return known->real;
-  LookAtReferences(object);
-  const char* name = kHookNames[hook].name;
-  void* real = FindReal(name, kHookLinks[hook].sonames, kHookLinks[hook].wrapper, caller);
-  if (real == nullptr) FailAsTheLoaderWould(name, object);
-  StoreBinding(key, real);
-  ReportBinding(object, ObjectOf(real), name);
-  return real;
+  if (const Binding* known = KnownBinding(BindingKey(object, hook))) return known->real;
+  NewBinding binding = {hook, caller, object, nullptr};
+  CallWithRoom(&Bind, &binding);
+  return binding.real;
 }
 
 }  // namespace
@@ -211,8 +225,10 @@ void* ResolveReal(ThreadState* thread, HookId hook, void* caller) {
   }
   void* real = ResolveSlow(hook, caller);
   if (thread != nullptr) {
-    uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
-    thread->cache[BindingCacheIndex(key)] = {key, real};
+    uint64_t key = BindingCacheKey(hook, caller);
+    // With the generation that was read before: another look-up may have set the thread's to a later one.
+    uint64_t tagged = reinterpret_cast<uint64_t>(real) | uint64_t{generation & UINT16_MAX} << 48;
+    StoreBinding(&thread->cache[BindingCacheIndex(key)], key, tagged);
   }
   errno = saved_errno;
   return real;

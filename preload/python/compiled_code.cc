@@ -64,7 +64,8 @@ void ReportRefusal(const char* fact, size_t size) {
 
 bool WriteFact(ThreadState* thread, const char* fact, size_t size) {
   uint32_t words = static_cast<uint32_t>((sizeof(CompiledCodeRecord) + size + 7) / 8);
-  RecordHeader* header = ReserveDescription(thread, words);
+  FrameMark mark;
+  RecordHeader* header = ReserveDescription(thread, words, &mark);
   if (header == nullptr) return false;
   auto record = reinterpret_cast<CompiledCodeRecord*>(header);
   record->header = {static_cast<uint16_t>(words), RecordType::kCompiledCode, 0, 0, 0, 0};

@@ -156,7 +156,8 @@ uint32_t NumberModule(PythonProcess* process, const void* object, bool keras, ui
 bool WriteObject(PythonProcess* process, ThreadState* thread, uint32_t number) {
   PythonObject* object = &process->objects[number];
   uint32_t words = static_cast<uint32_t>((sizeof(PythonModuleRecord) + object->text_bytes + 7) / 8);
-  RecordHeader* header = ReserveDescription(thread, words);
+  FrameMark mark;
+  RecordHeader* header = ReserveDescription(thread, words, &mark);
   if (header == nullptr) return false;
   auto record = reinterpret_cast<PythonModuleRecord*>(header);
   record->header = {static_cast<uint16_t>(words), RecordType::kPythonModule, 0, 0, 0, 0};

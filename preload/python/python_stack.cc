@@ -386,10 +386,10 @@ bool RecordPythonStack(ThreadState* thread) {
   PythonThread* memory = MemoryOf(thread);
   if (definition == memory->recorded) return true;
   if (IsKeepingTotals(thread)) return true;  // totals have no callers
-  RecordHeader* header =
-      ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, reinterpret_cast<uintptr_t>(&definition));
+  FrameMark mark;
+  RecordHeader* header = ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, &mark);
   if (header == nullptr) {
-    return GetConfig().on_full == OnFull::kAggregate && KeepTotals(thread, reinterpret_cast<uintptr_t>(&definition));
+    return GetConfig().on_full == OnFull::kAggregate && KeepTotals(thread, &mark);
   }
   auto record = reinterpret_cast<PythonStackRecord*>(header);
   record->header = {sizeof(PythonStackRecord) / 8, RecordType::kPythonStack, 0, 0, 0, 0};

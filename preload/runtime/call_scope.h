@@ -3,7 +3,8 @@
 // (first call of a thread, first call of a hook from a call site: see preload/README.md).
 //
 //   CallFrame frame;
-//   auto real = reinterpret_cast<Fn*>(BeginCall(kHook, kFamilyBit, __builtin_return_address(0), &frame));
+//   auto real = reinterpret_cast<Fn*>(
+//       BeginCall(kHook, kFamilyBit, __builtin_return_address(0), LookedUpFunction(), &frame));
 //   real(arguments...);
 //   if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kGemmShapeWords, 3)) {
 //     DecodeGemm(…, record);
@@ -30,31 +31,28 @@ struct CallFrame {
   uint32_t parent_distance;
   uint32_t detail;  // the family's bit if the call has details, else 0
   HookId hook;
+  FrameMark mark;  // while the call's record is written
 };
 
-// The real function behind `hook` for the object that contains `caller`. Never null.
-inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
-  void* real = dlhook_real_from_thunk;
-  if (__builtin_expect(real != nullptr, 0)) {
-    dlhook_real_from_thunk = nullptr;
-    return real;
-  }
+// The real function behind `hook` for the object that contains `caller`; `looked_up` if not null. Never null.
+inline void* RealFunction(ThreadState* thread, HookId hook, void* caller, void* looked_up) {
+  if (looked_up != nullptr) return looked_up;
   if (__builtin_expect(thread == nullptr, 0)) return ResolveReal(nullptr, hook, caller);
-  uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
-  const BindingCacheEntry& entry = thread->cache[BindingCacheIndex(key)];
-  real = __atomic_load_n(&entry.real,
-                         __ATOMIC_ACQUIRE);  // before the key: a signal handler may fork in between, which wipes both
-  bool miss = entry.key != key || thread->cache_generation != CurrentBindingGeneration();
+  uint64_t key = BindingCacheKey(hook, caller);
+  uint32_t generation = CurrentBindingGeneration();
+  BindingCacheEntry entry = LoadBinding(thread->cache[BindingCacheIndex(key)]);
+  bool miss =
+      entry.key != key || entry.real >> 48 != (generation & UINT16_MAX) || thread->cache_generation != generation;
   if (__builtin_expect(miss, 0)) return ResolveReal(thread, hook, caller);
-  return real;
+  return reinterpret_cast<void*>(entry.real & kAddressBits);
 }
 
 // For hooks whose calls come by the thousand: about 3 ns faster than BeginCall, and 300 bytes in each of them.
 __attribute__((always_inline)) inline void* BeginFrequentCall(HookId hook, uint32_t family_bit, void* caller,
-                                                              CallFrame* frame) {
+                                                              void* looked_up, CallFrame* frame) {
   ThreadState* thread = dlhook_thread;
   if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(family_bit);
-  void* real = RealFunction(thread, hook, caller);
+  void* real = RealFunction(thread, hook, caller, looked_up);
   frame->thread = nullptr;
   if (__builtin_expect(thread == nullptr, 0)) return real;
   uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
@@ -69,10 +67,10 @@ __attribute__((always_inline)) inline void* BeginFrequentCall(HookId hook, uint3
   frame->sequence = TakeSequence(thread);
   frame->parent_distance = 0;
   if (__builtin_expect(thread->depth == 0, 1)) {
-    thread->open[0] = {reinterpret_cast<uintptr_t>(frame), frame->sequence};
+    thread->open[0] = {reinterpret_cast<uintptr_t>(&frame->sequence), frame->sequence};
     thread->depth = 1;
   } else {
-    frame->parent_distance = OpenNestedCall(thread, reinterpret_cast<uintptr_t>(frame), frame->sequence);
+    frame->parent_distance = OpenNestedCall(thread, reinterpret_cast<uintptr_t>(&frame->sequence), frame->sequence);
   }
   frame->detail = thread->detail_families & family_bit;
   if (__builtin_expect(frame->detail != 0, 0)) BeginCallDetail(thread, family_bit, frame->sequence);
@@ -83,8 +81,9 @@ __attribute__((always_inline)) inline void* BeginFrequentCall(HookId hook, uint3
   return real;
 }
 
-__attribute__((noinline)) inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {
-  return BeginFrequentCall(hook, family_bit, caller, frame);
+__attribute__((noinline)) inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, void* looked_up,
+                                                 CallFrame* frame) {
+  return BeginFrequentCall(hook, family_bit, caller, looked_up, frame);
 }
 
 // Null if the call is not recorded (stopped, ring full: counted). The caller fills in shape and addresses, then
@@ -105,7 +104,7 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
     native_stack = EndCallDetail(thread, frame->detail, end_ticks - frame->start_ticks);
     if (native_stack != 0) words += sizeof(CallTrailer) / 8;
   }
-  RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(frame));
+  RecordHeader* header = ReserveCall(thread, words, &frame->mark);
   if (__builtin_expect(header == nullptr, 0)) return nullptr;
   CallRecord* record = reinterpret_cast<CallRecord*>(header);
   record->header = {

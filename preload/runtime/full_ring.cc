@@ -169,11 +169,11 @@ void Change(TotalsTable* table, TotalsEntry* entry, const StagedCall& call) {
 }
 
 // False: the ring has no room for it.
-bool HandOver(ThreadState* thread, TotalsEntry* entry, uintptr_t frame) {
+bool HandOver(ThreadState* thread, TotalsEntry* entry, FrameMark* mark) {
   RingProducer* ring = &thread->ring;
   uint32_t words = entry->record.header.words;
-  RecordHeader* space = ring->ReserveAfterLook(words, frame);
-  if (space == nullptr && GrowRing(thread, frame)) space = ring->ReserveAfterLook(words, frame);
+  RecordHeader* space = ring->ReserveAfterLook(words, mark);
+  if (space == nullptr && GrowRing(thread, mark)) space = ring->ReserveAfterLook(words, mark);
   if (space == nullptr) return false;
   if (IsEmpty(*entry)) {  // a signal handler was faster
     ring->Release();
@@ -211,17 +211,17 @@ void ForEachEntry(ThreadState* thread, Function function) {
 
 }  // namespace
 
-bool KeepTotals(ThreadState* thread, uintptr_t frame) {
+bool KeepTotals(ThreadState* thread, FrameMark* mark) {
   if (thread->ring.busy != 0) return false;
-  thread->ring.Take(frame);
+  thread->ring.Take(mark);
   bool can = BeginTotals(thread);
   thread->ring.Release();
   return can;
 }
 
-RecordHeader* StageCall(ThreadState* thread, uintptr_t frame) {
+RecordHeader* StageCall(ThreadState* thread, FrameMark* mark) {
   if (thread->ring.busy != 0) return nullptr;
-  thread->ring.Take(frame);
+  thread->ring.Take(mark);
   if (BeginTotals(thread)) return thread->staging;
   thread->ring.Release();
   return nullptr;
@@ -238,11 +238,11 @@ void AddStagedCall(ThreadState* thread, const RecordHeader* record) {
   thread->ring.CountDropped();
 }
 
-void HandOverTotals(ThreadState* thread, uintptr_t frame) {
+void HandOverTotals(ThreadState* thread, FrameMark* mark) {
   RingProducer* ring = &thread->ring;
-  ForEachEntry(thread, [&](TotalsEntry* entry) { return IsEmpty(*entry) || HandOver(thread, entry, frame); });
+  ForEachEntry(thread, [&](TotalsEntry* entry) { return IsEmpty(*entry) || HandOver(thread, entry, mark); });
   if (ring->busy != 0) return;
-  ring->Take(frame);
+  ring->Take(mark);
   bool is_all = true;  // a signal handler may have added calls
   ForEachEntry(thread, [&](TotalsEntry* entry) { return is_all = IsEmpty(*entry); });
   if (is_all) ring->RefuseCalls(false);
@@ -271,13 +271,15 @@ void AdoptTotals(ThreadState* thread) {
     if (is_left) UseTable(thread, reinterpret_cast<TotalsTable*>(ChunkMemory(session, i)));
   }
   if (thread->totals_count == 0) return;
-  KeepTotals(thread, reinterpret_cast<uintptr_t>(&owner));
-  HandOverTotals(thread, reinterpret_cast<uintptr_t>(&owner));
+  FrameMark mark;
+  KeepTotals(thread, &mark);
+  HandOverTotals(thread, &mark);
 }
 
 void GiveBackTotals(ThreadState* thread) {
   if (thread->totals_count == 0) return;
-  if (IsKeepingTotals(thread)) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&thread));
+  FrameMark mark;
+  if (IsKeepingTotals(thread)) HandOverTotals(thread, &mark);
   if (IsKeepingTotals(thread)) return;  // the slot's next thread, or the drain at the end, hands them over
   uint32_t owner = TotalsOwner(thread);
   thread->totals_count = 0;

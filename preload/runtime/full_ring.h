@@ -14,17 +14,17 @@ namespace dlhook::inline runtime {
 
 // True if calls are kept as totals from now on. Their details are then not needed.
 inline bool IsKeepingTotals(const ThreadState* thread) { return thread->ring.refuses_calls; }
-bool KeepTotals(ThreadState* thread, uintptr_t frame);
+bool KeepTotals(ThreadState* thread, FrameMark* mark);
 
 // A place for a call's record of at most kStagingBytes, starting totals if necessary; null if that is not possible.
-RecordHeader* StageCall(ThreadState* thread, uintptr_t frame);
+RecordHeader* StageCall(ThreadState* thread, FrameMark* mark);
 inline bool IsStaged(const ThreadState* thread, const RecordHeader* record) { return record == thread->staging; }
 
 // Adds the staged call; counts it as dropped if the tables have no room for its op.
 void AddStagedCall(ThreadState* thread, const RecordHeader* record);
 
 // Writes totals into the ring as far as there is room; single calls resume when none is left. Not inside of a call.
-void HandOverTotals(ThreadState* thread, uintptr_t frame);
+void HandOverTotals(ThreadState* thread, FrameMark* mark);
 
 // After one of these functions was left by longjmp: completes or reverts its change.
 void SettleTotals(ThreadState* thread);

@@ -106,11 +106,11 @@ ThreadState* RecordingThread() {
   return thread != nullptr && thread->active != 0 ? thread : nullptr;
 }
 
-// A record of type T followed by `size` bytes of text; null if there is no room.
+// A record of type T followed by `size` bytes of text, to be committed by the owner of `mark`; null if there is no room.
 template <typename T>
-T* ReserveTextRecord(ThreadState* thread, RecordType type, const char* text, size_t size) {
+T* ReserveTextRecord(ThreadState* thread, RecordType type, const char* text, size_t size, FrameMark* mark) {
   uint32_t words = static_cast<uint32_t>((sizeof(T) + size + 7) / 8);
-  RecordHeader* header = ReserveDescription(thread, words);
+  RecordHeader* header = ReserveDescription(thread, words, mark);
   if (header == nullptr) return nullptr;
   T* record = reinterpret_cast<T*>(header);
   *record = {};
@@ -124,7 +124,8 @@ T* ReserveTextRecord(ThreadState* thread, RecordType type, const char* text, siz
 bool WriteObject(ThreadState* thread, const KnownObject& object) {
   char text[sizeof object.path + sizeof object.detail + 2];
   int size = snprintf(text, sizeof text, "%s%c%s", object.path, '\0', object.detail);
-  auto record = ReserveTextRecord<MappingRecord>(thread, RecordType::kMapping, text, static_cast<size_t>(size));
+  FrameMark mark;
+  auto record = ReserveTextRecord<MappingRecord>(thread, RecordType::kMapping, text, static_cast<size_t>(size), &mark);
   if (record == nullptr) return false;
   record->start = object.start;
   record->end = object.end;
@@ -139,7 +140,9 @@ bool WriteCapability(ThreadState* thread, const KnownCapability& capability) {
   char text[sizeof(KnownCapability) + 4];
   int size =
       snprintf(text, sizeof text, "%s%c%s%c%s", capability.name, '\0', capability.object, '\0', capability.reason);
-  auto record = ReserveTextRecord<CapabilityRecord>(thread, RecordType::kCapability, text, static_cast<size_t>(size));
+  FrameMark mark;
+  auto record =
+      ReserveTextRecord<CapabilityRecord>(thread, RecordType::kCapability, text, static_cast<size_t>(size), &mark);
   if (record == nullptr) return false;
   record->ticks = capability.ticks;
   record->value = static_cast<uint32_t>(capability.state);

@@ -79,10 +79,10 @@ void EndGrowth(ThreadState* thread) {
   thread->moves = 0;
 }
 
-bool GrowRing(ThreadState* thread, uintptr_t frame) {
+bool GrowRing(ThreadState* thread, FrameMark* mark) {
   RingProducer* ring = &thread->ring;
   if (ring->busy != 0) return false;
-  ring->Take(frame);
+  ring->Take(mark);
   uint32_t index = TakeChunk(thread, false);
   if (index < kMaxChunks) {
     Chunk& chunk = thread->session->chunks[index];
@@ -94,10 +94,10 @@ bool GrowRing(ThreadState* thread, uintptr_t frame) {
   return index < kMaxChunks;
 }
 
-void GoHome(ThreadState* thread, uintptr_t frame) {
+void GoHome(ThreadState* thread, FrameMark* mark) {
   RingProducer* ring = &thread->ring;
   if (thread->chunk == 0 || ring->busy != 0) return;
-  ring->Take(frame);
+  ring->Take(mark);
   if (ring->Backlog() <= ring->slot->bytes.load(std::memory_order_relaxed) / 2) MoveTo(thread, 0);
   ring->Release();
 }

@@ -7,11 +7,11 @@
 
 namespace dlhook::inline runtime {
 
-// Moves to an empty chunk. False: there is none, or a record is being written. `frame`: as for Reserve.
-bool GrowRing(ThreadState* thread, uintptr_t frame);
+// Moves to an empty chunk. False: there is none, or a record is being written. `mark`: as for Reserve.
+bool GrowRing(ThreadState* thread, FrameMark* mark);
 
 // Moves back to the slot's own memory if the drain has emptied half of it.
-void GoHome(ThreadState* thread, uintptr_t frame);
+void GoHome(ThreadState* thread, FrameMark* mark);
 
 // After GrowRing was left by longjmp: completes its change.
 void EndGrowth(ThreadState* thread);

@@ -20,7 +20,8 @@ bool Records(const ThreadState* thread, uint32_t family_bit) {
 void WriteRecord(ThreadState* thread, const OpenScopeEntry& scope, uint32_t depth, const char* name,
                  uint64_t end_ticks) {
   uint32_t words = static_cast<uint32_t>((sizeof(ScopeRecord) + scope.name_bytes + 7) / 8);
-  RecordHeader* header = ReserveScope(thread, words, reinterpret_cast<uintptr_t>(&words));
+  FrameMark mark;
+  RecordHeader* header = ReserveScope(thread, words, &mark);
   if (header == nullptr) return;
   auto record = reinterpret_cast<ScopeRecord*>(header);
   record->header = {static_cast<uint16_t>(words), RecordType::kScope, static_cast<uint8_t>(depth), 0, 0, 0};

@@ -16,7 +16,6 @@
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/full_ring.h"
-#include "preload/runtime/left_frame.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
@@ -28,7 +27,6 @@ namespace dlhook::inline runtime {
 
 extern "C" {
 __thread ThreadState* dlhook_thread = nullptr;
-__thread void* dlhook_real_from_thunk = nullptr;
 }
 
 namespace {
@@ -37,6 +35,19 @@ __thread uint8_t t_attaching;   // against hooks called while attaching
 __thread uint8_t t_retry_wait;  // calls to skip before looking for a free ring again
 
 std::atomic<ProcessState*> g_process{nullptr};
+
+// The states of the threads that forked this process and its ancestors (the last ones). A signal handler may have forked
+// inside a hook, and the child returns into it: what remains of that call goes to this state, which no thread may own.
+constexpr uint32_t kForkedStates = 8;
+const ThreadState* g_forked[kForkedStates];
+uint32_t g_forks = 0;
+
+bool IsOfForked(const ThreadState* thread) {
+  for (const ThreadState* forked : g_forked) {
+    if (forked == thread) return true;
+  }
+  return false;
+}
 
 // False if the ring has no room.
 bool WriteThreadRecord(ThreadState* thread, RecordType type) {
@@ -48,7 +59,8 @@ bool WriteThreadRecord(ThreadState* thread, RecordType type) {
   record.tid = thread->tid;
   record.handle = pthread_self();
   prctl(PR_GET_NAME, record.name);
-  RecordHeader* space = ReserveDescription(thread, record.header.words);
+  FrameMark mark;
+  RecordHeader* space = ReserveDescription(thread, record.header.words, &mark);
   if (space == nullptr) return false;
   memcpy(space, &record, sizeof record);
   CommitRecord(thread, space);
@@ -107,6 +119,7 @@ uint32_t ClaimSlot(ProcessState* process) {
     Slot& slot = process->session->slots[index];
     uint32_t free = 0;
     if (slot.owned.load(std::memory_order_relaxed) != 0 || (i < kMaxSlots && !HasRoom(slot))) continue;
+    if (IsOfForked(&process->threads[index])) continue;
     if (!slot.owned.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
     if (GiveMemory(process, index)) return index;
     slot.owned.store(0, std::memory_order_release);
@@ -175,13 +188,24 @@ bool EnsureSession(ProcessState* process) {
   }
 }
 
-// True in a signal handler that interrupted the writing of a record. The reservation of an abandoned frame is taken
-// back.
-bool IsBusy(ThreadState* thread, uintptr_t frame) {
+struct Attachment {
+  ProcessState* process;
+  bool is_call;
+  ThreadState* thread;  // the result
+};
+
+void Attach(void* argument) {
+  auto attachment = static_cast<Attachment*>(argument);
+  if (EnsureSession(attachment->process)) attachment->thread = ClaimThread(attachment->process, attachment->is_call);
+}
+
+// True in a signal handler that interrupted the writing of a record, and on a fibre while another is writing. The
+// reservation of an abandoned frame is taken back.
+bool IsBusy(ThreadState* thread, FrameMark* mark) {
   RingProducer* ring = &thread->ring;
   if (ring->busy == 0) return false;
-  if (!WasLeft(ring->busy, frame)) return true;
-  ring->Take(frame);  // a handler must not begin the same repair: its frame may lie above the abandoned one
+  if (ring->IsInUse(mark)) return true;
+  ring->Take(mark);  // a handler must not begin the same repair
   EndGrowth(thread);
   SettleTotals(thread);
   ring->Release();
@@ -198,14 +222,14 @@ constexpr uint32_t kCallsBetweenLooks = 1024;
 void NoteFull(ThreadState* thread, uint32_t calls);
 
 // As ReserveAfterLook, growing the ring if it is full.
-RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
-  if (IsBusy(thread, frame)) return nullptr;
+RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, FrameMark* mark, bool is_call) {
+  if (IsBusy(thread, mark)) return nullptr;
   RingProducer* ring = &thread->ring;
-  GoHome(thread, frame);
-  RecordHeader* record = ring->ReserveAfterLook(words, frame, !is_call);
-  if (record != nullptr || thread->active == 0 || !GrowRing(thread, frame)) return record;
+  GoHome(thread, mark);
+  RecordHeader* record = ring->ReserveAfterLook(words, mark, !is_call);
+  if (record != nullptr || thread->active == 0 || !GrowRing(thread, mark)) return record;
   NoteFull(thread, kCallsBetweenLooks / 4);
-  return ring->ReserveAfterLook(words, frame, !is_call);
+  return ring->ReserveAfterLook(words, mark, !is_call);
 }
 
 // Whether the rings are drained. Starts the writer if nothing else drains.
@@ -224,9 +248,9 @@ bool HasDrain(ThreadState* thread) {
 }
 
 // Waits until the drain has made room; null if nothing drains, or recording ends.
-RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
+RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, FrameMark* mark, bool is_call) {
   constexpr uint32_t kNapsBetweenLooks = 256;
-  if (IsBusy(thread, frame)) return nullptr;  // a signal handler would wait for what it interrupted
+  if (IsBusy(thread, mark)) return nullptr;  // a signal handler would wait for what it interrupted
   RecordHeader* record = nullptr;
   int saved_errno = errno;
   for (uint32_t naps = 0; record == nullptr && thread->active != 0; ++naps) {
@@ -234,7 +258,7 @@ RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, 
     if (thread->session->enabled_families.load(std::memory_order_relaxed) == 0) break;
     timespec nap = {0, 200 * 1000};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-    record = ReserveAgain(thread, words, frame, is_call);
+    record = ReserveAgain(thread, words, mark, is_call);
   }
   errno = saved_errno;
   return record;
@@ -259,7 +283,9 @@ ProcessState* GetProcess() { return OneForEachProcess(&g_process); }
 ProcessState* FindProcess() { return g_process.load(std::memory_order_acquire); }
 
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
-  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame <= frame) {
+  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls) {
+    const OpenCall& last = thread->open[thread->depth - 1];
+    if (last.frame > frame || (last.frame != frame && Contains(last.frame, last.sequence))) return;
     --thread->depth;
   }
 }
@@ -284,38 +310,39 @@ ThreadState* AttachThread(uint32_t family_bit) {
   }
   Undisturbed undisturbed;
   t_attaching = 1;
+  if (dlhook_thread != nullptr) g_forked[g_forks++ % kForkedStates] = dlhook_thread;  // inactive: wiped by a fork
   dlhook_thread = nullptr;
-  ThreadState* thread = EnsureSession(process) ? ClaimThread(process, is_call) : nullptr;
+  Attachment attachment = {process, is_call, nullptr};
+  CallWithRoom(&Attach, &attachment);
   t_attaching = 0;
-  return thread;
+  return attachment.thread;
 }
 
-RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words) {
-  auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  RecordHeader* record = thread->ring.Reserve(words, frame);
-  return record != nullptr ? record : ReserveAgain(thread, words, frame, false);
+RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words, FrameMark* mark) {
+  RecordHeader* record = thread->ring.Reserve(words, mark);
+  return record != nullptr ? record : ReserveAgain(thread, words, mark, false);
 }
 
-RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame) {
-  RecordHeader* record = thread->ring.Reserve(words, frame);
+RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, FrameMark* mark) {
+  RecordHeader* record = thread->ring.Reserve(words, mark);
   if (record != nullptr || thread->active == 0) return record;
-  record = ReserveAgain(thread, words, frame, false);
-  return record == nullptr && GetConfig().on_full == OnFull::kWait ? WaitForRoom(thread, words, frame, false) : record;
+  record = ReserveAgain(thread, words, mark, false);
+  return record == nullptr && GetConfig().on_full == OnFull::kWait ? WaitForRoom(thread, words, mark, false) : record;
 }
 
-RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame) {
-  RecordHeader* record = ReserveForCalls(thread, words, frame);
+RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, FrameMark* mark) {
+  RecordHeader* record = ReserveForCalls(thread, words, mark);
   if (record == nullptr && thread->active != 0) CountDropped(thread);
   return record;
 }
 
-RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame) {
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, FrameMark* mark) {
   if (thread->active == 0) return nullptr;  // forked between begin and end of a call
   OnFull on_full = GetConfig().on_full;
-  bool is_free = !IsBusy(thread, frame);
-  RecordHeader* record = is_free && !IsKeepingTotals(thread) ? ReserveAgain(thread, words, frame, true) : nullptr;
-  if (record == nullptr && is_free && on_full == OnFull::kWait) record = WaitForRoom(thread, words, frame, true);
-  if (record == nullptr && is_free && on_full == OnFull::kAggregate) record = StageCall(thread, frame);
+  bool is_free = !IsBusy(thread, mark);
+  RecordHeader* record = is_free && !IsKeepingTotals(thread) ? ReserveAgain(thread, words, mark, true) : nullptr;
+  if (record == nullptr && is_free && on_full == OnFull::kWait) record = WaitForRoom(thread, words, mark, true);
+  if (record == nullptr && is_free && on_full == OnFull::kAggregate) record = StageCall(thread, mark);
   if (record == nullptr) CountDropped(thread);
   return record;
 }
@@ -331,7 +358,8 @@ void CommitNoticed(ThreadState* thread, const RecordHeader* record) {
     ring->Commit(record);
   }
   bool may_resume = IsKeepingTotals(thread) && thread->depth == 0 && ring->Backlog() <= thread->resume_backlog;
-  if (may_resume) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&may_resume));
+  FrameMark mark;
+  if (may_resume) HandOverTotals(thread, &mark);
 }
 
 }  // namespace dlhook::inline runtime

@@ -5,6 +5,8 @@
 #ifndef DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_
 #define DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_
 
+#include <emmintrin.h>
+
 #include <cstdint>
 
 #include "preload/format/hook_table.h"
@@ -34,16 +36,32 @@ struct SampleThread;
 
 namespace dlhook::inline runtime {
 
-// (call site, hook) -> real function. Direct-mapped; a miss goes to the resolver.
-struct BindingCacheEntry {
-  uint64_t key;
-  void* real;
+// (call site, hook) -> real function. Direct-mapped; a miss goes to the resolver. An entry is read by one instruction and
+// written by one: a signal handler may replace it, fork or leave before and after, but not in between.
+struct alignas(16) BindingCacheEntry {
+  uint64_t key;   // BindingCacheKey()
+  uint64_t real;  // kAddressBits, and above them those of the binding generation
 };
+constexpr uint64_t kAddressBits = (uint64_t{1} << 48) - 1;
+
+inline uint64_t BindingCacheKey(HookId hook, void* caller) {
+  return reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
+}
+inline BindingCacheEntry LoadBinding(const BindingCacheEntry& entry) {
+  __m128i both;
+  asm("movdqa %1, %0" : "=x"(both) : "m"(entry));  // the compiler would make two loads of an intrinsic's
+  auto key = static_cast<uint64_t>(_mm_cvtsi128_si64(both));
+  return {key, static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both)))};
+}
+inline void StoreBinding(BindingCacheEntry* entry, uint64_t key, uint64_t real) {
+  __m128i both = _mm_set_epi64x(static_cast<int64_t>(real), static_cast<int64_t>(key));
+  asm volatile("movdqa %1, %0" : "=m"(*entry) : "x"(both));
+}
 constexpr uint32_t kBindingCacheEntries = 64;
 constexpr uint32_t kMaxOpenCalls = 16;
 
-// A recorded call that has not returned yet. `frame` is an address in its stack frame: a call whose frame is below that
-// of a new one, or at the same place, was left by longjmp or an exception.
+// A recorded call that has not returned yet. `frame` is the place of `sequence` in its stack frame: see
+// DropStaleOpenCalls.
 struct OpenCall {
   uintptr_t frame;
   uint64_t sequence;
@@ -127,10 +145,9 @@ struct alignas(64) ThreadState {
   SampleThread* samples;             // its timer
 };
 
-// The thread's words of TLS (initial-exec, < 256 bytes). `real_from_thunk`: see link/thunks.S.
+// In TLS (initial-exec, < 256 bytes).
 extern "C" {
 extern __thread ThreadState* dlhook_thread __attribute__((visibility("hidden")));
-extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")));
 }
 
 // Prepares the calling thread to record: session, slot, ring. Null if that is not possible (no memory, finished; the
@@ -140,12 +157,12 @@ constexpr uint32_t kForSamples = 0;
 ThreadState* AttachThread(uint32_t family_bit);
 
 // Null, or the space of a call's record of `words` words, invisible to the drain before CommitRecord. Counts what it
-// drops. `frame`: an address in the stack frame that commits. Calls without room: runtime/full_ring.h.
-RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame);
+// drops. `mark`: in the stack frame that commits. Calls without room: runtime/full_ring.h.
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, FrameMark* mark);
 
-inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words, uintptr_t frame) {
-  RecordHeader* record = thread->ring.Reserve(words, frame);
-  return __builtin_expect(record != nullptr, 1) ? record : ReserveCallSlow(thread, words, frame);
+inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words, FrameMark* mark) {
+  RecordHeader* record = thread->ring.Reserve(words, mark);
+  return __builtin_expect(record != nullptr, 1) ? record : ReserveCallSlow(thread, words, mark);
 }
 
 // The next sequence number. In one instruction: a signal handler that makes calls must not get the same one.
@@ -156,11 +173,11 @@ inline uint64_t TakeSequence(ThreadState* thread) {
 }
 
 // The same for a record that is not a call, also when calls have no more room: a loss is handled by the caller.
-RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
+RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words, FrameMark* mark);
 
 // The same for a record that calls depend on, or that accompanies them; DLHOOK_ON_FULL=wait waits for it, too.
-RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame);
-RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame);  // counts what it drops
+RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, FrameMark* mark);
+RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, FrameMark* mark);  // counts what it drops
 
 __attribute__((cold)) void CommitNoticed(ThreadState* thread, const RecordHeader* record);
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
@@ -168,7 +185,9 @@ inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
   thread->ring.Commit(record);
 }
 
-// Drops recorded calls that were left without returning: their frames are not above `frame`.
+// Drops recorded calls that were left without returning, by longjmp or an exception: their frames are not above `frame`,
+// and no longer contain their sequence number. (A handler's stack, or a fibre's, may lie above that of the call that it
+// interrupted.)
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame);
 
 // Sequence number of the recorded call around the current one, or 0.

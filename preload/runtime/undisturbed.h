@@ -11,6 +11,7 @@
 #include <initializer_list>
 
 #include "preload/base/loader_error.h"
+#include "preload/base/own_stack.h"
 
 namespace dlhook::inline runtime {
 
@@ -66,6 +67,17 @@ class Undisturbed {
   KeptLoaderError error_;
   OwnArithmetic arithmetic_;
 };
+
+// function(argument), on another stack if this is the alternate one of a signal handler: those may have few KiB.
+inline void CallWithRoom(void (*function)(void*), void* argument) {
+  constexpr size_t kEnoughBytes = 64 << 10;
+  stack_t current;
+  bool is_small =
+      sigaltstack(nullptr, &current) == 0 && (current.ss_flags & SS_ONSTACK) != 0 && current.ss_size < kEnoughBytes;
+  if (!is_small) return function(argument);
+  Undisturbed undisturbed;
+  if (!CallOnOwnStack(function, argument)) function(argument);
+}
 
 }  // namespace dlhook::inline runtime
 

@@ -11,6 +11,7 @@
 
 #include <atomic>
 
+#include "preload/base/entry.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/tap_line.h"
 #include "preload/link/dlsym.h"
@@ -200,7 +201,8 @@ void RecordLine(uint32_t index, const char* text, size_t size) {
   uint32_t words = static_cast<uint32_t>((sizeof(TapLineRecord) + size + 7) / 8);
   uint64_t sequence = TakeSequence(thread);
   uint32_t native_stack = IsStackWanted(text, size) ? CaptureNativeStack(thread) : 0;
-  RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(&end_ticks));
+  FrameMark mark;
+  RecordHeader* header = ReserveCall(thread, words, &mark);
   if (header == nullptr) return;
   uint64_t parent = EnclosingSequence(thread);
   auto record = reinterpret_cast<TapLineRecord*>(header);
@@ -278,10 +280,8 @@ size_t Format(char* buffer, size_t size, const char* format, va_list arguments) 
 
 // torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers the user's request, sets the
 // library to the union of both.
-int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
+int SetVerbose(const char* name, void* own_symbol, int level, void* caller, void* looked_up) {
   using Set = int (*)(int);
-  void* looked_up = dlhook_real_from_thunk;
-  dlhook_real_from_thunk = nullptr;
   auto real = reinterpret_cast<Set>(looked_up != nullptr ? looked_up : FindReal(name, nullptr, own_symbol, caller));
   if (real == nullptr) return 0;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
@@ -377,21 +377,14 @@ DLHOOK_EXPORT int fflush(FILE* stream) {
   return RealOf("fflush", &g_real_fflush)(stream);
 }
 
-// torch::verbose::_mkldnn_set_verbose(int): torch.backends.mkldnn.verbose(…).
-DLHOOK_EXPORT int _ZN5torch7verbose19_mkldnn_set_verboseEi(int level) {
-  return dlhook::SetVerbose("_ZN5torch7verbose19_mkldnn_set_verboseEi",
-                            reinterpret_cast<void*>(&_ZN5torch7verbose19_mkldnn_set_verboseEi), level,
-                            __builtin_return_address(0));
-}
-
-DLHOOK_EXPORT int dnnl_set_verbose(int level) {
-  return dlhook::SetVerbose("dnnl_set_verbose", reinterpret_cast<void*>(&dnnl_set_verbose), level,
-                            __builtin_return_address(0));
-}
-
-DLHOOK_EXPORT int mkldnn_set_verbose(int level) {
-  return dlhook::SetVerbose("mkldnn_set_verbose", reinterpret_cast<void*>(&mkldnn_set_verbose), level,
-                            __builtin_return_address(0));
-}
+#define DLHOOK_SET_VERBOSE(name)                                                                                     \
+  DLHOOK_ENTRY(name);                                                                                                \
+  int DLHOOK_BODY(name)(int level) {                                                                                 \
+    void* looked_up = dlhook::LookedUpFunction();                                                                    \
+    return dlhook::SetVerbose(#name, reinterpret_cast<void*>(&name), level, __builtin_return_address(0), looked_up); \
+  }
+DLHOOK_SET_VERBOSE(_ZN5torch7verbose19_mkldnn_set_verboseEi)  // torch.backends.mkldnn.verbose(…)
+DLHOOK_SET_VERBOSE(dnnl_set_verbose)
+DLHOOK_SET_VERBOSE(mkldnn_set_verbose)
 
 }  // extern "C"

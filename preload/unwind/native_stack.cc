@@ -6,10 +6,10 @@
 
 #include <initializer_list>
 
+#include "preload/base/frame_mark.h"
 #include "preload/base/own_pages.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
-#include "preload/runtime/left_frame.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/registry.h"
 #include "preload/unwind/code_objects.h"
@@ -28,7 +28,7 @@ struct NativeStackThread {
   };
   static constexpr uint32_t kNodeSets = 2048;
 
-  uintptr_t busy;       // an address in the frame of the current capture, 0: none
+  uintptr_t busy;       // the place of the current capture's mark, 0: none
   bool is_sample;       // that is for CaptureInterruptedStack
   StackCut sample_cut;  // its result
   uint32_t thread_id;   // of the thread that these belong to: slots are reused
@@ -151,8 +151,8 @@ uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end,
   return node;
 }
 
-uint32_t CaptureInto(NativeStackThread* memory, const FrameState& start, uintptr_t place) {
-  memory->busy = place;
+uint32_t CaptureInto(NativeStackThread* memory, const FrameState& start, FrameMark* mark) {
+  memory->busy = mark->Set();
   std::atomic_signal_fence(std::memory_order_seq_cst);
   uint32_t generation = CurrentBindingGeneration();
   if (__builtin_expect(memory->generation != generation, 0)) {
@@ -166,15 +166,15 @@ uint32_t CaptureInto(NativeStackThread* memory, const FrameState& start, uintptr
   return node;
 }
 
-// `place`: in the stack frame of the capturing function.
-uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t place) {
+uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller) {
+  FrameMark mark;
   NativeStackThread* memory = MemoryOf(thread);
   if (memory == nullptr) return 0;
   if (__builtin_expect(memory->busy != 0, 0)) {
-    if (!WasLeft(memory->busy, place)) return 0;
+    if (mark.SeesWorkAt(memory->busy)) return 0;
     memory->last.Forget();
   }
-  return CaptureInto(memory, caller, place);
+  return CaptureInto(memory, caller, &mark);
 }
 
 }  // namespace
@@ -212,9 +212,8 @@ CaptureStack g_capture_stack = &CaptureJoined;
 __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   if (__builtin_expect(thread->active == 0, 0)) return 0;  // forked since the call began
   auto frame = static_cast<const uint64_t*>(__builtin_frame_address(0));
-  auto place = reinterpret_cast<uintptr_t>(frame);
   int saved_errno = errno;  // of the call
-  uint32_t node = CaptureFrom(thread, {frame[1], place + 16, frame[0], false}, place);
+  uint32_t node = CaptureFrom(thread, {frame[1], reinterpret_cast<uintptr_t>(frame + 2), frame[0], false});
   errno = saved_errno;
   return node;
 }
@@ -224,7 +223,8 @@ bool CaptureInterruptedStack(ThreadState* thread, const FrameState& top, Interru
   if (memory == nullptr || memory->thread_id != thread->thread_id || memory->busy != 0) return false;
   memory->is_sample = true;
   memory->sample_cut = StackCut::kWhole;
-  stack->outer = CaptureInto(memory, top, UINTPTR_MAX);
+  FrameMark mark;
+  stack->outer = CaptureInto(memory, top, &mark);
   stack->cut = memory->sample_cut;
   memory->is_sample = false;
   return true;

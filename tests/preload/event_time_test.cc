@@ -57,7 +57,7 @@ class EventTimeTest : public ::testing::Test {
   // Like BeginCall and the wrapper; frames_[0] is below frames_[1].
   CallFrame* Begin(uint64_t sequence, const EventCall& call, int level = 3) {
     CallFrame* frame = &frames_[level];
-    *frame = {thread_, 1, sequence, 0, 0, 1, 0};
+    *frame = {thread_, 1, sequence, 0, 0, 1, 0, {}};
     ++thread_->depth;
     BeginCallEvents(frame, call);
     return frame;
@@ -145,8 +145,8 @@ TEST_F(EventTimeTest, CallsInsideAreItsWork) {
 }
 
 TEST_F(EventTimeTest, ACallThatNeverReturnedIsGivenUp) {
-  Begin(1, OnStream(0x100), 2);
-  thread_->depth = 0;  // left by longjmp
+  Begin(1, OnStream(0x100), 2)->sequence = 0;  // left by longjmp, its stack used for something else
+  thread_->depth = 0;
   Call(2, 0x100, 70);
   auto found = Collect();
   ASSERT_EQ(found.size(), 1u);
@@ -177,7 +177,7 @@ TEST_F(EventTimeTest, EachThreadHasADefaultStreamOfItsOwn) {
   uint32_t other = 0;
   std::thread([&] {
     ThreadState* thread = Attach();
-    CallFrame frame = {thread, 0, 1, 0, 0, 1, 0};
+    CallFrame frame = {thread, 0, 1, 0, 0, 1, 0, {}};
     thread->depth = 1;
     BeginCallEvents(&frame, own);
     thread->depth = 0;

@@ -26,7 +26,8 @@ constexpr uint16_t kWords = sizeof(CallRecord) / 8;
 constexpr uint64_t kManyCalls = 60000;  // 2.9 MB: more than a ring's own memory
 
 bool Put(ThreadState* thread, uint64_t sequence) {
-  RecordHeader* space = ReserveCall(thread, kWords, reinterpret_cast<uintptr_t>(&space));
+  FrameMark mark;
+  RecordHeader* space = ReserveCall(thread, kWords, &mark);
   if (space == nullptr) return false;
   auto record = reinterpret_cast<CallRecord*>(space);
   *record = {};
@@ -144,7 +145,8 @@ TEST_P(LeftInTheMiddleTest, NothingIsLost) {
     session->chunks[next].owner = kChunkTaken;
     session->chunks[next].start = thread->ring.head;
     session->chunks[next].end = 0;
-    thread->ring.Take(reinterpret_cast<uintptr_t>(&session));
+    FrameMark mark;
+    thread->ring.Take(&mark);
     thread->next_chunk = next + 1;
     thread->moves = 1;
     if (stores > 0) left.end = thread->ring.head;
@@ -169,7 +171,8 @@ TEST_F(RingGrowthTest, CallsGoIntoTotalsBeforeScopesAreRefused) {
     uint64_t sequence = 0;
     while (!IsKeepingTotals(thread)) PutUpTo(thread, &sequence, sequence + 1);
     PutUpTo(thread, &sequence, sequence + 1000);
-    EXPECT_NE(ReserveDescription(thread, 128), nullptr);
+    FrameMark mark;
+    EXPECT_NE(ReserveDescription(thread, 128, &mark), nullptr);
     thread->ring.Release();
     Take();
     PutUpTo(thread, &sequence, sequence + 10);

@@ -2,6 +2,7 @@
 #include "preload/format/ring.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstddef>
@@ -40,6 +41,32 @@ TEST(RingTest, ASignalHandlersRecordIsRefusedWhileOneIsBeingWritten) {
   ASSERT_NE(ring.Reserve(4), nullptr);
   EXPECT_EQ(ring.Reserve(4), nullptr);
   EXPECT_EQ(ring.ReserveAfterLook(4), nullptr);
+}
+
+// Wherever the stacks lie: only memory that has another use now shows that the reserver is gone.
+TEST(RingTest, AReserverIsInUseUntilItsFrameIsUsedAgain) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  FrameMark marks[3];
+  EXPECT_FALSE(ring.IsInUse(&marks[1]));
+  ASSERT_NE(ring.Reserve(4, &marks[1]), nullptr);
+  EXPECT_TRUE(ring.IsInUse(&marks[0]));
+  EXPECT_TRUE(ring.IsInUse(&marks[2]));
+  EXPECT_FALSE(ring.IsInUse(&marks[1])) << "the asker's frame is where that of the reserver was";
+  marks[1].word = 0;
+  EXPECT_FALSE(ring.IsInUse(&marks[0]));
+  EXPECT_FALSE(ring.IsInUse(&marks[2]));
+}
+
+TEST(RingTest, AReserverWhoseStackIsUnmappedIsGone) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  FrameMark own;
+  void* stack = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(ring.Reserve(4, static_cast<FrameMark*>(stack)), nullptr);
+  EXPECT_TRUE(ring.IsInUse(&own));
+  munmap(stack, 4096);
+  EXPECT_FALSE(ring.IsInUse(&own));
 }
 
 TEST(RingTest, ARefusedReservationLeavesTheRingFree) {

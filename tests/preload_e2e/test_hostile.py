@@ -93,6 +93,11 @@ class Limits(Hostile):
         script = f"ulimit -s 100; exec {e2e.victim('small_stacks')} 40"
         self.check(["/bin/sh", "-c", script], 40)
 
+    def test_small_alternate_stacks(self):
+        sizes = range(2048, 16384, 256)
+        least = next(size for size in sizes if e2e.run([e2e.victim("small_stacks"), "4", str(size)]).code == 0)
+        self.check([e2e.victim("small_stacks"), "4", str(least + 1024)], 4)
+
 
 class Privileges(Hostile):
     def give_away(self, what, before, later, *arguments):

@@ -44,6 +44,36 @@ class Handlers(Counted):
                     self.check(mode, host)
 
 
+class EveryInstruction(Counted):
+    """A handler at each instruction of a call, whatever it does: the right function runs, and every call is known."""
+
+    def check(self, action, via, state, stride, host):
+        counts = os.path.join(self.folder, "counts")
+        self.fresh_run()
+        result = self.under(host, [e2e.victim("stepped"), action, via, state, "1", str(stride), counts])
+        self.assertEqual((result.code, result.out), (0, b"0 wrong\n"), result.err)
+        with open(counts, encoding="ascii") as file:
+            begun, returned = map(int, file.read().split())
+        self.assertGreater(begun * stride, 500)
+        summary = self.summary()
+        self.assert_sound(summary)
+        known = summary["calls"] + summary["lost_calls"]
+        self.assertGreaterEqual(known, returned)
+        self.assertLessEqual(known, begun)
+        self.assertLess(summary["lost_calls"], returned / 5)
+
+    def test_warm(self):
+        for action in ("call", "same", "leave", "fork", "fibre", "above"):
+            for via in ("direct", "dlsym"):
+                with self.subTest(action=action, via=via):
+                    self.check(action, via, "warm", 1, "writer")
+
+    def test_first_call_of_a_thread(self):
+        for action in ("call", "leave", "fork", "above"):
+            with self.subTest(action=action):
+                self.check(action, "dlsym", "first", 29, "launcher")
+
+
 class Forks(e2e.Case):
     def test_children_return_into_an_interrupted_call(self):
         argv = [e2e.victim("signal_forks"), "300"]

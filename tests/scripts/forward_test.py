@@ -83,7 +83,7 @@ namespace dlhook {
 struct CallFrame { int unused; };
 struct CallRecord { int status; };
 enum class RecordType { kCall };
-inline void* BeginCall(int hook, unsigned, void*, CallFrame*) { return RealOf(hook); }
+inline void* BeginCall(int hook, unsigned, void*, void*, CallFrame*) { return RealOf(hook); }
 inline CallRecord* EndCall(CallFrame*, RecordType, int, int) { static CallRecord record; return &record; }
 inline void CommitCall(CallFrame*, CallRecord*) {}
 }
@@ -110,7 +110,7 @@ class ForwardTest(TableTest):
         sources = [f'hooks_{part}.cc' for part in range(8)] + ['calls.cc', 'real.cc']
         for level in ('-O0', '-O2'):
             built = run(
-                [COMPILER, '-std=c++20', level, f'-I{self.folder}/include', f'-I{ROOT}', *sources, '-o', 'calls'],
+                [COMPILER, '-std=c++20', level, '-ffixed-r10', f'-I{self.folder}/include', f'-I{ROOT}', *sources, '-o', 'calls'],
                 cwd=self.folder,
             )
             self.assertEqual(built.returncode, 0, built.stderr)

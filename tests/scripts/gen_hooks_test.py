@@ -39,13 +39,13 @@ class ExpansionTest(TableTest):
             'c': 'const void* alpha, float beta',
             'z': 'const void* alpha, double beta',
         }.items():
-            self.assertIn(f'void cblas_{letter}x({parameters}) {{', self.wrappers())
+            self.assertIn(f'void DLHOOK_BODY(cblas_{letter}x)({parameters}) {{', self.wrappers())
 
     def test_upper_case_letters(self):
         self.generate('c void p{SDCZH}x(int m, scalar alpha)\n')
         self.assertEqual([name for name, _ in self.names()], ['pCx', 'pDx', 'pHx', 'pSx', 'pZx'])
-        self.assertIn('void pZx(int64_t m, const void* alpha) {', self.wrappers())
-        self.assertIn('void pSx(int64_t m, float alpha) {', self.wrappers())
+        self.assertIn('void DLHOOK_BODY(pZx)(int64_t m, const void* alpha) {', self.wrappers())
+        self.assertIn('void DLHOOK_BODY(pSx)(int64_t m, float alpha) {', self.wrappers())
 
     def test_half_precision(self):
         self.generate('c void {H}x(int m) @decode(gemm)\n')
@@ -60,14 +60,14 @@ class ExpansionTest(TableTest):
     def test_parts_hold_each_hook_once_in_order(self):
         names = [f'f{number:03}' for number in range(100)]
         self.generate(''.join(f'c void {name}(int m)\n' for name in reversed(names)))
-        self.assertEqual(re.findall(r'DLHOOK_EXPORT void (\w+)\(', self.wrappers()), names)
+        self.assertEqual(re.findall(r'DLHOOK_ENTRY\((\w+)\);', self.wrappers()), names)
         self.assertEqual(re.findall(r'BeginCall\((\d+),', self.wrappers()), [str(i) for i in range(100)])
         sizes = [self.output(f'hooks_{part}.cc').count('BeginCall') for part in range(8)]
         self.assertLessEqual(max(sizes) - min(sizes), 1)
 
     def test_continuation_and_comment(self):
         self.generate('cblas void a(int m,  # one\n\n# two\n  int n)\n')
-        self.assertIn('void cblas_a(int64_t m, int64_t n) {', self.wrappers())
+        self.assertIn('void DLHOOK_BODY(cblas_a)(int64_t m, int64_t n) {', self.wrappers())
 
     def test_hash_depends_on_names_and_families_only(self):
         def table_hash(lines):
@@ -146,10 +146,11 @@ class WrapperTest(TableTest):
         place = HEAD_LINES + 1
         self.assertIn(
             f'''// from test.api:{place}
-DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha, size_t trans_a_length) {{
+DLHOOK_ENTRY(sx_);
+void DLHOOK_BODY(sx_)(const char* trans_a, const int32_t* m, const void* alpha, size_t trans_a_length) {{
   CallFrame frame;
-  const auto real = reinterpret_cast<decltype(&sx_)>(
-      BeginCall(0, 1u << 0, __builtin_return_address(0), &frame));
+  const auto real = reinterpret_cast<decltype(&DLHOOK_BODY(sx_))>(
+      BeginCall(0, 1u << 0, __builtin_return_address(0), LookedUpFunction(), &frame));
   real(trans_a, m, alpha, trans_a_length);
   if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kGemmShapeWords, 3)) {{
     DecodeGemm({{.a_type = DataType::kF32, .kind = GemmKind::kGemm, .m = IntegerAt(m), .trans_a = FortranOption(trans_a)}}, record);
@@ -159,7 +160,7 @@ DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha,
 ''',
             self.wrappers(),
         )
-        self.assertIn('void sx_64_(const char* trans_a, const int64_t* m,', self.wrappers())
+        self.assertIn('void DLHOOK_BODY(sx_64_)(const char* trans_a, const int64_t* m,', self.wrappers())
 
     def test_a_function_that_is_called_often(self):
         head = HEAD.replace('ignore=alpha', 'ignore=alpha begin=BeginFrequentCall')
@@ -169,10 +170,11 @@ DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha,
     def test_timed_function_that_returns(self):
         self.generate('cblas size_t x(enum order, int m) @family(pack)\n')
         self.assertIn(
-            '''DLHOOK_EXPORT uint64_t cblas_x(int64_t order, int64_t m) {
+            '''DLHOOK_ENTRY(cblas_x);
+uint64_t DLHOOK_BODY(cblas_x)(int64_t order, int64_t m) {
   CallFrame frame;
-  const auto real = reinterpret_cast<decltype(&cblas_x)>(
-      BeginCall(0, 1u << 1, __builtin_return_address(0), &frame));
+  const auto real = reinterpret_cast<decltype(&DLHOOK_BODY(cblas_x))>(
+      BeginCall(0, 1u << 1, __builtin_return_address(0), LookedUpFunction(), &frame));
   const auto result = real(order, m);
   if (CallRecord* record = EndCall(&frame, RecordType::kCall, 0, 0)) {
     CommitCall(&frame, record);
@@ -248,12 +250,12 @@ class TrackerTest(TableTest):
 """,
             self.wrappers(),
         )
-        self.assertIn('DLHOOK_EXPORT int32_t x(const void* dst, uint64_t bytes, int64_t kind,', self.wrappers())
+        self.assertIn('int32_t DLHOOK_BODY(x)(const void* dst, uint64_t bytes, int64_t kind,', self.wrappers())
         self.assertIn('#include "preload/decode/copy.h"', self.wrappers())
 
     def test_int32_is_no_status(self):
         self.generate_tracked('c int32 x(ptr dst)\n')
-        self.assertIn('DLHOOK_EXPORT int32_t x(', self.wrappers())
+        self.assertIn('int32_t DLHOOK_BODY(x)(', self.wrappers())
         self.assertNotIn('record->status', self.wrappers())
 
     def test_tracker_is_called_in_any_case(self):
@@ -325,7 +327,7 @@ class TrackerTest(TableTest):
                 self.run_on(
                     f'{decoder} constants=c:bool=true ignore=-\n' + TRACKED + f'c void x({kind} v) @decode(d)\n'
                 )
-                self.assertIn(f'void x({declared}) {{', self.wrappers())
+                self.assertIn(f'void DLHOOK_BODY(x)({declared}) {{', self.wrappers())
                 self.assertIn(f'.v = {decoded}}}, record);', self.wrappers())
 
 

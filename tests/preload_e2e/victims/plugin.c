@@ -2,15 +2,15 @@
 //   (nothing)    linked to OpenBLAS, calls its sgemm_ through its PLT
 //   OWN_GEMM     defines sgemm_ itself
 //   WEAK_GEMM    refers to it weakly, and to nothing that has it
-//   ASKS         linked to a BLAS of one function, calls that, then asks by weak references for two others
+//   ASKS         linked to a BLAS of two functions, calls one, then asks by weak references for two others
 //   GROUP        only loads the plugin that asks, beside a library that defines what it asks for
 #include <stdio.h>
 
 #ifdef ASKS
 #include "tiny_blas.h"
-#pragma weak cblas_dgemm
-void cblas_dgemm(void);
-static void (*const g_table[])(void) = {cblas_dgemm};  // beside the slots of code, in read-only memory
+#pragma weak cblas_zgemm
+void cblas_zgemm(void);
+static void (*const g_table[])(void) = {cblas_zgemm};  // beside the slots of code, in read-only memory
 #endif
 
 #ifdef WEAK_GEMM
@@ -33,8 +33,8 @@ void Work(void) {
 #ifdef ASKS
   TinyGemm(2, 3, 4);
   if (sgemm_) puts("sgemm_ is there");
-  if (*(void (*volatile const*)(void))g_table) puts("cblas_dgemm is there");
-  if (cblas_dgemm) cblas_dgemm();
+  if (*(void (*volatile const*)(void))g_table) puts("cblas_zgemm is there");
+  if (cblas_zgemm) cblas_zgemm();
   puts("asked");
 #elif defined WEAK_GEMM
   puts(&sgemm_ == NULL ? "no sgemm_" : "sgemm_ is there");  // not called: it may be null
