@@ -3,7 +3,10 @@
 //
 // The gain: at most the time; how much faster another one would be is not known.
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,26 +32,42 @@ bool IsLimited(const StepFacts& facts) {
   return !facts.Setting("ONEDNN_MAX_CPU_ISA").empty() || !facts.Setting("DNNL_MAX_CPU_ISA").empty();
 }
 
-}  // namespace
-
-std::vector<Finding> FindReferenceImplementations(const StepFacts& facts) {
-  const double ns = facts.Sum(IsReference);
-  if (!facts.IsAtLeast(ns, kReferencePercent) || IsLimited(facts)) return {};
-  const auto longest = std::find_if(facts.items().begin(), facts.items().end(), IsReference);
-  const Op& op = *longest->op;
+// `longest`: of those primitives.
+Finding FindingOf(const StepFacts& facts, const WorkItem& longest,
+                  const std::function<bool(const WorkItem&)>& is_of_kind) {
+  const Op& op = *longest.op;
   Finding finding;
-  finding.where = facts.LayersOf(IsReference);
-  finding.line = facts.LineOfLongest(IsReference);
+  finding.where = facts.LayersOf(is_of_kind);
+  finding.line = facts.LineOfLongest(is_of_kind);
+  finding.gain_ns = facts.Sum(is_of_kind);
   finding.sentence = absl::StrFormat("oneDNN computes %s with its reference implementation (%s): %s.", op.kind,
-                                     op.implementation, facts.PartOfStep(ns));
-  finding.gain_ns = ns;
+                                     op.implementation, facts.PartOfStep(finding.gain_ns));
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
   finding.evidence = absl::StrCat("table algorithms, column implementation; ", op.problem, ", ", op.types);
   finding.advice =
       "It has no faster one for this: look which parameter makes the difference (ONEDNN_VERBOSE=dispatch says why "
       "others were refused), another size, type or memory format; or take a newer build of oneDNN.";
-  return {finding};
+  return finding;
+}
+
+}  // namespace
+
+// One for each primitive and implementation.
+std::vector<Finding> FindReferenceImplementations(const StepFacts& facts) {
+  std::vector<Finding> findings;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const WorkItem& item : facts.items()) {  // the longest first
+    if (!IsReference(item) || IsLimited(facts) || !seen.emplace(item.op->kind, item.op->implementation).second)
+      continue;
+    const auto is_of_kind = [&](const WorkItem& other) {
+      return IsReference(other) && other.op->kind == item.op->kind &&
+             other.op->implementation == item.op->implementation;
+    };
+    if (facts.IsAtLeast(facts.Sum(is_of_kind), kReferencePercent))
+      findings.push_back(FindingOf(facts, item, is_of_kind));
+  }
+  return findings;
 }
 
 }  // namespace dlhook::analyzer::findings

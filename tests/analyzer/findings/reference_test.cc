@@ -11,13 +11,16 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
+trace::OpDefinition Primitive(const std::string& implementation, const std::string& primitive = "convolution") {
+  return OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu," + primitive + "," + implementation +
+                          ",forward_inference,src:f32::blocked:acdb::f0 wei:f32::blocked:Acdb16a::f0 "
+                          "bia:undef::undef::: dst:f32::blocked:acdb::f0,attr-scratchpad:user,"
+                          "alg:convolution_direct,mb8_ic16oc32_ih24oh22kh3sh1dh0ph0_iw24ow22kw3sw1dw0pw0,0.1");
+}
+
 CpuProgram Program(const std::string& implementation, int64_t ns, const std::string& primitive = "convolution") {
   CpuProgram program(StepKind::kInference);
-  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu," + primitive + "," + implementation +
-                                 ",forward_inference,src:f32::blocked:acdb::f0 wei:f32::blocked:Acdb16a::f0 "
-                                 "bia:undef::undef::: dst:f32::blocked:acdb::f0,attr-scratchpad:user,"
-                                 "alg:convolution_direct,mb8_ic16oc32_ih24oh22kh3sh1dh0ph0_iw24ow22kw3sw1dw0pw0,0.1"),
-                1, 1000, ns);
+  program.Calls(Primitive(implementation, primitive), 1, 1000, ns);
   return program;
 }
 
@@ -38,6 +41,18 @@ TEST(ReferenceImplementation, IsNoneOfTheOthers) {
   }
   EXPECT_THAT(Program("ref", 500'000, "rnn").Find("reference-implementation").rows, IsEmpty());
   EXPECT_THAT(Program("ref:any", 20'000).Find("reference-implementation").rows, IsEmpty());
+}
+
+TEST(ReferenceImplementation, IsToldOfEachPrimitive) {
+  CpuProgram program = Program("ref:any", 200'000);
+  program.Calls(Primitive("ref:any", "lrn"), 1, 300'000, 100'000);
+  program.Calls(Primitive("ref:any", "softmax"), 1, 500'000, 10'000);  // too short
+  const auto found = program.Find("reference-implementation");
+  ASSERT_THAT(found.rows, SizeIs(2));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("computes convolution"));
+  EXPECT_EQ(found.Gain(0), 200'000);
+  EXPECT_THAT(found.Of(1, "finding"), HasSubstr("computes lrn"));
+  EXPECT_EQ(found.Gain(1), 100'000);
 }
 
 TEST(ReferenceImplementation, HasAnotherCauseWhereInstructionsAreLimited) {
