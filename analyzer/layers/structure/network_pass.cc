@@ -60,18 +60,18 @@ class PassReader {
   void TakeForward(const Unit& unit);
   void TakeBias(const Unit& unit);
   bool AddGradient(const Unit& unit, Evidence evidence);
-  Forward* GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of);
-  void SetGradient(const Unit& unit, GradientOf of, Evidence evidence, Forward& forward);
+  OpenForward* GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of);
+  void SetGradient(const Unit& unit, GradientOf of, Evidence evidence, OpenForward& forward);
   bool BeginsBackward(const Unit& unit, size_t next) const;
   bool IsGradientOfTentative(const Unit& unit) const;
-  bool IsOpen(const Forward& forward) const;
-  bool Repeats(const Unit& unit, const Forward& forward) const;
+  bool IsOpen(const OpenForward& forward) const;
+  bool Repeats(const Unit& unit, const OpenForward& forward) const;
   bool MayBeRecomputed(const Unit& unit) const;
   bool RepeatFrom(size_t begin, const std::vector<Unit>& units) const;
   void ConfirmRecompute();
   void AddForward(const Unit& unit);
-  void AddTo(Forward& forward, const Unit& unit, LayerDirection direction);
-  void NoteOutputGradient(uint64_t address, Forward& forward);
+  void AddTo(OpenForward& forward, const Unit& unit, LayerDirection direction);
+  void NoteOutputGradient(uint64_t address, OpenForward& forward);
   void BeginPass();
   void FinishPass();
 
@@ -79,7 +79,8 @@ class PassReader {
   const std::vector<OpFacts>& facts_;
   absl::Span<const CallIndex> calls_;
   std::vector<Pass> passes_;
-  Pass pass_;
+  Pass pass_;  // with all but:
+  std::vector<OpenForward> forwards_;
   std::vector<BackwardCall> backward_;                          // for ops that report their direction
   std::map<std::string, std::pair<int, int>> backward_counts_;  // by key: backward-data and backward-weights
   std::map<std::string, size_t> forward_counts_;                // by key
@@ -135,10 +136,10 @@ void PassReader::TakeBackward(const Unit& unit) {
 }
 
 void PassReader::TakeAttention(const Unit& unit) {
-  const auto open = std::find_if(pass_.forwards.rbegin(), pass_.forwards.rend(), [&](const Forward& forward) {
+  const auto open = std::find_if(forwards_.rbegin(), forwards_.rend(), [&](const OpenForward& forward) {
     return forward.is_attention && !forward.has_backward_data;
   });
-  const bool is_backward = in_backward_ && open != pass_.forwards.rend() && !Repeats(unit, *open);
+  const bool is_backward = in_backward_ && open != forwards_.rend() && !Repeats(unit, *open);
   if (!is_backward) return TakeForward(unit);
   ConfirmRecompute();
   open->has_backward_data = true;
@@ -148,9 +149,9 @@ void PassReader::TakeAttention(const Unit& unit) {
 
 void PassReader::TakeProduct(const Unit& unit, size_t next) {
   const ProductShape& shape = unit.facts->product;
-  if (!in_backward_ && !pass_.forwards.empty()) {
-    Forward& last = pass_.forwards.back();
-    const bool is_same_op = last.facts->is_product && last.ops[0] == unit.op;
+  if (!in_backward_ && !forwards_.empty()) {
+    OpenForward& last = forwards_.back();
+    const bool is_same_op = last.facts->is_product && last.ops.first() == unit.op;
     if (is_same_op && ContinuesForward(shape, unit.operands, last)) {
       return AddTo(last, unit, LayerDirection::kForward);
     }
@@ -180,12 +181,12 @@ void PassReader::TakeForward(const Unit& unit) {
 // Adds a bias to the result of a layer, or sums the gradient of one.
 void PassReader::TakeBias(const Unit& unit) {
   const CallIndex call = unit.calls[0];
-  for (auto it = pass_.forwards.rbegin(); it != pass_.forwards.rend(); ++it) {
-    const bool reads_gradient = ContainsAddress(it->output_gradients, unit.operands.a) ||
-                                ContainsAddress(it->output_gradients, unit.operands.b);
+  for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
+    const bool reads_gradient =
+        it->output_gradients.Contains(unit.operands.a) || it->output_gradients.Contains(unit.operands.b);
     if (reads_gradient) return AddTo(*it, unit, LayerDirection::kBackwardBias);
     const bool adds = !in_backward_ && unit.facts->direction != Direction::kBackwardBias;
-    if (adds && ContainsAddress(it->c, unit.operands.c)) {
+    if (adds && it->c.Contains(unit.operands.c)) {
       it->calls.emplace_back(call, LayerDirection::kForward);
       return;
     }
@@ -205,13 +206,13 @@ bool PassReader::AddGradient(const Unit& unit, Evidence evidence) {
   const bool says_direction = unit.facts->direction != Direction::kUnknown;
   if (!says_direction && forward_ops_.count(unit.op) > 0) return false;
   GradientOf of = GradientOf::kNone;
-  Forward* owner = GradientOwner(unit, evidence, &of);
+  OpenForward* owner = GradientOwner(unit, evidence, &of);
   if (owner == nullptr) return false;
   if (evidence == Evidence::kShapes) {
-    const auto fits = [&](const Forward& forward) {
+    const auto fits = [&](const OpenForward& forward) {
       return forward.facts->is_product && HasSameSizes(forward.facts->product, owner->facts->product);
     };
-    if (std::count_if(pass_.forwards.begin(), pass_.forwards.end(), fits) > 1) evidence = Evidence::kOrder;
+    if (std::count_if(forwards_.begin(), forwards_.end(), fits) > 1) evidence = Evidence::kOrder;
   }
   SetGradient(unit, of, evidence, *owner);
   return true;
@@ -221,16 +222,16 @@ bool PassReader::AddGradient(const Unit& unit, Evidence evidence) {
 enum class Fit : uint8_t { kKnownOutput, kBegun, kOpen, kRepeated, kNone };
 
 // Among layers that fit equally well, the last one.
-Forward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of) {
-  Forward* found = nullptr;
+OpenForward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of) {
+  OpenForward* found = nullptr;
   Fit best = Fit::kNone;
-  for (auto it = pass_.forwards.rbegin(); it != pass_.forwards.rend(); ++it) {
+  for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
     if (!it->facts->is_product || it->is_attention) continue;
     const GradientOf fits = evidence == Evidence::kShapes ? GradientByShapes(*it, *unit.facts)
                                                           : GradientByOperands(*it, unit.facts->product, unit.operands);
     if (fits == GradientOf::kNone) continue;
     const int calls = fits == GradientOf::kA ? it->gradients_of_a : it->gradients_of_b;
-    const bool is_known = ContainsAddress(it->output_gradients, OutputGradient(*it, fits, unit.operands));
+    const bool is_known = it->output_gradients.Contains(OutputGradient(*it, fits, unit.operands));
     const bool is_open = calls < it->forward_calls;
     const Fit fit = !is_open ? Fit::kRepeated : is_known ? Fit::kKnownOutput : calls > 0 ? Fit::kBegun : Fit::kOpen;
     if (fit >= best || (fit == Fit::kRepeated && evidence == Evidence::kShapes)) continue;
@@ -241,7 +242,7 @@ Forward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, Gradient
   return found;
 }
 
-void PassReader::SetGradient(const Unit& unit, GradientOf of, Evidence evidence, Forward& forward) {
+void PassReader::SetGradient(const Unit& unit, GradientOf of, Evidence evidence, OpenForward& forward) {
   const bool of_weights = (of == GradientOf::kA) == forward.weights_are_a;
   ++(of == GradientOf::kA ? forward.gradients_of_a : forward.gradients_of_b);
   forward.evidence = std::max(forward.evidence, evidence);
@@ -253,8 +254,8 @@ void PassReader::SetGradient(const Unit& unit, GradientOf of, Evidence evidence,
 // Without addresses: whether the weight gradient of the last layer, recognized by its transposed left operand, is here
 // or near.
 bool PassReader::BeginsBackward(const Unit& unit, size_t next) const {
-  if (pass_.forwards.empty() || unit.operands.a != 0 || forward_ops_.count(unit.op) > 0) return false;
-  const Forward& last = pass_.forwards.back();
+  if (forwards_.empty() || unit.operands.a != 0 || forward_ops_.count(unit.op) > 0) return false;
+  const OpenForward& last = forwards_.back();
   if (!last.facts->is_product) return false;
   const ProductShape& forward = last.facts->product;
   const auto is_weights_gradient = [&](const OpFacts& facts) {
@@ -271,7 +272,7 @@ bool PassReader::BeginsBackward(const Unit& unit, size_t next) const {
 bool PassReader::IsGradientOfTentative(const Unit& unit) const {
   return std::any_of(tentative_.begin(), tentative_.end(), [&](const Unit& again) {
     if (!again.facts->is_product || again.op == unit.op) return false;
-    Forward forward;
+    OpenForward forward;
     forward.facts = again.facts;
     AddOperands(again.operands, forward);
     return GradientByOperands(forward, unit.facts->product, unit.operands) != GradientOf::kNone;
@@ -279,7 +280,7 @@ bool PassReader::IsGradientOfTentative(const Unit& unit) const {
 }
 
 // Whether the layer's backward work is still missing.
-bool PassReader::IsOpen(const Forward& forward) const {
+bool PassReader::IsOpen(const OpenForward& forward) const {
   if (forward.facts->is_product) {
     return forward.gradients_of_a == 0 && forward.gradients_of_b == 0 && !forward.has_backward_data;
   }
@@ -289,29 +290,28 @@ bool PassReader::IsOpen(const Forward& forward) const {
   return later >= static_cast<size_t>(closed);
 }
 
-bool PassReader::Repeats(const Unit& unit, const Forward& forward) const {
+bool PassReader::Repeats(const Unit& unit, const OpenForward& forward) const {
   if (unit.is_attention != forward.is_attention) return false;
   if (!unit.facts->is_product) return !forward.facts->is_product && forward.facts->key == unit.facts->key;
   if (unit.is_attention) {
-    return std::all_of(unit.calls.begin(), unit.calls.end(), [&](CallIndex call) {
-      return std::count(forward.ops.begin(), forward.ops.end(), model_.calls.op[call]) > 0;
-    });
+    return std::all_of(unit.calls.begin(), unit.calls.end(),
+                       [&](CallIndex call) { return forward.ops.Contains(model_.calls.op[call]); });
   }
-  const bool same_weights = unit.operands.b == 0 || forward.b.empty() || ContainsAddress(forward.b, unit.operands.b) ||
-                            ContainsAddress(forward.a, unit.operands.a);
-  return forward.ops[0] == unit.op && same_weights;
+  const bool same_weights = unit.operands.b == 0 || forward.b.empty() || forward.b.Contains(unit.operands.b) ||
+                            forward.a.Contains(unit.operands.a);
+  return forward.ops.first() == unit.op && same_weights;
 }
 
 bool PassReader::MayBeRecomputed(const Unit& unit) const {
-  return std::any_of(pass_.forwards.begin(), pass_.forwards.end(),
-                     [&](const Forward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
+  return std::any_of(forwards_.begin(), forwards_.end(),
+                     [&](const OpenForward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
 }
 
 // Whether the units repeat the layers from `begin` on, whose backward work is still missing.
 bool PassReader::RepeatFrom(size_t begin, const std::vector<Unit>& units) const {
-  if (begin + units.size() > pass_.forwards.size()) return false;
+  if (begin + units.size() > forwards_.size()) return false;
   for (size_t i = 0; i < units.size(); ++i) {
-    const Forward& forward = pass_.forwards[begin + i];
+    const OpenForward& forward = forwards_[begin + i];
     if (!IsOpen(forward) || !Repeats(units[i], forward)) return false;
   }
   return true;
@@ -323,7 +323,7 @@ void PassReader::ConfirmRecompute() {
   std::vector<Unit> units = std::move(tentative_);
   tentative_.clear();
   std::vector<size_t> places;
-  for (size_t begin = 0; begin < pass_.forwards.size(); ++begin) {
+  for (size_t begin = 0; begin < forwards_.size(); ++begin) {
     if (RepeatFrom(begin, units)) places.push_back(begin);
   }
   for (size_t i = 0; i < units.size(); ++i) {
@@ -331,41 +331,41 @@ void PassReader::ConfirmRecompute() {
       pass_.unpaired.insert(pass_.unpaired.end(), units[i].calls.begin(), units[i].calls.end());
       continue;
     }
-    AddTo(pass_.forwards[places.back() + i], units[i], LayerDirection::kRecompute);
+    AddTo(forwards_[places.back() + i], units[i], LayerDirection::kRecompute);
     for (size_t place : places) {
-      Forward& forward = pass_.forwards[place + i];
+      OpenForward& forward = forwards_[place + i];
       forward.is_disputed = forward.is_disputed || places.size() > 1;
     }
   }
 }
 
 void PassReader::AddForward(const Unit& unit) {
-  if (pass_.forwards.size() >= kMaxPassLayers) FinishPass();  // each unit of work examines all units before it
-  Forward forward;
+  if (forwards_.size() >= kMaxPassLayers) FinishPass();  // each unit of work examines all units before it
+  OpenForward forward;
   forward.facts = unit.facts;
   forward.is_attention = unit.is_attention;
   forward.same_key_before = forward_counts_[unit.facts->key]++;
   forward.weights_are_a = unit.facts->product.weights_are_a;
-  pass_.forwards.push_back(std::move(forward));
-  AddTo(pass_.forwards.back(), unit, LayerDirection::kForward);
+  forwards_.push_back(std::move(forward));
+  AddTo(forwards_.back(), unit, LayerDirection::kForward);
 }
 
-void PassReader::AddTo(Forward& forward, const Unit& unit, LayerDirection direction) {
+void PassReader::AddTo(OpenForward& forward, const Unit& unit, LayerDirection direction) {
   for (CallIndex call : unit.calls) {
     forward.calls.emplace_back(call, direction);
     const OpIndex op = model_.calls.op[call];
     if (direction != LayerDirection::kForward) continue;
     ++forward.forward_calls;
-    if (std::count(forward.ops.begin(), forward.ops.end(), op) == 0) forward.ops.push_back(op);
+    forward.ops.Add(op);
     forward_ops_.insert(op);
   }
   const bool is_forward = direction == LayerDirection::kForward || direction == LayerDirection::kRecompute;
   if (is_forward) AddOperands(unit.operands, forward);
 }
 
-void PassReader::NoteOutputGradient(uint64_t address, Forward& forward) {
+void PassReader::NoteOutputGradient(uint64_t address, OpenForward& forward) {
   if (address == 0) return;
-  if (!ContainsAddress(forward.output_gradients, address)) forward.output_gradients.push_back(address);
+  forward.output_gradients.Add(address);
   std::erase_if(open_biases_, [&](const std::pair<CallIndex, uint64_t>& bias) {
     if (bias.second != address) return false;
     forward.calls.emplace_back(bias.first, LayerDirection::kBackwardBias);
@@ -382,12 +382,16 @@ void PassReader::BeginPass() {
 }
 
 void PassReader::FinishPass() {
-  PairBackward(backward_, pass_);
-  for (Forward& forward : pass_.forwards) {
-    for (uint64_t address : std::vector<uint64_t>(forward.output_gradients)) NoteOutputGradient(address, forward);
+  PairBackward(backward_, forwards_, pass_.unpaired);
+  for (OpenForward& forward : forwards_) {
+    for (uint64_t address : std::vector<uint64_t>(forward.output_gradients.begin(), forward.output_gradients.end())) {
+      NoteOutputGradient(address, forward);
+    }
   }
   for (const auto& [call, address] : open_biases_) pass_.unpaired.push_back(call);
-  for (Forward& forward : pass_.forwards) DropAddresses(forward);
+  pass_.forwards.reserve(forwards_.size());
+  for (OpenForward& forward : forwards_) pass_.forwards.push_back(Finished(std::move(forward)));
+  forwards_.clear();
   if (!pass_.forwards.empty() || !pass_.unpaired.empty()) passes_.push_back(std::move(pass_));
   pass_ = Pass();
   backward_.clear();

@@ -3,11 +3,14 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORK_PASS_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORK_PASS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
@@ -15,18 +18,59 @@
 
 namespace dlhook::analyzer::inline structure {
 
-// The forward work of one layer in one pass, with the backward work paired with it.
+// The forward work of one layer in one pass, with the backward work paired with it. A run may have millions.
 struct Forward {
   const OpFacts* facts = nullptr;
+  absl::InlinedVector<std::pair<CallIndex, LayerDirection>, 1> calls;
+  uint64_t first_b = 0;                 // address of its first operand B
+  OpIndex first_op = 0;                 // of its forward calls
+  uint32_t parts = 1;                   // different weights multiplied from the left: images share them, groups do not
+  bool weights_are_a = false;           // for products: im2col convolutions multiply the weights from the left
+  bool is_attention = false;            // products of slices, head by head
+  bool is_disputed = false;             // another possible order would change its backward work
+  Evidence evidence = Evidence::kNone;  // the weakest evidence for its backward work
+};
+
+// Elements in the order in which they came, each once: mostly one or two.
+template <typename T>
+class FewOrMany {
+ public:
+  bool empty() const { return list_.empty(); }
+  size_t size() const { return list_.size(); }
+  T first() const { return list_.front(); }
+  bool Contains(T value) const {
+    return set_.empty() ? std::find(list_.begin(), list_.end(), value) != list_.end() : set_.contains(value);
+  }
+  void Add(T value) {
+    if (Contains(value)) return;
+    list_.push_back(value);
+    if (list_.size() == kMany) set_.insert(list_.begin(), list_.end());
+    if (list_.size() > kMany) set_.insert(value);
+  }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+
+ private:
+  static constexpr size_t kMany = 64;
+  std::vector<T> list_;
+  absl::flat_hash_set<T> set_;  // the same, if there are many
+};
+
+// Without 0, which is not known.
+class Addresses : public FewOrMany<uint64_t> {
+ public:
+  bool Contains(uint64_t address) const { return address != 0 && FewOrMany::Contains(address); }
+  void Add(uint64_t address) {
+    if (address != 0) FewOrMany::Add(address);
+  }
+};
+
+// While its pass is read.
+struct OpenForward : Forward {
   size_t same_key_before = 0;  // earlier forward work with this key in the pass
-  std::vector<OpIndex> ops;    // of forward calls
-  std::vector<std::pair<CallIndex, LayerDirection>> calls;
-  // Addresses of its operands, each once; after the pass only the first of b.
-  std::vector<uint64_t> a, b, c;
-  std::vector<uint64_t> output_gradients;
-  size_t parts = 1;            // different weights multiplied from the left: images share them, groups do not
-  bool weights_are_a = false;  // for products: im2col convolutions multiply the weights from the left
-  bool is_attention = false;   // products of slices, head by head
+  FewOrMany<OpIndex> ops;      // of forward calls
+  Addresses a, b, c;           // of its operands
+  Addresses output_gradients;
   // For products: calls of each kind. An im2col convolution multiplies image by image, forward and backward.
   int forward_calls = 0;
   int gradients_of_a = 0;
@@ -34,8 +78,6 @@ struct Forward {
   // For ops that report their direction.
   bool has_backward_data = false;
   bool has_backward_weights = false;
-  Evidence evidence = Evidence::kNone;  // the weakest evidence for its backward work
-  bool is_disputed = false;             // another possible order would change its backward work
 };
 
 struct Pass {
@@ -56,7 +98,9 @@ struct BackwardCall {
   Direction direction = Direction::kUnknown;
   Operands operands;
 };
-void PairBackward(const std::vector<BackwardCall>& backward, Pass& pass);
+// Those without a partner become `unpaired`.
+void PairBackward(const std::vector<BackwardCall>& backward, std::vector<OpenForward>& forwards,
+                  std::vector<CallIndex>& unpaired);
 
 }  // namespace dlhook::analyzer::structure
 

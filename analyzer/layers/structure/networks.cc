@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/structure/products.h"
 
@@ -116,16 +117,28 @@ bool ShowsNetwork(absl::Span<const Forward> forwards, bool is_repeated) {
   return is_repeated && IsChain(forwards);
 }
 
-bool HasAnyLayerOf(const std::vector<Network>& networks, absl::Span<const Forward> forwards) {
-  for (const Network& network : networks) {
-    for (const NetworkLayer& layer : network.layers) {
-      for (const Forward& forward : forwards) {
-        if (IsSameLayer(layer, forward)) return true;
-      }
+// The layers of all networks, of which there may be as many as forward work in a pass: for IsSameLayer with any of them.
+class KnownLayers {
+ public:
+  // `networks`: of those before, and further ones.
+  void Update(const std::vector<Network>& networks) {
+    for (; networks_ < networks.size(); ++networks_) {
+      for (const NetworkLayer& layer : networks[networks_].layers) keys_.insert({layer.facts->type, KeyOf(layer)});
     }
   }
-  return false;
-}
+  bool HasAny(absl::Span<const Forward> forwards) const {
+    return std::any_of(forwards.begin(), forwards.end(), [&](const Forward& forward) {
+      const auto has = [&](bool weights_are_a) {
+        return keys_.contains({forward.facts->type, KeyOf(*forward.facts, forward.is_attention, weights_are_a)});
+      };
+      return has(false) || has(true);
+    });
+  }
+
+ private:
+  size_t networks_ = 0;
+  absl::flat_hash_set<std::pair<std::string, std::string>> keys_;
+};
 
 void AddNetwork(absl::Span<const Forward> forwards, std::vector<Network>& networks) {
   if (networks.size() >= kMaxNetworks) return;
@@ -203,10 +216,12 @@ std::vector<Network> LearnNetworks(const std::vector<const Pass*>& passes) {
   }
   // Work that ran once, next to repeated work, e.g. a single batch of another network. A piece of a known network does
   // not count.
+  KnownLayers known;
   for (const Seen& seen : sequences) {
     if (!any_repeated || seen.count > 1) continue;
+    known.Update(networks);
     const absl::Span<const Forward> rest = Remainder(seen.pass->forwards, networks);
-    const bool is_new = !rest.empty() && !HasAnyLayerOf(networks, rest);
+    const bool is_new = !rest.empty() && !known.HasAny(rest);
     if (is_new && ShowsNetwork(rest, /*is_repeated=*/false)) AddNetwork(rest, networks);
   }
   return networks;

@@ -12,10 +12,6 @@
 namespace dlhook::analyzer::inline structure {
 namespace {
 
-bool Contains(const std::vector<uint64_t>& values, uint64_t value) {
-  return value != 0 && std::find(values.begin(), values.end(), value) != values.end();
-}
-
 bool IsWeights(const BackwardCall& call) { return call.direction == Direction::kBackwardWeights; }
 
 uint64_t OutputGradientOf(const BackwardCall& call) { return IsWeights(call) ? call.operands.b : call.operands.a; }
@@ -35,44 +31,44 @@ LayerDirection DirectionIn(const BackwardCall& call) {
 
 // The forwards and the backward calls of one descriptor.
 struct Group {
-  std::vector<Forward*> forwards;
+  std::vector<OpenForward*> forwards;
   std::vector<const BackwardCall*> calls;
 };
 
-bool& SlotOf(const BackwardCall& call, Forward& forward) {
+bool& SlotOf(const BackwardCall& call, OpenForward& forward) {
   return IsWeights(call) ? forward.has_backward_weights : forward.has_backward_data;
 }
 
-void Assign(const BackwardCall& call, Evidence evidence, Forward& forward) {
+void Assign(const BackwardCall& call, Evidence evidence, OpenForward& forward) {
   SlotOf(call, forward) = true;
   forward.calls.emplace_back(call.call, DirectionIn(call));
   forward.evidence = std::max(forward.evidence, evidence);
-  if (OutputGradientOf(call) != 0) forward.output_gradients.push_back(OutputGradientOf(call));
+  forward.output_gradients.Add(OutputGradientOf(call));
 }
 
-bool SharesOperand(const BackwardCall& call, const Forward& forward) {
-  return IsWeights(call) ? Contains(forward.a, call.operands.a) : Contains(forward.b, call.operands.b);
+bool SharesOperand(const BackwardCall& call, const OpenForward& forward) {
+  return IsWeights(call) ? forward.a.Contains(call.operands.a) : forward.b.Contains(call.operands.b);
 }
 
 int64_t CountSharing(const BackwardCall& call, const Group& group) {
   return std::count_if(group.forwards.begin(), group.forwards.end(),
-                       [&](const Forward* forward) { return SharesOperand(call, *forward); });
+                       [&](const OpenForward* forward) { return SharesOperand(call, *forward); });
 }
 
 // By addresses: the filter of backward-data, the input of backward-weights; among several with the same input, the one
 // whose output gradient is already known.
-Forward* ByOperands(const BackwardCall& call, const Group& group) {
-  Forward* found = nullptr;
+OpenForward* ByOperands(const BackwardCall& call, const Group& group) {
+  OpenForward* found = nullptr;
   for (auto it = group.forwards.rbegin(); it != group.forwards.rend(); ++it) {
-    Forward& forward = **it;
+    OpenForward& forward = **it;
     if (SlotOf(call, forward) || !SharesOperand(call, forward)) continue;
-    if (Contains(forward.output_gradients, OutputGradientOf(call))) return &forward;
+    if (forward.output_gradients.Contains(OutputGradientOf(call))) return &forward;
     if (found == nullptr) found = &forward;
   }
   return found;
 }
 
-Forward* LastWithout(const BackwardCall& call, const std::vector<Forward*>& forwards) {
+OpenForward* LastWithout(const BackwardCall& call, const std::vector<OpenForward*>& forwards) {
   for (auto it = forwards.rbegin(); it != forwards.rend(); ++it) {
     if (!SlotOf(call, **it)) return *it;
   }
@@ -103,27 +99,29 @@ bool AgreesWithNeighbours(const std::vector<const BackwardCall*>& calls) {
   return true;
 }
 
-void PairInReverse(const Group& group, const std::vector<const BackwardCall*>& calls, Pass& pass) {
+void PairInReverse(const Group& group, const std::vector<const BackwardCall*>& calls,
+                   std::vector<CallIndex>& unpaired) {
   const Evidence evidence = group.forwards.size() > 1 ? Evidence::kOrder : Evidence::kShapes;
   for (const BackwardCall* call : calls) {
-    Forward* forward = LastWithout(*call, group.forwards);
+    OpenForward* forward = LastWithout(*call, group.forwards);
     // More backward calls than layers: several calls for one layer are accepted only if there is no other.
     if (forward == nullptr && group.forwards.size() == 1) forward = group.forwards[0];
     if (forward == nullptr) {
-      pass.unpaired.push_back(call->call);
+      unpaired.push_back(call->call);
     } else {
       Assign(*call, evidence, *forward);
     }
   }
 }
 
-void PairNeighbours(const Group& group, const std::vector<const BackwardCall*>& calls, Pass& pass) {
+void PairNeighbours(const Group& group, const std::vector<const BackwardCall*>& calls,
+                    std::vector<CallIndex>& unpaired) {
   const auto units = Adjacent(calls);
   for (size_t i = 0; i < units.size(); ++i) {
     const bool is_beyond = i >= group.forwards.size();
     for (const BackwardCall* call : units[i]) {
       if (is_beyond) {
-        pass.unpaired.push_back(call->call);
+        unpaired.push_back(call->call);
       } else {
         Assign(*call, Evidence::kOrder, *group.forwards[group.forwards.size() - 1 - i]);
       }
@@ -141,42 +139,43 @@ bool IsComplete(const Group& group, const std::vector<const BackwardCall*>& call
   return has_data && (weights == 0 || weights == layers);
 }
 
-void PairGroup(const Group& group, const Forward* first, Pass& pass) {
+void PairGroup(const Group& group, const OpenForward* first, std::vector<CallIndex>& unpaired) {
   // First the calls that only one layer explains: their output gradients help with the others.
   std::vector<const BackwardCall*> open = group.calls;
   for (bool only_clear : {true, false}) {
     std::erase_if(open, [&](const BackwardCall* call) {
       if (only_clear && CountSharing(*call, group) != 1) return false;
-      Forward* forward = ByOperands(*call, group);
+      OpenForward* forward = ByOperands(*call, group);
       if (forward != nullptr) Assign(*call, Evidence::kPointers, *forward);
       return forward != nullptr;
     });
   }
   if (open.empty()) return;
-  if (group.forwards.size() <= 1) return PairInReverse(group, open, pass);
+  if (group.forwards.size() <= 1) return PairInReverse(group, open, unpaired);
   const bool is_complete = IsComplete(group, open, group.forwards[0] == first);
   const bool is_clear = is_complete && AgreesWithNeighbours(open);
   if (is_complete) {
-    PairInReverse(group, open, pass);
+    PairInReverse(group, open, unpaired);
   } else {
-    PairNeighbours(group, open, pass);
+    PairNeighbours(group, open, unpaired);
   }
-  for (Forward* forward : group.forwards) forward->is_disputed = forward->is_disputed || !is_clear;
+  for (OpenForward* forward : group.forwards) forward->is_disputed = forward->is_disputed || !is_clear;
 }
 
 }  // namespace
 
-void PairBackward(const std::vector<BackwardCall>& backward, Pass& pass) {
+void PairBackward(const std::vector<BackwardCall>& backward, std::vector<OpenForward>& forwards,
+                  std::vector<CallIndex>& unpaired) {
   if (backward.empty()) return;
   std::map<std::string, Group> groups;
-  const Forward* first = nullptr;
-  for (Forward& forward : pass.forwards) {
+  const OpenForward* first = nullptr;
+  for (OpenForward& forward : forwards) {
     if (forward.facts->work != Work::kLayer || forward.facts->is_product) continue;
     if (first == nullptr) first = &forward;
     groups[forward.facts->key].forwards.push_back(&forward);
   }
   for (const BackwardCall& call : backward) groups[call.facts->key].calls.push_back(&call);
-  for (const auto& [key, group] : groups) PairGroup(group, first, pass);
+  for (const auto& [key, group] : groups) PairGroup(group, first, unpaired);
 }
 
 }  // namespace dlhook::analyzer::structure

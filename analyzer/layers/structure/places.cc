@@ -1,6 +1,7 @@
 // Which layer each product belongs to. See reader.h.
 #include <algorithm>
-#include <optional>
+#include <iterator>
+#include <utility>
 
 #include "analyzer/layers/structure/products.h"
 #include "analyzer/layers/structure/reader.h"
@@ -79,31 +80,9 @@ void Reader::PlaceForward() {
     work.layer = at->second;
     work.direction = LayerDirection::kForward;
     layers_[work.layer].forward.push_back(i);
+    kinds_[work.kind].layers.insert(work.layer);
     before = i;
   }
-}
-
-LayerNumber Reader::LayerOfLastForward(WorkIndex work, Side side) const {
-  LayerNumber layer = kNone;
-  for (const Read& read : reads_.at(MatrixOf(work, side))) {
-    if (read.work >= work) break;
-    if (works_[read.work].direction == LayerDirection::kForward) layer = works_[read.work].layer;
-  }
-  return layer;
-}
-
-// The layers of the forward products that read this matrix last, with no gradient in between.
-std::set<LayerNumber> Reader::LayersOfInput(WorkIndex gradient, Side side) const {
-  std::set<LayerNumber> layers;
-  bool ended = false;
-  for (const Read& read : reads_.at(MatrixOf(gradient, side))) {
-    if (read.work >= gradient) break;
-    if (IsGradient(read.work)) ended = true;
-    if (works_[read.work].direction != LayerDirection::kForward) continue;
-    if (std::exchange(ended, false)) layers.clear();
-    layers.insert(works_[read.work].layer);
-  }
-  return layers;
 }
 
 // Whether the layer's forward product did not run between the two, so that they belong to one step.
@@ -120,16 +99,40 @@ LayerNumber Reader::LayerBeside(WorkIndex work, const Matrix& output_gradient) c
   return MatrixOf(work, Other(KindOf(work).input)) == output_gradient ? works_[work].layer : kNone;
 }
 
-// The layer of the only input gradient in its step that reads the same output gradient.
+// In the order in which LayerOfOutputGradient searches.
+void Reader::IndexDataGradients() {
+  for (const auto& [matrix, reads] : reads_) {
+    for (const Read& read : reads) {
+      const Work& work = works_[read.work];
+      if (work.direction == LayerDirection::kBackwardData) data_gradients_.push_back({&reads, work.layer, read.work});
+    }
+  }
+  std::sort(data_gradients_.begin(), data_gradients_.end());
+}
+
+// The layer of the only input gradient in its step that reads the same output gradient. Of each layer, none is in its
+// step if the nearest ones are not. kNone: not unique, or among too many.
 LayerNumber Reader::LayerOfOutputGradient(WorkIndex gradient, const Matrix& output_gradient,
                                           const std::set<LayerNumber>& among) const {
-  std::set<LayerNumber> layers;
-  for (const Read& read : reads_.at(output_gradient)) {
-    const Work& work = works_[read.work];
-    const bool may_be = work.direction == LayerDirection::kBackwardData && among.count(work.layer) > 0;
-    if (may_be && IsOneStep(work.layer, read.work, gradient)) layers.insert(work.layer);
+  const std::vector<Read>* const reads = &reads_.at(output_gradient);
+  const auto first_from = [&](LayerNumber layer, WorkIndex work) {
+    return std::lower_bound(data_gradients_.begin(), data_gradients_.end(), DataGradient{reads, layer, work});
+  };
+  const auto is_in_step = [&](auto at, LayerNumber layer) {
+    return at->reads == reads && at->layer == layer && IsOneStep(layer, at->work, gradient);
+  };
+  LayerNumber only = kNone;
+  auto at = first_from(0, 0);
+  for (size_t layers = 0; at != data_gradients_.end() && at->reads == reads; ++layers) {
+    const LayerNumber layer = at->layer;
+    const auto next = first_from(layer, gradient);
+    const bool is_beside = (next != data_gradients_.end() && is_in_step(next, layer)) ||
+                           (next != data_gradients_.begin() && is_in_step(std::prev(next), layer));
+    if (layers >= kFar || (only != kNone && is_beside && among.count(layer) > 0)) return kNone;
+    if (is_beside && among.count(layer) > 0) only = layer;
+    at = first_from(layer + 1, 0);
   }
-  return layers.size() == 1 ? *layers.begin() : kNone;
+  return only;
 }
 
 // Whether weight gradients come before input gradients.
@@ -149,12 +152,13 @@ bool Reader::AreWeightsFirst() const {
   return behind > before;
 }
 
-// The layer that both operands lead to. Recomputed columns may be in memory that another layer used before.
-LayerNumber Reader::LayerOfWeightsGradient(WorkIndex gradient, const Kind& kind, bool weights_first) const {
-  std::set<LayerNumber> all, by_input;
-  for (WorkIndex work : kinds_[kind.forward].works) all.insert(works_[work].layer);
-  if (kind.shares != Side::kNone) by_input = LayersOfInput(gradient, kind.input);
-  if (by_input.empty()) by_input = all;
+// The layer that both operands lead to; `readers`: of the forward products that read its input last. Recomputed columns
+// may be in memory that another layer used before.
+LayerNumber Reader::LayerOfWeightsGradient(WorkIndex gradient, const std::set<LayerNumber>& readers,
+                                           bool weights_first) const {
+  const Kind& kind = KindOf(gradient);
+  const std::set<LayerNumber>& all = kinds_[kind.forward].layers;
+  const std::set<LayerNumber>& by_input = kind.shares == Side::kNone || readers.empty() ? all : readers;
   const Matrix output_gradient = MatrixOf(gradient, Other(kind.input));
   const LayerNumber first = LayerBeside(weights_first ? gradient + 1 : gradient - 1, output_gradient);
   const LayerNumber other = LayerBeside(weights_first ? gradient - 1 : gradient + 1, output_gradient);
@@ -167,19 +171,31 @@ LayerNumber Reader::LayerOfWeightsGradient(WorkIndex gradient, const Kind& kind,
 
 void Reader::PlaceGradients() {
   const bool weights_first = AreWeightsFirst();
-  for (bool of_weights : {false, true}) {
-    for (const Kind& kind : kinds_) {
-      if (kind.role != Role::kGradient) continue;
-      const Side weights = kinds_[kind.forward].weights;
-      if (weights == Side::kNone || (kind.gradient_of == weights) != of_weights) continue;
-      for (WorkIndex i : kind.works) {
-        works_[i].layer =
-            of_weights ? LayerOfWeightsGradient(i, kind, weights_first) : LayerOfLastForward(i, kind.input);
-        if (works_[i].layer == kNone) continue;
-        works_[i].direction = of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData;
-        if (kind.by_shapes) layers_[works_[i].layer].evidence = Evidence::kShapes;
-      }
+  for (const auto& [matrix, reads] : reads_) PlaceGradientsOf(reads, /*of_weights=*/false, weights_first);
+  IndexDataGradients();
+  for (const auto& [matrix, reads] : reads_) PlaceGradientsOf(reads, /*of_weights=*/true, weights_first);
+}
+
+// Those that read a matrix as forward products did before, or would have.
+void Reader::PlaceGradientsOf(const std::vector<Read>& reads, bool of_weights, bool weights_first) {
+  std::set<LayerNumber> readers;  // layers of the forward products that read it last, with no gradient in between
+  LayerNumber last = kNone;
+  bool ended = false;
+  for (const Read& read : reads) {
+    Work& work = works_[read.work];
+    if (work.direction == LayerDirection::kForward) {
+      if (std::exchange(ended, false)) readers.clear();
+      readers.insert(last = work.layer);
     }
+    if (!IsGradient(read.work)) continue;
+    ended = true;
+    const Kind& kind = KindOf(read.work);
+    const Side weights = kinds_[kind.forward].weights;
+    if (read.side != kind.input || weights == Side::kNone || (kind.gradient_of == weights) != of_weights) continue;
+    work.layer = of_weights ? LayerOfWeightsGradient(read.work, readers, weights_first) : last;
+    if (work.layer == kNone) continue;
+    work.direction = of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData;
+    if (kind.by_shapes) layers_[work.layer].evidence = Evidence::kShapes;
   }
 }
 
@@ -188,11 +204,10 @@ LayerNumber Reader::LayerOfBatchedGradient(WorkIndex gradient) const {
   std::set<LayerNumber> layers;
   for (Side side : {Side::kA, Side::kB}) {
     LayerNumber last = kNone;
-    for (const Read& read : reads_.at(MatrixOf(gradient, side))) {
-      if (read.work >= gradient) break;
+    for (const Read& read : ReadsBefore(MatrixOf(gradient, side), gradient)) {
       const Work& work = works_[read.work];
-      if (work.direction != LayerDirection::kForward) continue;
-      if (IsOneStep(work.layer, read.work, gradient)) last = work.layer;
+      const bool is_forward = work.direction == LayerDirection::kForward;
+      if (is_forward && IsOneStep(work.layer, read.work, gradient)) last = work.layer;
     }
     if (last != kNone) layers.insert(last);
   }

@@ -3,6 +3,7 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
@@ -26,6 +28,8 @@ inline constexpr double kNearlyAll = 0.8;
 // Steps from which on staying in place counts as evidence.
 inline constexpr size_t kMinSteps = 3;
 inline constexpr double kHardlyAny = 0.3;
+// How many earlier reads of a matrix, or others that share it, to examine: the work stays proportional to the calls.
+inline constexpr size_t kFar = 64;
 using WorkIndex = uint32_t;
 using LayerNumber = uint32_t;
 
@@ -71,7 +75,8 @@ struct Kind {
   KindIndex forward = 0;
   Side shares = Side::kNone;
   Side gradient_of = Side::kNone;
-  Side input = Side::kNone;  // for gradients: the operand that also is (or would be) the forward product's
+  Side input = Side::kNone;      // for gradients: the operand that also is (or would be) the forward product's
+  std::set<LayerNumber> layers;  // forward: of its products
   bool by_shapes = false;
 };
 
@@ -79,6 +84,17 @@ struct Read {
   WorkIndex work;
   Side side;
 };
+
+// An input gradient that reads the matrix of these reads.
+struct DataGradient {
+  const std::vector<Read>* reads = nullptr;
+  LayerNumber layer = kNone;
+  WorkIndex work = 0;
+  auto operator<=>(const DataGradient&) const = default;
+};
+
+// By matrix: two forward kinds that read it.
+using ForwardReaders = absl::flat_hash_map<Matrix, std::array<KindIndex, 2>>;
 
 // Another kind, its operand, and the own operand that reads the same matrix.
 using Sharing = std::tuple<KindIndex, Side, Side>;
@@ -148,7 +164,8 @@ class Reader {
   void FindRole(KindIndex index, const std::vector<KindIndex>& before);
   std::map<Sharing, double> PartsShared(const Kind& kind, const std::vector<KindIndex>& before) const;
   bool IsOtherGradient(const std::map<Sharing, double>& parts, Kind& kind) const;
-  bool RunsAmongForward(const Kind& kind) const;
+  void NoteForward(KindIndex kind, ForwardReaders* readers) const;
+  bool RunsAmongForward(const Kind& kind, const ForwardReaders& readers) const;
   bool RunsAmongGradients(const Kind& kind) const;
   bool MayBeOpenGradient(const std::vector<KindIndex>& before, const Kind& kind) const;
   bool IsGradientBySizes(const std::vector<KindIndex>& before, Kind& kind) const;
@@ -159,12 +176,12 @@ class Reader {
   Side SteadySide(const Kind& kind) const;
   std::vector<Side> SidesByFit() const;
   std::vector<Side> SidesByVariants() const;
-  Side SideOfKnownWeights(const Kind& kind) const;
+  void NoteWeights(const Kind& kind, absl::flat_hash_set<Matrix>* known) const;
+  Side SideOfWeights(const Kind& kind, const absl::flat_hash_set<Matrix>& known) const;
   std::vector<Side> SidesByRows() const;
   void ForEachStreak(const std::function<void(const std::vector<WorkIndex>&)>& take) const;
-  bool HasGradient(KindIndex kind) const;
   std::vector<Side> SidesOfFirstLayers() const;
-  Side SideByGradients(KindIndex kind) const;
+  std::vector<std::array<size_t, 2>> CountGradients() const;
   bool RunsForward() const;
   void FindIdentities();
   void PlaceForward();
@@ -172,14 +189,16 @@ class Reader {
   void PlaceBatched();
   void PlaceBiases();
   bool ContinuesGroup(WorkIndex before, WorkIndex work, Side weights) const;
-  LayerNumber LayerOfLastForward(WorkIndex work, Side side) const;
-  std::set<LayerNumber> LayersOfInput(WorkIndex gradient, Side side) const;
+  void PlaceGradientsOf(const std::vector<Read>& reads, bool of_weights, bool weights_first);
+  absl::Span<const Read> ReadsBefore(const Matrix& matrix, WorkIndex work) const;
+  void IndexDataGradients();
   bool IsOneStep(LayerNumber layer, WorkIndex one, WorkIndex other) const;
   LayerNumber LayerBeside(WorkIndex work, const Matrix& output_gradient) const;
   LayerNumber LayerOfOutputGradient(WorkIndex gradient, const Matrix& output_gradient,
                                     const std::set<LayerNumber>& among) const;
   bool AreWeightsFirst() const;
-  LayerNumber LayerOfWeightsGradient(WorkIndex gradient, const Kind& kind, bool weights_first) const;
+  LayerNumber LayerOfWeightsGradient(WorkIndex gradient, const std::set<LayerNumber>& readers,
+                                     bool weights_first) const;
   LayerNumber LayerOfBatchedGradient(WorkIndex gradient) const;
   std::vector<size_t> CountFitting() const;
   void CheckLayers();
@@ -210,6 +229,8 @@ class Reader {
   absl::flat_hash_map<Matrix, std::vector<Read>> reads_;
   absl::flat_hash_map<uint64_t, size_t> uses_at_;  // how often products read or write at an address
   absl::flat_hash_set<uint64_t> written_;          // addresses that products write
+  absl::btree_set<WorkIndex> gradients_;           // of the kinds that are known to be gradients
+  std::vector<DataGradient> data_gradients_;       // sorted
   std::map<WeightSizes, Identity> identities_;
   std::vector<Layer> layers_;
 };

@@ -14,8 +14,6 @@ namespace {
 
 // How far from a product to look for its bias.
 constexpr size_t kBeside = 4;
-// How many earlier reads of a matrix to examine.
-constexpr size_t kFar = 64;
 
 // Whether the second product may add to everything that the first wrote, or to all its groups.
 bool AddsTo(const ProductShape& product, const ProductShape& bias) {
@@ -126,8 +124,12 @@ void Reader::FindRoles() {
     FindRole(index, family);
     family.push_back(index);
   }
-  for (Kind& kind : kinds_) {
-    if (kind.role == Role::kGradient && RunsAmongForward(kind)) kind.role = Role::kForward;
+  ForwardReaders readers;
+  for (KindIndex i = 0; i < kinds_.size(); ++i) NoteForward(i, &readers);
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (kinds_[i].role != Role::kGradient || !RunsAmongForward(kinds_[i], readers)) continue;
+    kinds_[i].role = Role::kForward;
+    NoteForward(i, &readers);
   }
   for (Kind& kind : kinds_) {
     if (kind.role == Role::kForward && RunsAmongGradients(kind)) kind.role = Role::kOpen;
@@ -143,6 +145,15 @@ bool Reader::RunsAmongGradients(const Kind& kind) const {
   return static_cast<double>(among) > kHardlyAny * static_cast<double>(kind.works.size());
 }
 
+// The last kFar of them.
+absl::Span<const Read> Reader::ReadsBefore(const Matrix& matrix, WorkIndex work) const {
+  const std::vector<Read>& reads = reads_.at(matrix);
+  const auto end = std::lower_bound(reads.begin(), reads.end(), work,
+                                    [](const Read& read, WorkIndex value) { return read.work < value; });
+  const auto count = static_cast<size_t>(end - reads.begin());
+  return absl::MakeConstSpan(reads).subspan(count - std::min(count, kFar), std::min(count, kFar));
+}
+
 // By kind in `before`, its operand and the own operand: the part of the works that read a matrix which such a work read
 // before.
 std::map<Sharing, double> Reader::PartsShared(const Kind& kind, const std::vector<KindIndex>& before) const {
@@ -150,13 +161,9 @@ std::map<Sharing, double> Reader::PartsShared(const Kind& kind, const std::vecto
   for (WorkIndex work : kind.works) {
     std::set<Sharing> shared;
     for (Side side : {Side::kA, Side::kB}) {
-      const std::vector<Read>& reads = reads_.at(MatrixOf(work, side));
-      auto at = std::lower_bound(reads.begin(), reads.end(), work,
-                                 [](const Read& read, WorkIndex value) { return read.work < value; });
-      for (size_t far = 0; at != reads.begin() && far < kFar; ++far) {
-        --at;
-        const KindIndex other = works_[at->work].kind;
-        if (std::find(before.begin(), before.end(), other) != before.end()) shared.insert({other, at->side, side});
+      for (const Read& read : ReadsBefore(MatrixOf(work, side), work)) {
+        const KindIndex other = works_[read.work].kind;
+        if (std::find(before.begin(), before.end(), other) != before.end()) shared.insert({other, read.side, side});
       }
     }
     for (const Sharing& each : shared) parts[each] += 1.0 / static_cast<double>(kind.works.size());
@@ -180,12 +187,14 @@ void Reader::FindRole(KindIndex index, const std::vector<KindIndex>& before) {
     kind.input = own;
   }
   kind.role = Role::kGradient;
-  if (most >= kNearlyAll) return;
+  const auto note = [&] { gradients_.insert(kind.works.begin(), kind.works.end()); };
+  if (most >= kNearlyAll) return note();
   const bool some_share = most > kHardlyAny;
   const std::pair of_some(kind.forward, kind.gradient_of);
   const bool is_gradient = IsOtherGradient(parts, kind) || IsGradientBySizes(before, kind);
   if (!is_gradient) kind.role = some_share || MayBeOpenGradient(before, kind) ? Role::kOpen : Role::kForward;
   if (is_gradient && some_share && of_some != std::pair(kind.forward, kind.gradient_of)) kind.role = Role::kOpen;
+  if (kind.role == Role::kGradient) note();
 }
 
 // Whether it is the other gradient of a layer whose input was recomputed: both share the output gradient.
@@ -204,17 +213,28 @@ bool Reader::IsOtherGradient(const std::map<Sharing, double>& parts, Kind& kind)
   return false;
 }
 
+// If it is a forward kind.
+void Reader::NoteForward(KindIndex kind, ForwardReaders* readers) const {
+  if (kinds_[kind].role != Role::kForward) return;
+  for (WorkIndex work : kinds_[kind].works) {
+    for (Side side : {Side::kA, Side::kB}) {
+      std::array<KindIndex, 2>& two = readers->try_emplace(MatrixOf(work, side), std::array{kind, kind}).first->second;
+      if (two[0] != kind) two[1] = kind;
+    }
+  }
+}
+
 // Whether other kinds' forward products run right before and after it, and other products read the same matrices: the
 // weights of another layer, at another batch size.
-bool Reader::RunsAmongForward(const Kind& kind) const {
+bool Reader::RunsAmongForward(const Kind& kind, const ForwardReaders& readers) const {
   const auto is_other_forward = [&](WorkIndex work) {
     return work < works_.size() && KindOf(work).role == Role::kForward && works_[work].kind != kind.forward;
   };
   const auto among = std::count_if(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
     if (work == 0 || !is_other_forward(work - 1) || !is_other_forward(work + 1)) return false;
     const auto is_read_by_other = [&](Side side) {
-      const std::vector<Read>& reads = reads_.at(MatrixOf(work, side));
-      return std::any_of(reads.begin(), reads.end(), [&](const Read& read) { return is_other_forward(read.work); });
+      const auto found = readers.find(MatrixOf(work, side));
+      return found != readers.end() && found->second != std::array{kind.forward, kind.forward};
     };
     return is_read_by_other(Side::kA) || is_read_by_other(Side::kB);
   });
@@ -225,9 +245,8 @@ bool Reader::RunsAmongForward(const Kind& kind) const {
 bool Reader::MayBeOpenGradient(const std::vector<KindIndex>& before, const Kind& kind) const {
   for (KindIndex forward : before) {
     if (kinds_[forward].role != Role::kForward) continue;
-    const auto begin = works_.begin() + kinds_[forward].works[0], end = works_.begin() + kind.works[0];
-    const auto is_gradient = [&](const Work& work) { return kinds_[work.kind].role == Role::kGradient; };
-    if (std::none_of(begin, end, is_gradient)) continue;
+    const auto gradient = gradients_.lower_bound(kinds_[forward].works[0]);
+    if (gradient == gradients_.end() || *gradient >= kind.works[0]) continue;
     for (Side of : {Side::kA, Side::kB}) {
       const bool is_known = std::any_of(before.begin(), before.end(), [&](KindIndex other) {
         return kinds_[other].role == Role::kGradient && kinds_[other].forward == forward &&

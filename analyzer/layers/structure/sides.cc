@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
@@ -22,6 +23,8 @@ Side MostSay(const std::vector<Side>& sides) {
   const auto a = std::count(sides.begin(), sides.end(), Side::kA), b = std::count(sides.begin(), sides.end(), Side::kB);
   return a > b ? Side::kA : b > a ? Side::kB : Side::kNone;
 }
+
+bool HasFewer(const std::vector<size_t>& one, const std::vector<size_t>& other) { return one.size() < other.size(); }
 
 bool IsSquareNumber(int64_t number) {
   const auto root = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(number))));
@@ -92,19 +95,26 @@ void Reader::FindWeights() {
       kinds_[i].weights = SteadySide(kinds_[i]) == Side::kB ? Side::kNone : Side::kA;
     }
   }
+  absl::flat_hash_set<Matrix> known;
+  for (const Kind& kind : kinds_) NoteWeights(kind, &known);
   for (int round = 0; round < kRounds; ++round) {
     const std::vector<Side> by_fit = SidesByFit();
     for (KindIndex i = 0; i < kinds_.size(); ++i) {
-      if (is_open(kinds_[i])) kinds_[i].weights = SideOfKnownWeights(kinds_[i]);
+      if (!is_open(kinds_[i])) continue;
+      kinds_[i].weights = SideOfWeights(kinds_[i], known);
       if (is_open(kinds_[i])) kinds_[i].weights = MostSay({SteadySide(kinds_[i]), by_first_layer[i], by_fit[i]});
+      NoteWeights(kinds_[i], &known);
     }
   }
   const std::vector<Side> by_fit = SidesByFit(), by_rows = SidesByRows();
+  const std::vector<std::array<size_t, 2>> gradients = CountGradients();
   for (KindIndex i = 0; i < kinds_.size(); ++i) {
     const bool no_evidence =
         SteadySide(kinds_[i]) == Side::kNone && by_first_layer[i] == Side::kNone && by_fit[i] == Side::kNone;
-    if (!is_open(kinds_[i]) || !no_evidence || !HasGradient(i)) continue;
-    kinds_[i].weights = MostSay({SideByGradients(i), by_rows[i]});
+    const auto& [of_a, of_b] = gradients[i];
+    if (!is_open(kinds_[i]) || !no_evidence || of_a + of_b == 0) continue;
+    // All weights have gradients, but the input of a first layer needs none.
+    kinds_[i].weights = MostSay({of_a > of_b ? Side::kA : of_b > of_a ? Side::kB : Side::kNone, by_rows[i]});
   }
 }
 
@@ -154,30 +164,38 @@ std::vector<Side> Reader::SidesByFit() const {
 
 // The operand that a kind in other streaks reads, too: a layer's weights are the same for any number of samples.
 std::vector<Side> Reader::SidesByVariants() const {
-  std::vector<std::set<size_t>> streaks_of(kinds_.size());
-  absl::flat_hash_map<Matrix, std::set<KindIndex>> readers;
+  std::vector<std::vector<size_t>> streaks_of(kinds_.size());
+  absl::flat_hash_map<Matrix, std::vector<KindIndex>> readers;  // the first ones
   size_t streaks = 0;
   ForEachStreak([&](const std::vector<WorkIndex>& streak) {
     ++streaks;
     for (WorkIndex work : streak) {
-      streaks_of[works_[work].kind].insert(streaks);
-      for (Side side : {Side::kA, Side::kB}) readers[MatrixOf(work, side)].insert(works_[work].kind);
+      const KindIndex kind = works_[work].kind;
+      if (streaks_of[kind].empty() || streaks_of[kind].back() != streaks) streaks_of[kind].push_back(streaks);
+      for (Side side : {Side::kA, Side::kB}) {
+        std::vector<KindIndex>& kinds = readers[MatrixOf(work, side)];
+        if (kinds.size() < kFar && !absl::c_linear_search(kinds, kind)) kinds.push_back(kind);
+      }
     }
   });
   const auto is_variant = [&](KindIndex one, KindIndex other) {
-    const auto is_beside = [&](size_t streak) { return streaks_of[other].count(streak) > 0; };
-    const auto beside = std::count_if(streaks_of[one].begin(), streaks_of[one].end(), is_beside);
-    return 2 * static_cast<size_t>(beside) <= std::min(streaks_of[one].size(), streaks_of[other].size());
+    const auto& [fewer, more] = std::minmax(streaks_of[one], streaks_of[other], HasFewer);
+    const auto beside = absl::c_count_if(fewer, [&](size_t streak) { return absl::c_binary_search(more, streak); });
+    return 2 * static_cast<size_t>(beside) <= fewer.size();
   };
   std::vector<Side> sides(kinds_.size(), Side::kNone);
   for (KindIndex i = 0; i < kinds_.size(); ++i) {
     if (kinds_[i].role != Role::kForward) continue;
     std::array<double, 2> parts = {};
+    absl::flat_hash_map<KindIndex, bool> variants;  // among those that share matrices with it
     for (WorkIndex work : kinds_[i].works) {
       for (Side side : {Side::kA, Side::kB}) {
-        const std::set<KindIndex>& others = readers[MatrixOf(work, side)];
-        const bool is_shared = std::any_of(others.begin(), others.end(),
-                                           [&](KindIndex other) { return other != i && is_variant(i, other); });
+        const bool is_shared = absl::c_any_of(readers[MatrixOf(work, side)], [&](KindIndex other) {
+          if (other == i || (variants.size() >= kFar && !variants.contains(other))) return false;
+          const auto [at, is_new] = variants.try_emplace(other);
+          if (is_new) at->second = is_variant(i, other);
+          return at->second;
+        });
         if (is_shared) parts[side == Side::kA ? 0 : 1] += 1.0 / static_cast<double>(kinds_[i].works.size());
       }
     }
@@ -187,13 +205,13 @@ std::vector<Side> Reader::SidesByVariants() const {
   return sides;
 }
 
+void Reader::NoteWeights(const Kind& kind, absl::flat_hash_set<Matrix>* known) const {
+  if (kind.role != Role::kForward || kind.weights == Side::kNone) return;
+  for (WorkIndex work : kind.works) known->insert(MatrixOf(work, kind.weights));
+}
+
 // The side that reads other products' known weights: the same layer with another number of samples.
-Side Reader::SideOfKnownWeights(const Kind& kind) const {
-  std::set<Matrix> known;
-  for (const Kind& other : kinds_) {
-    if (other.role != Role::kForward || other.weights == Side::kNone) continue;
-    for (WorkIndex work : other.works) known.insert(MatrixOf(work, other.weights));
-  }
+Side Reader::SideOfWeights(const Kind& kind, const absl::flat_hash_set<Matrix>& known) const {
   std::array<double, 2> parts = {};
   for (WorkIndex work : kind.works) {
     parts[0] += static_cast<double>(known.count(MatrixOf(work, Side::kA))) / static_cast<double>(kind.works.size());
@@ -208,12 +226,15 @@ std::vector<Side> Reader::SidesByRows() const {
   std::vector<std::array<int64_t, 3>> fits(kinds_.size());  // with weights A, with weights B, in total
   const auto divide = [](int64_t one, int64_t other) { return std::max(one, other) % std::min(one, other) == 0; };
   const auto compare = [&](const std::vector<WorkIndex>& streak) {
-    // Streaks may be as long as the run, but have few distinct ops.
+    // Streaks may be as long as the run; most have few distinct ops.
     std::map<OpIndex, std::pair<WorkIndex, int64_t>> open;  // one of its products, and their number
     std::map<int64_t, int64_t> known;                       // rows, number of products with them
+    const auto note = [&](int64_t rows) {
+      if (known.size() < kFar || known.count(rows) > 0) ++known[rows];
+    };
     for (WorkIndex work : streak) {
       if (KindOf(work).weights == Side::kNone) ++open.try_emplace(works_[work].op, work, 0).first->second.second;
-      if (KindOf(work).weights != Side::kNone && !works_[work].is_loop) ++known[SizesOf(work).rows];
+      if (KindOf(work).weights != Side::kNone && !works_[work].is_loop) note(SizesOf(work).rows);
     }
     for (const auto& [op, products] : open) {
       const auto& [work, count] = products;
@@ -233,12 +254,6 @@ std::vector<Side> Reader::SidesByRows() const {
     if (b == all && 2 * a < all) sides[i] = Side::kB;
   }
   return sides;
-}
-
-bool Reader::HasGradient(KindIndex kind) const {
-  return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& gradient) {
-    return gradient.role == Role::kGradient && gradient.forward == kind;
-  });
 }
 
 // A first layer needs no gradient of its input: its only gradient is that of its weights.
@@ -261,14 +276,13 @@ std::vector<Side> Reader::SidesOfFirstLayers() const {
   return sides;
 }
 
-// All weights have gradients, but the input of a first layer needs none.
-Side Reader::SideByGradients(KindIndex kind) const {
-  size_t of_a = 0, of_b = 0;
-  for (const Kind& gradient : kinds_) {
-    if (gradient.role != Role::kGradient || gradient.forward != kind) continue;
-    (gradient.gradient_of == Side::kA ? of_a : of_b) += gradient.works.size();
+// By forward kind: of its operand A, of its operand B.
+std::vector<std::array<size_t, 2>> Reader::CountGradients() const {
+  std::vector<std::array<size_t, 2>> counts(kinds_.size());
+  for (const Kind& kind : kinds_) {
+    if (kind.role == Role::kGradient) counts[kind.forward][kind.gradient_of == Side::kA ? 0 : 1] += kind.works.size();
   }
-  return of_a > of_b ? Side::kA : of_b > of_a ? Side::kB : Side::kNone;
+  return counts;
 }
 
 }  // namespace dlhook::analyzer::structure::product_reader

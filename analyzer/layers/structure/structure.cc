@@ -28,7 +28,8 @@ namespace {
 
 constexpr char kNotToldApart[] =
     "neither their operands nor their sizes and order say which layer they are of, or whether they run forward or "
-    "backward; DLHOOK_STACKS=native records the functions that call them";
+    "backward";
+constexpr char kWithStacks[] = "; DLHOOK_STACKS=native records the functions that call them";
 
 // Calls that form one sequence: those of a process, or of a thread that repeats independently.
 struct Track {
@@ -258,7 +259,7 @@ void Attributor::AddProducts(const ProductLayers& products) {
   Layer open;
   open.type = "matrix product";
   open.name = "products, not told apart";
-  open.ambiguity = kNotToldApart;
+  open.ambiguity = absl::StrCat(kNotToldApart, model_.calls.native_stack.empty() ? kWithStacks : "");
   for (CallIndex call : products.open) result_.of_call[call].layer = static_cast<LayerIndex>(result_.layers.size());
   result_.layers.push_back(std::move(open));
 }

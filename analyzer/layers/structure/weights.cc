@@ -16,6 +16,9 @@
 namespace dlhook::analyzer::inline structure {
 namespace product_reader {
 
+// The largest side of a convolution's kernel.
+constexpr int64_t kMaxKernel = 255;
+
 void Reader::FindTypes() {
   ForEachStreak([&](const std::vector<WorkIndex>& streak) { VoteForTypes(streak); });
   const auto is_any = [&](auto which) { return std::any_of(layers_.begin(), layers_.end(), which); };
@@ -41,7 +44,13 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
     const int64_t rows = KindOf(work).weights == Side::kNone ? std::min(shape.m, shape.n) : SizesOf(work).rows;
     if (!works_[work].is_loop) fewest_rows = std::min(fewest_rows, rows);
   }
-  std::set<int64_t> outs;  // of the previous products; few distinct ones, however long the streak
+  absl::flat_hash_set<int64_t> outs;  // of the previous products
+  const auto has_kernel_over = [&](int64_t in) {
+    for (int64_t side = 3; side <= kMaxKernel && side * side <= in; side += 2) {
+      if (in % (side * side) == 0 && outs.contains(in / (side * side))) return true;
+    }
+    return false;
+  };
   for (size_t i = 0; i < streak.size(); ++i) {
     if (i > 0) outs.insert(SizesOf(streak[i - 1]).out);
     if (works_[streak[i]].layer == kNone) continue;
@@ -52,8 +61,7 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
       continue;
     }
     bool has_kernel = i == 0 && (IsKernel(own.in) || (own.in % 3 == 0 && IsKernel(own.in / 3)));
-    has_kernel = has_kernel || std::any_of(outs.begin(), outs.end(),
-                                           [&](int64_t out) { return own.in % out == 0 && IsKernel(own.in / out); });
+    has_kernel = has_kernel || has_kernel_over(own.in);
     const bool is_flat = own.rows == fewest_rows;
     if (!is_flat) {
       ++(has_kernel ? layer.convolution : layer.either);
