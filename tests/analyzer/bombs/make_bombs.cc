@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "proto/trace.pb.h"
 
@@ -42,6 +43,17 @@ class Bomb {
   trace::Packet* Add() { return trace_.add_packet(); }
   void Count(int64_t things) { things_ += things; }
 
+  // C[m,n] = op(A) op(B) over k, with all three addresses.
+  static void SetProduct(uint32_t iid, int64_t m, int64_t n, int64_t k, const char* trans, trace::OpDefinition* op) {
+    SetOp(iid, m, op);
+    op->set_address_count(3);
+    op->mutable_gemm()->set_row_major(true);
+    op->mutable_gemm()->set_n(n);
+    op->mutable_gemm()->set_k(k);
+    op->mutable_gemm()->set_trans_a(std::string(1, trans[0]));
+    op->mutable_gemm()->set_trans_b(std::string(1, trans[1]));
+  }
+
   static void SetOp(uint32_t iid, int64_t m, trace::OpDefinition* op) {
     op->set_iid(iid);
     op->set_function("sgemm_");
@@ -69,6 +81,7 @@ class Bomb {
     uint32_t parent_distance = 0;
     uint32_t stack = 0;
     uint32_t python_stack = 0;
+    std::vector<uint32_t> operands = {};  // ids of their addresses
   };
   void Calls(int count, const std::function<void(int, Call*)>& fill = nullptr, uint32_t thread = 1,
              uint64_t first = 0) {
@@ -92,6 +105,7 @@ class Bomb {
       batch_->add_caller_iid(0);
       batch_->add_stack_iid(call.stack);
       batch_->add_python_stack_iid(call.python_stack);
+      for (uint32_t operand : call.operands) batch_->add_address_iid(operand);
     }
     Count(count);
   }
@@ -284,6 +298,23 @@ const std::map<std::string, Fill>& Bombs() {
          b->Calls(25000 * b->size(), [](int, Bomb::Call* call) { call->end_delta = call->duration = 1; });
          b->Scopes(25000 * b->size(), /*nested=*/true, 1, trace::ScopeBatch::USER_RANGE);
        }},
+      {"distinct_products",  // in one buffer
+       [](Bomb* b) {
+         const int count = 25000 * b->size();
+         b->Addresses(1);
+         trace::Interned* interned = nullptr;
+         for (int k = 0; k < count; ++k) {
+           if (k % kBatch == 0) interned = b->Add()->mutable_interned();
+           const char* const trans[] = {"NN", "NT", "TN", "TT"};
+           Bomb::SetProduct(static_cast<uint32_t>(k + 2), k % 41 + 1, k / 41 % 43 + 1, k / 1763 + 1, trans[k % 4],
+                            interned->add_op());
+         }
+         b->Count(count * 5);
+         b->Calls(count, [](int i, Bomb::Call* call) {
+           call->op = static_cast<uint32_t>(i + 2);
+           call->operands = {1, 1, 1};
+         });
+       }},
       {"looks",  // no two scopes, calls or steps are alike
        [](Bomb* b) {
          const int count = 10000 * b->size();
@@ -398,6 +429,29 @@ const std::map<std::string, Fill>& Bombs() {
          }
          b->Calls(count, [](int i, Bomb::Call* call) { call->python_stack = static_cast<uint32_t>(i + 1); });
        }},
+      {"reused_buffers",  // two layers' products, forward and backward, in the same memory in every step
+       [](Bomb* b) {
+         struct Product {
+           int64_t m, n, k;
+           const char* trans;
+           std::vector<uint32_t> operands;
+         };
+         static const auto& products = *new std::vector<Product>{
+             {32, 64, 48, "NT", {1, 2, 3}},  // 1: the input, 2 and 4: weights, 3 and 5: results, 6 to 8: gradients
+             {32, 16, 64, "NT", {3, 4, 5}}, {16, 64, 32, "TN", {6, 3, 8}},
+             {32, 64, 16, "NN", {6, 4, 7}}, {64, 48, 32, "TN", {7, 1, 8}},
+         };
+         b->Addresses(8);
+         for (uint32_t i = 0; i < products.size(); ++i) {
+           const auto& [m, n, k, trans, operands] = products[i];
+           Bomb::SetProduct(i + 2, m, n, k, trans, b->Add()->mutable_interned()->add_op());
+         }
+         b->Calls(200000 * b->size(), [](int i, Bomb::Call* call) {
+           const auto product = static_cast<uint32_t>(i) % products.size();
+           call->op = static_cast<uint32_t>(product) + 2;
+           call->operands = products[product].operands;
+         });
+       }},
       {"replayed_graph",
        [](Bomb* b) {
          const int count = 25000 * b->size();
@@ -422,6 +476,33 @@ const std::map<std::string, Fill>& Bombs() {
                batch->add_graph_node(static_cast<uint64_t>(count - i));
              },
              b);
+       }},
+      {"samples_of_deep_stacks",
+       [](Bomb* b) {
+         constexpr uint32_t kDeepest = 19500, kStacks = 1000;
+         const int count = 20000 * b->size();
+         b->Addresses(1000);
+         b->Stacks(kDeepest, 1000, /*nested=*/true);
+         b->Calls(100, [count](int i, Bomb::Call* call) { call->end_delta = count; });
+         trace::SampleBatch* batch = nullptr;
+         for (int i = 0; i < count; ++i) {
+           if (i % kBatch == 0) {
+             batch = b->Add()->mutable_sample_batch();
+             batch->set_thread_id(1);
+             batch->set_interval_ns(100);
+             batch->add_tick_delta(1000000 + static_cast<int64_t>(i) * 100);
+           } else {
+             batch->add_tick_delta(100);
+           }
+           batch->add_intervals(1);
+           batch->add_address_iid(static_cast<uint32_t>(i) % 1000 + 1);
+           batch->add_stack_iid(kDeepest - static_cast<uint32_t>(i) % kStacks);
+           batch->add_cut(0);
+           batch->add_python_stack_iid(0);
+           batch->add_depth(0);
+           batch->add_state(trace::SampleBatch::WHOLE);
+         }
+         b->Count(count);
        }},
       {"stack_of_many_frames",
        [](Bomb* b) {

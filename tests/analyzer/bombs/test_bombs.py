@@ -21,6 +21,8 @@ ONLY = [word for word in sys.argv[3:] if word != "--large"]
 BASE_BYTES, BYTES_A_THING = 300 << 20, 100
 ADDRESS_SPACE = 4 << 30  # a reader that needs more must say so, not abort
 CPU_LIMIT_S = 20
+NEED_MEMORY = ("reused_buffers",)
+MEMORY_MB = (20, 40, 60, 70, 80, 90, 100, 110, 130, 160, 200, 1000)
 SIZES = (1, 4) if "--large" in sys.argv else (1,)
 MAX_RATIO, ALWAYS_FINE_S = 12, 1.0
 
@@ -51,23 +53,26 @@ def commands(trace, copy, names):
     ]
 
 
-def limits():
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+def limits(address_space):
+    resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 class Outcome:
-    def __init__(self, words, folder):
+    def __init__(self, words, folder, address_space=ADDRESS_SPACE):
         with open(os.path.join(folder, "out"), "wb") as out, open(os.path.join(folder, "err"), "wb") as err:
             process = subprocess.Popen([DLHOOK] + words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
-                                       preexec_fn=limits, env=dict(os.environ, DLHOOK_CACHE="off"))
+                                       preexec_fn=lambda: limits(address_space), env=dict(os.environ, DLHOOK_CACHE="off"))
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = self.code = os.waitstatus_to_exitcode(status)
         self.bytes = usage.ru_maxrss << 10
         self.user_s = usage.ru_utime
         with open(os.path.join(folder, "err"), errors="replace") as err:
             self.error = err.read()
+
+    def has_ended_well(self):
+        return self.code == 0 or (self.code == 2 and self.error.startswith("dlhook: "))
 
 
 def make(folder, size):
@@ -95,13 +100,29 @@ def check(bomb, folder, traces, names):
             took = f"code {outcome.code}, {outcome.bytes >> 20} MB, {outcome.user_s:.2f} s"
             if outcome.user_s > ALWAYS_FINE_S or outcome.bytes > BASE_BYTES:
                 print(f"{what}: {took}", flush=True)
-            if outcome.code not in (0, 2) or (outcome.code == 2 and not outcome.error.startswith("dlhook: ")):
+            if not outcome.has_ended_well():
                 wrong.append(f"{what}: {took}: {outcome.error[-300:]!r}")
             elif outcome.bytes > most:
                 wrong.append(f"{what}: {took}; expected at most {most >> 20} MB")
             elif size > 1 and outcome.user_s > max(ALWAYS_FINE_S, MAX_RATIO * small_s[i]):
                 wrong.append(f"{what}: {took}; a quarter of it took {small_s[i]:.2f} s")
             small_s.setdefault(i, outcome.user_s)
+    return wrong
+
+
+def check_memory(bomb, folder, trace):
+    """The same of each limit of memory (ulimit -v), and that some of them are too low."""
+    wrong = []
+    for words in (["report", trace], ["report", trace, "--format", "html"], ["diff", trace, trace],
+                  ["export", trace, "--format", "sqlite", "-o", "calls.sqlite"]):
+        codes = set()
+        for megabytes in MEMORY_MB:
+            outcome = Outcome(words, folder, megabytes << 20)
+            codes.add(outcome.code)
+            if not outcome.has_ended_well():
+                wrong.append(f"{bomb}: {' '.join(words)} with {megabytes} MB: code {outcome.code}: {outcome.error[-300:]!r}")
+        if codes != {0, 2}:
+            wrong.append(f"{bomb}: {' '.join(words)} with {MEMORY_MB}: codes {sorted(codes)}")
     return wrong
 
 
@@ -115,6 +136,8 @@ def main():
         bombs = [bomb for bomb in traces[1] if not ONLY or bomb in ONLY]
         for bomb in bombs:
             wrong += check(bomb, folder, traces, names)
+            if bomb in NEED_MEMORY:
+                wrong += check_memory(bomb, folder, traces[1][bomb][0])
     finally:
         shutil.rmtree(folder)
     print("\n".join(wrong))

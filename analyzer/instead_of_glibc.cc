@@ -1,9 +1,11 @@
-// Functions of newer glibcs that GCC's static libraries call, so that a self-contained dlhook runs from glibc 2.34 on
-// (DLHOOK_SELF_CONTAINED). The linker takes these instead of glibc's; dlhook itself calls none of them.
+// What a self-contained dlhook (DLHOOK_SELF_CONTAINED) takes from here instead of glibc: functions of newer glibcs that
+// GCC's static libraries call, so that it runs from glibc 2.34 on, and one that exceptions pass through.
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/random.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 
@@ -44,4 +46,28 @@ extern "C" __attribute__((visibility("hidden"))) uint32_t arc4random() noexcept 
   uint32_t number;
   if (getrandom(&number, sizeof number, 0) != sizeof number) abort();
   return number;
+}
+
+// std::call_once, whose function may throw: what is derived from a run once, descriptors of libprotobuf. In glibc's, the
+// exception of a statically linked unwinder would meet the handlers of the shared libgcc, which abort.
+extern "C" __attribute__((visibility("hidden"))) int pthread_once(pthread_once_t* control, void (*make)()) {
+  enum : pthread_once_t { kNew = PTHREAD_ONCE_INIT, kBeingMade, kMade };
+  const std::atomic_ref<pthread_once_t> state(*control);
+  for (pthread_once_t is = state.load(); is != kMade; is = state.load()) {
+    if (is == kBeingMade) {
+      state.wait(kBeingMade);
+    } else if (state.compare_exchange_strong(is, kBeingMade)) {
+      struct Publish {
+        const std::atomic_ref<pthread_once_t>& state;
+        pthread_once_t result = kNew;
+        ~Publish() {
+          state.store(result);
+          state.notify_all();
+        }
+      } publish{state};
+      make();
+      publish.result = kMade;
+    }
+  }
+  return 0;
 }
