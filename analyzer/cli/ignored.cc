@@ -2,19 +2,22 @@
 #include "analyzer/cli/ignored.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/cli/names.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/findings/ignored.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/io/whole_file.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr char kFile[] = ".dlhook-ignore";
+constexpr uint64_t kMostBytes = 1 << 20;
 
 absl::Status CheckRule(const std::string& ignored) {
   std::vector<std::string> known;
@@ -25,12 +28,11 @@ absl::Status CheckRule(const std::string& ignored) {
 }
 
 // One per line; # starts a comment.
-absl::Status ReadFile(const std::string& path, std::vector<std::string>* ignored) {
-  std::ifstream file(path);
-  if (!file) return absl::InvalidArgumentError(absl::StrCat("--ignore-file: can't read ", path));
-  std::string text;
-  for (int line = 1; std::getline(file, text); ++line) {
-    const std::string entry(absl::StripAsciiWhitespace(text.substr(0, text.find('#'))));
+absl::Status AddLines(const std::string& path, absl::string_view text, std::vector<std::string>* ignored) {
+  int line = 0;
+  for (const absl::string_view written : absl::StrSplit(text, '\n')) {
+    ++line;
+    const std::string entry(absl::StripAsciiWhitespace(written.substr(0, written.find('#'))));
     if (entry.empty()) continue;
     if (const absl::Status status = CheckRule(entry); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ": ", status.message()));
@@ -53,8 +55,16 @@ absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args) {
     if (absl::Status status = CheckRule(entry); !status.ok()) return status;
   }
   const std::optional<std::string> path = args.Last("ignore-file");
-  if (!path && !std::ifstream(kFile)) return ignored;
-  if (absl::Status status = ReadFile(path.value_or(kFile), &ignored); !status.ok()) return status;
+  const absl::StatusOr<std::string> text =
+      ReadWholeFile(path.value_or(kFile), kMostBytes, path ? FileIs::kNamed : FileIs::kFound);
+  if (path && !text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--ignore-file: can't read ", text.status().message()));
+  }
+  if (text.ok()) {
+    if (absl::Status status = AddLines(path.value_or(kFile), *text, &ignored); !status.ok()) return status;
+  } else if (!absl::IsNotFound(text.status())) {
+    PrintError(absl::StrCat(text.status().message(), "; its rules are not used (--ignore-file names a file)"));
+  }
   return ignored;
 }
 

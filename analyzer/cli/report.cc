@@ -24,6 +24,7 @@
 #include "analyzer/cli/run_peaks.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
+#include "analyzer/io/whole_file.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
@@ -229,8 +230,13 @@ absl::StatusOr<std::string> LatestRun(const std::string& folder) {
   std::string latest;
   std::filesystem::file_time_type latest_time;
   std::error_code error;
+  bool has_others = false;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (!entry.is_directory(error)) continue;
+    if (!IsOwn(entry.path().string())) {
+      has_others = true;
+      continue;
+    }
     for (const auto& file : std::filesystem::directory_iterator(entry.path(), error)) {
       const auto time = file.last_write_time(error);
       if (file.path().extension().string() != kTraceSuffix || error || (!latest.empty() && time <= latest_time))
@@ -241,7 +247,8 @@ absl::StatusOr<std::string> LatestRun(const std::string& folder) {
   }
   if (!latest.empty()) return latest;
   return absl::NotFoundError(
-      "no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one");
+      absl::StrCat("no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one",
+                   has_others ? "; those of other users must be named" : ""));
 }
 
 absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,

@@ -134,6 +134,7 @@ absl::StatusOr<ByteSource> ByteSource::Open(const std::string& path) {
   if (absl::Status status = CheckRegular(path, info.st_mode); !status.ok()) return status;
   posix_fadvise(source.fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
   source.size_ = static_cast<uint64_t>(info.st_size);
+  source.owner_ = info.st_uid;
   return source;
 }
 
@@ -141,6 +142,7 @@ ByteSource& ByteSource::operator=(ByteSource&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 

@@ -2,6 +2,8 @@
 #ifndef DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
 #define DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -36,6 +38,7 @@ class ByteSource {
 
   // At the time of opening: what is appended later is not read.
   uint64_t size() const { return size_; }
+  uid_t owner() const { return owner_; }
 
   // Fills `to` with the bytes from `offset` on. Fails if the file has become shorter.
   absl::Status Read(uint64_t offset, absl::Span<char> to) const;
@@ -47,6 +50,7 @@ class ByteSource {
   std::string path_;
   int fd_ = -1;
   uint64_t size_ = 0;
+  uid_t owner_ = 0;
 };
 
 // Bytes in memory, or in a file of which a part at a time is in memory. Its source must outlive it.

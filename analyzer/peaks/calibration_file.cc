@@ -1,15 +1,9 @@
 // The file's contents are checked: an invalid number or time makes it unusable.
 #include "analyzer/peaks/calibration_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -28,7 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr char kPrefix[] = "calibration-";
 constexpr char kSuffix[] = ".json";
-constexpr std::streamsize kMaxBytes = 1 << 20;
+constexpr uint64_t kMaxBytes = 1 << 20;
 
 Json ProcessorJson(const ProcessorInfo& processor) {
   return {{"vendor", processor.vendor},
@@ -99,24 +93,6 @@ std::string Safe(std::string text) {
   return text;
 }
 
-absl::Status Refused(const std::string& path, int error) {
-  return absl::PermissionDeniedError(absl::StrCat(path, " can't be written: ", strerror(error)));
-}
-
-// A reader sees either the old or the new file, never a part.
-absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
-  const std::string draft = absl::StrCat(path, ".", getpid());
-  const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return Refused(path, errno);
-  const ssize_t written = write(file, bytes.data(), bytes.size());
-  int error = written < 0 ? errno : written == static_cast<ssize_t>(bytes.size()) ? 0 : ENOSPC;
-  if (close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(draft.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  unlink(draft.c_str());
-  return Refused(path, error);
-}
-
 }  // namespace
 
 std::string CalibrationJson(const Calibration& calibration) {
@@ -169,19 +145,15 @@ absl::Status WriteCalibration(const Calibration& calibration, const std::string&
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);
-  if (error) return Refused(path, error.value());
+  if (error) return absl::PermissionDeniedError(absl::StrCat(path, " can't be written: ", error.message()));
   return ReplaceFile(path, CalibrationJson(calibration));
 }
 
-absl::StatusOr<Calibration> ReadCalibration(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxBytes, '\0');
-  file.read(text.data(), kMaxBytes);
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || text.empty()) return absl::DataLossError(absl::StrCat(path, ": can't be read, or is empty"));
-  absl::StatusOr<Calibration> calibration = ParseCalibration(text);
+absl::StatusOr<Calibration> ReadCalibration(const std::string& path, FileIs how) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxBytes, how);
+  if (absl::IsNotFound(text.status())) return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Calibration> calibration = ParseCalibration(*text);
   if (calibration.ok()) return calibration;
   return absl::Status(calibration.status().code(), absl::StrCat(path, ": ", calibration.status().message()));
 }
@@ -198,7 +170,7 @@ FoundCalibration FindCalibration(const std::string& folder, const ProcessorInfo&
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!absl::StartsWith(name, kPrefix) || !absl::EndsWith(name, kSuffix)) continue;
-    absl::StatusOr<Calibration> calibration = ReadCalibration(at->path().string());
+    absl::StatusOr<Calibration> calibration = ReadCalibration(at->path().string(), FileIs::kFound);
     if (!calibration.ok()) {
       found.complaints.push_back(absl::StrCat(calibration.status().message(), "; dlhook calibrate measures again"));
     } else if (Fits(*calibration, processor, processors)) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/io/whole_file.h"
 #include "analyzer/peaks/calibration.h"
 
 namespace dlhook::analyzer::inline peaks {
@@ -21,7 +22,7 @@ std::string CalibrationName(const Calibration& calibration);
 
 // Errors name the path. The file is replaced atomically; folders above it are created.
 absl::Status WriteCalibration(const Calibration& calibration, const std::string& path);
-absl::StatusOr<Calibration> ReadCalibration(const std::string& path);
+absl::StatusOr<Calibration> ReadCalibration(const std::string& path, FileIs how = FileIs::kNamed);
 
 struct FoundCalibration {
   std::optional<Calibration> calibration;

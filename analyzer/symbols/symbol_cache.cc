@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/io/whole_file.h"
 #include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
@@ -28,40 +28,6 @@ constexpr absl::string_view kSuffix = ".symbols";
 constexpr size_t kChecksumBytes = 8;
 constexpr uint64_t kMaxCacheFileBytes = 64 << 20;
 constexpr uint64_t kMaxFolderBytes = 256 << 20;
-
-// The contents of a file of at most kMaxCacheFileBytes; empty if it is larger, missing, or not a regular file.
-std::string ReadSmallFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return "";
-  struct stat status;
-  std::string bytes;
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
-      static_cast<uint64_t>(status.st_size) <= kMaxCacheFileBytes) {
-    bytes.resize(static_cast<size_t>(status.st_size));
-    const ssize_t size = read(file, bytes.data(), bytes.size());
-    bytes.resize(size < 0 ? 0 : static_cast<size_t>(size));
-  }
-  close(file);
-  return bytes;
-}
-
-bool WriteAll(int file, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(file, bytes.data(), bytes.size());
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-// A reader sees the old file or the new one, never a part.
-void ReplaceFile(const std::string& path, absl::string_view bytes) {
-  const std::string draft = absl::StrCat(path, ".", getpid());
-  const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return;
-  const bool is_whole = WriteAll(file, bytes);
-  if (close(file) != 0 || !is_whole || rename(draft.c_str(), path.c_str()) != 0) unlink(draft.c_str());
-}
 
 }  // namespace
 
@@ -79,7 +45,8 @@ SymbolCache::SymbolCache(const std::string& folder, const std::string& name, con
 
 void SymbolCache::Read() {
   const std::string path = absl::StrCat(folder_, "/", name_);
-  if (!Parse(ReadSmallFile(path))) return answers_.clear();
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(path, kMaxCacheFileBytes, FileIs::kFound);
+  if (!bytes.ok() || !Parse(*bytes)) return answers_.clear();
   utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // mark as used
 }
 
@@ -121,7 +88,8 @@ void SymbolCache::Write() {
   fs::create_directories(folder_, ignored);
   const uint64_t checksum = ChecksumOf(body);
   ReplaceFile(absl::StrCat(folder_, "/", name_),
-              absl::StrCat(kFormat, absl::string_view(reinterpret_cast<const char*>(&checksum), kChecksumBytes), body));
+              absl::StrCat(kFormat, absl::string_view(reinterpret_cast<const char*>(&checksum), kChecksumBytes), body))
+      .IgnoreError();
   TrimCache(folder_, kMaxFolderBytes);
 }
 

@@ -201,6 +201,64 @@ class Readers(TrustCase):
         self.check_calls(run, 10)
 
 
+class FoundFiles(TrustCase):
+    """Files that dlhook looks for by itself are used only if they are the user's own or root's."""
+
+    def report(self, *words, uid=None, cwd=None):
+        result = as_user(os.geteuid() if uid is None else uid, [e2e.DLHOOK, "report", *words],
+                         e2e.clean_environment(DLHOOK_CACHE="off"), cwd=cwd or self.folder)
+        return result.returncode, result.stdout.decode(), result.stderr.decode()
+
+    def put(self, make, owner=None):
+        """A new .dlhook-ignore in the folder where reports are made."""
+        path = os.path.join(self.folder, ".dlhook-ignore")
+        if os.path.lexists(path):
+            os.remove(path)
+        make(path)
+        if owner is not None:
+            os.lchown(path, owner, owner)
+
+    @staticmethod
+    def rules(path):
+        with open(path, "w", encoding="ascii") as file:
+            file.write("# all of them\nfloat64\n\nno-such-rule\n")
+
+    def test_what_is_no_file_of_rules_is_not_opened(self):
+        run = self.left(os.geteuid())
+        self.ring_of(run)
+        code, expected, _ = self.report(run)
+        self.assertEqual(code, 0)
+        for make, said in ((os.mkfifo, "is a FIFO"), (os.mkdir, "is a folder"),
+                           (lambda path: os.symlink("/dev/zero", path), "is a device"),
+                           (lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 1 << 40), "is larger than")):
+            self.put(make)
+            path = os.path.join(self.folder, ".dlhook-ignore")
+            for words, refused in (((run,), 0), ((run, "--ignore-file", path), 2)):
+                code, out, err = self.report(*words)
+                self.assertEqual(code, refused, err)
+                self.assertIn(said, err)
+                self.assertEqual(out, "" if refused else expected)
+            if os.path.isdir(path):
+                os.rmdir(path)
+
+    def test_others_rules_and_runs_are_used_only_if_named(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to act as other users")
+        run = self.left(USER)
+        self.ring_of(run)
+        home = os.path.dirname(run)
+        self.put(self.rules, owner=USER)
+        for uid, code, said in ((0, 0, "belongs to another user; its rules are not used"), (USER, 2, "no-such-rule")):
+            self.assertEqual((self.report(run, uid=uid)[0], said in self.report(run, uid=uid)[2]), (code, True))
+        self.put(self.rules)  # root's
+        self.assertEqual(self.report(run, uid=USER)[0], 2)
+        self.put(lambda path: os.symlink(os.path.join(self.folder, "rules"), path), owner=USER)
+        self.rules(os.path.join(self.folder, "rules"))
+        self.assertIn("belongs to another user", self.report(run)[2])
+        self.assertIn("those of other users must be named", self.report(cwd=home)[2])
+        self.assertEqual(self.report(uid=USER, cwd=home)[0], 0)
+
+
 class Copies(TrustCase):
     def test_a_copy_leaves_the_original_what_is_its(self):
         run = self.left(os.geteuid())
