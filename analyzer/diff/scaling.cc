@@ -155,8 +155,10 @@ TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
        }},
       {RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
        [&comparison](const ScalingRun& run) { return comparison.SpeedUp(run); }},
-      {Within(Range::kNotNegative, RealColumn("efficiency", "%", Better::kHigher,
-                                              "Speed-up over how many times as many devices there are.")),
+      {Within(Range::kNotNegative,
+              RealColumn("efficiency", "%", Better::kHigher,
+                         "Speed-up over how many times as many devices there are; more than 100 where more "
+                         "caches or less to do for each make up for it.")),
        [&comparison](const ScalingRun& run) { return comparison.Efficiency(run); }},
       {RealColumn("communication", "%", Better::kLower,
                   "Part of a step in which kernels of collectives ran; mean over devices."),

@@ -39,19 +39,23 @@ TypedColumns<BoundSums> BoundColumns(const TableOptions& options, int64_t steps)
       {Detail(TextColumn(
            "bound",
            "What limits it on this machine: compute, memory, launch (starting it takes longer than its work), "
-           "serial (too little work to divide among threads). Empty: the memory bandwidth is not known.")),
-       [](const BoundSums& sums) { return KnownText(BoundKindName(sums.Kind())); }},
-      {Within(
-           Range::kNotNegative,
-           Detail(RealColumn("bound_percent", "%", Better::kHigher,
-                             "The least time that this machine needs, as a percentage of the measured time. More than "
-                             "100: an algorithm with fewer operations, or peaks measured on a busy machine."))),
-       [](const BoundSums& sums) { return sums.time_ns > 0 ? Cell(100 * sums.bound_ns / sums.time_ns) : Cell(); }},
+           "serial (too little work to divide among threads). Empty: the memory bandwidth is not known, or the calls "
+           "took less time than that (see bound_percent).")),
+       [](const BoundSums& sums) {
+         return KnownText(BoundKindName(sums.IsBelow() ? BoundKind::kUnknown : sums.Kind()));
+       }},
+      {Detail(
+           RealColumn("bound_percent", "%", Better::kHigher,
+                      "The least time that this machine needs, as a percentage of the measured time. Empty where the "
+                      "calls took less: by an algorithm with fewer operations, or on a machine that is faster than "
+                      "its peaks say (measured while it was busy, or stated ones, which leave out turbo).")),
+       [](const BoundSums& sums) {
+         return sums.time_ns > 0 && !sums.IsBelow() ? Cell(100 * sums.bound_ns / sums.time_ns) : Cell();
+       }},
       {Detail(IntegerColumn("lost_time", "ns", Better::kLower, "The measured time minus that least time.")),
        [steps](const BoundSums& sums) {
-         if (sums.time_ns <= 0) return Cell();
-         const double lost_ns = std::max(sums.time_ns - sums.bound_ns, 0.0);
-         return Cell(static_cast<int64_t>(std::llround(lost_ns / static_cast<double>(steps))));
+         if (sums.time_ns <= 0 || sums.IsBelow()) return Cell();
+         return Cell(static_cast<int64_t>(std::llround((sums.time_ns - sums.bound_ns) / static_cast<double>(steps))));
        }},
   };
 }

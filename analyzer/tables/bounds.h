@@ -25,7 +25,8 @@ struct BoundSums {
   void Add(const Op& op, const Bound& bound, double calls);  // time_ns is added by the caller
   // All calls of an op: those on the CPU with their durations, those on a GPU with what it did for them.
   void AddOp(const Peaks* peaks, const Op& op, const OpTotals& totals, const GpuOpTime& gpu);
-  BoundKind Kind() const;  // of most of bound_ns
+  BoundKind Kind() const;                                             // of most of bound_ns
+  bool IsBelow() const { return time_ns > 0 && time_ns < bound_ns; }  // so it is no bound
 };
 
 // None where no peaks are known. `steps`: the sums are of so many; lost time is of one.

@@ -34,6 +34,7 @@ struct Cost : TuningKey {
   int64_t failed = 0;
   std::set<std::string> chosen;
   std::set<std::string> functions;
+  std::set<ThreadIndex> threads;  // that did it
 
   bool HasCandidates() const { return activity == "measuring" || activity == "heuristics" || activity == "autotuning"; }
 };
@@ -60,8 +61,21 @@ int64_t CandidatesOf(const Op& op) {
   return static_cast<int64_t>(op.candidates.size());
 }
 
+std::vector<std::set<ThreadIndex>> ThreadsOfOps(const TraceModel& model) {
+  std::vector<std::set<ThreadIndex>> threads(model.ops.size());
+  std::vector<bool> is_meant(model.ops.size());
+  for (OpIndex i = 0; i < model.ops.size(); ++i) is_meant[i] = !ActivityOf(model.ops[i]).empty();
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const OpIndex op = model.calls.op[call];
+    if (is_meant[op]) threads[op].insert(model.calls.thread[call]);
+  }
+  for (const AggregateRow& row : model.aggregates) threads[row.op].insert(row.thread);
+  return threads;
+}
+
 // Searches, heuristics, compilation and creation of primitives, which are separate calls.
 void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) {
+  const std::vector<std::set<ThreadIndex>> threads = ThreadsOfOps(model);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     const std::string activity = ActivityOf(op);
@@ -72,6 +86,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     cost.total_ns += totals.ops[i].total_ns;
     cost.candidates = std::max(cost.candidates, CandidatesOf(op));
     cost.functions.insert(op.function);
+    cost.threads.insert(threads[i].begin(), threads[i].end());
   }
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {
@@ -97,6 +112,7 @@ void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searc
     Cost& cost = CostOf({"autotuning", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.total_ns += search.end_ns - search.start_ns;
+    for (const PlanCandidate& tried : search.candidates) cost.threads.insert(model.calls.thread[tried.calls.front()]);
     cost.candidates = std::max(cost.candidates, static_cast<int64_t>(search.candidates.size()));
     for (const PlanCandidate& candidate : search.candidates) {
       cost.trials += static_cast<int64_t>(candidate.calls.size());
@@ -125,6 +141,7 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
     if (plan->build_ticks == 0) continue;
     if (!seen.emplace(process, plan->number, plan->build_ticks).second) continue;
     Cost& cost = CostOf({"plan building", op.kind, op.direction, op.problem}, costs);
+    cost.threads.insert(model.calls.thread[call]);
     ++cost.count;
     cost.failed += plan->failed_before;
     const auto ns = TicksToNs(model.processes[process], plan->build_ticks);
@@ -147,9 +164,13 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {IntegerColumn("total_time", "ns", Better::kLower,
                      "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
-      {Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
-                                              "Total time as a part of the run's time (threads may overlap).")),
-       [wall_ns](const Cost& cost) { return cost.is_time_known ? Percent(cost.total_ns, wall_ns) : Cell(); }},
+      {Within(Range::kMeasured, RealColumn("run_percent", "%", Better::kLower,
+                                           "Total time as a part of the run's time; where several threads took it, of "
+                                           "the run's time of each.")),
+       [wall_ns](const Cost& cost) {
+         const auto threads = static_cast<int64_t>(std::max<size_t>(cost.threads.size(), 1));
+         return cost.is_time_known ? Percent(cost.total_ns, wall_ns * threads) : Cell();
+       }},
       {IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
        [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
       {Detail(TextColumn("direction", "Forward or backward.")),
@@ -167,17 +188,22 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
 // One sentence per activity, most time first.
 void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
   std::map<std::string, std::pair<int64_t, int64_t>> sums;  // time, count
+  std::map<std::string, std::set<ThreadIndex>> threads;
   for (const auto& [key, cost] : costs) {
     sums[key.activity].first += cost.total_ns;
     sums[key.activity].second += cost.count;
+    threads[key.activity].insert(cost.threads.begin(), cost.threads.end());
   }
   std::vector<std::pair<std::string, std::pair<int64_t, int64_t>>> order(sums.begin(), sums.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   for (const auto& [activity, sum] : order) {
-    const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(sum.first) / static_cast<double>(wall_ns) : 0;
-    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.", activity, sum.second,
-                                          HumanTime(sum.first), percent));
+    const size_t count = std::max<size_t>(threads[activity].size(), 1);
+    const double of_ns = static_cast<double>(wall_ns) * static_cast<double>(count);
+    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run%s.", activity, sum.second,
+                                          HumanTime(sum.first),
+                                          wall_ns > 0 ? 100 * static_cast<double>(sum.first) / of_ns : 0,
+                                          count == 1 ? "" : absl::StrCat(" in each of ", count, " threads")));
   }
 }
 

@@ -35,7 +35,8 @@ TypedColumns<Metric> SummaryColumns() {
       {IntegerColumn("value", "", Better::kNeither, "In the row's unit."), &Metric::value},
       {TextColumn("unit", "ns, bytes; empty for counts."), &Metric::unit},
       {Within(Range::kNotNegative,
-              RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names.")),
+              RealColumn("percent", "%", Better::kNeither,
+                         "The value as a part of what the note names; a sum over threads may be more than 100.")),
        &Metric::percent},
       {TextColumn("note", "What it means, or why."), &Metric::note},
   };

@@ -67,6 +67,15 @@ TEST_F(Bounds, OfProducts) {
   }
 }
 
+TEST_F(Bounds, AreNoneWhereCallsTookLess) {
+  builder_.Call(builder_.AddOp(GemmDefinition(1000, 1000, 1000, "NN")), 0, 19'000 * kMicrosecond);
+  for (const char* name : {"gemm", "ops"}) {
+    for (const char* column : {"bound", "bound_percent", "lost_time"}) {
+      EXPECT_TRUE(std::holds_alternative<std::monostate>(At(Make(name), 0, column))) << name << ' ' << column;
+    }
+  }
+}
+
 // A function that calls another one for the same work counts once.
 TEST_F(Bounds, OfNestedCallsAreOfTheOuterOne) {
   builder_.Call(builder_.AddOp(GemmDefinition(1000, 1000, 1000, "NN", "cblas_sgemm")), 0, 40'000 * kMicrosecond);
