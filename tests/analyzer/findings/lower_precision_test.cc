@@ -41,13 +41,29 @@ TEST(LowerPrecision, Bfloat16IsInformation) {
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("If its precision suffices"));
 }
 
+trace::OpDefinition Double() {
+  trace::OpDefinition product = GemmDefinition(256, 256, 256, "NN", "dgemm_");
+  product.mutable_gemm()->set_a_type(trace::F64);
+  product.mutable_gemm()->set_b_type(trace::F64);
+  product.mutable_gemm()->set_c_type(trace::F64);
+  return product;
+}
+
+TEST(Float64, AdvisesWhatTheProgramCanDo) {
+  for (const auto& [name, advice] : {std::pair("python3.11", "np.float32"), {"R", "sgemm for dgemm"}}) {
+    CpuProgram program;
+    program.process().program = name;
+    program.Calls(Double(), 1, 1000, 500'000);
+    const std::string said = program.Find("float64").Of(0, "advice");
+    EXPECT_THAT(said, HasSubstr(advice));
+    EXPECT_EQ(said.find("torch"), std::string::npos);
+  }
+}
+
 TEST(LowerPrecision, ComesAfterLosses) {
   const Calibration machine = Machine();
   CpuProgram program = Program();
-  trace::OpDefinition twice = GemmDefinition(256, 256, 256, "NN", "dgemm_");
-  twice.mutable_gemm()->set_a_type(trace::F64);
-  twice.mutable_gemm()->set_b_type(trace::F64);
-  twice.mutable_gemm()->set_c_type(trace::F64);
+  const trace::OpDefinition twice = Double();
   program.Calls(twice, 1, 700'000, 100'000);
   const auto found = program.Find("lower-precision", &machine);
   ASSERT_EQ(found.table.rows.size(), 2u);
