@@ -126,19 +126,19 @@ std::string MachineLoad::Text() const {
                       frequency_mhz > 0 ? absl::StrCat("; ", frequency_mhz, " MHz") : "");
 }
 
-ComparedSteps StepsOrRun(const TraceModel& model, const ComparedSteps& steps) {
+const ComparedSteps& StepsOrRun(const TraceModel& model, const ComparedSteps& steps, ComparedSteps* run) {
   if (steps.count() > 0 || model.processes.size() != 1) return steps;
-  ComparedSteps run;
-  run.tracks.emplace_back();
-  Step& whole = run.tracks.front().steps.emplace_back();
+  run->tracks.emplace_back();
+  Step& whole = run->tracks.front().steps.emplace_back();
   whole.start_ns = model.processes.front().start_ns;
   whole.end_ns = model.processes.front().end_ns;
-  return run;
+  return *run;
 }
 
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, const std::vector<ComparedSteps>& blocks) {
   MachineLoad load;
-  const ComparedSteps steps = StepsOrRun(model, compared);
+  ComparedSteps run;
+  const ComparedSteps& steps = StepsOrRun(model, compared, &run);
   const SamplesInside inside = SamplesIn(model, steps);
   if (inside.samples.empty()) return load;
   Summarize(inside.samples, load);

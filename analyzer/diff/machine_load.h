@@ -38,8 +38,8 @@ struct MachineLoad {
   std::string Text() const;
 };
 
-// The steps; if there are none and the run is that of one process, all of its time as one.
-ComparedSteps StepsOrRun(const TraceModel& model, const ComparedSteps& steps);
+// The steps; if there are none and the run is that of one process, all of its time as one, in `run`.
+const ComparedSteps& StepsOrRun(const TraceModel& model, const ComparedSteps& steps, ComparedSteps* run);
 
 // `blocks`: the same steps.
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, const std::vector<ComparedSteps>& blocks);

@@ -153,7 +153,8 @@ bool StepFacts::FirstThreadsWorkAlone() const {
 
 double StepFacts::RunningThreads() const {
   int64_t from_ns = std::numeric_limits<int64_t>::max(), to_ns = std::numeric_limits<int64_t>::min();
-  for (const StepTrack& track : StepsOrRun(model_, steps_).tracks) {
+  ComparedSteps run;
+  for (const StepTrack& track : StepsOrRun(model_, steps_, &run).tracks) {
     if (track.steps.empty()) continue;
     from_ns = std::min(from_ns, track.steps.front().start_ns);
     to_ns = std::max(to_ns, track.steps.back().end_ns);

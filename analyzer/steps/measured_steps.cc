@@ -211,7 +211,9 @@ std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::v
   double regular_calls = 0;
   for (const MeasuredTrack& track : apart) regular_calls += track.regular_calls;
   if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
-  return {*std::move(together)};
+  apart.assign(1, {});
+  apart.front() = *std::move(together);  // not copied: it may have a step for each call
+  return apart;
 }
 
 std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {

@@ -151,6 +151,7 @@ StepTrack TrackByCalls(const TraceModel& model, const Attribution& attribution, 
   SetBatchesOfRuns(model, attribution, track, items);
   const std::vector<Step> told = AssembleSteps(model, attribution, moments.moments, items, /*has_cuts=*/true);
   const std::vector<int64_t> last_call_ends = LastCallEnds(model, measured);
+  track.steps.reserve(std::max(measured.steps.size(), told.size()));
   size_t next = 0;
   for (const MeasuredStep& step : measured.steps) {
     const size_t first = track.steps.size();
