@@ -94,9 +94,12 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
 }
 
 void* operator new(size_t bytes) {
-  void* block = operator new(bytes, std::nothrow);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
+  for (;;) {
+    if (void* const block = operator new(bytes, std::nothrow)) return block;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
 }
 
 void operator delete(void* block) noexcept {

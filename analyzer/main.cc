@@ -1,9 +1,7 @@
 // The program `dlhook`. See analyzer/cli.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <new>
 #include <string>
 #include <vector>
@@ -12,26 +10,15 @@
 
 namespace {
 
-bool IsMemoryOver() {
-  try {
-    if (std::current_exception()) throw;
-  } catch (const std::bad_alloc&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-  return malloc(size_t{1} << 20) == nullptr;  // not even for an exception
-}
-
-// What Main can't catch, because it happened before main, or where nothing may be thrown.
-[[noreturn]] void EndWithMessage() {
+// No exception: hash tables of Abseil are broken by one while they grow, noexcept functions end in abort().
+[[noreturn]] void EndOutOfMemory() {
   static constexpr char kMessage[] =
-      "dlhook: out of memory: there is no more, or this process may have no more (ulimit -v, ulimit -d)\n";
-  if (IsMemoryOver() && write(STDERR_FILENO, kMessage, strlen(kMessage)) >= 0) _exit(dlhook::analyzer::kExitBadInput);
-  abort();
+      "dlhook: out of memory: it takes more than there is, or than this process may have (ulimit -v, ulimit -d)\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, strlen(kMessage));
+  _exit(dlhook::analyzer::kExitBadInput);
 }
 
-[[gnu::constructor(101)]] void ExpectTheEnd() { std::set_terminate(EndWithMessage); }
+[[gnu::constructor(101)]] void ExpectIt() { std::set_new_handler(EndOutOfMemory); }
 
 }  // namespace
 

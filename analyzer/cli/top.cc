@@ -10,6 +10,7 @@
 #include <clocale>
 #include <cstdint>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -241,6 +242,7 @@ bool IsUnicode() {
 // Until the user quits. `launched`: its launcher is waited for. Returns its exit code, if it has ended.
 std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launched) {
   LiveTerminal terminal;
+  std::set_new_handler(nullptr);  // out of memory, too, it is to be left as it was
   std::optional<int> exit_code;
   for (int breaks = 0;;
        breaks = kBusyParts) {  // the first reading, of what there is already, takes longer than those after it

@@ -1,5 +1,6 @@
 // Table `tuning`: the cost of finding and preparing algorithms, separate from computing.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -24,20 +25,34 @@ struct TuningKey {
   auto operator<=>(const TuningKey&) const = default;
 };
 
+using Span = std::pair<int64_t, int64_t>;  // start and end
+
 struct Cost : TuningKey {
   explicit Cost(TuningKey key) : TuningKey(std::move(key)) {}
   int64_t count = 0;
   int64_t total_ns = 0;
+  std::vector<Span> spans;
+  int64_t unplaced_ns = 0;  // of total_ns, what is in none of them
   bool is_time_known = true;
   int64_t candidates = 0;  // largest number of any search
   int64_t trials = 0;
   int64_t failed = 0;
   std::set<std::string> chosen;
   std::set<std::string> functions;
-  std::set<ThreadIndex> threads;  // that did it
 
   bool HasCandidates() const { return activity == "measuring" || activity == "heuristics" || activity == "autotuning"; }
 };
+
+// The part of the run's time in which any of these went on, in whatever thread.
+double PercentOfRun(std::vector<Span> spans, int64_t unplaced_ns, int64_t wall_ns) {
+  std::sort(spans.begin(), spans.end());
+  int64_t covered_ns = unplaced_ns, last_ns = std::numeric_limits<int64_t>::min();
+  for (const auto& [start_ns, end_ns] : spans) {
+    covered_ns += std::max<int64_t>(end_ns - std::max(start_ns, last_ns), 0);
+    last_ns = std::max(last_ns, end_ns);
+  }
+  return wall_ns > 0 ? 100.0 * static_cast<double>(std::min(covered_ns, wall_ns)) / static_cast<double>(wall_ns) : 0;
+}
 
 using CostMap = std::map<TuningKey, Cost>;
 
@@ -61,21 +76,9 @@ int64_t CandidatesOf(const Op& op) {
   return static_cast<int64_t>(op.candidates.size());
 }
 
-std::vector<std::set<ThreadIndex>> ThreadsOfOps(const TraceModel& model) {
-  std::vector<std::set<ThreadIndex>> threads(model.ops.size());
-  std::vector<bool> is_meant(model.ops.size());
-  for (OpIndex i = 0; i < model.ops.size(); ++i) is_meant[i] = !ActivityOf(model.ops[i]).empty();
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const OpIndex op = model.calls.op[call];
-    if (is_meant[op]) threads[op].insert(model.calls.thread[call]);
-  }
-  for (const AggregateRow& row : model.aggregates) threads[row.op].insert(row.thread);
-  return threads;
-}
-
 // Searches, heuristics, compilation and creation of primitives, which are separate calls.
 void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) {
-  const std::vector<std::set<ThreadIndex>> threads = ThreadsOfOps(model);
+  std::vector<Cost*> cost_of(model.ops.size());
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     const std::string activity = ActivityOf(op);
@@ -86,9 +89,17 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     cost.total_ns += totals.ops[i].total_ns;
     cost.candidates = std::max(cost.candidates, CandidatesOf(op));
     cost.functions.insert(op.function);
-    cost.threads.insert(threads[i].begin(), threads[i].end());
+    cost_of[i] = &cost;
   }
   const SameWork same_work(model);
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    Cost* const cost = cost_of[model.calls.op[call]];
+    if (cost == nullptr || same_work.IsNested(call)) continue;
+    cost->spans.emplace_back(model.calls.start_ns[call], model.calls.start_ns[call] + model.calls.duration_ns[call]);
+  }
+  for (const AggregateRow& row : model.aggregates) {
+    if (cost_of[row.op] != nullptr) cost_of[row.op]->unplaced_ns += row.sum_ns - row.nested_sum_ns;
+  }
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
     const std::string activity = ActivityOf(op);
@@ -112,7 +123,7 @@ void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searc
     Cost& cost = CostOf({"autotuning", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.total_ns += search.end_ns - search.start_ns;
-    for (const PlanCandidate& tried : search.candidates) cost.threads.insert(model.calls.thread[tried.calls.front()]);
+    cost.spans.emplace_back(search.start_ns, search.end_ns);
     cost.candidates = std::max(cost.candidates, static_cast<int64_t>(search.candidates.size()));
     for (const PlanCandidate& candidate : search.candidates) {
       cost.trials += static_cast<int64_t>(candidate.calls.size());
@@ -141,12 +152,12 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
     if (plan->build_ticks == 0) continue;
     if (!seen.emplace(process, plan->number, plan->build_ticks).second) continue;
     Cost& cost = CostOf({"plan building", op.kind, op.direction, op.problem}, costs);
-    cost.threads.insert(model.calls.thread[call]);
     ++cost.count;
     cost.failed += plan->failed_before;
     const auto ns = TicksToNs(model.processes[process], plan->build_ticks);
     cost.is_time_known &= ns.has_value();
     cost.total_ns += ns.value_or(0);
+    cost.unplaced_ns += ns.value_or(0);
   }
 }
 
@@ -164,12 +175,10 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {IntegerColumn("total_time", "ns", Better::kLower,
                      "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
-      {Within(Range::kMeasured, RealColumn("run_percent", "%", Better::kLower,
-                                           "Total time as a part of the run's time; where several threads took it, of "
-                                           "the run's time of each.")),
+      {RealColumn("run_percent", "%", Better::kLower,
+                  "The part of the run's time in which it went on: where threads overlap, less than total time's."),
        [wall_ns](const Cost& cost) {
-         const auto threads = static_cast<int64_t>(std::max<size_t>(cost.threads.size(), 1));
-         return cost.is_time_known ? Percent(cost.total_ns, wall_ns * threads) : Cell();
+         return cost.is_time_known ? Cell(PercentOfRun(cost.spans, cost.unplaced_ns, wall_ns)) : Cell();
        }},
       {IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
        [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
@@ -187,23 +196,21 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
 
 // One sentence per activity, most time first.
 void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
-  std::map<std::string, std::pair<int64_t, int64_t>> sums;  // time, count
-  std::map<std::string, std::set<ThreadIndex>> threads;
+  std::map<std::string, Cost> sums;
   for (const auto& [key, cost] : costs) {
-    sums[key.activity].first += cost.total_ns;
-    sums[key.activity].second += cost.count;
-    threads[key.activity].insert(cost.threads.begin(), cost.threads.end());
+    Cost& sum = sums.try_emplace(key.activity, TuningKey{key.activity, "", Direction::kUnknown, ""}).first->second;
+    sum.total_ns += cost.total_ns;
+    sum.count += cost.count;
+    sum.unplaced_ns += cost.unplaced_ns;
+    sum.spans.insert(sum.spans.end(), cost.spans.begin(), cost.spans.end());
   }
-  std::vector<std::pair<std::string, std::pair<int64_t, int64_t>>> order(sums.begin(), sums.end());
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-  for (const auto& [activity, sum] : order) {
-    const size_t count = std::max<size_t>(threads[activity].size(), 1);
-    const double of_ns = static_cast<double>(wall_ns) * static_cast<double>(count);
-    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run%s.", activity, sum.second,
-                                          HumanTime(sum.first),
-                                          wall_ns > 0 ? 100 * static_cast<double>(sum.first) / of_ns : 0,
-                                          count == 1 ? "" : absl::StrCat(" in each of ", count, " threads")));
+  std::vector<const Cost*> order;
+  for (const auto& [activity, sum] : sums) order.push_back(&sum);
+  std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
+  for (const Cost* sum : order) {
+    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.", sum->activity,
+                                          sum->count, HumanTime(sum->total_ns),
+                                          PercentOfRun(sum->spans, sum->unplaced_ns, wall_ns)));
   }
 }
 
