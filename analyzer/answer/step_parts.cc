@@ -11,7 +11,6 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/table/human.h"
-#include "analyzer/time/gap_samples.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
 
@@ -21,7 +20,7 @@ namespace {
 constexpr double kSmallOp = 0.04;  // of the step; smaller ops are combined
 constexpr char kOtherOps[] = "other framework ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
-constexpr char kPython[] = "Python";
+constexpr char kBetweenCalls[] = "Python or native code";  // which, only samples tell
 constexpr char kInput[] = "waiting for input";
 constexpr char kNoProcessor[] = "waiting for a processor";
 constexpr double kLeastBlockedPercent = 1;  // of the step, for certain; less is not worth a part
@@ -44,7 +43,7 @@ std::string NameOf(const WorkItem& item) {
     case ActivityKind::kScope:
       return item.scope->op.empty() ? kOtherOps : item.scope->op;
     case ActivityKind::kNotSeen:
-      return kPython;
+      return kBetweenCalls;
     case ActivityKind::kDataLoading:
       return kInput;
     case ActivityKind::kWaiting:
@@ -70,32 +69,16 @@ std::map<ActivityKind, LookSums> LooksByKind(const StepFacts& facts) {
   return by_kind;
 }
 
-// By kind of activity: whose code computed, by samples.
-std::map<ActivityKind, SampleSums> SamplesByKind(const StepFacts& facts) {
-  std::map<ActivityKind, SampleSums> by_kind;
-  const TraceModel& model = facts.model();
-  if (model.samples.empty()) return by_kind;
-  const auto& places = facts.options().analysis->Derived<SamplePlaces>(model);
-  const auto& samples = facts.options().analysis->Derived<GapSamples>(model);
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    for (const GapSample& at : samples.Of(process)) {
-      if (facts.HasSteps() && facts.StepAt(process, at.piece.start_ns) == kNone) continue;
-      by_kind[at.piece.kind][places.OwnerOf(at.sample)].Add(SumOfOne(model.samples.cpu_ns[at.sample]));
-    }
-  }
-  return by_kind;
-}
-
 // Replaces the parts of time that is not seen: samples tell whose code computed, looks from outside whether the thread was
 // blocked. Without samples only blocked time is taken out of a part; time without a processor stays in it, as in the parts
 // of calls.
 class Unseen {
  public:
   Unseen(const StepFacts& facts, std::map<std::string, double>& by_name)
-      : facts_(facts), by_name_(by_name), looks_(LooksByKind(facts)), samples_(SamplesByKind(facts)) {}
+      : facts_(facts), by_name_(by_name), looks_(LooksByKind(facts)), samples_(facts.SamplesByKind()) {}
 
   void Divide() {
-    for (const auto& [kind, name] : {std::pair(ActivityKind::kNotSeen, kPython),
+    for (const auto& [kind, name] : {std::pair(ActivityKind::kNotSeen, kBetweenCalls),
                                      {ActivityKind::kUnattributed, kNotKnown},
                                      {ActivityKind::kDataLoading, kInput}}) {
       const auto wall_ns = static_cast<int64_t>(

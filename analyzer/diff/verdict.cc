@@ -167,7 +167,7 @@ void AddPaceNote(const VerdictInput& input, Table& table) {
   if (decision.time.finding != Speed::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
   const double ratio = decision.pace.ratio;
   table.notes.push_back(absl::StrFormat(
-      "Half or more of every kind of activity (library, framework, Python) took at least %.2f times as long%s: a "
+      "Half or more of every kind of activity (library, framework, not seen) took at least %.2f times as long%s: a "
       "busier or slower machine does that; a change to the program rarely does. It counts as noise.",
       ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? " in NEW" : " in BASE"));
 }

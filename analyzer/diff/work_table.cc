@@ -90,7 +90,8 @@ TypedColumns<WorkLine> WorkColumns() {
   return {
       {As(Role::kName, TextColumn("layer", "As the program names it.")), &WorkLine::layer},
       {As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")), Known(&WorkLine::direction)},
-      {As(Role::kKey, Detail(TextColumn("activity", "library: calls; framework: its own ops; Python: between them."))),
+      {As(Role::kKey,
+          Detail(TextColumn("activity", "library: calls; framework: its own ops; not seen: between them."))),
        &WorkLine::activity},
       {As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")), Known(&WorkLine::what)},
       {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&WorkLine::model)},

@@ -121,7 +121,7 @@ const std::vector<Rule>& Rules() {
        Scopes},
       {"lower-precision", "float32 is computed where the hardware has a faster type", FindLowerPrecision, Nothing},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
-      {"python-bound", "Python takes longer than the operations it calls", FindPythonBound, Scopes},
+      {"python-bound", "what lies between operations takes longer than they do", FindPythonBound, Scopes},
   };
   return kRules;
 }

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/table/human.h"
+#include "analyzer/time/gap_samples.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -89,6 +91,20 @@ void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, 
 
 bool StepFacts::Uses(absl::string_view framework) const {
   return std::find(frameworks_.begin(), frameworks_.end(), framework) != frameworks_.end();
+}
+
+std::map<ActivityKind, SampleSums> StepFacts::SamplesByKind() const {
+  std::map<ActivityKind, SampleSums> by_kind;
+  if (model_.samples.empty()) return by_kind;
+  const auto& places = options_.analysis->Derived<SamplePlaces>(model_);
+  const auto& samples = options_.analysis->Derived<GapSamples>(model_);
+  for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+    for (const GapSample& at : samples.Of(process)) {
+      if (HasSteps() && StepAt(process, at.piece.start_ns) == kNone) continue;
+      by_kind[at.piece.kind][places.OwnerOf(at.sample)].Add(SumOfOne(model_.samples.cpu_ns[at.sample]));
+    }
+  }
+  return by_kind;
 }
 
 std::string StepFacts::Setting(absl::string_view variable) const {

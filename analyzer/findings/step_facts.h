@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline findings {
 
@@ -61,6 +63,8 @@ class StepFacts {
   size_t StepAt(ProcessIndex process, int64_t time_ns) const;
   // Framework ops that are in no other, and calls outside of any: thread, start, duration.
   void ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const;
+  // Whose code computed in time that is not seen, by samples: by kind of activity and SamplePlaces' owners.
+  std::map<ActivityKind, SampleSums> SamplesByKind() const;
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
   // Frameworks whose libraries the program loaded: "PyTorch", "TensorFlow" …; always in the same order.
   const std::vector<std::string>& frameworks() const { return frameworks_; }

@@ -73,6 +73,23 @@ TEST(AnswerTest, TellsComputingFromWaiting) {
   EXPECT_THAT(AnswerOfGap(0, 0, 800), Not(HasSubstr("nothing that dlhook sees")));
 }
 
+// Between two lines: generated code and libraries without hooks compute there as well as Python; only samples tell.
+TEST(AnswerTest, TimeBetweenOpsIsNotCalledPython) {
+  for (const int samples : {0, 20}) {
+    ModelBuilder builder;
+    const StackIndex stack = builder.AddStack({{"train.py", "<module>", 7}});
+    for (const int64_t ms : {0, 900}) {
+      builder.Scope("aten::mm", ScopeKind::kFrameworkOp, ms * 1'000'000, 100'000'000, 0, -1, stack);
+    }
+    const FrameIndex kernel = builder.AddNativeStack({"kernel"}, "/cache/libgenerated.so");
+    for (int i = 0; i < samples; ++i)
+      builder.Sample(120'000'000 + i * 39'000'000, 39'000'000, i % 2 == 0 ? kernel : kNone, stack);
+    const std::string answer = AnswerOf(builder.Build());
+    EXPECT_THAT(answer, ContainsRegex(samples == 0 ? "Python or native code +800 ms" : "  Python +4[0-9]+ ms"));
+    EXPECT_THAT(answer, samples == 0 ? Not(ContainsRegex("  Python  ")) : ContainsRegex("libgenerated.so +4[0-9]+ ms"));
+  }
+}
+
 TEST(AnswerTest, FewLooksTellARange) {
   EXPECT_THAT(AnswerOfGap(300, 100, 400, 20), ContainsRegex("blocked \\(sleep; 2[0-9]+ ms to 5[0-9]+ ms\\) +400 ms"));
   EXPECT_THAT(AnswerOfGap(0, 0, 800, 20), ContainsRegex("blocked \\(sleep\\)")) << "it was always blocked";

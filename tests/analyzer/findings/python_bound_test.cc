@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
@@ -11,6 +12,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 // In a step of 1 ms, 40 operations of 10 us each, which Python calls; the first thread runs for this part of it.
 CpuProgram Program(double first, double all, double waiting = 0) {
@@ -47,6 +49,27 @@ TEST(PythonBound, IsNotWhatTheThreadSleeps) {
 // It wants to run: the machine is busy.
 TEST(PythonBound, IsNotLessWhereTheThreadWaitsForAProcessor) {
   EXPECT_THAT(Program(0.5, 0.5, 0.5).Find("python-bound").rows, SizeIs(1));
+}
+
+// Without samples nobody knows whose code it is; by samples native code between operations is not Python's.
+TEST(PythonBound, SamplesTellNativeCodeFromPython) {
+  const auto not_told = Program(1, 1).Find("python-bound");
+  EXPECT_THAT(not_told.Of(0, "finding"), StartsWith("Python or native code between 40 operations takes"));
+  for (const int python : {4, 3, 0}) {
+    CpuProgram program = Program(1, 1);
+    const StackIndex line = program.builder().AddStack({{"train.py", "<module>", 7}});
+    const FrameIndex native = program.builder().AddNativeStack({"Kernel"}, "/lib/libkernels.so");
+    for (int i = 0; i < 40 * CpuProgram::kSteps; ++i) {
+      const bool is_python = i % 4 < python;
+      program.builder().Sample(i * CpuProgram::kStepNs / 40 + 18'000, 15'000, is_python ? kNone : native, line);
+    }
+    const auto found = program.Find("python-bound");
+    ASSERT_THAT(found.rows, SizeIs(python == 0 ? 0 : 1));
+    if (python == 0) continue;
+    EXPECT_NEAR(found.Gain(0), 600'000 * python / 4, 16'000);
+    EXPECT_THAT(found.Of(0, "finding"), StartsWith("Python between 40 operations takes"));
+    EXPECT_THAT(found.Of(0, "evidence"), HasSubstr(absl::StrCat(25 * python, " % of the samples")));
+  }
 }
 
 }  // namespace python_bound_test

@@ -13,6 +13,7 @@ const NOT_WORK = {
   "waiting for input": "input",
   "waiting for the GPU": "waiting",
   Python: "python",
+  "Python or native code": "python",
   "everything else": "other",
 };
 
