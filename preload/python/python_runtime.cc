@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "preload/link/dlsym.h"
+#include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/python/python_lines.h"
 #include "preload/runtime/registry.h"
+#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline python {
 
@@ -70,33 +72,49 @@ void CollectCandidates(Candidates* candidates) {
   }
 }
 
-template <typename Function>
-bool Take(void* scope, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(RealDlsym(scope, name));
-  return *function != nullptr;
+// Exported by `object` (a link_map) itself.
+void* FindExported(void* object, const char* name) {
+  auto map = static_cast<const link_map*>(object);
+  const DynamicTables tables(map);
+  // Numbers of buckets, of the first symbol, of words of the filter; its shift, the filter, buckets, chains.
+  const uint32_t* table = tables.gnu_hash;
+  if (table == nullptr || table[0] == 0) return nullptr;
+  uint32_t hash = 5381;
+  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<uint8_t>(*at);
+  const uint32_t* buckets = table + 4 + 2 * table[2];
+  for (uint32_t i = buckets[hash % table[0]]; i >= table[1]; ++i) {
+    const uint32_t chain = buckets[table[0] + i - table[1]];
+    const ElfW(Sym)& symbol = tables.symbols[i];
+    if ((chain | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && strcmp(tables.strings + symbol.st_name, name) == 0)
+      return reinterpret_cast<void*>(map->l_addr + symbol.st_value);
+    if ((chain & 1) != 0) break;
+  }
+  return nullptr;
 }
 
-bool TakeSymbols(void* scope, PythonRuntime* python) {
-  python->scope = scope;
-  bool complete = Take(scope, "PyCode_Type", &python->code_type) && Take(scope, "PyCell_Type", &python->cell_type) &&
-                  Take(scope, "PyGILState_GetThisThreadState", &python->thread_state) &&
-                  Take(scope, "PyInterpreterState_Head", &python->newest_interpreter) &&
-                  Take(scope, "PyInterpreterState_Main", &python->main_interpreter);
-  return complete && (Take(scope, "Py_IsFinalizing", &python->is_finalizing) ||
-                      Take(scope, "_Py_IsFinalizing", &python->is_finalizing));
+bool TakeSymbols(const PythonSymbols& symbols, PythonRuntime* python) {
+  python->symbols = symbols;
+  return TakePythonSymbol("PyCode_Type", &python->code_type) && TakePythonSymbol("PyCell_Type", &python->cell_type) &&
+         TakePythonSymbol("PyGILState_GetThisThreadState", &python->thread_state) &&
+         TakePythonSymbol("PyInterpreterState_Head", &python->newest_interpreter) &&
+         TakePythonSymbol("PyInterpreterState_Main", &python->main_interpreter) &&
+         (TakePythonSymbol("Py_IsFinalizing", &python->is_finalizing) ||
+          TakePythonSymbol("_Py_IsFinalizing", &python->is_finalizing));
 }
 
-PythonState Examine(void* scope) {
-  auto version_function = reinterpret_cast<const char* (*)()>(RealDlsym(scope, "Py_GetVersion"));
+// `is_last` false: another way to its symbols may find others.
+PythonState Examine(const PythonSymbols& symbols, bool is_last) {
+  auto version_function = reinterpret_cast<const char* (*)()>(symbols("Py_GetVersion"));
   const char* version = version_function();
   const char* reason = "";
   char sentence[120];
   int length = static_cast<int>(strcspn(version, " "));
-  bool known = LayoutOfPython(version, RealDlsym(scope, "_PyRuntime"), &g_python.layout, &reason);
-  bool debug_build = RealDlsym(scope, "_Py_NegativeRefcount") != nullptr;
+  bool known = LayoutOfPython(version, symbols("_PyRuntime"), &g_python.layout, &reason);
+  bool debug_build = symbols("_Py_NegativeRefcount") != nullptr;
   if (known && debug_build) reason = "debug builds of Python are not supported";
-  known = known && !debug_build && TakeSymbols(scope, &g_python);
-  if (known && !LayoutAgrees(g_python.layout, g_python.code_type, RealDlsym(scope, "PyType_Type"))) {
+  bool supported = known && !debug_build;
+  known = supported && TakeSymbols(symbols, &g_python);
+  if (known && !LayoutAgrees(g_python.layout, g_python.code_type, symbols("PyType_Type"))) {
     known = false;
     reason = "its objects are not laid out as in CPython of this version";
   }
@@ -105,6 +123,7 @@ PythonState Examine(void* scope) {
     ReportCapability("python-frames", "", CapabilityState::kOn, sentence);
     return PythonState::kOn;
   }
+  if (supported && !is_last) return PythonState::kAbsent;
   if (*reason == '\0') reason = "a symbol is missing";
   snprintf(sentence, sizeof sentence, "Python %.*s: %s", length < 24 ? length : 24, version, reason);
   ReportCapability("python-frames", "", CapabilityState::kRefused, sentence);
@@ -115,7 +134,7 @@ PythonState Search() {
   Candidates candidates;
   CollectCandidates(&candidates);
   if (candidates.count == 0) return PythonState::kAbsent;
-  if (candidates.count == 1) return Examine(candidates.scopes[0]);
+  if (candidates.count == 1) return Examine({&RealDlsym, candidates.scopes[0]}, true);
   ReportCapability("python-frames", "", CapabilityState::kRefused, "several Python runtimes in one process");
   return PythonState::kOff;
 }
@@ -131,7 +150,21 @@ void FindPython() {
   errno = saved_errno;
 }
 
-void* PythonSymbol(const char* name) { return RealDlsym(g_python.scope, name); }
+// A Python that can't be read in this way (its objects may have been copied into the program) is left to FindPython.
+void FindPythonAt(uint64_t address) {
+  static std::atomic<const void*> refused{nullptr};
+  CodeObject object;
+  PythonState state = PythonState::kAbsent;
+  if (g_python_state.load() != state || !FindCodeObject(address, &object, false)) return;
+  if (object.map == nullptr || object.map == refused.load()) return;
+  const PythonSymbols symbols = {&FindExported, const_cast<link_map*>(object.map)};
+  auto is_initialized = reinterpret_cast<int (*)()>(symbols("Py_IsInitialized"));
+  if (is_initialized == nullptr || symbols("Py_GetVersion") == nullptr || is_initialized() == 0) return;
+  if (!g_python_state.compare_exchange_strong(state, PythonState::kSearching)) return;
+  state = Examine(symbols, false);
+  if (state == PythonState::kAbsent) refused.store(object.map);
+  g_python_state.store(state, std::memory_order_release);
+}
 
 size_t PythonText(const PythonRuntime& python, const void* string, char* text, size_t capacity) {
   if (string == nullptr) return 0;

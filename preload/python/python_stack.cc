@@ -315,6 +315,11 @@ bool IsWanted() {
   return GetConfig().python != PythonMode::kOff && (GetConfig().families & FamilyBitOf("python")) != 0;
 }
 
+void DecideForCalls() {
+  uint32_t for_calls = CurrentPython() != nullptr && GetConfig().python == PythonMode::kOn;
+  g_python_for_calls.store(for_calls, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 uint32_t CapturePythonStack(ThreadState* thread) {
@@ -340,7 +345,11 @@ uint32_t CapturePythonStack(ThreadState* thread) {
   return definition;
 }
 
-uint32_t CaptureInterruptedPythonStack(ThreadState* thread) {
+uint32_t CaptureInterruptedPythonStack(ThreadState* thread, uint64_t address) {
+  if (CurrentPython() == nullptr) {
+    FindPythonAt(address);
+    DecideForCalls();
+  }
   const PythonRuntime* python = CurrentPython();
   if (python == nullptr || python->is_finalizing() != 0) return 0;
   const void* state = python->thread_state();
@@ -376,8 +385,7 @@ void RefreshPython() {
   } else if (g_python_state.compare_exchange_strong(state, PythonState::kOff)) {
     ReportCapability("python-frames", "", CapabilityState::kOff, "not asked for");
   }
-  uint32_t for_calls = CurrentPython() != nullptr && GetConfig().python == PythonMode::kOn;
-  g_python_for_calls.store(for_calls, std::memory_order_relaxed);
+  DecideForCalls();
 }
 
 bool RecordPythonStack(ThreadState* thread) {

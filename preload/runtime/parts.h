@@ -38,8 +38,9 @@ namespace dlhook::inline python {
 // Its definition (kPythonStack); 0: no Python, or none of its frames on this thread.
 uint32_t CapturePythonStack(ThreadState* thread);
 
-// The same in a signal's handler, of what it interrupted. Modules that no call has numbered are left out.
-uint32_t CaptureInterruptedPythonStack(ThreadState* thread);
+// The same in a signal's handler, of what it interrupted at `address`: an interpreter's code shows a Python that began after
+// the thread was attached. Modules that no call has numbered are left out.
+uint32_t CaptureInterruptedPythonStack(ThreadState* thread, uint64_t address);
 
 // 1: recorded calls have stacks (DLHOOK_PYTHON=on, and there is a Python).
 extern std::atomic<uint32_t> g_python_for_calls;

@@ -247,7 +247,8 @@ void ReportCapability(const char* name, const char* object, CapabilityState stat
     auto i = static_cast<uint32_t>(known - g_capabilities);
     if (process != nullptr) process->written_capabilities[i / 64].fetch_and(~(uint64_t{1} << i % 64));
   }
-  if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
+  ThreadState* thread = RecordingThread();
+  if (thread != nullptr && thread->is_sampling == 0) FlushRegistry(thread);  // a full ring may grow there
 }
 
 bool IsALibraryRefused() {

@@ -46,7 +46,7 @@ SampleState AddStack(const Interrupted& at, SampleRecord* record) {
   record->address = at.top.address;
   InterruptedStack stack;
   if (t_spin_locks != 0 || !CaptureInterruptedStack(at.thread, at.top, &stack)) return SampleState::kWithoutStack;
-  record->python_stack = CaptureInterruptedPythonStack(at.thread);
+  record->python_stack = CaptureInterruptedPythonStack(at.thread, at.top.address);
   record->native_stack = stack.outer;
   record->cut = static_cast<uint8_t>(stack.cut);
   return SampleState::kWhole;

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import e2e
 
@@ -27,6 +28,7 @@ thread.start()
 compute(0.6)
 thread.join()
 """
+ONE_THREAD = PYTHON[: PYTHON.index("thread =")].replace("threading, ", "") + "compute(0.6)"
 
 
 class Sampled(e2e.Case):
@@ -91,6 +93,23 @@ class Shares(Sampled):
         rows, _ = self.hotspots("--by", "line")
         self.assertIn("computes.py:4", list(rows)[:2])
         self.assert_accounted("sampled", "Python, computes.py:4")
+
+    def test_python_that_begins_after_its_thread(self):
+        """One thread, and no call of a hooked library: only samples come after the interpreter's beginning."""
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                _, (rows, _) = self.sampled(host, [sys.executable, "-c", ONE_THREAD])
+                self.assert_shares(rows)
+                said = e2e.Run(self.run_path).traces()[-1].capabilities
+                (frames,) = [one for one in said if e2e.one(one, "name") == "python-frames"]
+                self.assertEqual(e2e.one(frames, "state"), "ON")
+
+    def test_python_in_a_forked_child(self):
+        library = os.path.join(*map(sysconfig.get_config_var, ("LIBDIR", "INSTSONAME")))
+        if not os.path.exists(library) or ".so" not in library:
+            self.skipTest("this Python has no shared library")
+        _, (rows, _) = self.sampled("launcher", [e2e.victim("sampled"), "python", library, ONE_THREAD])
+        self.assertEqual({rows[name]["library"] for name in ("often", "seldom", "compute")}, {"Python"})
 
     def assert_accounted(self, activity, what):
         """The table accounting names what computed, adds up to the run, and says how much of it nothing did."""

@@ -1,6 +1,7 @@
 // Programs that sampling must neither disturb nor lose. Computes where its functions' names say; ends with "done".
 //   victim_sampled MODE [NUMBER]
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -225,6 +226,20 @@ static void heap_stacks(void) {
   pthread_join(thread, NULL);
 }
 
+// An interpreter that is loaded and begins in a forked child, which has computed before.
+static void child_python(const char* library, const char* program) {
+  if (fork() != 0) {
+    int status;
+    check(wait(&status) > 0 && status == 0, "child");
+    return;
+  }
+  compute(100);
+  void* python = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  if (python == NULL) _exit(3);
+  ((void (*)(int))dlsym(python, "Py_InitializeEx"))(0);
+  exit(((int (*)(const char*))dlsym(python, "PyRun_SimpleString"))(program));
+}
+
 int main(int argc, char** argv) {
   const char* mode = argv[1];
   int number = argc > 2 ? atoi(argv[2]) : 400;
@@ -240,6 +255,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "heap_stack") == 0) heap_stacks();
   if (is_blocked) block(SIG_BLOCK);
   if (strcmp(mode, "net") == 0) net(number);
+  if (strcmp(mode, "python") == 0) child_python(argv[2], argv[3]);
   int is_number_of_threads = strcmp(mode, "threads") == 0 || strcmp(mode, "crowd") == 0;
   compute(is_number_of_threads ? 100 : strcmp(mode, "net") == 0 ? 0 : number);
   if (is_blocked) block(SIG_UNBLOCK);
