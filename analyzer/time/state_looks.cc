@@ -35,14 +35,19 @@ LookSums LookAt(const ThreadStates& states, size_t reading) {
   return look;
 }
 
-ThreadIndex OnlyThread(const TraceModel& model, ProcessIndex process) {
+// Whose time it is if nothing is known of it: the process's first thread, or its only one.
+ThreadIndex OnlyThread(const TraceModel& model, ProcessIndex process, const std::vector<ThreadStates>& threads) {
   ThreadIndex only = kNone;
   for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
     if (model.threads[thread].process != process) continue;
     if (only != kNone) return kNone;
     only = thread;
   }
-  return only;
+  const bool is_first = only != kNone && model.threads[only].tid == model.processes[process].pid;
+  const bool has_others = std::any_of(threads.begin(), threads.end(), [process](const ThreadStates& states) {
+    return states.process == process && states.thread == kNone && states.tid != 0;
+  });
+  return is_first || !has_others ? only : kNone;
 }
 
 std::vector<StateLook> Find(const TraceModel& model, ProcessIndex process, const std::vector<ThreadStates>& threads) {
@@ -57,7 +62,7 @@ std::vector<StateLook> Find(const TraceModel& model, ProcessIndex process, const
     }
   }
   std::vector<StateLook> looks;
-  const ThreadIndex only = OnlyThread(model, process);
+  const ThreadIndex only = OnlyThread(model, process, threads);
   ForEachPlace(model, process, std::move(times), [&](const TimeOfThread& at, absl::Span<const TimePiece> parts) {
     const TimePiece* own = PartOf(at.thread, parts);
     if (own == nullptr && at.thread == only) own = PartOf(kNone, parts);
@@ -81,7 +86,14 @@ void LookSums::Add(const LookSums& other) {
 std::optional<int64_t> LookSums::PartOf(int64_t part_ns, int64_t ns) const {
   const int64_t all_ns = running_ns + queued_ns + blocked_ns;
   if (looks < kFewestLooks || all_ns <= 0) return std::nullopt;
-  return static_cast<int64_t>(static_cast<double>(ns) * static_cast<double>(part_ns) / static_cast<double>(all_ns));
+  return static_cast<int64_t>(CoveredOf(ns) * static_cast<double>(part_ns) / static_cast<double>(all_ns));
+}
+
+// All of it, unless looks that met it at random would hardly have met so little.
+double LookSums::CoveredOf(int64_t ns) const {
+  const auto all_ns = static_cast<double>(running_ns + queued_ns + blocked_ns);
+  const double most_ns = all_ns * (1 + 2 / std::sqrt(static_cast<double>(std::max<int64_t>(looks, 1))));
+  return most_ns < static_cast<double>(ns) ? all_ns : static_cast<double>(ns);
 }
 
 LookRange LookSums::BlockedRangeOf(int64_t ns) const {
@@ -90,8 +102,9 @@ LookRange LookSums::BlockedRangeOf(int64_t ns) const {
   const double share = static_cast<double>(blocked_ns) / static_cast<double>(running_ns + queued_ns + blocked_ns);
   const double middle = share + kZ * kZ / (2 * n),
                half = kZ * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
-  const double whole = static_cast<double>(ns) / (1 + kZ * kZ / n);
-  return {static_cast<int64_t>(whole * (middle - half)), static_cast<int64_t>(whole * (middle + half))};
+  const double covered = CoveredOf(ns), whole = covered / (1 + kZ * kZ / n);
+  const double not_met = static_cast<double>(ns) - covered;
+  return {static_cast<int64_t>(whole * (middle - half)), static_cast<int64_t>(whole * (middle + half) + not_met)};
 }
 
 LookSums LooksIn(const ThreadStates& states, const IntervalSet& times) {

@@ -28,7 +28,8 @@ struct LookSums {
   std::array<int64_t, kBlockedIns> found_ns = {};
 
   void Add(const LookSums& other);
-  // The part of a row's time; empty: too few looks.
+  // The part of a row's time; empty: too few looks. Of a thread that was not there for much of that time: of what its looks
+  // stand for.
   std::optional<int64_t> BlockedOf(int64_t ns) const { return PartOf(blocked_ns, ns); }
   std::optional<int64_t> QueuedOf(int64_t ns) const { return PartOf(queued_ns, ns); }
   // As if each look met the thread at random: Wilson's score interval. Only where BlockedOf is known.
@@ -36,6 +37,7 @@ struct LookSums {
 
  private:
   std::optional<int64_t> PartOf(int64_t part_ns, int64_t ns) const;
+  double CoveredOf(int64_t ns) const;
 };
 
 // Of looks at the thread in these times.
@@ -51,7 +53,7 @@ class StateLooks {
   explicit StateLooks(const TraceModel& model);
 
   // By time. Only of threads that have a part of the time then. If nothing is known of a time and the process has one
-  // thread that records, it is this thread's.
+  // thread that records, it is this thread's, if it is the process's first or only one.
   const std::vector<StateLook>& Of(ProcessIndex process) const { return of_[process]; }
 
  private:

@@ -86,5 +86,26 @@ TEST_F(ThreadStatesTest, LooksDivideTheActivitiesThatTheyMet) {
   EXPECT_EQ(gap.BlockedRangeOf(10'000).most_ns, 7634);
 }
 
+// A thread of 5 s in a program of 64 s: its looks say nothing of the other 59, and of time in which nothing records not
+// whose it is.
+TEST_F(ThreadStatesTest, LooksStandForNoMoreThanTheyMet) {
+  LookSums young = {.looks = 100, .running_ns = 1000 * kMs, .blocked_ns = 4100 * kMs};
+  EXPECT_EQ(young.BlockedOf(5300 * kMs), 4100 * 5300 / 5100 * kMs + 784313);
+  EXPECT_EQ(young.BlockedOf(64'000 * kMs), 4100 * kMs);
+  EXPECT_LT(young.BlockedRangeOf(64'000 * kMs).least_ns, 4100 * kMs);
+  EXPECT_GT(young.BlockedRangeOf(64'000 * kMs).most_ns, 58'900 * kMs);
+  for (const bool has_other : {false, true}) {
+    builder_ = ModelBuilder();
+    for (const int64_t ms : {0, 9999}) builder_.Scope("aten::mm", ScopeKind::kFrameworkOp, ms * kMs, kMs);
+    AddThread(0, {{5000, 0, 0, 0, 0}, {5100, 0, 0, 100, 0}, {5600, 0, 0, 600, 0}});
+    if (has_other) AddThread(kNone, {{0, 0, 0, 0, 0}, {9000, 0, 9000, 0, 0}});
+    const TraceModel model = builder_.Build(10'000 * kMs);
+    int64_t unattributed = 0;
+    for (const StateLook& look : StateLooks(model).Of(0))
+      unattributed += look.piece.kind == ActivityKind::kUnattributed;
+    EXPECT_EQ(unattributed, has_other ? 0 : 1);
+  }
+}
+
 }  // namespace thread_states_test
 }  // namespace dlhook::analyzer
