@@ -14,6 +14,7 @@
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/cli/trial.h"
 #include "analyzer/doctor/machine.h"
 #include "analyzer/doctor/print.h"
@@ -67,22 +68,28 @@ TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Stat
   return tried;
 }
 
-absl::StatusOr<TriedProgram> DescribeProgram(const std::vector<std::string>& words, int seconds,
-                                             const std::string& shim, const ScratchFolder& scratch) {
+absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, const std::string& shim) {
+  const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
   if (!program.ok()) return program.status();
   if (const absl::Status status = CheckPreloadable(*program); !status.ok()) {
     if (absl::IsNotFound(status)) return status;
     return Unreachable(words, status);
   }
+  const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
+  if (!place.ok()) return place.status();
   const HookedNames names;
-  const std::string folder = scratch.Folder("run");
   absl::StatusOr<Trial> trial =
-      TryProgram({.program = *program, .words = words, .shim = shim, .folder = folder, .seconds = seconds}, names);
+      TryProgram({.program = *program, .words = words, .shim = shim, .folder = place->path, .seconds = seconds}, names);
+  const absl::StatusOr<LoadedRun> run = LoadRun(place->path, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
+  const bool has_run = trial.ok() && run.ok() && !run->model.processes.empty();
+  if (!has_run) {
+    place->file->RemoveIfLast();
+    rmdir(place->path.c_str());  // if it is empty
+  }
   if (!trial.ok()) return trial.status();
-  const absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
-  if (run.ok() && !run->model.processes.empty()) trial->model = &run->model;
-  return TriedProgram{words, EndLabel(*trial), DescribeTrial(*trial, names)};
+  if (has_run) trial->model = &run->model;
+  return TriedProgram{words, EndLabel(*trial), DescribeTrial(*trial, names), has_run ? place->path : ""};
 }
 
 int RunDoctor(const Args& args) {
@@ -104,7 +111,7 @@ int RunDoctor(const Args& args) {
   const absl::StatusOr<std::string> shim = FindShim();
   report.machine = CheckMachine(shim, scratch.Folder("probe"), LeftoverDrain());
   if (!args.operands().empty() && shim.ok()) {
-    absl::StatusOr<TriedProgram> program = DescribeProgram(args.operands(), seconds, *shim, scratch);
+    absl::StatusOr<TriedProgram> program = DescribeProgram(args, seconds, *shim);
     if (!program.ok()) return Fail("doctor", program.status());
     report.program = *std::move(program);
   }
@@ -120,7 +127,8 @@ Command DoctorCommand() {
   return {.name = "doctor",
           .summary = "what works here, what of a program can be seen, what to do",
           .operands = "[PROGRAM [WORD]...]",
-          .flags = {{"format", "FORMAT", "text or json (default: text)"},
+          .flags = {RunFolderFlag(),
+                    {"format", "FORMAT", "text or json (default: text)"},
                     {"seconds", "N", "end the program after N seconds (default: it ends by itself)"},
                     ColorFlag()},
           .examples = {{"dlhook doctor", "checks the installation and the machine"},
@@ -132,10 +140,10 @@ Command DoctorCommand() {
           .details =
               [] {
                 return std::string(
-                    "The program is run under dlhook, recorded into a temporary folder, and looked\n"
-                    "into when each of its processes ends; what it prints goes to stderr. While it\n"
-                    "is watched no debugger can attach to it, and set-uid programs that it starts\n"
-                    "gain no rights.\n\n"
+                    "The program is run and recorded as by dlhook run, whole unless --seconds ends it,\n"
+                    "and looked into when each of its processes ends; what it prints goes to stderr.\n"
+                    "RUN is kept: dlhook report RUN. While the program is watched no debugger can\n"
+                    "attach to it, and set-uid programs that it starts gain no rights.\n\n"
                     "Exit codes: 0 everything that dlhook knows of can be seen; 1 there is a warning\n"
                     "or problem; 2 no such program, or bad usage.\n");
               },

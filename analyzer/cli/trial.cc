@@ -8,6 +8,8 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,13 +34,15 @@ class Trialist {
       : options_(options),
         names_(names),
         collector_(options.folder),
-        tracer_({[this](pid_t process) { OnExec(process); }, [this](pid_t process) { Look(process); }}) {}
+        tracer_({[this](pid_t process) { OnExec(process); },
+                 [this](pid_t process, pid_t thread) { Look(process, thread); }}) {}
 
   absl::StatusOr<Trial> Run();
 
  private:
   void OnExec(pid_t process);
-  void Look(pid_t process);
+  bool Look(pid_t process, pid_t thread);
+  void LookAtAll();
   void Wait(pid_t program);
   void End(pid_t program);
   void Nap() const;
@@ -50,6 +54,7 @@ class Trialist {
   CpuSampler sampler_;
   Trial trial_;
   std::map<pid_t, ProcessLook> looks_;
+  std::map<pid_t, std::string> refused_;  // why a process could not be looked into
   sigset_t child_signal_;
 };
 
@@ -70,13 +75,16 @@ absl::StatusOr<Trial> Trialist::Run() {
   if (!program.ok()) return program.status();
   RemoveOrphanedRings();
   Wait(*program);
-  for (const pid_t process : tracer_.Processes()) Look(process);  // processes that the program left running
+  LookAtAll();  // processes that the program left running
   tracer_.Detach();
   collector_.Finish();
   trial_.wait_status = tracer_.wait_status();
   sampler_.Step();
   trial_.samples = sampler_.counts();
   for (auto& [process, look] : looks_) trial_.looks.push_back(std::move(look));
+  for (const auto& [process, reason] : refused_) {
+    if (!looks_.contains(process)) trial_.why_not_followed = reason;
+  }
   return std::move(trial_);
 }
 
@@ -98,7 +106,7 @@ void Trialist::Wait(pid_t program) {
 // Everything that the program started, in the order of process ids: children may outlive it.
 void Trialist::End(pid_t program) {
   trial_.was_ended = true;
-  for (const pid_t process : tracer_.Processes()) Look(process);
+  LookAtAll();
   kill(program, SIGTERM);
   const Clock::time_point start = Clock::now();
   bool lives = true;
@@ -106,7 +114,9 @@ void Trialist::End(pid_t program) {
     collector_.Step();
     Nap();
   }
-  for (const pid_t process : tracer_.Processes()) kill(process, SIGKILL);
+  for (const auto& [thread, process] : tracer_.threads()) {
+    if (process > 0) kill(process, SIGKILL);
+  }
   if (lives) kill(program, SIGKILL);
   while (lives && (lives = tracer_.Step())) Nap();
 }
@@ -122,12 +132,21 @@ void Trialist::OnExec(pid_t process) {
   trial_.obstacles.push_back({path, ObstacleId(status), std::string(status.message())});
 }
 
-void Trialist::Look(pid_t process) {
-  absl::StatusOr<ProcessLook> look = LookInto(process, options_.shim, names_);
-  if (!look.ok() && absl::IsPermissionDenied(look.status()))
-    trial_.why_not_followed = std::string(look.status().message());
-  if (!look.ok() || look->objects.empty()) return;  // normal if a process is just ending
+// A look that finds nothing (normal if a process is just ending) does not replace one that did.
+bool Trialist::Look(pid_t process, pid_t thread) {
+  absl::StatusOr<ProcessLook> look = LookInto(process, thread, options_.shim, names_);
+  if (!look.ok() && absl::IsPermissionDenied(look.status())) refused_[process] = std::string(look.status().message());
+  if (!look.ok() || look->objects.empty()) return false;
   looks_[process] = *std::move(look);
+  return true;
+}
+
+// By the first of a process's threads that still has its memory.
+void Trialist::LookAtAll() {
+  std::set<pid_t> seen;
+  for (const auto& [thread, process] : tracer_.threads()) {
+    if (process > 0 && !seen.contains(process) && Look(process, thread)) seen.insert(process);
+  }
 }
 
 }  // namespace

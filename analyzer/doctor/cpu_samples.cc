@@ -15,7 +15,6 @@
 namespace dlhook::analyzer::inline doctor {
 namespace {
 
-constexpr uint64_t kPeriodNs = 5 * 1000 * 1000;
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kDataBytes = 8 * kPageBytes;  // 6 s of a CPU's samples
 
@@ -31,7 +30,7 @@ perf_event_attr Attributes() {
   attributes.size = sizeof attributes;
   attributes.type = PERF_TYPE_SOFTWARE;
   attributes.config = PERF_COUNT_SW_TASK_CLOCK;
-  attributes.sample_period = kPeriodNs;
+  attributes.sample_period = kSampleNs;
   attributes.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID;
   attributes.disabled = 1;
   attributes.enable_on_exec = 1;

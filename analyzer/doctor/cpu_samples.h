@@ -14,6 +14,8 @@
 
 namespace dlhook::analyzer::inline doctor {
 
+constexpr int64_t kSampleNs = 5 * 1000 * 1000;  // of a thread's CPU time
+
 class CpuSampler {
  public:
   using Counts = std::map<uint64_t, int64_t>;  // samples by address

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/doctor/cpu_samples.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 
@@ -16,6 +18,9 @@ namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr int64_t kFewestSamples = 40;
+constexpr char kSampleAdvice[] =
+    "dlhook run --sample shows its functions and their time; without samples reports show it as not seen.";
+constexpr double kMostlyRecorded = 0.8;  // of its CPU time: more can hardly be other calls'
 
 bool BeginsWithOneOf(absl::string_view name, std::initializer_list<absl::string_view> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
@@ -26,9 +31,9 @@ CpuTime::Kind KindOf(const std::string& path, const std::set<std::string>& seen)
   if (seen.contains(path)) return CpuTime::Kind::kSeen;
   const std::string name = BaseName(path);
   if (BeginsWithOneOf(name, {"python", "libpython"})) return CpuTime::Kind::kPython;
-  const bool is_system =
-      BeginsWithOneOf(name, {"libc.so", "libm.so", "ld-linux", "libpthread", "libdl.so", "librt.so", "libstdc++",
-                             "libgcc_s", "libgomp", "libiomp5", "libomp", "libjemalloc", "libtcmalloc", "libdlhook"});
+  const bool is_system = BeginsWithOneOf(
+      name, {"libc.so", "libm.so", "ld-linux", "libpthread", "libdl.so", "librt.so", "libstdc++", "libgcc_s", "libgomp",
+             "libiomp5", "libomp", "libgfortran", "libquadmath", "libjemalloc", "libtcmalloc", "libdlhook"});
   return is_system ? CpuTime::Kind::kSystem : CpuTime::Kind::kUnseen;
 }
 
@@ -49,6 +54,10 @@ int64_t SumOf(const std::vector<CpuTime>& times, CpuTime::Kind kind) {
 
 int Percent(int64_t part, int64_t whole) { return static_cast<int>((100 * part + whole / 2) / whole); }
 
+std::string Joined(const std::set<std::string>& paths) {
+  return absl::StrJoin(paths, " and ", [](std::string* out, const std::string& path) { *out += ShortPath(path); });
+}
+
 // "61 % in libraries that dlhook sees (libtorch_cpu.so 50 %, libmkl_core.so.2 11 %)"
 std::string Share(const std::vector<CpuTime>& times, CpuTime::Kind kind, absl::string_view what) {
   constexpr size_t kShown = 3;
@@ -57,15 +66,41 @@ std::string Share(const std::vector<CpuTime>& times, CpuTime::Kind kind, absl::s
   for (const CpuTime& time : times) {
     if (time.kind != kind || Percent(time.samples, all) == 0 || names.size() == kShown) continue;
     names.push_back(absl::StrCat(time.path.empty() ? "code generated at run time" : ShortPath(time.path), " ",
-                                 Percent(time.samples, all), " %"));
+                                 Percent(time.samples, all), " %",
+                                 time.through.empty() ? "" : absl::StrCat(" for ", Joined(time.through))));
   }
   const std::string share = absl::StrCat(Percent(SumOf(times, kind), all), " % ", what);
   return names.empty() ? share : absl::StrCat(share, " (", absl::StrJoin(names, ", "), ")");
 }
 
+// Debian's libblas.so.3 leaves the work to libopenblas.so.0, which it needs; MKL's libraries open each other.
+bool Needs(const LoadedObject& object, const LoadedObject& other) {
+  const auto is_mkls = [](const LoadedObject& part) { return absl::StartsWith(BaseName(part.path), "libmkl_"); };
+  const std::vector<std::string>& needed = object.image.needed;
+  const std::string& soname = other.image.soname;
+  return (is_mkls(object) && is_mkls(other)) ||
+         std::find(needed.begin(), needed.end(), soname.empty() ? BaseName(other.path) : soname) != needed.end();
+}
+
+// A library that works for recorded ones is seen as far as their calls can be what takes its time: if others need it, too,
+// at most that of all processors in these calls.
+void FindUsers(const ProcessLook& look, const std::set<std::string>& seen, double recorded_ns, CpuTime& time) {
+  const auto self = std::find_if(look.objects.begin(), look.objects.end(),
+                                 [&](const LoadedObject& object) { return object.path == time.path; });
+  if (time.kind != CpuTime::Kind::kUnseen || self == look.objects.end()) return;
+  for (const LoadedObject& object : look.objects) {
+    if (&object != &*self && Needs(object, *self))
+      (seen.contains(object.path) ? time.through : time.others).insert(object.path);
+  }
+  const double cpu_ns = kMostlyRecorded * static_cast<double>(time.samples) * kSampleNs;
+  if (recorded_ns >= cpu_ns) time.others.clear();
+  const bool may_be = recorded_ns * std::thread::hardware_concurrency() >= cpu_ns;
+  if (!time.through.empty() && (time.others.empty() || may_be)) time.kind = CpuTime::Kind::kSeen;
+}
+
 }  // namespace
 
-std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen) {
+std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen, int64_t recorded_ns) {
   std::map<std::string, int64_t> samples_of;
   for (const ProcessLook& look : trial.looks) {
     const auto samples = trial.samples.find(look.pid);
@@ -76,7 +111,10 @@ std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::strin
     }
   }
   std::vector<CpuTime> times;
-  for (const auto& [path, count] : samples_of) times.push_back({KindOf(path, seen), path, count});
+  for (const auto& [path, count] : samples_of) {
+    times.push_back({KindOf(path, seen), path, count});
+    for (const ProcessLook& look : trial.looks) FindUsers(look, seen, static_cast<double>(recorded_ns), times.back());
+  }
   std::stable_sort(times.begin(), times.end(),
                    [](const CpuTime& a, const CpuTime& b) { return a.samples > b.samples; });
   return times;
@@ -107,12 +145,21 @@ void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, s
                                     " samples, start and imports included."),
                        ""});
   for (const CpuTime& time : times) {
-    if (time.kind != CpuTime::Kind::kUnseen || 10 * time.samples < all) continue;
+    if (10 * time.samples < all) continue;
+    if (time.kind == CpuTime::Kind::kSeen && !time.others.empty()) {
+      findings->push_back(
+          {"computes-for-others", Level::kNote, time.path,
+           absl::StrCat("has ", Percent(time.samples, all), " % of the program's CPU time and computes for ",
+                        Joined(time.through), ", whose calls are recorded, and for ", Joined(time.others),
+                        ", whose calls are not: how much for which is not told apart."),
+           kSampleAdvice});
+    }
+    if (time.kind != CpuTime::Kind::kUnseen) continue;
     findings->push_back(
         {"computes-unseen", Level::kWarning, time.path,
          absl::StrCat(time.path.empty() ? "code generated at run time " : "", "has ", Percent(time.samples, all),
                       " % of the program's CPU time, and dlhook cannot see what it does."),
-         "Reports show its time as not seen; a sampling profiler (perf) shows its functions."});
+         kSampleAdvice});
   }
 }
 

@@ -16,7 +16,7 @@ struct Trial;
 
 struct CpuTime {
   enum class Kind {
-    kSeen,    // a library whose calls or log dlhook records
+    kSeen,    // a library whose calls or log dlhook records, or one that works for such a library
     kPython,  // the interpreter
     kSystem,  // the C library, the loader, runtimes of languages and threads: they work for their callers
     kUnseen,
@@ -24,11 +24,13 @@ struct CpuTime {
   Kind kind = Kind::kUnseen;
   std::string path;  // empty: code generated at run time
   int64_t samples = 0;
+  std::set<std::string> through = {};  // of a library that works for those: the recorded ones that need it …
+  std::set<std::string> others = {};   // … and those that are not recorded
 };
 
 // One entry per object, most samples first. `seen`: paths of libraries that dlhook sees; the empty path stands for code
-// generated at run time.
-std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen);
+// generated at run time. `recorded_ns`: in recorded calls.
+std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen, int64_t recorded_ns);
 
 // The share of libraries that dlhook sees; nullopt: too few samples.
 std::optional<int> SeenPercent(const std::vector<CpuTime>& times);

@@ -75,6 +75,7 @@ class ImageReader {
   uint64_t bias_ = 0;
   std::vector<Elf64_Phdr> segments_;
   std::map<int64_t, uint64_t> dynamic_;
+  std::vector<uint64_t> needed_;  // places of names
   std::vector<Elf64_Sym> symbols_;
   std::vector<char> strings_;
 };
@@ -125,6 +126,7 @@ bool ImageReader::ReadDynamic() {
     if (!ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz / sizeof(Elf64_Dyn), &entries)) return false;
     for (const Elf64_Dyn& entry : entries) {
       if (entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_NEEDED) needed_.push_back(entry.d_un.d_val);
       dynamic_.emplace(entry.d_tag, entry.d_un.d_val);
     }
     image_.is_symbolic = dynamic_.contains(DT_SYMBOLIC) || (Value(DT_FLAGS) & DF_SYMBOLIC) != 0;
@@ -162,6 +164,7 @@ bool ImageReader::ReadSymbols() {
   const uint64_t bytes = Value(DT_STRSZ);
   if (bytes > kMaxStringBytes || !ReadArray(memory_, Address(Value(DT_STRTAB)), bytes, &strings_)) return false;
   if (dynamic_.contains(DT_SONAME)) image_.soname = std::string(Name(Value(DT_SONAME)));
+  for (const uint64_t name : needed_) image_.needed.emplace_back(Name(name));
   const uint64_t count = CountSymbols();
   return count <= kMaxSymbols && ReadArray(memory_, Address(Value(DT_SYMTAB)), count, &symbols_);
 }

@@ -36,10 +36,11 @@ struct AddressRange {
 };
 
 struct ElfImage {
-  std::string soname;          // empty: none, as in an executable
-  std::string build_id;        // in hexadecimal digits; empty: none
-  bool is_symbolic = false;    // linked -Bsymbolic
-  bool is_executable = false;  // has PT_INTERP or is linked to a fixed address
+  std::string soname;               // empty: none, as in an executable
+  std::string build_id;             // in hexadecimal digits; empty: none
+  std::vector<std::string> needed;  // sonames of the libraries that it is linked to
+  bool is_symbolic = false;         // linked -Bsymbolic
+  bool is_executable = false;       // has PT_INTERP or is linked to a fixed address
   std::vector<AddressRange> segments;
   std::vector<BoundSlot> slots;         // of wanted names only
   std::vector<ExportedSymbol> exports;  // of wanted names only

@@ -96,6 +96,10 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
                 width, color, out);
   AppendWrapped("recorded", Style::kPlain, absl::StrCat(counts.empty() ? "nothing" : absl::StrJoin(counts, ", "), "."),
                 width, color, out);
+  if (!program.run.empty()) {
+    AppendWrapped("run", Style::kPlain, VisibleText(absl::StrCat("kept; next: dlhook report ", program.run)), width,
+                  color, out);
+  }
   absl::StrAppend(out, "\n", Styled("libraries", Style::kTitle, color), "\n");
   if (report.libraries.empty()) absl::StrAppend(out, "  none that dlhook knows\n");
   AppendLibraries(report.libraries, width, color, out);
@@ -162,7 +166,8 @@ const char* KindName(CpuTime::Kind kind) {
 Json CpuTimeJson(const std::vector<CpuTime>& times) {
   Json list = Json::array();
   for (const CpuTime& time : times)
-    list.push_back({{"path", time.path}, {"kind", KindName(time.kind)}, {"samples", time.samples}});
+    list.push_back(
+        {{"path", time.path}, {"kind", KindName(time.kind)}, {"samples", time.samples}, {"for", time.through}});
   return list;
 }
 
@@ -171,6 +176,7 @@ Json ProgramJson(const TriedProgram& program) {
   for (const LibraryReport& library : program.report.libraries) libraries.push_back(LibraryJson(library));
   return {{"words", program.words},
           {"end", program.end},
+          {"run", program.run.empty() ? Json() : Json(program.run)},
           {"processes_looked_into", program.report.processes_looked_into},
           {"processes_recorded", program.report.processes_recorded},
           {"recorded", program.report.recorded},

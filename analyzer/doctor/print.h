@@ -15,6 +15,7 @@ struct TriedProgram {
   std::vector<std::string> words;
   std::string end;  // "exit code 0", "signal 11", "ended after 10 s"
   ProgramReport report;
+  std::string run = {};  // the folder that holds its recording; empty: nothing was recorded
 };
 
 struct DoctorReport {

@@ -125,8 +125,8 @@ std::string HookedNames::FamilyOf(const std::string& name) {
   return hook < 0 ? "" : kFamilyNames[kHookNames[hook].family];
 }
 
-absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, const HookedNames& names) {
-  const std::string folder = absl::StrCat("/proc/", pid);
+absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path, const HookedNames& names) {
+  const std::string folder = absl::StrCat("/proc/", thread);
   ProcessLook look;
   look.pid = pid;
   std::error_code error;
@@ -136,7 +136,7 @@ absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, co
   if (const absl::StatusOr<std::string> environment = ReadProcFile(folder + "/environ"); environment.ok()) {
     look.environment = WantedVariables(*environment);
   }
-  const ProcessMemory memory(pid);
+  const ProcessMemory memory(thread);
   const std::vector<MappedFile> files = MappedFiles(*maps);
   for (const MappedFile& file : files) {
     absl::StatusOr<ElfImage> image = ReadElfImage(memory, file.base, names.all());
@@ -145,9 +145,10 @@ absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, co
     look.objects.push_back({file.path, file.base, *std::move(image)});
     if (IsLoaderOrLibc(file.path)) look.objects.back().image.slots.clear();
   }
-  if (look.objects.empty() && !files.empty()) {
-    char byte = 0;
-    if (!memory.Read(files.front().base, &byte, 1)) {
+  char byte = 0;
+  if (!files.empty() && !memory.Read(files.front().base, &byte, 1)) {
+    if (errno == ESRCH) return absl::NotFoundError("the process ended meanwhile");
+    if (look.objects.empty()) {
       return absl::PermissionDeniedError(
           absl::StrCat("the memory of process ", pid, " can't be read: ", strerror(errno)));
     }

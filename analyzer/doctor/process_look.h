@@ -56,8 +56,9 @@ class HookedNames {
   NameSet all_;
 };
 
-// NotFound: the process is gone. PermissionDenied: access is not allowed.
-absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, const HookedNames& names);
+// By way of one of its threads: the first one may have ended. NotFound: it is gone, or ended meanwhile. PermissionDenied:
+// access is not allowed.
+absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path, const HookedNames& names);
 
 }  // namespace dlhook::analyzer::doctor
 

@@ -84,6 +84,7 @@ void AddRecorded(const Trial& trial, Libraries* libraries, ProgramReport* report
     calls_of[trial.model->ops[op].function] += totals.ops[op].calls;
   }
   if (trial.model->scopes.size() > 0) report->recorded["scopes"] = static_cast<int64_t>(trial.model->scopes.size());
+  report->recorded_ns = totals.thread_time_ns;
   for (const std::string& path : called) (*libraries)[path].recorded = 0;
   for (const auto& [function, calls] : calls_of) {
     std::vector<LibraryReport*> providers;
@@ -174,14 +175,14 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
   }
   LookInside(&libraries);
   std::set<std::string> seen;
-  bool kernels_are_seen = false;  // those that oneDNN generates at run time
+  bool kernels_are_seen = report.recorded.contains("libxsmm");  // those that it, or oneDNN, generates at run time
   for (const auto& [path, library] : libraries) {
     if (!library.IsSeen()) continue;
     seen.insert(path);
     kernels_are_seen = kernels_are_seen || library.inside == "oneDNN";
   }
   if (kernels_are_seen) seen.insert("");
-  report.cpu_time = DivideCpuTime(trial, seen);
+  report.cpu_time = DivideCpuTime(trial, seen, report.recorded_ns);
   for (auto& [path, library] : libraries) {
     const bool matters =
         !library.provides.empty() || !library.calls.empty() || !library.taps.empty() || !library.inside.empty();

@@ -69,6 +69,7 @@ struct ProgramReport {
   std::vector<LibraryReport> libraries;  // those that provide functions or report through taps, then callers
   std::vector<Finding> findings;
   std::map<std::string, int64_t> recorded;  // calls by family, "scopes"
+  int64_t recorded_ns = 0;                  // of threads, in these calls
   std::vector<CpuTime> cpu_time;            // one entry per object, most samples first
   int processes_looked_into = 0;
   int processes_recorded = 0;

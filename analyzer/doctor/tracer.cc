@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <fstream>
 #include <string>
@@ -61,6 +62,7 @@ bool Tracer::Step() {
       continue;
     }
     threads_.erase(thread);
+    signalled_.erase(thread);
     if (thread != program_) continue;
     wait_status_ = status;
     return false;
@@ -89,26 +91,23 @@ void Tracer::HandleEvent(pid_t thread, int event, int signal) {
     threads_[thread] = thread;  // whichever thread called exec, it is now the only one of the process
     observer_.on_exec(thread);
   } else if (event == PTRACE_EVENT_EXIT && EndsProcess(thread, threads_[thread])) {
-    observer_.on_exit(threads_[thread]);
+    observer_.on_exit(threads_[thread], thread);
   }
   Continue(thread, 0);
 }
 
-// A thread may end alone. Only the last look at a process counts, so one too many does no harm.
-bool Tracer::EndsProcess(pid_t thread, pid_t process) const {
-  if (thread == process) return true;
+// A thread may end alone: the first one, then others, then the last one. Only the last look at a process counts, so one
+// too many does no harm.
+bool Tracer::EndsProcess(pid_t thread, pid_t process) {
   unsigned long code = 0;
-  if (ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &code) == 0 && WIFSIGNALED(static_cast<int>(code))) return true;
+  if (ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &code) == 0 && WIFSIGNALED(static_cast<int>(code)))
+    return signalled_.insert(process).second;
+  if (thread == process) return true;
+  const bool has_others = std::any_of(threads_.begin(), threads_.end(), [&](const auto& other) {
+    return other.second == process && other.first != thread && other.first != process;
+  });
   const long call = ptrace(PTRACE_PEEKUSER, thread, offsetof(user_regs_struct, orig_rax), nullptr);
-  return call == SYS_exit_group;
-}
-
-std::set<pid_t> Tracer::Processes() const {
-  std::set<pid_t> processes;
-  for (const auto& [thread, process] : threads_) {
-    if (process > 0) processes.insert(process);
-  }
-  return processes;
+  return call == SYS_exit_group || !has_others;
 }
 
 // A thread must be stopped to detach from it.

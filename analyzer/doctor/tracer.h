@@ -20,7 +20,8 @@ class Tracer {
  public:
   struct Observer {
     std::function<void(pid_t)> on_exec;  // a process has just started to run another program
-    std::function<void(pid_t)> on_exit;  // a process is about to end; its memory is intact
+    // A process is about to end. This thread of it (not always the first, which may have ended) has its memory intact.
+    std::function<void(pid_t process, pid_t thread)> on_exit;
   };
   explicit Tracer(Observer observer) : observer_(std::move(observer)) {}
 
@@ -30,21 +31,22 @@ class Tracer {
   // Handles pending events; returns at once. False: the program has ended with wait_status().
   bool Step();
   int wait_status() const { return wait_status_; }
-  // Process ids of the program and of everything it started that still live.
-  std::set<pid_t> Processes() const;
+  // Threads of the program and of everything it started that still live, with their processes (0: not known).
+  const std::map<pid_t, pid_t>& threads() const { return threads_; }
   // The remaining processes continue without us.
   void Detach();
 
  private:
   void HandleStop(pid_t thread, int status);
   void HandleEvent(pid_t thread, int event, int signal);
-  bool EndsProcess(pid_t thread, pid_t process) const;
+  bool EndsProcess(pid_t thread, pid_t process);
 
   Observer observer_;
   pid_t program_ = 0;
   int wait_status_ = 0;
   bool is_attached_ = false;
   std::map<pid_t, pid_t> threads_;  // thread -> process
+  std::set<pid_t> signalled_;       // processes that a signal ends: each of their threads says so
 };
 
 }  // namespace dlhook::analyzer::doctor

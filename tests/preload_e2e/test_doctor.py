@@ -22,10 +22,13 @@ class Case(e2e.Case):
         os.mkdir(self.here)
 
     def doctor(self, *words, **extra):
-        """Runs `dlhook doctor WORDS`; it must leave nothing behind, whatever it reports."""
+        """Runs `dlhook doctor WORDS`; it must leave nothing behind but a run, if something was recorded."""
+        for run in getattr(self, "runs", []):
+            shutil.rmtree(run)
         result = e2e.run([e2e.DLHOOK, "doctor", *words], cwd=self.here,
                          env=e2e.clean_environment(TMPDIR=self.scratch, **extra))
-        self.assertEqual(os.listdir(self.scratch) + os.listdir(self.here) + self.rings(), [])
+        self.runs = [os.path.join(self.here, name) for name in os.listdir(self.here)]
+        self.assertEqual(os.listdir(self.scratch) + self.rings() + self.runs[1:], [])
         return result
 
     def rings(self):
@@ -34,7 +37,7 @@ class Case(e2e.Case):
         for path in glob.glob("/dev/shm/dlhook-*"):
             try:
                 with open(path, "rb") as file:
-                    if self.scratch.encode() in file.read(1 << 16):
+                    if self.folder.encode() in file.read(1 << 16):
                         ours.append(path)
             except OSError:
                 continue
@@ -47,6 +50,8 @@ class Case(e2e.Case):
         self.stderr = result.err
         # True for everything here: no victim reports layers, hardly one computes long enough. WhoComputes tests these.
         program = report["program"]
+        self.assertEqual([program["run"]] if program["run"] else [], self.runs)
+        self.assertEqual(bool(program["run"]), bool(program["recorded"]))
         self.general = {finding["id"]: finding for finding in program["findings"]
                         if finding["id"] in ("no-layer-names", "cpu-time", "cpu-time-unknown")}
         program["findings"] = [finding for finding in program["findings"] if finding["id"] not in self.general]
@@ -330,7 +335,7 @@ class NotSeen(Case):
 class Refused(Case):
     def refused(self, *words):
         result = self.doctor("--", *words)
-        self.assertEqual((result.code, result.out), (2, b""))
+        self.assertEqual((result.code, result.out, self.runs), (2, b"", []))
         self.assertLessEqual(result.err.count(b"\n"), 1)
         return result.err.decode()
 
@@ -394,6 +399,29 @@ class Behaviour(Case):
                     self.assertNotEqual(file.read().replace(b"\0", b" ").strip(), mark.encode())
             except OSError:
                 continue  # it has ended
+
+    def test_its_recording_is_a_run(self):
+        program = self.report([e2e.victim("linked"), "1", "2"])
+        calls = sum(len(trace.calls) for trace in e2e.Run(program["run"]).traces())
+        self.assertEqual(calls, program["recorded"]["blas"])
+        text = self.doctor("--", e2e.victim("linked"), "1", "2").out.decode()
+        self.assertIn(f"next: dlhook report {self.runs[0]}", text.replace("\n           ", " "))
+
+    def test_threads_that_a_signal_ends(self):
+        """The look at their process is not replaced by one at what is left of it."""
+        spin = "import threading\ndef f():\n  while True: pass\n[threading.Thread(target=f).start() for _ in range(8)]; f()"
+        program = self.report([sys.executable, "-c", spin], "--seconds", "1")
+        self.assertEqual([finding["id"] for finding in program["findings"]], ["no-calls"])
+        self.assertEqual(program["processes_looked_into"], 1)
+        self.assertEqual([time for time in program["cpu_time"] if time["path"] == "" and time["samples"] > 3], [])
+
+    def test_the_first_thread_ends_first(self):
+        """What is loaded after that is found by another thread."""
+        script = ("import ctypes, os, threading, time\n"
+                  f"def f(): time.sleep(0.3); ctypes.CDLL({e2e.library('nested_blas')!r}); os._exit(0)\n"
+                  "threading.Thread(target=f).start(); ctypes.CDLL(None).syscall(60, 0)")
+        program = self.report([sys.executable, "-c", script])
+        self.assertEqual(self.states(program)["libvictim_nested_blas.so"], "not called")
 
     def test_what_the_program_leaves_running(self):
         """It continues, and is not stopped after being traced."""

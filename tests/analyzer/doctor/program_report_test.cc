@@ -5,7 +5,9 @@
 
 #include <map>
 #include <string>
+#include <thread>
 
+#include "analyzer/doctor/cpu_samples.h"
 #include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/print.h"
 #include "tests/analyzer/test_trace.h"
@@ -170,6 +172,32 @@ TEST(ProgramReportTest, WhoComputes) {
       "code generated at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 "
       "8 %); 100 samples, "
       "start and imports included.");
+}
+
+// libblas.so leaves its work to libopenblas.so.0, which a library without hooks may need, too.
+TEST(ProgramReportTest, WhoComputesForARecordedLibrary) {
+  const auto report = [](bool for_others, int64_t recorded_ns) {
+    static TraceModel model;
+    model = Recorded();
+    for (int64_t& duration_ns : model.calls.duration_ns) duration_ns = recorded_ns / 3;
+    Trial trial = Sampled({{0x40010, 100}}, &model);
+    std::vector<LoadedObject>& objects = trial.looks.front().objects;
+    objects.push_back(Object("/l/libopenblasp-r0.3.21.so", 0x40000));
+    objects.back().image.soname = "libopenblas.so.0";
+    objects[1].image.needed = {"libopenblas.so.0"};
+    objects.push_back(Object("/l/liblapack.so.3", 0x80000));
+    if (for_others) objects.back().image.needed = {"libopenblas.so.0"};
+    return DescribeTrial(trial, HookedNames());
+  };
+  const auto levels = [&](bool for_others, int64_t recorded_ns) { return Levels(report(for_others, recorded_ns)); };
+  EXPECT_EQ(SeenPercent(report(false, 30).cpu_time), 100);
+  EXPECT_EQ(levels(false, 30).count("computes-unseen"), 0u);
+  constexpr int64_t kCpuNs = 100 * kSampleNs;
+  EXPECT_EQ(SeenPercent(report(true, kCpuNs).cpu_time), 100);
+  EXPECT_EQ(levels(true, kCpuNs).count("computes-for-others"), 0u) << "recorded calls are all of it";
+  EXPECT_EQ(levels(true, 30)["computes-unseen"], Level::kWarning) << "they are nothing of it";
+  const unsigned processors = std::thread::hardware_concurrency();
+  if (processors > 1) EXPECT_EQ(levels(true, kCpuNs / 2)["computes-for-others"], Level::kNote);
 }
 
 TEST(ProgramReportTest, WhoComputesIsNotGuessed) {
