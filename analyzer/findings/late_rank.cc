@@ -1,12 +1,9 @@
 // Rule late-rank: ranks wait in collective operations for the one that comes last.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/tables/ranks/collective_arrivals.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -24,18 +21,15 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.model().processes.size() < 2) return {};
   const absl::StatusOr<Table> table = facts.MakeRunTable("ranks");
   if (!table.ok() || table->rows.size() < 2) return {};
-  double waiting_ns = 0, all_ns = 0, waited_for_ns = 0, most_ns = 0;
+  double waiting_ns = 0, all_ns = 0;
   const Row* last = nullptr;
   for (const Row& row : table->rows) {
     waiting_ns += NumberOf(*table, row, "waiting");
     all_ns += NumberOf(*table, row, "step_time");
-    const double for_this_ns = NumberOf(*table, row, "waited_for");
-    waited_for_ns += for_this_ns;
-    if (for_this_ns > most_ns) last = &row;
-    most_ns = std::max(most_ns, for_this_ns);
+    if (TextOf(*table, row, "late") == "yes") last = &row;
   }
-  if (last == nullptr || all_ns <= 0) return {};
-  const bool is_one = most_ns >= kLateRankMostly * waited_for_ns;
+  if (all_ns <= 0) return {};
+  const bool is_one = last != nullptr;
   // The one that comes last does not wait; if each does in turn, all of them wait at times.
   if (is_one) {
     waiting_ns -= NumberOf(*table, *last, "waiting");
@@ -51,7 +45,7 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
           ? absl::StrFormat("The other ranks wait for %s, which comes last to %.0f of %.0f collective operations: %s.",
                             finding.where, NumberOf(*table, *last, "came_last"), NumberOf(*table, *last, "collectives"),
                             facts.PartOfStep(ns))
-          : absl::StrFormat("Ranks wait for each other in collective operations, now for one, now for another: %s.",
+          : absl::StrFormat("Ranks wait for each other in collective operations; no single rank stands out: %s.",
                             facts.PartOfStep(ns));
   finding.gain_ns = ns;
   finding.basis = GainBasis::kUpperBound;  // on a GPU, compute may run beside it

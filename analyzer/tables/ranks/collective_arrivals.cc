@@ -25,6 +25,9 @@ constexpr char kOtherOrder[] =
 constexpr char kCrossed[] =
     "kinds of operations of which some rank was done before another began, or made another number: several groups of "
     "ranks, or lost records";
+constexpr char kSwapped[] =
+    "operations that ran at the same time on a rank and began in another order than on the others";
+constexpr double kMostSwapped = 0.05;  // of the operations of a kind; more are those of several groups
 constexpr char kPartsOnly[] =
     "collective operations of a run that was read in parts can't be matched between ranks";  // which is the k-th?
 constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
@@ -186,21 +189,37 @@ class Matcher {
       if (member.ranges.size() != count && !is_synchronizing) return false;
       count = std::min(count, member.ranges.size());
     }
-    std::vector<Meeting> meetings(count);
+    const bool must_meet = is_synchronizing && AreOnOneMachine(members);
+    std::vector<Meeting> meetings;
     for (size_t k = 0; k < count; ++k) {
+      Meeting meeting;
       for (const Member& member : members) {
         const int64_t start_ns = model_.scopes.start_ns[member.ranges[k]];
-        meetings[k].arrivals.push_back(
-            {member.process, start_ns, start_ns, start_ns + model_.scopes.duration_ns[member.ranges[k]]});
+        meeting.arrivals.push_back({member.process, start_ns, start_ns, EndOf(member.ranges[k])});
       }
-      const int64_t last_ns = meetings[k].LastNs();
-      const auto is_before = [&](const Arrival& arrival) { return arrival.end_ns < last_ns; };
-      const std::vector<Arrival>& arrivals = meetings[k].arrivals;
-      if (is_synchronizing && AreOnOneMachine(members) && std::any_of(arrivals.begin(), arrivals.end(), is_before))
+      const int64_t last_ns = meeting.LastNs();
+      const bool is_met = std::all_of(meeting.arrivals.begin(), meeting.arrivals.end(),
+                                      [&](const Arrival& arrival) { return arrival.end_ns >= last_ns; });
+      if (is_met || !must_meet) {
+        meetings.push_back(std::move(meeting));
+      } else if (!std::any_of(members.begin(), members.end(), [&](const Member& m) { return IsBeside(m, k); })) {
         return false;
+      }
     }
+    const size_t swapped = count - meetings.size();
+    if (swapped > kMostSwapped * static_cast<double>(count)) return false;
+    if (swapped > 0) result_.oddities[kSwapped] += static_cast<int64_t>(swapped);
     std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));
     return true;
+  }
+
+  int64_t EndOf(ScopeIndex range) const { return model_.scopes.start_ns[range] + model_.scopes.duration_ns[range]; }
+
+  // At the same time as its neighbour: which of them begins first, the backend's threads decide on each rank.
+  bool IsBeside(const Member& member, size_t k) const {
+    const std::vector<ScopeIndex>& ranges = member.ranges;
+    return (k > 0 && model_.scopes.start_ns[ranges[k]] < EndOf(ranges[k - 1])) ||
+           (k + 1 < ranges.size() && model_.scopes.start_ns[ranges[k + 1]] < EndOf(ranges[k]));
   }
 
   // Clocks of different machines differ.

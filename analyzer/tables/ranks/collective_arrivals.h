@@ -29,10 +29,11 @@ struct Meeting {
 
 struct Meetings {
   std::vector<Meeting> meetings;
-  std::map<std::string, int64_t> oddities;  // why operations could not be matched: sentence -> number of communicators
+  std::map<std::string, int64_t> oddities;  // what could not be matched, and why: sentence -> how many
 };
 
-// One rank is late, rather than each in turn, if this part of the time for which ranks are waited for is its.
+// One rank is late, rather than each in turn, if this part of the time for which ranks are waited for is its (and chance
+// does not explain it).
 constexpr double kLateRankMostly = 0.6;
 
 // The k-th collective operation of a communicator on one rank is the k-th on every other: NCCL and MPI require the same
@@ -41,7 +42,8 @@ constexpr double kLateRankMostly = 0.6;
 // operations between two ranks, captured or failed operations, unknown ranks, runs with aggregated calls, and runs of
 // which only parts were read. Ranges of backends (collective_ranges.h) do not identify a communicator: the k-th of a kind
 // on one rank is the k-th of that kind on every other one, unless a rank finished before another began, which shows that
-// they belong to several groups.
+// they belong to several groups. A few of these, of operations at the same time, were begun in another order: they alone are
+// left out.
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables

@@ -1,5 +1,6 @@
 // Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "analyzer/tables/ranks/collective_arrivals.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -26,7 +28,8 @@ struct RankSums {
   int64_t collectives = 0;
   int64_t came_last = 0;
   int64_t lateness_ns = 0;
-  int64_t caused_ns = 0;  // how long the first rank waited when this one came last
+  int64_t caused_ns = 0;  // how long the first rank waited when this one came last; operations at the same time once
+  bool is_late = false;   // the others wait for it, by more than chance would have it
   int64_t waiting_ns = 0;
   bool knows_waiting = true;
 };
@@ -79,12 +82,16 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
       {Detail(IntegerColumn("waited_for", "ns", Better::kLower,
                             "In a mean step, from the first rank's arrival to this one's where it came last.")),
        [](const RankRow& row) { return Mean(row.sums.caused_ns, row.steps()); }},
+      {Detail(TextColumn("late",
+                         "yes: the others wait mostly for this rank, in more steps, or longer, than chance "
+                         "explains.")),
+       [](const RankRow& row) { return KnownText(row.sums.is_late ? "yes" : ""); }},
       {IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
        [](const RankRow& row) { return Mean(row.sums.lateness_ns, row.sums.collectives); }},
       {IntegerColumn("waiting", "ns", Better::kLower,
                      "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
-                     "call's, where times of GPUs are not known), at most to its end. Not known of asynchronous calls "
-                     "without times of GPUs."),
+                     "call's, where times of GPUs are not known), at most to its end; of operations at the same time "
+                     "once. Not known of asynchronous calls without times of GPUs."),
        [](const RankRow& row) { return row.KnowsWaiting() ? Mean(row.sums.waiting_ns, row.steps()) : Cell(); }},
       {RealColumn("waiting_percent", "%", Better::kLower, "Waiting as a part of the step's time."),
        [](const RankRow& row) {
@@ -96,11 +103,24 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
 }
 
 // Steady steps as seen by the host; MeasuredTime::time excludes those without GPU measurements.
-bool IsInSteps(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
-  if (steps.empty()) return ns >= model.processes[process].start_ns;
+// The step's place among these; kNone: in none. Where there are no steps the whole process counts.
+size_t StepAt(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
+  if (steps.empty()) return ns >= model.processes[process].start_ns ? 0 : kNone;
   const auto after = std::upper_bound(steps.begin(), steps.end(), ns,
                                       [](int64_t at_ns, const Step* step) { return at_ns < step->start_ns; });
-  return after != steps.begin() && ns < (*(after - 1))->end_ns;
+  const bool is_in = after != steps.begin() && ns < (*(after - 1))->end_ns;
+  return is_in ? static_cast<size_t>(after - steps.begin()) - 1 : kNone;
+}
+
+// Whether these differences of a rank from the others, one a step, have a mean above 0 by more than chance: Student's t,
+// with a limit that 1 of 50 sets of three equal ranks' steps exceeds, and 1 of 600 of 40.
+bool IsAboveChance(const std::vector<double>& differences) {
+  const auto n = static_cast<double>(differences.size());
+  if (n < 3) return false;
+  double sum = 0, squares = 0;
+  for (const double difference : differences) sum += difference;
+  for (const double difference : differences) squares += (difference - sum / n) * (difference - sum / n);
+  return sum / n > (3 + 6 / n) * std::sqrt(squares / (n - 1) / n);
 }
 
 class RankTable {
@@ -116,7 +136,11 @@ class RankTable {
     }
     AddWork();
     const Meetings found = MatchCollectives(model);
-    for (const Meeting& meeting : found.meetings) AddMeeting(meeting);
+    waits_.resize(model.processes.size());
+    caused_.resize(model.processes.size());
+    for (size_t i = 0; i < found.meetings.size(); ++i) AddMeeting(found.meetings[i], i);
+    AddWaits();
+    FindLate();
     oddities_ = found.oddities;
   }
 
@@ -149,24 +173,60 @@ class RankTable {
     }
   }
 
-  void AddMeeting(const Meeting& meeting) {
+  // `number`: where there are no steps, each meeting stands for one.
+  void AddMeeting(const Meeting& meeting, size_t number) {
     const int64_t first_ns = meeting.FirstNs(), last_ns = meeting.LastNs();
+    size_t in_step = kNone;  // of the first rank that has it
     bool counts = false;
     for (const Arrival& arrival : meeting.arrivals) {
-      if (!IsInSteps(model_, steps_[arrival.process], arrival.process, arrival.called_ns)) continue;
+      const std::vector<const Step*>& steps = steps_[arrival.process];
+      const size_t step = StepAt(model_, steps, arrival.process, arrival.called_ns);
+      if (step == kNone) continue;
+      if (!counts) in_step = steps.empty() ? number : step;
       counts = true;
       RankSums& sums = sums_[arrival.process];
       ++sums.collectives;
       const bool is_last = arrival.start_ns == last_ns && last_ns > first_ns;
       sums.came_last += is_last ? 1 : 0;
-      sums.caused_ns += is_last ? last_ns - first_ns : 0;
+      if (is_last) caused_[arrival.process][in_step].push_back({first_ns, last_ns});
       sums.lateness_ns += arrival.start_ns - first_ns;
-      sums.waiting_ns += std::min(last_ns, std::max(arrival.end_ns, arrival.start_ns)) - arrival.start_ns;
+      waits_[arrival.process].push_back({arrival.start_ns, std::min(last_ns, arrival.end_ns)});
       sums.knows_waiting = sums.knows_waiting && arrival.end_ns > arrival.start_ns;
     }
     if (!counts) return;
     spreads_ns_.push_back(last_ns - first_ns);
     by_host_ += meeting.is_estimated ? 1 : 0;
+  }
+
+  // Buckets of gradients, for instance, are reduced at the same time.
+  void AddWaits() {
+    for (ProcessIndex process = 0; process < sums_.size(); ++process) {
+      sums_[process].waiting_ns = IntervalSet(std::move(waits_[process])).total_ns();
+      for (auto& [step, intervals] : caused_[process]) {
+        const int64_t ns = IntervalSet(std::move(intervals)).total_ns();
+        sums_[process].caused_ns += ns;
+        caused_in_[step][process] = static_cast<double>(ns);
+      }
+    }
+  }
+
+  // The rank that the others mostly wait for, if there is one.
+  void FindLate() {
+    double all_ns = 0;
+    for (const RankSums& sums : sums_) all_ns += static_cast<double>(sums.caused_ns);
+    const auto last = std::max_element(sums_.begin(), sums_.end(),
+                                       [](const RankSums& a, const RankSums& b) { return a.caused_ns < b.caused_ns; });
+    if (all_ns == 0 || static_cast<double>(last->caused_ns) < kLateRankMostly * all_ns) return;
+    std::vector<double> differences;  // from the one that is waited for most among the others
+    for (const auto& [step, caused] : caused_in_) {
+      double own_ns = 0, others_ns = 0;
+      for (const auto& [process, ns] : caused) {
+        double& of = &sums_[process] == &*last ? own_ns : others_ns;
+        of = std::max(of, ns);
+      }
+      differences.push_back(own_ns - others_ns);
+    }
+    last->is_late = IsAboveChance(differences);
   }
 
   // Steps with GPU measurements.
@@ -206,20 +266,16 @@ class RankTable {
     }
   }
 
-  // The rank that the others mostly wait for, if there is one (as rule late-rank decides) and the wait matters.
+  // If the wait matters.
   void AddLastRank(const std::vector<ProcessIndex>& shown, Table* table) const {
-    int64_t all_ns = 0;
-    for (const ProcessIndex process : shown) all_ns += sums_[process].caused_ns;
-    const ProcessIndex last = *std::max_element(shown.begin(), shown.end(), [&](ProcessIndex a, ProcessIndex b) {
-      return sums_[a].caused_ns < sums_[b].caused_ns;
-    });
-    const int64_t caused_ns = sums_[last].caused_ns;
-    const bool is_one = static_cast<double>(caused_ns) >= kLateRankMostly * static_cast<double>(all_ns);
-    if (caused_ns < times_[last].duration_ns / 100 || !is_one || caused_ns == 0) return;
-    table->notes.push_back(
-        absl::StrCat("The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ",
-                     sums_[last].collectives, " operations, in a mean step ",
-                     HumanTime(caused_ns / std::max<int64_t>(1, times_[last].all_steps)), " after the first one."));
+    for (const ProcessIndex last : shown) {
+      const RankSums& sums = sums_[last];
+      if (!sums.is_late || sums.caused_ns < times_[last].duration_ns / 100) continue;
+      table->notes.push_back(absl::StrCat("The others wait for ", Label(last), ": it came last to ", sums.came_last,
+                                          " of ", sums.collectives, " operations, in a mean step ",
+                                          HumanTime(sums.caused_ns / std::max<int64_t>(1, times_[last].all_steps)),
+                                          " after the first one."));
+    }
   }
 
   void AddImbalance(const std::vector<ProcessIndex>& shown, Table* table) const {
@@ -235,9 +291,12 @@ class RankTable {
 
   const TraceModel& model_;
   const std::vector<MeasuredTime> times_;
-  std::vector<RankSums> sums_;                   // by process
-  std::vector<std::vector<const Step*>> steps_;  // by process
-  std::vector<int64_t> spreads_ns_;              // of meetings inside a step of one of the ranks
+  std::vector<RankSums> sums_;                                   // by process
+  std::vector<std::vector<const Step*>> steps_;                  // by process
+  std::vector<std::vector<Interval>> waits_;                     // by process
+  std::vector<std::map<size_t, std::vector<Interval>>> caused_;  // by process and step: it came last
+  std::map<size_t, std::map<ProcessIndex, double>> caused_in_;   // by step: the sums of these
+  std::vector<int64_t> spreads_ns_;                              // of meetings inside a step of one of the ranks
   int64_t by_host_ = 0;
   std::map<std::string, int64_t> oddities_;
 };

@@ -331,16 +331,17 @@ class LateRankTest : public testing::Test {
  protected:
   // Two ranks meet once in each step; `late_ns`: of each rank, in steps that repeat. `longer_ns`: by so much one step is
   // longer, in which the second rank is later by that.
-  std::vector<std::string> Found(const std::vector<std::vector<int64_t>>& late_ns, int64_t longer_ns = 0) {
+  std::vector<std::string> Found(const std::vector<std::vector<int64_t>>& late_ns, int64_t longer_ns = 0,
+                                 int count = kSteps) {
     GpuProgram program;
     const ThreadIndex other = program.builder().AddThread(program.builder().AddProcess());
     std::vector<int64_t> starts;
-    for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs + (step > kSteps / 2 ? longer_ns : 0));
+    for (int step = 0; step <= count; ++step) starts.push_back(step * kStepNs + (step > count / 2 ? longer_ns : 0));
     for (int rank : {0, 1}) program.Steps(starts, static_cast<ProcessIndex>(rank));
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < count; ++step) {
       const int64_t at_ns = starts[step] + 500'000;
       std::vector<int64_t> late = late_ns[step % late_ns.size()];
-      late[1] += step == kSteps / 2 ? longer_ns : 0;
+      late[1] += step == count / 2 ? longer_ns : 0;
       const int64_t last_ns = at_ns + std::max(late[0], late[1]);
       for (int rank : {0, 1}) {
         program.HostCall(absl::StrCat("function: 'MPI_Allreduce' family: 'mpi' collective { kind: ALL_REDUCE bytes: 64 "
@@ -368,12 +369,19 @@ TEST_F(LateRankTest, EachIsLastInTurn) {
   EXPECT_THAT(Found({{0, 200'000}, {200'000, 0}}), ElementsAre("ranks 100000"));
 }
 TEST_F(LateRankTest, OneIsMostlyLast) {
-  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}), ElementsAre(HasSubstr("process")));
-  EXPECT_THAT(Found({{0, 200'000}, {120'000, 0}}), ElementsAre(HasSubstr("process")));  // 62.5 %
-  EXPECT_THAT(Found({{0, 200'000}, {150'000, 0}}), ElementsAre(HasSubstr("ranks")));    // 57.1 %
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}, 0, 200), ElementsAre(HasSubstr("process")));
+  EXPECT_THAT(Found({{0, 200'000}, {120'000, 0}}, 0, 200), ElementsAre(HasSubstr("process")));  // 62.5 %
+  EXPECT_THAT(Found({{0, 200'000}, {150'000, 0}}, 0, 200), ElementsAre(HasSubstr("ranks")));    // 57.1 %
+}
+// Two equal ranks: in six steps one of them is the last four times, or once much later, by chance.
+TEST_F(LateRankTest, ChanceNamesNobody) {
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}), ElementsAre(HasSubstr("ranks")));
+  EXPECT_THAT(Found({{0, 400'000}, {60'000, 0}, {0, 50'000}, {60'000, 0}, {0, 40'000}, {50'000, 0}}),
+              ElementsAre(HasSubstr("ranks")));
 }
 TEST_F(LateRankTest, OneIsMostlyLastButByLittle) {
-  const std::vector<std::string> late = Found({{0, 200'000}}), rarely = Found({{0, 200'000}, {5'000, 0}, {5'000, 0}});
+  const std::vector<std::string> late = Found({{0, 200'000}}, 0, 60),
+                                 rarely = Found({{0, 200'000}, {5'000, 0}, {5'000, 0}}, 0, 60);
   ASSERT_THAT(late, SizeIs(1));
   EXPECT_THAT(rarely, ElementsAre(StartsWith(late[0].substr(0, late[0].rfind(' ')))));
 }
