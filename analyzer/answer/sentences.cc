@@ -83,6 +83,15 @@ std::string PauseSentence(const StepFacts& facts) {
 
 }  // namespace
 
+// "1 recorded thread of 9": those that only computed are known where the launcher looked at them.
+std::string ThreadsOf(const TraceModel& model) {
+  const auto others = std::count_if(model.states.begin(), model.states.end(), [](const CounterSeries& series) {
+    return series.thread == kNone && series.tid != 0;
+  });
+  const size_t all = model.threads.size() + static_cast<size_t>(others);
+  return absl::StrCat(Many(model.threads.size(), "recorded thread"), others == 0 ? "" : absl::StrCat(" of ", all));
+}
+
 std::string WhatRan(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   std::set<std::string> programs;
@@ -103,7 +112,7 @@ std::string WhatRan(const StepFacts& facts) {
       model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "", frameworks.empty() ? "" : ", ",
       absl::StrJoin(frameworks, ", "), ", ", DeviceOf(facts), ", ",
       absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
-      Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), ".");
+      ThreadsOf(model), ", ", HumanTime(static_cast<double>(model.wall_ns())), ".");
 }
 
 std::string BatchSentence(const ComparedSteps& steps, double step_ns) {

@@ -113,7 +113,16 @@ std::string LoadNote(const std::string& process, const Served& served) {
 
 absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& options) {
   std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  std::set<uint32_t> train;
+  for (const StepGroup& group : groups) {
+    if (group.kind == StepKind::kTraining) train.insert(model.processes[group.process].pid);
+  }
   std::erase_if(groups, [](const StepGroup& group) { return group.kind != StepKind::kInference; });
+  std::set<ProcessIndex> workers;
+  for (const StepGroup& group : groups) {
+    if (train.contains(model.processes[group.process].parent_pid)) workers.insert(group.process);
+  }
+  std::erase_if(groups, [&](const StepGroup& group) { return workers.contains(group.process); });
   const TypedColumns<RequestRow> columns = LatencyColumns(groups);
   Table table = NewTable("latency", "How long requests take, by batch size", columns);
   std::map<ProcessIndex, Served> by_process;
@@ -126,6 +135,10 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
     SortByStart(served.steady);
     AddRows(model.processes[process].pid, served, columns, table);
     table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
+  }
+  if (!workers.empty()) {
+    table.notes.push_back(absl::StrCat("Left out: what processes did that one which trains has started (",
+                                       workers.size(), "; a loader's workers, for instance)."));
   }
   if (groups.empty()) table.notes.push_back("No process was seen that runs a network without training it.");
   return table;

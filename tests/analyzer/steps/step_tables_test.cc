@@ -47,13 +47,20 @@ class TorchRun {
     start_ns_ += 10000;
   }
 
+  // What follows is done by a process that the first one has started.
+  void GoOnInAChild() {
+    const ProcessIndex child = builder_.AddProcess();
+    builder_.model().processes[child].parent_pid = builder_.model().processes.front().pid;
+    thread_ = builder_.AddThread(child);
+  }
+
   TraceModel Model() { return builder_.Build(start_ns_); }
   Table Run(const std::string& name) { return RunPass(name, Model()); }
 
  private:
   void Scope(const std::string& name, ScopeKind kind, int64_t at_ns, int64_t duration_ns, int64_t link,
              StackIndex stack) {
-    builder_.Scope(name, kind, start_ns_ + at_ns, duration_ns, 0, link, stack);
+    builder_.Scope(name, kind, start_ns_ + at_ns, duration_ns, thread_, link, stack);
   }
   void Call(const std::string& direction, int64_t batch, int64_t at_ns, int64_t duration_ns) {
     trace::OpDefinition definition = OneDnnDefinition(
@@ -61,7 +68,7 @@ class TorchRun {
         ",src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0,,"
         "alg:convolution_direct,mb" +
         std::to_string(batch) + "_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
-    builder_.Call(builder_.AddOp(definition), start_ns_ + at_ns, duration_ns);
+    builder_.Call(builder_.AddOp(definition), start_ns_ + at_ns, duration_ns, thread_);
   }
 
   ModelBuilder builder_;
@@ -69,6 +76,7 @@ class TorchRun {
   ModuleIndex conv_ = kNone;
   StackIndex forward_stack_ = kNone;
   StackIndex loop_stack_ = kNone;
+  ThreadIndex thread_ = 0;
   int64_t link_ = 5;
   int64_t start_ns_ = 0;
 };
@@ -150,6 +158,11 @@ TEST(LatencyTableTest, ATrainingHasNone) {
   TorchRun run;
   for (int i = 0; i < 4; ++i) run.Train();
   EXPECT_TRUE(run.Run("latency").rows.empty());
+  run.GoOnInAChild();  // a loader's worker that computes
+  for (int i = 0; i < 10; ++i) run.Infer(4, 500);
+  const Table table = run.Run("latency");
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_TRUE(table.notes.front().starts_with("Left out: what processes did")) << table.notes.front();
 }
 
 // Readings of what the first thread has done, so many nanoseconds apart: it runs half of the time, and is blocked in a lock else.
