@@ -76,6 +76,10 @@ int RunCtl(const Args& args) {
   }
   const absl::StatusOr<Rings> rings = LiveRings(folder, pid);
   if (absl::IsFailedPrecondition(rings.status())) return Fail("ctl", rings.status());
+  if (absl::IsPermissionDenied(rings.status())) {
+    return Fail("ctl",
+                absl::StrCat(rings.status().message(), "; so it is not known whether a process records into it"));
+  }
   if (!rings.ok() || rings->empty()) {
     return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder, pid)));
   }

@@ -44,7 +44,7 @@ constexpr absl::string_view kObstaclePayload = "dlhook/obstacle";
 
 absl::Status CantPreload(const std::string& path, absl::string_view id, absl::string_view why) {
   absl::Status status = absl::FailedPreconditionError(
-      absl::StrCat("can't be profiled: ", path, " ", why, ", so the loader takes no LD_PRELOAD for it"));
+      absl::StrCat("can't be profiled: ", path, " ", why, ", so libdlhook.so can't be loaded into it"));
   status.SetPayload(kObstaclePayload, absl::Cord(id));
   return status;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -40,8 +41,12 @@ LiveState StateOf(const TraceTail& trace) {
   const TraceTail::Process& process = trace.process();
   if (process.pid == 0 || process.boot_id != kBootId) return LiveState::kElsewhere;
   const bool is_it = StartTimeOf(process.pid) == process.start_time_jiffies;
-  const char letter = StateLetter(absl::StrCat("/proc/", process.pid));
-  return is_it && letter != '\0' && letter != 'Z' && letter != 'X' ? LiveState::kRuns : LiveState::kKilled;
+  const std::string folder = absl::StrCat("/proc/", process.pid);
+  const char letter = StateLetter(folder);
+  struct stat tasks;  // two links of the folder itself, and one for each: the first thread may have ended before others
+  const bool has_others = stat(absl::StrCat(folder, "/task").c_str(), &tasks) == 0 && tasks.st_nlink > 3;
+  const bool is_over = letter == '\0' || ((letter == 'Z' || letter == 'X') && !has_others);
+  return is_it && !is_over ? LiveState::kRuns : LiveState::kKilled;
 }
 
 std::string ThreadState(uint32_t pid, uint32_t tid) {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -26,6 +27,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/ignored.h"
+#include "analyzer/cli/in_time.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/local_folder.h"
@@ -75,6 +77,7 @@ int CollectUntilEnd(pid_t program, Collector* collector) {
   }
   setpriority(PRIO_PROCESS, 0, priority);
   sigprocmask(SIG_SETMASK, &before, nullptr);
+  HoldEndingSignals();
   collector->Finish();
   return wait_status;
 }
@@ -100,22 +103,22 @@ void Count(const TraceModel& model, Held* held) {
 // The analysis of a long run must not delay the end of a program.
 constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
 
-void PrintAnswer(const std::string& path, TraceModel* model) {
-  if (model->calls.size() + model->scopes.size() > kMostForAnswer) return;
+// Empty: there is none.
+std::string AnswerOf(const std::string& path, TraceModel* model) {
+  if (model->calls.size() + model->scopes.size() > kMostForAnswer) return "";
   if (!model->samples.empty())
     AddSymbols({.cache_folder = CacheFolder()}, model);  // else whose code it was is not known
   const RunAnalysis analysis(model);
-  if (!HasEnoughSteps(*model, analysis.layers().steps())) return;
+  if (!HasEnoughSteps(*model, analysis.layers().steps())) return "";
   // dlhook report reports errors in .dlhook-ignore.
   const auto ignored = ReadIgnored(Args());
-  const absl::StatusOr<std::string> answer =
-      MakeAnswer(StepFacts(*model, analysis.options()),
-                 {.run = path,
-                  .width = static_cast<size_t>(OutputWidth(STDERR_FILENO)),
-                  .color = IsColorful(STDERR_FILENO),
-                  .is_brief = true,
-                  .ignored_findings = ignored.ok() ? *ignored : std::vector<std::string>()});
-  if (answer.ok()) WriteOutput(*answer, OutputKind::kText, STDERR_FILENO).IgnoreError();
+  return MakeAnswer(StepFacts(*model, analysis.options()),
+                    {.run = path,
+                     .width = static_cast<size_t>(OutputWidth(STDERR_FILENO)),
+                     .color = IsColorful(STDERR_FILENO),
+                     .is_brief = true,
+                     .ignored_findings = ignored.ok() ? *ignored : std::vector<std::string>()})
+      .value_or("");
 }
 
 // Where a launcher's traces are in the end.
@@ -125,23 +128,21 @@ struct Recorded {
   std::vector<std::string> problems;
 };
 
-// Counted in the traces: what was drained from the rings may not have fit into these.
-void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shared) {
+// The last line, counted in the traces: what was drained from the rings may not have fit into these. Then the answers.
+void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_shared, GivePiece give) {
   Held held;
-  std::vector<std::string> places;
+  std::vector<std::pair<std::string, LoadedRun>> runs;
   for (const auto& folder : recorded.folders) {
     if (folder->IsRemoved()) continue;
-    const std::string path = folder->Path();
     LoadOptions options = {.drain_leftover = LeftoverDrain(),
                            .progress = nullptr,
                            .most_bytes = kAnswerReadings[0].most_bytes,
                            .parts = kAnswerReadings[0].parts};
     if (is_shared) options.only = recorded.traces;
-    absl::StatusOr<LoadedRun> run = LoadRun(path, options);
+    absl::StatusOr<LoadedRun> run = LoadRun(folder->Path(), options);
     if (!run.ok() || run->model.processes.empty()) continue;
     Count(run->model, &held);
-    places.push_back(path);
-    if (!is_shared) PrintAnswer(path, &run->model);
+    runs.emplace_back(folder->Path(), *std::move(run));
   }
   if (collector.calls() > held.calls + held.lost && collector.still_running() == 0) {
     held.lost = collector.calls() - held.calls;
@@ -151,8 +152,31 @@ void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shar
   if (held.lost > 0) absl::StrAppend(&line, ", ", held.lost, " lost (", absl::StrJoin(held.reasons, "; "), ")");
   if (is_shared)
     absl::StrAppend(&line, " of the ", collector.processes(), " processes of this launcher, others share the run");
-  if (!places.empty()) absl::StrAppend(&line, "; next: dlhook report ", absl::StrJoin(places, " and dlhook report "));
-  PrintError(line);
+  give(line);
+  for (auto& [path, run] : runs) give(is_shared ? "" : AnswerOf(path, &run.model));
+}
+
+constexpr uint64_t kLeastTraceBytes = 4096;
+
+void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shared) {
+  const Made made = MakeInTime([&](GivePiece give) { MakeEnd(collector, recorded, is_shared, give); });
+  for (size_t i = 1; i < made.pieces.size(); ++i) {
+    WriteOutput(made.pieces[i], OutputKind::kText, STDERR_FILENO).IgnoreError();
+  }
+  std::vector<std::string> parts(made.pieces.begin(), made.pieces.begin() + (made.pieces.empty() ? 0 : 1));
+  if (!made.status.ok()) parts.push_back(absl::StrCat("the analysis ", made.status.message()));
+  rlimit size;
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < kLeastTraceBytes) {
+    parts.push_back(
+        absl::StrCat("no trace can be written: the limit of file sizes (ulimit -f) is ", size.rlim_cur, " bytes"));
+  }
+  std::vector<std::string> places;
+  for (const auto& folder : recorded.folders) {
+    if (!folder->IsRemoved() && !folder->Names(std::string(kTraceSuffix)).empty()) places.push_back(folder->Path());
+  }
+  if (!places.empty())
+    parts.push_back(absl::StrCat("next: dlhook report ", absl::StrJoin(places, " and dlhook report ")));
+  PrintError(absl::StrJoin(parts, "; "));
 }
 
 bool HasTraces(const Collector& collector, const Recorded& recorded) {

@@ -61,7 +61,7 @@ bool PacketReader::Next() {
   }
   if (!header_seen_ && status_.ok()) {
     status_ = absl::DataLossError(
-        absl::StrCat(name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0)"));
+        absl::StrCat(name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0): ", kWhyEmpty));
   }
   return false;
 }

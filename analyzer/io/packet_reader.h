@@ -26,6 +26,10 @@ namespace dlhook::analyzer::inline io {
 // Writers stay below 1 MiB. As objects in memory the smallest messages take some 100 times their bytes.
 constexpr uint64_t kMaxPacketBytes = 4 << 20;
 
+// Of a trace without a byte.
+inline constexpr absl::string_view kWhyEmpty =
+    "its process was killed before anything was written, or could write nothing (a full disk; ulimit -f)";
+
 // Parses a varint at the front of `bytes` and advances past it. False: truncated, or longer than 10 bytes.
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
 

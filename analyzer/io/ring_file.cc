@@ -286,12 +286,18 @@ bool RingFile::IsMappedByProcess() const {
   if (session.pid_namespace != PidNamespace()) return session.drained_by_host.load() == 0 || !Lock();
   if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
   if (StartTimeOf(pid) != session.start_time_jiffies) return false;
-  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
-  if (!maps.is_open()) return true;  // belongs to another user, or does now
-  for (std::string line; std::getline(maps, line);) {
-    if (absl::StrContains(line, absl::StrCat("/", name_))) return true;
+  std::error_code error;
+  for (std::filesystem::directory_iterator task(absl::StrCat("/proc/", pid, "/task"), error), end;
+       !error && task != end; task.increment(error)) {
+    std::ifstream maps(task->path() / "maps");
+    if (!maps.is_open() && errno != ESRCH) return true;  // belongs to another user, or does now
+    bool has_memory = false;                             // not a first thread that has ended before the others
+    for (std::string line; std::getline(maps, line); has_memory = true) {
+      if (absl::StrContains(line, absl::StrCat("/", name_))) return true;
+    }
+    if (has_memory) return false;
   }
-  return false;
+  return static_cast<bool>(error);
 }
 
 void RingFile::Remove() {

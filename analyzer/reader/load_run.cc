@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/one_job.h"
 #include "analyzer/reader/trace_builder.h"
 
@@ -49,7 +50,7 @@ absl::Status LoadTrace(const std::string& path, const LoadOptions& options, doub
   if (trace->empty() && !note.empty()) return absl::DataLossError(absl::StrCat(path, ": the file is empty; ", note));
   if (!note.empty()) builder->Note(note);
   if (trace->empty() && may_be_empty) {
-    builder->Note(absl::StrCat(builder->NameOf(path), ": empty, its process was killed before anything was written"));
+    builder->Note(absl::StrCat(builder->NameOf(path), ": empty: ", kWhyEmpty));
     return absl::OkStatus();
   }
   ReadParts parts;

@@ -138,7 +138,7 @@ std::string LossSentence(LossReason reason) {
     case LossReason::kRingFull:
       return "the drain did not keep up with the calls";
     case LossReason::kNoRing:
-      return "no ring for a thread (too many threads, or no memory)";
+      return "no ring for a thread (too many threads, no memory, or a child in its parent's memory)";
     case LossReason::kOutputFull:
       return "no space where the trace is written";
     case LossReason::kOutputGone:

@@ -171,6 +171,7 @@ void CloseAtEnd(GpuState* state) {
 }
 
 void* GpuThreadMain(void* argument) {
+  UncountedThread uncounted;
   auto state = static_cast<GpuState*>(argument);
   prctl(PR_SET_NAME, "dlhook-gpu");
   state->own = AttachThread(GpuFamilies());

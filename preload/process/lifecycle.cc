@@ -10,6 +10,7 @@
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_stack.h"
+#include "preload/base/process_id.h"
 #include "preload/base/race_checkers.h"
 #include "preload/counters/counters.h"
 #include "preload/format/character.h"
@@ -110,7 +111,7 @@ void AskCompilerForKernels() {
 
 __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
   ScriptAtStart(argv, &g_script);
-  g_load_time = {TakeClockSample(ClockKind::kTsc), static_cast<uint32_t>(getpid())};
+  g_load_time = {TakeClockSample(ClockKind::kTsc), ProcessId()};  // known before a child that shares this memory asks
   if (GetConfig().compiled == CompiledMode::kModules) AskCompilerForKernels();
   HideVariablesFromRaceCheckers();
   if (GetConfig().sample_hz != 0) AttachThread(kForSamples);
@@ -176,6 +177,7 @@ bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) 
   }
   memcpy(session->requested_output, place->requested, sizeof session->requested_output);
   memcpy(session->output_refusal, place->refusal, sizeof session->output_refusal);
+  session->no_ring_calls.store(process->calls_of_guests.load());
   NameLink(process);
   CompleteHeader(config, session);
   return true;

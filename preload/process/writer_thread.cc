@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include "preload/drain/drain.h"
 #include "preload/drain/nap.h"
 #include "preload/format/clock.h"
+#include "preload/format/identity.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/process_room.h"
 #include "preload/runtime/session_files.h"
@@ -35,12 +38,13 @@ constexpr long kCloseRange = 436;  // SYS_close_range, for older headers
 constexpr unsigned kUnshare = 2;   // CLOSE_RANGE_UNSHARE
 
 // ProcessState.writer_stop
-enum StopWord : uint32_t { kGoOn = 0, kFinish = 1, kPause = 2 };
+enum StopWord : uint32_t { kGoOn = 0, kFinish = 1, kPause = 2, kAlone = 3 };  // the last: found by the writer itself
 // ProcessState.writer_ready
 enum ReadyWord : uint32_t { kNotYet = 0, kReady = 1, kCannot = 2 };
 
 struct Writer {
   int lock = -1;  // of the ring file, if the host cannot close the descriptor
+  int proc = -1;  // /proc/self, likewise: the host may change its root directory
   FileSink sink;
   Drain drain;
   CounterSampler sampler;
@@ -78,6 +82,7 @@ bool OpenWriter(ProcessState* process, Writer* writer) {
   // that its descriptor is still its own.
   bool has_own_table = syscall(kCloseRange, 0, ~0u, kUnshare) == 0;
   if (has_own_table && !(TakeLock(process, &writer->lock) && OpenRunFolders(process, &writer->folders))) return false;
+  if (has_own_table) writer->proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool is_open = OpenTrace(process, writer) &&
                  writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
   // The host's table has no room for files of all its threads.
@@ -88,6 +93,7 @@ bool OpenWriter(ProcessState* process, Writer* writer) {
 void CloseWriter(Writer* writer) {
   CloseRunFolders(&writer->folders);
   if (writer->lock >= 0) close(writer->lock);
+  if (writer->proc >= 0) close(writer->proc);
   writer->~Writer();
   munmap(writer, sizeof(Writer));
 }
@@ -105,6 +111,32 @@ void FollowTrace(ProcessState* process, Writer* writer) {
   writer->sink.MoveTo(writer->folders.run, process->session->trace_name);
 }
 
+// Whether the program's last thread has ended by itself (the system call exit, as when a child of clone returns): what is
+// left is the process's first thread, which has no memory any more, and this one.
+bool IsAlone(const Writer& writer) {
+  constexpr nlink_t kTwo = 2 + 2;  // two tasks; a folder is linked in its parent and in itself
+  const bool is_open = writer.proc >= 0;
+  struct stat tasks, program;
+  return fstatat(writer.proc, is_open ? "task" : "/proc/self/task", &tasks, 0) == 0 && tasks.st_nlink == kTwo &&
+         fstatat(writer.proc, is_open ? "exe" : "/proc/self/exe", &program, 0) != 0 && errno == ENOENT;
+}
+
+// That of its first thread: those of others are not kept. 52 fields; the last one is a wait status.
+int ExitCode(const Writer& writer) {
+  char text[1024];
+  ReadFileAt(writer.proc, writer.proc >= 0 ? "stat" : "/proc/self/stat", text, sizeof text);
+  const char* status = strrchr(text, ' ');
+  return status == nullptr ? 0 : static_cast<int>(strtoul(status, nullptr, 10) >> 8 & 0xff);
+}
+
+// No destructor has run, as after _exit.
+void CloseSession(ProcessState* process) {
+  SessionHeader* session = process->session;
+  process->phase.store(kFinished);
+  session->enabled_families.store(0);
+  session->left_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
+}
+
 // Returns the word that ended it.
 StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
   DrainNap naps;
@@ -115,12 +147,14 @@ StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
     FollowTrace(process, writer);
     uint32_t fullness = writer->drain.Step(false, true);
     writer->sampler.Step(&writer->drain);
+    if (fullness == 0 && IsAlone(*writer)) return kAlone;
     timespec nap = {0, naps.Next(fullness, rings_grow, writer->sampler.NanosecondsToNext())};
     syscall(SYS_futex, &process->writer_stop, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
   }
 }
 
 void* WriterMain(void* argument) {
+  UncountedThread uncounted;
   auto process = static_cast<ProcessState*>(argument);
   Writer* writer = NewWriter();
   if (writer == nullptr || !OpenWriter(process, writer)) {
@@ -133,13 +167,16 @@ void* WriterMain(void* argument) {
   FollowTrace(process, writer);
   writer->sampler.Finish(&writer->drain);
   writer->sampler.Close();
-  if (stop == kPause) {
-    writer->drain.Suspend();
-  } else {
-    writer->drain.Finish(ProcessEnd::kExited, true);
+  if (stop == kPause) writer->drain.Suspend();
+  if (stop == kFinish) writer->drain.Finish(ProcessEnd::kExited, true);
+  if (stop == kAlone) {
+    CloseSession(process);
+    writer->drain.Finish(ProcessEnd::kLeft, true);
   }
   writer->sink.Close();
-  if (stop == kFinish) RemoveRing(process, writer->folders);
+  if (stop != kPause) RemoveRing(process, writer->folders);
+  // Otherwise newer kernels take this thread's for the process's.
+  if (stop == kAlone) syscall(SYS_exit_group, ExitCode(*writer));
   CloseWriter(writer);
   return nullptr;
 }
@@ -176,6 +213,7 @@ void StartWriter(ProcessState* process) {
   Undisturbed undisturbed;  // the writer inherits blocked signals
   SessionHeader* session = process->session;
   if (session == nullptr) return;  // a signal handler has forked since the caller checked: this is the child
+  if (session->pid != static_cast<uint32_t>(getpid())) return;  // a child in this memory: the thread would end with it
   bool nobody_drains = session->is_private == 0 && (GetConfig().drain == DrainMode::kNone || !IsRoomForThread());
   if (nobody_drains || process->writer_started.exchange(1) != 0) return;
   session->drained_by_host.store(1);

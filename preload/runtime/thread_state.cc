@@ -13,6 +13,7 @@
 
 #include "preload/base/futex.h"
 #include "preload/base/own_pages.h"
+#include "preload/base/process_id.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/full_ring.h"
@@ -188,6 +189,11 @@ bool EnsureSession(ProcessState* process) {
   }
 }
 
+// In a child that has its parent's memory (vfork, CLONE_VM): a session would end with it, and the parent goes on.
+bool IsGuest(const ProcessState* process) {
+  return process->phase.load(std::memory_order_acquire) == kUntouched && static_cast<uint32_t>(getpid()) != ProcessId();
+}
+
 struct Attachment {
   ProcessState* process;
   bool is_call;
@@ -306,6 +312,10 @@ ThreadState* AttachThread(uint32_t family_bit) {
   if (t_retry_wait > 0 && process->phase.load(std::memory_order_acquire) == kRecording) {
     --t_retry_wait;
     process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  if (IsGuest(process)) {
+    process->calls_of_guests.fetch_add(is_call ? 1 : 0, std::memory_order_relaxed);
     return nullptr;
   }
   Undisturbed undisturbed;

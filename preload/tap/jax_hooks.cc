@@ -203,6 +203,7 @@ bool HasPython() {
 }
 
 void* JaxThreadMain(void*) {
+  UncountedThread uncounted;
   prctl(PR_SET_NAME, "dlhook-jax");
   if (!HasPython() || !LoadJaxApi()) {
     Report(kJaxTap, kObject, CapabilityState::kRefused, "this Python can't be used");

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import struct
 import unittest
 
@@ -148,6 +149,46 @@ class OtherCommands(e2e.Case):
             result = e2e.run([e2e.DLHOOK, *argv])
             self.assertEqual(result.code, 0, argv)
             self.assertTrue(result.out)
+
+
+class End(e2e.Case):
+    """The end of a program does not wait for its answer."""
+
+    PROGRAM = [e2e.victim("last_thread"), "main_leaves"]  # two calls, exit code 3
+
+    def setUp(self):
+        super().setUp()
+        self.mark = os.path.join(self.folder, "mark")
+        self.env = e2e.clean_environment(LD_PRELOAD=e2e.library("slow_fork"), SLOW_FORK=self.mark)
+        self.command = [e2e.DLHOOK, "run", "-o", self.run_path, "--", *self.PROGRAM]
+
+    def check(self, code, error, why):
+        self.assertEqual(code, 3, error)
+        self.assertEqual(error.decode(), f"dlhook: the analysis {why}; next: dlhook report {self.run_path}\n")
+        self.assertEqual(e2e.Run(self.run_path).trace().known_count(), 2)
+
+    def test_limit(self):
+        result = e2e.run(self.command, env=self.env, cwd=self.folder)
+        self.check(result.code, result.err, "takes longer than 2 s")
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(signal=number):
+                process = e2e.start(self.command, env=self.env, cwd=self.folder)
+                while not os.path.exists(self.mark):
+                    self.assertIsNone(process.poll())
+                process.send_signal(number)
+                error = process.communicate(timeout=60)[1]
+                self.check(process.returncode, error, "was ended by a signal")
+                os.remove(self.mark)
+                shutil.rmtree(self.run_path)
+
+    def test_no_file_may_have_a_byte(self):
+        command = f"(ulimit -f 0; exec {e2e.DLHOOK} run -o {self.run_path} -- {' '.join(self.PROGRAM)}) 2>&1 | cat"
+        out = e2e.run(["/bin/sh", "-c", command]).out.decode()
+        self.assertIn("no trace can be written: the limit of file sizes (ulimit -f) is 0 bytes", out)
+        self.assertIn("or could write nothing (a full disk; ulimit -f)",
+                      e2e.run([e2e.DLHOOK, "report", self.run_path]).err.decode())
 
 
 if __name__ == "__main__":

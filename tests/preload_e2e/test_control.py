@@ -170,6 +170,16 @@ class Switch(e2e.Case):
             self.assertEqual(result.code, 2)
             self.assertIn(path, result.err.decode())
 
+    def test_ctl_on_a_folder_that_may_not_be_listed(self):
+        os.chmod(self.folder, 0o755)
+        os.mkdir(self.run_path)
+        os.chmod(self.run_path, 0o311)
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        for action in ("status", "start", "stop"):
+            result = e2e.run([*nobody, e2e.DLHOOK, "ctl", action, self.run_path])
+            self.assertEqual(result.code, 2)
+            self.assertIn(b"Permission denied; so it is not known whether a process records into it", result.err)
+
 
 class Verbose(e2e.Case):
     def test_at_most_one_line(self):

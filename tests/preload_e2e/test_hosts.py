@@ -8,6 +8,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 
 import e2e
 
@@ -45,6 +46,48 @@ class Host(e2e.Case):
                 self.assertEqual(self.known(), calls)
                 self.assertEqual([name for name in e2e.Run(self.run_path).files() if name.endswith(".ring")], [])
         return plain
+
+
+class Odd(Host):
+    MODES = ("at_exit", "quick", "destructors", "threads_that_leave", "jumps", "nested", "fibres", "many_threads", "clones",
+             "forks", "spawns", "overflow", "undumpable", "daemon")
+
+    def test_modes(self):
+        for mode in self.MODES:
+            argv = [e2e.victim("odd_hosts"), mode]
+            self.check(argv, int(e2e.run(argv).out))
+
+
+class ForeignLibc(Host):
+    """Children whose loader is musl's: it takes libdlhook.so for a C library, and goes on without it."""
+
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("musl-gcc"):
+            self.skipTest("no musl-gcc")
+        self.program = os.path.join(self.folder, "musl")
+        source = self.program + ".c"
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <stdio.h>\nint main(void) { puts(\"musl\"); return 3; }\n")
+        subprocess.run(["musl-gcc", source, "-o", self.program], check=True)
+
+    def test_child(self):
+        script = f"{self.program}; echo $?; exec {self.program}"
+        plain = self.check(["/bin/sh", "-c", script], None)
+        self.assertEqual((plain.code, plain.out), (3, b"musl\n3\nmusl\n"))
+        stripped = os.path.join(self.folder, "libdlhook.so")
+        subprocess.run(["strip", e2e.SHIM, "-o", stripped], check=True)
+        env = e2e.clean_environment(LD_PRELOAD=stripped)
+        self.assertEqual(e2e.run(["/bin/sh", "-c", script], env=env), plain)
+
+    def test_as_the_program_itself(self):
+        result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", self.program])
+        self.assertEqual((result.code, result.out), (2, b""))
+        self.assertIn(b"uses musl, not glibc, so libdlhook.so can't be loaded into it", result.err)
+
+    def test_the_names_that_do_it_are_none_of_glibc(self):
+        script = "import ctypes; print(bool(ctypes.c_void_p.in_dll(ctypes.CDLL(None), 'stdin').value))"
+        self.assertEqual(self.check([sys.executable, "-c", script], None).out, b"True\n")
 
 
 class Kernel(Host):

@@ -35,6 +35,44 @@ class Ends(e2e.Case):
                         self.assertEqual(e2e.one(trace.footer, "calls"), 77)
 
 
+class LastThread(e2e.Case):
+    """Processes that end with their last thread: no thread of dlhook may be the last one, or take part in the end."""
+
+    CALLS = {"alone": 4, "returns": 6, "leaves": 4, "main_leaves": 2, "fork": 6, "clone": 6, "shares": 6, "vfork": 6,
+             "first_clone": 4, "first_shares": 4, "first_vfork": 4}
+
+    def known(self):
+        traces = e2e.Run(self.run_path).traces()
+        self.assertEqual([name for name in e2e.Run(self.run_path).files() if name.endswith(".ring")], [])
+        return sum(trace.known_count() for trace in traces)
+
+    def test_ends_as_without_dlhook(self):
+        for mode, calls in self.CALLS.items():
+            argv = [e2e.victim("last_thread"), mode]
+            plain = e2e.run(argv, timeout=60)
+            for host in e2e.HOSTS:
+                with self.subTest(mode=mode, host=host):
+                    self.fresh_run()
+                    env = self.environment(host)
+                    self.assert_same_behaviour(plain, e2e.run(self.command(host, argv), env=env, timeout=60), host)
+                    self.assertEqual(self.known(), calls)
+
+    def test_lives_after_its_first_thread(self):
+        """/proc has no memory for a process whose first thread has ended."""
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.fresh_run()
+                process = e2e.start(self.command(host, [e2e.victim("last_thread"), "waits"]), env=self.environment(host))
+                self.addCleanup(process.communicate)
+                self.assertEqual(process.stdout.readline(), b"thread\n")
+                self.assertIn(b": recording", e2e.run([e2e.DLHOOK, "ctl", "status", self.run_path]).out)
+                self.assertNotIn(b"killed", e2e.run([e2e.DLHOOK, "top", self.run_path, "--once"]).out)
+                self.assertEqual(e2e.Run(self.run_path).trace().known_count(), 4)
+                self.assertEqual(process.communicate(b"\n", timeout=60)[0], b"")
+                self.assertEqual(process.returncode, 0)
+                self.assertEqual(self.known(), 8)
+
+
 class Fork(e2e.Case):
     def test_child_without_exec(self):
         for mode in ("fork", "fork_exit"):
