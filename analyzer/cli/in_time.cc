@@ -90,6 +90,7 @@ Made MakeInTime(absl::FunctionRef<void(GivePiece)> make) {
   Made made = {child < 0 ? absl::InternalError("failed") : WaitFor(child, signals), {}};
   made.pieces = PiecesIn(ends[0]);
   close(ends[0]);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // from here on they end this process
   return made;
 }
 

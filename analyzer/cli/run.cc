@@ -246,6 +246,7 @@ int RunRun(const Args& args) {
   }
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return Fail("run", shim.status(), kExitBadInput);
+  const auto on_long_file = signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must end a write, not the collection
   const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
   if (!place.ok()) return Fail("run", place.status(), kExitBadInput);
   const absl::StatusOr<std::unique_ptr<LocalFolder>> local = MakeLocal(args, *place);
@@ -257,13 +258,14 @@ int RunRun(const Args& args) {
   Collector collector(folder);
   std::vector<std::string> variables = PreloadVariables(*shim, folder);
   if (!sample->empty()) variables.push_back(*sample);
+  signal(SIGXFSZ, on_long_file);  // the program inherits it
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, variables);
+  signal(SIGXFSZ, SIG_IGN);
   if (!started.ok()) {
     if (*local != nullptr) (*local)->MoveTraces();
     place->file->RemoveIfLast();
     return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
-  signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must end a write, not the collection
   RaiseDescriptorLimit();
   RemoveOrphanedRings();
   const int wait_status = CollectUntilEnd(*started, &collector);

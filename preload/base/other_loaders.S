@@ -11,4 +11,9 @@ __libc_start_main:
         .size   stdin, 8
         .size   __libc_start_main, 8
 
+# An older glibc's loader says at once which version is missing.
+        .symver dlhook_least_glibc, closefrom@GLIBC_2.34
+        .section .data.rel.ro, "aw"
+        .quad   dlhook_least_glibc
+
         .section .note.GNU-stack,"",@progbits

@@ -120,7 +120,8 @@ __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
 // If nothing was recorded for a known reason, the trace reports it.
 void TellWhyNothing(ProcessState* process) {
   bool is_silent = process->phase.load(std::memory_order_acquire) == kUntouched;
-  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && IsALibraryRefused())
+  bool has_reason = IsALibraryRefused() || process->calls_of_guests.load() != 0;
+  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && has_reason)
     AttachThread(GetConfig().families);
 }
 

@@ -35,6 +35,10 @@ class ShimTest(unittest.TestCase):
         exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", SHIM).splitlines()}
         self.assertEqual(exported, wanted)
 
+    def test_names_for_musl_are_hidden_from_glibc(self):
+        hidden = re.findall(r"GLOBAL HIDDEN +\d+ (\w+)$", run("readelf", "--dyn-syms", "-W", SHIM), re.M)
+        self.assertEqual(set(hidden), {"stdin", "__libc_start_main"})
+
     def test_exports_have_no_version_node(self):
         # A named node silently disables hooks of versioned symbols (hooking.md 0.1).
         self.assertNotIn("@", run("nm", "-D", "--defined-only", "--with-symbol-versions", SHIM))
@@ -54,7 +58,7 @@ class ShimTest(unittest.TestCase):
         data = {"__environ", "environ", "__progname", "__progname_full", "program_invocation_name",
                 "program_invocation_short_name", "_r_debug", "stdout"}
         strong = {name for name, _, weak in undefined_symbols() if not weak}
-        self.assertEqual(strong - data, set())
+        self.assertEqual(strong - data, {"closefrom"})  # only its version counts: preload/base/other_loaders.S
         weak = {name for name, _, weak in undefined_symbols() if weak}
         self.assertEqual(weak - {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__", "__cxa_finalize"}, set())
 
@@ -68,8 +72,7 @@ class ShimTest(unittest.TestCase):
     def test_glibc_floor(self):
         # All versions that the loader checks, including weak references.
         needed = re.findall(r"Name: GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", SHIM))
-        self.assertTrue(needed)
-        self.assertLessEqual(max((int(major), int(minor)) for major, minor in needed), NEWEST_GLIBC)
+        self.assertEqual(max((int(major), int(minor)) for major, minor in needed), NEWEST_GLIBC)
 
     def test_calls_to_itself_go_through_no_other_library(self):
         # The table of wrappers must be RELATIVE relocations: a symbolic one could bind to another preload.
