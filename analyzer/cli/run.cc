@@ -167,8 +167,7 @@ void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shar
   if (!made.status.ok()) parts.push_back(absl::StrCat("the analysis ", made.status.message()));
   rlimit size;
   if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < kLeastTraceBytes) {
-    parts.push_back(
-        absl::StrCat("no trace can be written: the limit of file sizes (ulimit -f) is ", size.rlim_cur, " bytes"));
+    parts.push_back(absl::StrCat("files may have at most ", size.rlim_cur, " bytes here (ulimit -f)"));
   }
   std::vector<std::string> places;
   for (const auto& folder : recorded.folders) {

@@ -121,8 +121,7 @@ __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
 void TellWhyNothing(ProcessState* process) {
   bool is_silent = process->phase.load(std::memory_order_acquire) == kUntouched;
   bool has_reason = IsALibraryRefused() || process->calls_of_guests.load() != 0;
-  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && has_reason)
-    AttachThread(GetConfig().families);
+  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && has_reason) AttachThread(GetConfig().families);
 }
 
 __attribute__((destructor)) void OnUnload() {
