@@ -11,7 +11,7 @@ import e2e
 # Functions of the C library, which loader_errors calls, and entries of the shim that others call.
 NOT_IN_A_LIBRARY = {"dlsym", "dlvsym", "dladdr", "dladdr1", "dlclose", "getenv", "printf", "__printf_chk", "fflush",
                     "unshare", "setns", "_exit", "_Exit", "pthread_create", "fork", "sigaction", "signal",
-                    "InitializeInjection", "InitializeInjectionNvtx2"}
+                    "InitializeInjection", "InitializeInjectionNvtx2", "stdin", "__libc_start_main"}
 
 # Their decoders read arrays whose length is an argument: these arguments are all one address.
 ARRAYS = re.compile(r"batch|grouped|^gemm_s", re.IGNORECASE)
