@@ -1,5 +1,7 @@
 // For test_layers.py: prints the layer of each backward node of a run, one line per node: NUMBER NAME
-// MODULE-OF-THE-LAYER LAYER, separated by tabs. The table `layers` only has their sums.
+// MODULE-OF-THE-LAYER LAYER, separated by tabs; then of each product with operands: "product" MODULE-OF-THE-LAYER
+// DIRECTION ADDRESS-OF-A ADDRESS-OF-B. The table `layers` only has their sums.
+#include <cinttypes>
 #include <cstdio>
 
 #include "analyzer/layers/attribution.h"
@@ -22,6 +24,13 @@ int main(int argc, char** argv) {
     const Layer& layer = place.layer == kNone ? none : attribution.layers[place.layer];
     std::printf("%lld\t%s\t%s\t%s\n", static_cast<long long>(model.scopes.link[scope]),
                 model.names[model.scopes.look[scope].name].c_str(), layer.module.c_str(), layer.name.c_str());
+  }
+  for (const CallIndex call : model.operands.call) {
+    const Place& place = attribution.of_call[call];
+    const absl::Span<const uint64_t> operands = model.OperandsOf(call);
+    if (place.layer == kNone || operands.size() < 3) continue;
+    std::printf("product\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\n", attribution.layers[place.layer].module.c_str(),
+                LayerDirectionName(place.direction), operands[0], operands[1]);
   }
   return 0;
 }

@@ -108,6 +108,28 @@ class Layers(frameworks.Case):
             # The input of the network needs no gradient.
             self.assertEqual(row["backward_data"] is None, row["layer"] == "conv1", row["layer"])
 
+    def test_products_of_gradients(self):
+        """Gradients of inputs read the weights, those of weights do not: whatever the node's order, with equal sizes."""
+        if not PLACES:
+            self.skipTest("no layer_places")
+        self.fresh_run()
+        result = self.under("launcher", program("product_gradients", STEPS))
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        run, address = e2e.Run(self.run_path), json.loads(result.out)
+        found = collections.defaultdict(collections.Counter)
+        for line in e2e.run([PLACES, run.path]).out.decode().splitlines():
+            if line.startswith("product\t"):
+                _, module, direction, *operands = line.split("\t")
+                found[module][direction, str(address[module]) in operands] += 1
+        data, weights = ("backward-data", True), ("backward-weights", False)
+        for module in address:
+            expected = {data: STEPS} if module.endswith("_frozen") else {weights: STEPS} if module.endswith("_first") else {
+                data: STEPS, weights: STEPS}
+            if module == "scores":  # of two activations
+                expected = {("backward-data", False): 2 * STEPS}
+            backward = {key: count for key, count in found[module].items() if key[0] != "forward"}
+            self.assertEqual(backward, expected, module)
+
     def test_shares_add_up_to_the_steps(self):
         run = self.record("lenet")
         (table,) = run.report("--table", "layers")["tables"]

@@ -38,6 +38,7 @@ class Blind(frameworks.Case):
 
     def test_sequential_networks(self):
         for network, names in (("lenet", ["conv1", "conv2", "fc1", "fc2", "fc3"]),
+                               ("nobias", [f"fc{i}" for i in range(1, 7)]),
                                ("alexnet", [f"conv{i}" for i in range(1, 6)] + ["fc1", "fc2", "fc3"]),
                                ("vgg11", [f"conv{i}" for i in range(1, 9)] + ["fc1", "fc2", "fc3"])):
             with self.subTest(network=network):

@@ -229,6 +229,7 @@ class LayerMaker {
       made.layers.push_back(std::move(candidate.layer));
     }
     for (uint32_t candidate : candidate_of_) made.of_unit.push_back(candidate == kNone ? kNone : layer_of[candidate]);
+    made.occurrence = std::move(occurrence_);
     return made;
   }
 

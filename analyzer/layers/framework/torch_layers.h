@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
@@ -23,6 +24,7 @@ namespace dlhook::analyzer::inline framework {
 struct UnitLayers {
   std::vector<Layer> layers;
   CompactColumn<LayerIndex, int8_t> of_unit;
+  std::vector<uint32_t> occurrence;  // by unit: CountOccurrences
 };
 UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& names,
                          const std::vector<PythonPlace>& places, const TorchUnits& units);

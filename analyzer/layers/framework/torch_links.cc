@@ -2,18 +2,15 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analyzer/layers/framework/links.h"
-#include "analyzer/layers/framework/nearby_map.h"
 #include "analyzer/layers/framework/torch_layers.h"
+#include "analyzer/layers/framework/torch_products.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/beside.h"
-#include "analyzer/model/gemm_shape.h"
-#include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -33,9 +30,10 @@ class TorchLinker {
 
   void Link() {
     auto making_layers = Beside([this] { return LayersOfUnits(model_, names_, places_, units_); });
-    FindProducts();
-    NoteCalls();
+    TorchProducts products(model_, names_, units_);
     UnitLayers made = making_layers.get();
+    products.NoteOperands(made.occurrence);
+    products_ = &products;
     of_scope_.Fill(scopes_.size(), Place());
     first_layer_ = static_cast<LayerIndex>(attribution_->layers.size());
     std::move(made.layers.begin(), made.layers.end(), std::back_inserter(attribution_->layers));
@@ -61,57 +59,6 @@ class TorchLinker {
     const LayerIndex layer = LayerOfUnit(units_.unit_of[forward]);
     const ScopeIndex around = units_.NodeOf(scopes_, forward);
     return layer != kNone || around == kNone || around >= node ? layer : of_scope_[around].layer;
-  }
-
-  // Finds the products that each backward node runs itself.
-  void FindProducts() {
-    const auto is_product = [&](const ScopeLook& look) { return names_[look.name].is_product; };
-    ForEachScopeThat(scopes_, is_product, [&](ScopeIndex scope) {
-      const ScopeIndex parent = scopes_.parent[scope];
-      if (parent == kNone || scopes_.look[parent].kind != Kind::kBackwardNode || units_.unit_of[scope] != kNone) return;
-      products_.Add(parent, scope);
-    });
-    products_.Seal();
-  }
-
-  // y = x w: x's gradient is computed before w's. If there is only one, x is the network's input, or w is frozen; the
-  // dimension summed over shows which (the outputs for x, the batch for w).
-  LayerDirection DirectionOfProduct(ScopeIndex node, ScopeIndex product) const {
-    const auto products = products_.Of(node);
-    if (NameOf(product).op == "bmm" || NameOf(product).op == "baddbmm") return LayerDirection::kBackwardData;
-    if (products.size() > 1) {
-      return product == products.front().second ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
-    }
-    const std::optional<LayerDirection> by_shape = DirectionByShape(node, product);
-    return by_shape.value_or(LayerDirection::kBackwardWeights);
-  }
-
-  // For y[batch, outputs] = x w: the product that sums over the outputs is x's gradient, the one that sums over the
-  // batch w's.
-  std::optional<LayerDirection> DirectionByShape(ScopeIndex node, ScopeIndex product) const {
-    const std::optional<GemmShape> forward = ProductIn(units_.ForwardOf(node)), backward = ProductIn(product);
-    if (!forward || !backward) return std::nullopt;
-    const bool is_row_major = forward->order == "row";
-    const int64_t outputs = is_row_major ? forward->n : forward->m, batch = is_row_major ? forward->m : forward->n;
-    if (outputs == batch) return std::nullopt;
-    if (backward->k == outputs) return LayerDirection::kBackwardData;
-    if (backward->k == batch) return LayerDirection::kBackwardWeights;
-    return std::nullopt;
-  }
-
-  // The first library call directly in the scope, if it is a matrix product.
-  std::optional<GemmShape> ProductIn(ScopeIndex scope) const {
-    const auto calls = calls_.Of(scope);
-    if (calls.empty()) return std::nullopt;
-    return GemmShapeOf(model_.ops[model_.calls.op[calls.front().second]]);
-  }
-
-  void NoteCalls() {
-    for (CallIndex call = 0; call < model_.calls.scope.size(); ++call) {
-      const ScopeIndex scope = model_.calls.scope[call];
-      if (scope != kNone && NameOf(scope).is_product) calls_.Add(scope, call);
-    }
-    calls_.Seal();
   }
 
   Place PlaceOfUnit(UnitIndex unit) const {
@@ -147,8 +94,8 @@ class TorchLinker {
     if (NameOf(scope).role == ScopeRole::kEvaluate) return EvaluatePlace(node);
     if (parent == kNone) return {};
     Place place = of_scope_[parent];
-    if (parent == node && NameOf(scope).is_product && !products_.Of(node).empty()) {
-      place.direction = DirectionOfProduct(node, scope);
+    if (parent == node && NameOf(scope).is_product && units_.unit_of[scope] == kNone) {
+      place.direction = products_->DirectionOf(node, scope);
     } else if (NameOf(parent).role == ScopeRole::kEvaluate && IsBiasSum(scope, node)) {
       place.direction = LayerDirection::kBackwardBias;
     }
@@ -210,9 +157,8 @@ class TorchLinker {
   Attribution* const attribution_;
   LayerIndex first_layer_ = 0;
   decltype(UnitLayers::of_unit) layer_of_unit_;
-  std::vector<LayerIndex> last_layer_;  // by thread: the layer of the previous backward node
-  NearbyMap<ScopeIndex> products_;      // of a backward node
-  NearbyMap<CallIndex> calls_;          // directly in products
+  std::vector<LayerIndex> last_layer_;       // by thread: the layer of the previous backward node
+  const TorchProducts* products_ = nullptr;  // while Link runs
   std::map<std::string, LayerIndex> optimizers_;
 };
 

@@ -3,7 +3,9 @@
 #ifndef DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
 #define DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/analyzer/builders/model_builder.h"
@@ -44,8 +46,8 @@ class TorchRecorder {
     End();
     End();
   }
-  void Call(OpIndex op) {
-    builder_.Call(op, now_ns_, 2 * kTick, thread_);
+  void Call(OpIndex op, std::vector<uint64_t> operands = {}) {
+    builder_.Call(op, now_ns_, 2 * kTick, thread_, 0, std::move(operands));
     now_ns_ += 3 * kTick;
   }
   // A node with the engine's scope around it; `inside` are its own ops.
@@ -70,6 +72,7 @@ class TorchRecorder {
   void Accumulate() { Node("torch::autograd::AccumulateGrad", -1); }
   void set_gemm(OpIndex op) { gemm_ = op; }
   int64_t next_node() const { return next_node_; }
+  int64_t MakeNode() { return next_node_++; }
   int64_t now_ns() const { return now_ns_; }
 
  private:

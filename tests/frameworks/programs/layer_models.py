@@ -18,6 +18,14 @@ def vgg11():
                          nn.Linear(64, 10))
 
 
+def nobias():
+    """Layers with and without a bias, whose gradients autograd computes in opposite orders; two are square."""
+    layers = []
+    for size_in, size_out, bias in ((96, 160, False), (160, 64, False), (64, 64, False), (64, 64, True), (64, 48, True)):
+        layers += [nn.Linear(size_in, size_out, bias=bias), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(48, 10, bias=False))
+
+
 class Inception(nn.Module):
     """Four branches over one input, equal shapes among them, joined by a functional op."""
 
@@ -52,4 +60,5 @@ class Siamese(nn.Module):
 MODELS = dict(SCOPE_MODELS,
               vgg11=lambda: (vgg11(), (torch.randn(2, 3, 64, 64),)),
               inception=lambda: (inception(), (torch.randn(2, 3, 16, 16),)),
+              nobias=lambda: (nobias(), (torch.randn(200, 96),)),
               siamese=lambda: (Siamese(), (torch.randn(4, 16),)))

@@ -1,0 +1,92 @@
+// Which gradient each matrix product of a backward node of PyTorch's computes.
+#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
+#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/framework/nearby_map.h"
+#include "analyzer/layers/framework/torch_units.h"
+
+namespace dlhook::analyzer::inline framework {
+
+// For y = a b (mm, addmm, bmm …): the gradient of a is dy bT and sums over y's columns, that of b is aT dy and sums over
+// its rows. So their sizes tell them apart, else what they read again, else autograd's order, which depends on the node.
+// Which operand holds weights is known for linear, else from the parameters whose gradients follow the node. Where that
+// does not tell either, the direction is kBackward.
+class TorchProducts {
+ public:
+  TorchProducts(const TraceModel& model, const std::vector<ScopeName>& names, const TorchUnits& units);
+
+  // Which repetition of its line each unit is (CountOccurrences). Before DirectionOf.
+  void NoteOperands(const std::vector<uint32_t>& occurrence);
+
+  // Of a product that the node runs itself.
+  LayerDirection DirectionOf(ScopeIndex node, ScopeIndex product) const;
+
+ private:
+  enum class Side : uint8_t { kUnknown, kFirst, kSecond, kNeither };
+  // A forward or backward product as its row-major program sees it.
+  struct Sizes {
+    int64_t m = 0, n = 0, k = 0;
+    bool is_exchanged = false;  // the call's operands are b and a
+  };
+  struct Addresses {
+    uint64_t a = 0, b = 0;  // 0: not known
+  };
+  // Gradients that the engine adds to parameters right after a node, except for views.
+  struct Leaves {
+    int count = 0;
+    bool are_viewed = false;
+  };
+  // An op in the program: thread, stack, op, repetition, product.
+  using Position = std::tuple<ThreadIndex, StackIndex, NameIndex, uint32_t, NameIndex>;
+  using Line = std::pair<StackIndex, NameIndex>;
+  struct Seen {
+    Addresses first;
+    int count = 0;
+    bool moves_a = false, moves_b = false;
+  };
+
+  const ScopeName& NameOf(ScopeIndex scope) const { return names_[scopes_.look[scope].name]; }
+  void FindProducts();
+  void FindLeaves();
+  void NoteCalls();
+  CallIndex CallIn(ScopeIndex scope) const;
+  const std::optional<Sizes>& SizesOf(CallIndex call) const { return sizes_[model_.calls.op[call]]; }
+  Addresses AddressesOf(CallIndex call) const;
+  ScopeIndex LinearAround(ScopeIndex forward) const;
+  bool IsFolded(ScopeIndex forward) const;
+  Line LineOf(ScopeIndex forward) const;
+  Position PositionOf(ScopeIndex forward) const;
+  Leaves LeavesOf(ScopeIndex node) const;
+  Side GradientOf(ScopeIndex node, ScopeIndex product) const;
+  Side GradientByOrder(ScopeIndex node, ScopeIndex product) const;
+  Side WeightsOf(ScopeIndex node, ScopeIndex forward) const;
+  Side WeightsThatStay(ScopeIndex forward) const;
+  LayerDirection DirectionOfOnly(ScopeIndex node, ScopeIndex forward) const;
+
+  const TraceModel& model_;
+  const ScopeColumns& scopes_;
+  const std::vector<ScopeName>& names_;
+  const TorchUnits& units_;
+  const std::vector<uint32_t>* occurrence_ = nullptr;
+  std::vector<std::optional<Sizes>> sizes_;          // by op; nullopt: no product
+  bool has_optimizer_ = false;                       // of torch.optim: parameters stay in place
+  NearbyMap<ScopeIndex> products_;                   // of a backward node
+  NearbyMap<CallIndex> calls_;                       // directly in products
+  NearbyMap<Leaves> leaves_;                         // of a backward node
+  absl::flat_hash_set<ScopeIndex> trained_linears_;  // with a gradient of their weights
+  absl::flat_hash_set<Line> lines_with_leaves_;
+  absl::flat_hash_map<Position, Seen> seen_;
+};
+
+}  // namespace dlhook::analyzer::framework
+
+#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
