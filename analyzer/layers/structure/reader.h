@@ -1,5 +1,5 @@
-// The implementation of ReadProductLayers: the roles of products (roles.cc), the side of their weights (sides.cc), and
-// their layers (places.cc).
+// The implementation of ReadProductLayers: the roles of products (roles.cc), the side of their weights (sides.cc), their
+// layers (places.cc), and what equal steps and open products say about these (agreement.cc).
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
 
@@ -108,6 +108,7 @@ struct Layer {
   std::string prefix;
   Evidence evidence = Evidence::kPointers;
   bool is_sure = true;
+  std::string ambiguity;
   std::vector<WorkIndex> forward;
   // Number of forward products that look like it.
   int convolution = 0;
@@ -145,12 +146,15 @@ class Reader {
     MakeKinds();
     FindRoles();
     FindWeights();
+    SetAsideVectors();
     if (!RunsForward()) return Result();
     PlaceForward();
     PlaceGradients();
     PlaceBatched();
+    DecideByEqualSteps();
     PlaceBiases();
     CheckLayers();
+    NoteParts();
     FindTypes();
     return Result();
   }
@@ -182,6 +186,7 @@ class Reader {
   void ForEachStreak(const std::function<void(const std::vector<WorkIndex>&)>& take) const;
   std::vector<Side> SidesOfFirstLayers() const;
   std::vector<std::array<size_t, 2>> CountGradients() const;
+  void SetAsideVectors();
   bool RunsForward() const;
   void FindIdentities();
   void PlaceForward();
@@ -200,6 +205,15 @@ class Reader {
   LayerNumber LayerOfWeightsGradient(WorkIndex gradient, const std::set<LayerNumber>& readers,
                                      bool weights_first) const;
   LayerNumber LayerOfBatchedGradient(WorkIndex gradient) const;
+  void DecideByEqualSteps();
+  void DecideAlike(const std::vector<WorkIndex>& steps, WorkIndex at);
+  LayerDirection DirectionOf(KindIndex forward, Side gradient_of) const;
+  std::vector<std::vector<std::pair<KindIndex, Side>>> PossibleGradients() const;
+  void NoteParts();
+  void NotePartsOf(KindIndex forward, LayerDirection direction, size_t open,
+                   std::map<std::pair<LayerNumber, LayerDirection>, size_t>* told);
+  static void NotePart(size_t own, size_t all, const char* what, Layer* layer);
+  bool HasGaps() const;
   std::vector<size_t> CountFitting() const;
   void CheckLayers();
   void FindTypes();

@@ -250,8 +250,12 @@ void Attributor::AddProducts(const ProductLayers& products) {
     const auto index = static_cast<LayerIndex>(result_.layers.size());
     Layer layer;
     layer.type = known.type;
-    layer.name = absl::StrCat(known.prefix, ++counts[known.prefix]);
+    // Numbers would look like positions in the network.
+    const std::string word = products.has_gaps ? absl::StrCat(known.prefix, " ", known.sizes) : known.prefix;
+    const int number = ++counts[word];
+    layer.name = !products.has_gaps ? absl::StrCat(word, number) : number > 1 ? absl::StrCat(word, " #", number) : word;
     layer.evidence = known.evidence;
+    layer.ambiguity = known.ambiguity;
     result_.layers.push_back(std::move(layer));
     for (const auto& [call, direction] : known.calls) result_.of_call[call] = {index, direction};
   }

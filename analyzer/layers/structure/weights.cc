@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/layers/structure/products.h"
 #include "analyzer/layers/structure/reader.h"
 
@@ -87,9 +88,14 @@ ProductLayers Reader::Result() const {
     }
     const Layer& layer = layers_[work.layer];
     const auto [at, is_new] = index.try_emplace(work.layer, result.layers.size());
-    if (is_new) result.layers.push_back({layer.type, layer.prefix, layer.evidence, {}});
+    if (is_new) {
+      const LayerSizes sizes = SizesOf(layer.forward[0]);
+      result.layers.push_back(
+          {layer.type, layer.prefix, absl::StrCat(sizes.in, "x", sizes.out), layer.ambiguity, layer.evidence, {}});
+    }
     for (CallIndex call : work.calls) result.layers[at->second].calls.emplace_back(call, work.direction);
   }
+  result.has_gaps = HasGaps();
   return result;
 }
 

@@ -141,6 +141,14 @@ TEST(NetworkProgramsTest, RecordedPrograms) {
   }
 }
 
+// "fc1" would be the first layer of the program, not the first that is known.
+TEST(NetworkProgramsTest, WithoutTheFirstLayersNamesAreSizes) {
+  const Attribution found = AttributeByStructure(ReadRecordedProgram("numpy_course").model);
+  for (const Layer& layer : found.layers) {
+    EXPECT_TRUE(layer.name == "product 100x40" || layer.name == "product 40x10" || !IsSure(layer)) << layer.name;
+  }
+}
+
 // A long run has operands of its first products only; then order distinguishes layers of one shape.
 TEST(NetworkProgramsTest, GoesOnWithoutOperands) {
   for (const NetworkCase& network : NetworkCases()) {

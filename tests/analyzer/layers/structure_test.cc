@@ -145,6 +145,27 @@ TEST(StructureTest, AlexNetInCaffesStyle) {
   EXPECT_EQ(LayerNamed(found, "conv4").ambiguity, "");
 }
 
+// Caffe's softmax subtracts the maximum and sums image by image, by products with ones: no layer.
+TEST(StructureTest, ProductsOfASoftmaxAreNoLayer) {
+  constexpr uint64_t kOnes = 0x22220000, kScale = 0x22230000;
+  const std::vector<CaffeConv> convs = {{3, 16, 576, 5, 1, 0x1000000000}, {16, 32, 64, 5, 1, 0x2000000000}};
+  const Classifier classifier = {{512, 64, 10}};
+  StructureCalls calls;
+  for (int step = 0; step < 4; ++step) {
+    for (size_t i = 0; i < convs.size(); ++i) CaffeForward(calls, convs[i], 4, absl::StrCat("conv", i + 1));
+    classifier.Forward(calls, 4, step);
+    for (uint64_t image = 0; image < 4; ++image) {
+      calls.Gemm(1, 10, 1, "NN", kScale, kOnes, 0x6000000 + 40 * image, "products, not told apart unknown");
+      calls.Gemv(1, 10, "N", 0x6000000 + 40 * image, kOnes, kScale, "products, not told apart unknown");
+    }
+    classifier.Backward(calls, 4, step);
+    for (size_t i = convs.size(); i-- > 0;) {
+      CaffeBackward(calls, convs[i], 4, absl::StrCat("conv", i + 1), /*has_data=*/i > 0);
+    }
+  }
+  EXPECT_THAT(NamesOf(calls.Check()), ElementsAre("conv1", "conv2", "fc1", "fc2", "products, not told apart"));
+}
+
 // cuDNN's tensors as textproto.
 std::string CudnnTensor(const char* role, int64_t n, int64_t c, int64_t size) {
   return absl::StrCat("tensor { role: ", role, " type: F32 dim: ", n, " dim: ", c, " dim: ", size, " dim: ", size,
@@ -220,6 +241,44 @@ TEST(StructureTest, SquareLayersByAddresses) {
     network.Backward(calls, 256, step, /*first_has_data=*/false);
   }
   EXPECT_EQ(LayerNamed(calls.Check(), "fc3").evidence, Evidence::kPointers);
+}
+
+// Three equal layers. In every third step, what the gradient of the second one's weights reads is where no other product
+// has it.
+class CopiedOperandsTest : public testing::Test {
+ protected:
+  static bool IsCopied(int step) { return step % 3 == 2; }
+
+  void Step(int step, int64_t batch, const std::string& truth_if_copied) {
+    const Classifier network = {{256, 256, 256, 256}};
+    network.Forward(calls_, batch, step);
+    for (size_t i = 3; i-- > 0;) {
+      const uint64_t dy = 0x5000000 + 0x1000 * (i % 2), other = 0x9000000 + static_cast<uint64_t>(step) * 16;
+      const std::string layer = absl::StrCat("fc", i + 1);
+      const bool is_copied = i == 1 && IsCopied(step);
+      if (i > 0) calls_.Gemm(256, batch, 256, "NN", network.weights(i), dy, 0x4000000, layer + " backward-data");
+      calls_.Gemm(256, 256, batch, "NT", is_copied ? other : network.input(i, step), is_copied ? other + 8 : dy,
+                  0x3000000 + 0x1000 * i,
+                  IsCopied(step) && !truth_if_copied.empty() ? truth_if_copied : layer + " backward-weights");
+    }
+  }
+  StructureCalls calls_;
+};
+
+TEST_F(CopiedOperandsTest, EqualStepsDecideForEachOther) {
+  for (int step = 0; step < 9; ++step) Step(step, 256, "");
+  EXPECT_EQ(LayerNamed(calls_.Check(), "fc2").ambiguity, "");
+}
+
+// Each of these steps has a batch size of its own: none is like another.
+TEST_F(CopiedOperandsTest, ALayerThatLacksGradientsSaysWhichPartItHas) {
+  for (int step = 0; step < 9; ++step) {
+    Step(step, IsCopied(step) ? 256 + 8 * step : 256, "products, not told apart unknown");
+  }
+  const Attribution found = calls_.Check();
+  for (const char* name : {"fc1", "fc2", "fc3"}) {
+    EXPECT_THAT(LayerNamed(found, name).ambiguity, HasSubstr("has 6 of 9 gradients of its weights")) << name;
+  }
 }
 
 // oneDNN's log has no addresses: sizes and transposes, starting at the last layer.
