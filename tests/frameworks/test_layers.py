@@ -55,11 +55,13 @@ class Layers(frameworks.Case):
                 self.assertIsNotNone(row["backward"], (network, row["layer"]))
                 self.assertEqual(row["matched_by"], "framework", (network, row["layer"]))
 
-    def places_of(self, run):
+    def printed_places(self, run):
         result = e2e.run([PLACES, run.path])
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
-        lines = [line.split("\t") for line in result.out.decode().splitlines()]
-        return [(int(number), name, module, layer) for number, name, module, layer in lines]
+        return [line.split("\t") for line in result.out.decode().splitlines()]
+
+    def places_of(self, run):
+        return [(int(line[0]), *line[1:]) for line in self.printed_places(run) if line[0] != "product"]
 
     def check_pairing(self, network, run, witness):
         """Each backward node against the innermost module whose call made a node of its number."""
@@ -117,9 +119,9 @@ class Layers(frameworks.Case):
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
         run, address = e2e.Run(self.run_path), json.loads(result.out)
         found = collections.defaultdict(collections.Counter)
-        for line in e2e.run([PLACES, run.path]).out.decode().splitlines():
-            if line.startswith("product\t"):
-                _, module, direction, *operands = line.split("\t")
+        for kind, *line in self.printed_places(run):
+            if kind == "product":
+                module, direction, *operands = line
                 found[module][direction, str(address[module]) in operands] += 1
         data, weights = ("backward-data", True), ("backward-weights", False)
         for module in address:

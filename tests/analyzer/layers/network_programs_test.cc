@@ -127,6 +127,7 @@ TEST(NetworkProgramsTest, RecordedPrograms) {
                                                                 {"mxnet_lenet", 100},
                                                                 {"chainer_lenet", 100},
                                                                 {"chainer_rnn", 100},
+                                                                {"chainer_vgg", 100},
                                                                 {"sklearn_mlp", 100},
                                                                 {"autograd_mlp", 85},
                                                                 {"numpy_cs231n", 100},
