@@ -57,10 +57,10 @@ struct Reading {
 };
 
 // Nested calls add no information, and differ between warm-up and later. XLA's products are known in windows only.
-bool TakesPart(const TraceModel& model, const Reading& reading, CallIndex call) {
+bool TakesPart(const TraceModel& model, CallIndex call) {
   const CallIndex parent = model.calls.parent[call];
   const bool is_outer = parent == kNone || model.ops[model.calls.op[parent]].family == kJaxTap.family;
-  return is_outer && TellsSteps(model.ops[model.calls.op[call]]) && !reading.repeats[call];
+  return is_outer && TellsSteps(model.ops[model.calls.op[call]]);
 }
 
 // `places`: the index in `calls` of each element of the sequence.
@@ -69,7 +69,7 @@ StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>&
   StepSequence sequence;
   for (uint32_t place = 0; place < calls.size(); ++place) {
     const CallIndex call = calls[place];
-    if (!TakesPart(model, reading, call)) continue;
+    if (!TakesPart(model, call) || reading.repeats[call]) continue;
     places.push_back(place);
     sequence.symbol.push_back(reading.table.of_op[model.calls.op[call]]);
     sequence.start_ns.push_back(model.calls.start_ns[call]);
@@ -86,7 +86,7 @@ int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>
 }
 
 void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, const std::vector<uint32_t>& places,
-               const StepSequence& sequence, const StepPattern& pattern, MeasuredTrack& track) {
+               const StepPattern& pattern, MeasuredTrack& track) {
   for (size_t i = 0; i < pattern.starts.size(); ++i) {
     MeasuredStep step;
     step.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
@@ -96,8 +96,8 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, con
   }
   MeasuredStep& last = track.steps.back();
   last.end_ns = last.start_ns;
-  for (size_t i = pattern.starts.back(); i < sequence.size(); ++i) {
-    last.end_ns = std::max(last.end_ns, sequence.end_ns[i]);
+  for (size_t i = places[pattern.starts.back()]; i < calls.size(); ++i) {  // with those that repeat others
+    if (TakesPart(model, calls[i])) last.end_ns = std::max(last.end_ns, EndOf(model.calls, calls[i]));
   }
 }
 
@@ -178,7 +178,7 @@ std::optional<MeasuredTrack> MakeTrack(const TraceModel& model, const std::vecto
   const StepPattern pattern = FindSteps(sequence);
   if (pattern.starts.empty()) return std::nullopt;
   MeasuredTrack track;
-  SetBounds(model, calls, places, sequence, pattern, track);
+  SetBounds(model, calls, places, pattern, track);
   CountCalls(model, calls, track);
   MeasureInLibrary(model, calls, track);
   MarkWarmUp(pattern.period, track);

@@ -11,6 +11,7 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
+constexpr double kMostSteps = 0.8, kHalf = 0.5;
 // steps examined to learn a typical one
 constexpr size_t kSamples = 64;
 // calls compared to distinguish positions in the step
@@ -18,6 +19,7 @@ constexpr size_t kMaxContext = 64;
 
 // A typical step, beginning at the period's cut, and the median idle time before each of its calls.
 struct Template {
+  double in_order = 1;  // part of the steps that have their calls in this order
   std::vector<uint32_t> symbols;
   std::vector<int64_t> gap_ns;
 
@@ -42,13 +44,15 @@ int64_t Median(std::vector<int64_t> values) {
 
 Template LearnTemplate(const StepSequence& sequence, const Cuts& cuts, const BagSums& bags) {
   std::map<std::vector<uint32_t>, std::vector<size_t>> orders;
-  for (size_t begin : RegularPieces(cuts, bags, sequence.size())) {
+  const std::vector<size_t> pieces = RegularPieces(cuts, bags, sequence.size());
+  for (size_t begin : pieces) {
     const auto first = sequence.symbol.begin() + begin;
     orders[std::vector<uint32_t>(first, first + cuts.length)].push_back(begin);
   }
   const auto most = std::max_element(orders.begin(), orders.end(),
                                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   Template result;
+  result.in_order = static_cast<double>(most->second.size()) / static_cast<double>(pieces.size());
   result.symbols = most->first;
   for (size_t i = 0; i < result.size(); ++i) {
     std::vector<int64_t> gaps;
@@ -231,9 +235,30 @@ void AddStartsAtOtherBatch(const StepSequence& sequence, const BagSums& bags, co
   cuts.positions = std::move(starts);
 }
 
+// The program's first calls begin a step, in whatever order (an engine that runs what is ready): as many come before
+// the cut of each step.
+std::optional<Cuts> BeginByFirstBag(const BagSums& bags, const Cuts& period, size_t size) {
+  const size_t head = period.positions.front();
+  if (head >= period.length) return std::nullopt;
+  std::vector<size_t> starts;
+  size_t alike = 0;
+  for (size_t position : period.positions) {
+    const bool is_alike = bags.Of(position - head, position) == bags.Of(0, head);
+    const size_t start = is_alike ? position - head : position;
+    if (!starts.empty() && start <= starts.back()) return std::nullopt;
+    starts.push_back(start);
+    alike += is_alike ? 1 : 0;
+  }
+  if (static_cast<double>(alike) < kMostSteps * static_cast<double>(starts.size())) return std::nullopt;
+  return EvaluateCuts(std::move(starts), bags, size);
+}
+
 // The same period, cut where steps begin. `period` itself if the calls do not show that.
 Cuts MoveToBegin(const StepSequence& sequence, const BagSums& bags, Cuts period) {
   const Template step = LearnTemplate(sequence, period, bags);
+  if (step.in_order < kHalf || (step.in_order < 1 && !BeginByFirstCalls(sequence, step))) {
+    if (std::optional<Cuts> begun = BeginByFirstBag(bags, period, sequence.size())) return *std::move(begun);
+  }
   const std::optional<Signature> signature = SignatureOf(step, FindBegin(sequence, step));
   if (!signature) return period;
   Cuts moved = EvaluateCuts(ExactStarts(sequence, *signature), bags, sequence.size());

@@ -57,6 +57,25 @@ TEST(MeasuredStepsTest, GoFromFirstCallToFirstCall) {
   for (const MeasuredStep& step : steps) EXPECT_EQ(step.phase, Phase::kSteady);
 }
 
+// A convolution at the end of each step, image by image: the calls that repeat others are steps' calls, too.
+TEST(MeasuredStepsTest, TheLastOneEndsWithItsLastImage) {
+  Program program;
+  for (int i = 0; i < 5; ++i) {
+    program.Run("abd", 90);
+    for (uint64_t image = 0; image < 6; ++image) {
+      const OpIndex product = program.builder().AddOp(GemmDefinition('c', 7, 11, "NN"));
+      program.builder().Call(product, program.now_ns() + 10, 90, 0, 0,
+                             {0x10000, 0x20000 + image * 11 * 7 * 4, 0x40000 + image * 'c' * 7 * 4});
+      program.Pause(100);
+    }
+    program.Pause(600);
+  }
+  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  ASSERT_EQ(track.steps.size(), 5u);
+  for (const MeasuredStep& step : track.steps) EXPECT_EQ(step.calls, 9);
+  EXPECT_EQ(track.steps.back().duration_ns(), 890);
+}
+
 TEST(MeasuredStepsTest, TheLastOneIsNotMeasured) {
   Program program;
   for (int i = 0; i < 4; ++i) {

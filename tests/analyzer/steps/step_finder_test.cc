@@ -200,6 +200,28 @@ TEST(StepFinderTest, ThreadsThatChangePlaces) {
   EXPECT_THAT(pattern.regular, Each(true));
 }
 
+// An engine that runs what is ready: the two products of each cell in either order, without directions.
+TEST(StepFinderTest, CellsWhoseProductsSwap) {
+  uint32_t random = 1;
+  const auto cells = [&](const std::string& pair, int count) {
+    std::string calls;
+    for (int i = 0; i < count; ++i) {
+      random = random * 1664525 + 1013904223;
+      calls += (random >> 16) % 2 == 0 ? pair : std::string(pair.rbegin(), pair.rend());
+    }
+    return calls;
+  };
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += cells("12", 5) + " 34" + cells("56", 5) + "7";
+  const std::vector<std::string> steps = Steps(text);
+  ASSERT_EQ(steps.size(), 20u);
+  for (const std::string& step : steps) {
+    EXPECT_EQ(step.size(), 23u);
+    EXPECT_EQ(step.substr(10, 2), "34");
+  }
+  EXPECT_EQ(Regular(text), 20);
+}
+
 TEST(StepFinderTest, BeginsAfterThePauseWhereNothingElseTells) {
   // Other work and part of a step come first; no directions are known.
   const std::vector<std::string> steps = Steps("8 56 " + Repeat("123456 ", 10));
