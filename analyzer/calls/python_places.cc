@@ -4,15 +4,18 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {
 
-enum class Owner : uint8_t { kUser, kFramework, kOptimizer, kAutograd };
+// kHelper: PyTorch's and Python's own code, which works for what calls it. kOptimizerBase: calls hooks and the step.
+enum class Owner : uint8_t { kUser, kFramework, kHelper, kOptimizer, kOptimizerBase, kAutograd };
 
 // Installed packages are not the user's program, except for libraries of models, where a line is useful to the user.
 constexpr absl::string_view kModels[] = {
@@ -38,9 +41,13 @@ bool IsOfPython(absl::string_view file) {
 
 Owner OwnerOf(absl::string_view file) {
   const absl::string_view inside = InPackages(file);
+  if (inside == "torch/optim/optimizer.py") return Owner::kOptimizerBase;
+  if (inside == "torch/optim/lr_scheduler.py" || inside == "torch/optim/swa_utils.py") return Owner::kFramework;
   if (absl::StartsWith(inside, "torch/optim/")) return Owner::kOptimizer;
   if (absl::StartsWith(inside, "torch/autograd/")) return Owner::kAutograd;
-  if (inside.empty()) return IsOfPython(file) ? Owner::kFramework : Owner::kUser;
+  const bool is_compiled = absl::StartsWith(inside, "triton/") || absl::StrContains(file, "/torchinductor_");
+  if (absl::StartsWith(inside, "torch/") || is_compiled) return Owner::kHelper;
+  if (inside.empty()) return IsOfPython(file) ? Owner::kHelper : Owner::kUser;
   const absl::string_view package = PackageOf(file);
   const bool holds_models = std::find(std::begin(kModels), std::end(kModels), package) != std::end(kModels);
   return holds_models ? Owner::kUser : Owner::kFramework;
@@ -75,30 +82,82 @@ Lines LinesInside(const PythonStack& stack, const PythonPlace& place) {
   return lines;
 }
 
-// Lines of the package `started` count as the user's, too.
-PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const std::vector<Owner>& owners,
-                      absl::string_view started) {
-  PythonPlace place;
-  for (const PythonFrame& frame : stack.frames) {
-    const bool is_started = !started.empty() && PackageOf(model.names[frame.file]) == started;
-    const Owner owner = is_started ? Owner::kUser : owners[frame.file];
-    if (owner == Owner::kAutograd && IsBackwardCall(model.names[frame.function])) {
-      place.is_in_backward = true;
-    } else if (owner == Owner::kOptimizer && place.modules.empty()) {
-      place.is_in_optimizer = !place.is_in_backward;
-    }
-    if (!place.is_in_backward && frame.module != kNone &&
-        (place.modules.empty() || place.modules.back() != frame.module)) {
-      place.modules.push_back(frame.module);
-    }
-    if (owner != Owner::kUser || place.file != kNone) continue;
-    place.file = frame.file;
-    place.line = frame.line;
-    if (!place.is_in_backward) place.runs_user_code = true;
+class StackReader {
+ public:
+  StackReader(const TraceModel& model, absl::Span<const PythonStack> stacks)
+      : model_(model), owners_(model.names.size(), Owner::kUser) {
+    std::vector<bool> is_known(model.names.size());
+    const auto own = [&](const PythonStack& stack) {
+      for (const PythonFrame& frame : stack.frames) {
+        if (!is_known[frame.file]) owners_[frame.file] = OwnerOf(model.names[frame.file]);
+        is_known[frame.file] = true;
+      }
+    };
+    absl::c_for_each(stacks, own);
+    absl::c_for_each(model.python_stacks, own);
+    if (!absl::c_linear_search(owners_, Owner::kOptimizerBase)) return;
+    for (const PythonStack& stack : model.python_stacks) Read(stack, "");  // for the closures
   }
-  place.runs_user_code = place.runs_user_code || !place.modules.empty();
-  return place;
-}
+
+  // Lines of the package `started` count as the user's, too.
+  PythonPlace Read(const PythonStack& stack, absl::string_view started) {
+    PythonPlace place;
+    Outer outer;
+    for (const PythonFrame& frame : stack.frames) {
+      const bool is_started = !started.empty() && PackageOf(model_.names[frame.file]) == started;
+      const Owner owner = is_started ? Owner::kUser : owners_[frame.file];
+      if (owner == Owner::kAutograd && IsBackwardCall(model_.names[frame.function])) {
+        place.is_in_backward = true;
+      } else if (!outer.is_decided) {
+        NoteOptimizer(frame, owner, outer, place);
+      }
+      if (!place.is_in_backward && frame.module != kNone &&
+          (place.modules.empty() || place.modules.back() != frame.module)) {
+        place.modules.push_back(frame.module);
+      }
+      if (owner != Owner::kUser || place.file != kNone) continue;
+      place.file = frame.file;
+      place.line = frame.line;
+      if (!place.is_in_backward) place.runs_user_code = true;
+    }
+    place.runs_user_code = place.runs_user_code || !place.modules.empty();
+    return place;
+  }
+
+ private:
+  // The outermost frames so far that are neither PyTorch's nor Python's.
+  struct Outer {
+    const PythonFrame* last = nullptr;
+    const PythonFrame* before = nullptr;  // called by the last one
+    bool is_decided = false;              // whether an optimizer was met
+  };
+
+  // A step that is not PyTorch's own is an optimizer, too. What it calls is a closure if gradients or modules' passes
+  // are computed there.
+  void NoteOptimizer(const PythonFrame& frame, Owner owner, Outer& outer, PythonPlace& place) {
+    if (owner == Owner::kUser || owner == Owner::kFramework) {
+      outer.before = outer.last;
+      outer.last = &frame;
+    }
+    if (owner != Owner::kOptimizer && owner != Owner::kOptimizerBase) return;
+    outer.is_decided = true;
+    bool is_other = outer.last != nullptr;
+    if (is_other && owner == Owner::kOptimizerBase && IsStep(model_.names[outer.last->function])) {
+      const bool computes = place.is_in_backward || !place.modules.empty();
+      if (outer.before != nullptr && computes) closures_.insert(KeyOf(*outer.before));
+      is_other = outer.before != nullptr && closures_.contains(KeyOf(*outer.before));
+    }
+    place.is_called_by_optimizer = is_other;
+    place.is_in_optimizer = !is_other && !place.is_in_backward && place.modules.empty();
+  }
+
+  static bool IsStep(absl::string_view function) { return function == "step" || absl::EndsWith(function, ".step"); }
+  static std::pair<NameIndex, NameIndex> KeyOf(const PythonFrame& frame) { return {frame.file, frame.function}; }
+
+  const TraceModel& model_;
+  std::vector<Owner> owners_;                           // by name
+  std::set<std::pair<NameIndex, NameIndex>> closures_;  // functions that other optimizers than PyTorch's call
+};
 
 }  // namespace
 
@@ -109,21 +168,14 @@ std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
 }
 
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks) {
-  std::vector<bool> is_file(model.names.size());
-  for (const PythonStack& stack : stacks) {
-    for (const PythonFrame& frame : stack.frames) is_file[frame.file] = true;
-  }
-  std::vector<Owner> owners(model.names.size(), Owner::kUser);
-  for (NameIndex name = 0; name < model.names.size(); ++name) {
-    if (is_file[name]) owners[name] = OwnerOf(model.names[name]);
-  }
+  StackReader reader(model, stacks);
   std::vector<PythonPlace> places;
   places.reserve(stacks.size());
   std::map<Lines, uint32_t> paths, whole_stacks;
   for (const PythonStack& stack : stacks) {
-    PythonPlace place = ReadStack(model, stack, owners, "");
+    PythonPlace place = reader.Read(stack, "");
     const absl::string_view started = place.file == kNone ? StartedPackage(model, stack) : "";
-    if (!started.empty()) place = ReadStack(model, stack, owners, started);
+    if (!started.empty()) place = reader.Read(stack, started);
     const Lines lines = LinesInside(stack, place);
     if (!lines.empty()) place.path = paths.try_emplace(lines, static_cast<uint32_t>(paths.size())).first->second;
     Lines all;

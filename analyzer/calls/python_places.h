@@ -19,9 +19,10 @@ struct PythonPlace {
   uint32_t all_lines = kNone;  // equal if the whole stack is
   NameIndex file = kNone;      // of the innermost line of the program itself
   uint32_t line = 0;
-  bool is_in_optimizer = false;  // in the optimizer's step, outside any module called from there
-  bool is_in_backward = false;   // inside a call of backward() …
-  bool runs_user_code = false;   // … which runs a module or the user's code again: recomputation
+  bool is_in_optimizer = false;         // in an optimizer's own code: the innermost frame that is not PyTorch's decides
+  bool is_called_by_optimizer = false;  // in other code that it calls: a closure, a hook
+  bool is_in_backward = false;          // inside a call of backward() …
+  bool runs_user_code = false;          // … which runs a module or the user's code again: recomputation
   ModuleIndex module() const { return modules.empty() ? kNone : modules.front(); }
 };
 

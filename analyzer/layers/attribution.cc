@@ -48,11 +48,12 @@ const char* EvidenceName(Evidence evidence) {
   return "";
 }
 
-// A range that belongs to a layer, such as an optimizer's step, also contains its gaps.
+// A range that belongs to a layer, such as an optimizer's step, also contains its gaps, except beside a closure's calls.
 Place Attribution::PlaceOfGap(const UnseenGap& gap) const {
   const auto at = of_gap.find({gap.before, gap.after});
   const Place place = at == of_gap.end() ? Place() : at->second.place;
-  return place.layer == kNone && gap.around < of_scope.size() ? of_scope[gap.around] : place;
+  const bool is_of_program = at != of_gap.end() && at->second.is_of_program;
+  return place.layer == kNone && !is_of_program && gap.around < of_scope.size() ? of_scope[gap.around] : place;
 }
 
 const std::string& Attribution::LineOfGap(const UnseenGap& gap) const {

@@ -114,6 +114,12 @@ class Collector {
   // How the walk treats a scope: as a moment, as something that contains moments, or as part of a moment.
   enum class Stand : uint8_t { kTransparent, kMoment, kInside };
 
+  struct Closure {
+    int64_t end_ns = -1;  // of its last scope
+    bool has_gradients = false;
+    bool is_open = false;
+  };
+
   void CollectScopes() {
     for (const std::string& name : model_.names) roles_.push_back(RoleOf(name));
     MarkWork();
@@ -164,10 +170,12 @@ class Collector {
     for (; scope != kNone && !marks[scope]; scope = model_.scopes.parent[scope]) marks[scope] = true;
   }
 
-  // Updates that compute gradients themselves, through a closure (LBFGS).
+  // Updates that compute gradients themselves, through a closure (LBFGS): what else the closure does after them belongs
+  // to it, up to the optimizer's own first operation. On a GPU the gradients are computed by another thread meanwhile.
   void MarkClosures() {
     const ScopeColumns& scopes = model_.scopes;
     update_around_.Fill(scopes.size(), kNone);
+    absl::flat_hash_map<ScopeIndex, int64_t> zeroed_until_ns;
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeIndex parent = scopes.parent[scope];
       if (parent != kNone)
@@ -175,13 +183,26 @@ class Collector {
                            roles_[scopes.look[parent].name] == NameRole::kUpdate ? parent : update_around_[parent]);
       const ScopeIndex update = update_around_[scope];
       if (update == kNone) continue;
-      const bool is_gradient =
-          scopes.look[scope].kind == Scope::kBackwardNode || roles_[scopes.look[scope].name] == NameRole::kEngine;
-      if (!is_gradient) continue;
-      int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
-      inside_end_ns = std::max(inside_end_ns, scopes.EndOf(scope));
+      int64_t& until_ns = zeroed_until_ns[update];
+      if (roles_[scopes.look[scope].name] == NameRole::kZeroGrad) until_ns = scopes.EndOf(scope);
+      if (scopes.start_ns[scope] >= until_ns) FollowClosure(scope, closures_[update]);
     }
-    absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
+    absl::erase_if(closures_, [](const auto& closure) { return closure.second.end_ns < 0; });
+  }
+
+  void FollowClosure(ScopeIndex scope, Closure& closure) const {
+    const ScopeColumns& scopes = model_.scopes;
+    const Place place = PlaceOfScope(scope);
+    const bool is_gradient =
+        scopes.look[scope].kind == Scope::kBackwardNode || roles_[scopes.look[scope].name] == NameRole::kEngine;
+    const bool is_pass = place.layer != kNone && place.direction == LayerDirection::kForward;
+    closure.has_gradients |= is_gradient;
+    if (place.direction == LayerDirection::kUpdate) {
+      if (closure.is_open && !closure.has_gradients) closure.end_ns = std::max(closure.end_ns, scopes.start_ns[scope]);
+      closure.is_open = false;
+    }
+    closure.is_open |= is_gradient || is_pass;
+    if (closure.is_open) closure.end_ns = std::max(closure.end_ns, scopes.EndOf(scope));
   }
 
   // Compiled functions that have gradients computed or weights updated: what they contain are moments of their own.
@@ -234,7 +255,7 @@ class Collector {
     NoteScope(scope, kind);
     if (closure == closures_.end()) return result_.moments.AddScope(scope, kind);
     Moment moment = result_.moments.OfScope(scope, kind);
-    moment.start_ns = std::min(closure->second, moment.end_ns);
+    moment.start_ns = std::min(closure->second.end_ns, moment.end_ns);
     result_.moments.AddApart(moment);
   }
 
@@ -377,8 +398,7 @@ class Collector {
   std::vector<Stand> stands_;                                    // by scope
   CompactColumn<ScopeIndex, int8_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_set<ScopeIndex> of_several_;                   // compiled regions
-  absl::flat_hash_map<ScopeIndex, int64_t>
-      closures_;  // updates with gradients inside, and the end of the last of these
+  absl::flat_hash_map<ScopeIndex, Closure> closures_;            // by update
   ProcessMoments result_;
 };
 

@@ -160,13 +160,15 @@ class GapPlacer {
     std::vector<PythonStack> stacks;
     for (const Stacks& gap : found_.gaps()) stacks.push_back(found_.InCommon(gap));
     const std::vector<PythonPlace> places = ReadPythonPlaces(model_, stacks);
-    if (with_modules_) modules_ = NameModules(model_, ReadPythonPlaces(model_));
+    const std::vector<PythonPlace> ends = ReadPythonPlaces(model_);
+    if (with_modules_) modules_ = NameModules(model_, ends);
     auto place = places.begin();
     for (const Stacks& gap : found_.gaps()) {
       const PythonStack& stack = stacks[static_cast<size_t>(place - places.begin())];
       const bool compiles = with_modules_ && (in_compiler_[gap.first] || in_compiler_[gap.second]);
       const dlhook::analyzer::Place of_compilation = {compiles ? CompilationLayer(&attribution_) : kNone};
-      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place)};
+      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place),
+                                  ends[gap.first].is_called_by_optimizer || ends[gap.second].is_called_by_optimizer};
       ++place;
     }
     OrderLayers();

@@ -130,8 +130,10 @@ class TorchLinker {
     }
   }
 
-  // The scope around the optimizer's ops: its own time belongs to the optimizer, too, even without recorded ops.
+  // The scope around the optimizer's ops: its own time belongs to the optimizer, too, even without recorded ops; not if
+  // it may be a closure's and no stack tells.
   void PlaceOptimizer(ScopeIndex scope) {
+    if (model_.python_stacks.empty() && units_.closures.contains(scope)) return;
     const std::string name = "optimizer (" + NameOf(scope).op + ")";
     const auto [at, is_new] = optimizers_.try_emplace(name, kNone);
     for (LayerIndex i = 0; i < attribution_->layers.size() && at->second == kNone; ++i) {

@@ -32,18 +32,27 @@ class UnitFinder {
 
   TorchUnits Find() {
     numbered_.resize(model_.threads.size());
+    const auto is_node = [](const ScopeLook& look) { return look.kind == Kind::kBackwardNode; };
+    ForEachScopeThat(scopes_, is_node, [&](ScopeIndex node) { NoteClosure(node); });
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       PlaceInNode(scope);
       PlaceInUnit(scope);
       NoteNumber(scope);
     }
-    const auto is_node = [](const ScopeLook& look) { return look.kind == Kind::kBackwardNode; };
     ForEachScopeThat(scopes_, is_node, [&](ScopeIndex node) { found_.linked.Set(node, ForwardOf(node)); });
     return std::move(found_);
   }
 
  private:
   ScopeRole RoleOf(ScopeIndex scope) const { return names_[scopes_.look[scope].name].role; }
+
+  void NoteClosure(ScopeIndex node) {
+    for (ScopeIndex scope = scopes_.parent[node]; scope != kNone; scope = scopes_.parent[scope]) {
+      if (RoleOf(scope) != ScopeRole::kOptimizer) continue;
+      int64_t& end_ns = found_.closures[scope];
+      end_ns = std::max(end_ns, scopes_.EndOf(node));
+    }
+  }
 
   void PlaceInNode(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
@@ -74,13 +83,20 @@ class UnitFinder {
     return around == kNone || ModuleOf(found_.units[around].scope) != ModuleOf(scope) || IsBetweenGraphs(model_, scope);
   }
 
+  // A closure called by the optimizer runs the network, and what else the program does in it.
   bool IsUnderOptimizer(ScopeIndex scope) const {
     const StackIndex stack = scopes_.look[scope].stack;
-    if (stack != kNone && places_[stack].is_in_optimizer) return true;
-    // A closure called by the optimizer runs the network.
-    if (stack != kNone && (places_[stack].is_in_backward || !places_[stack].modules.empty())) return false;
+    if (stack != kNone) {
+      const PythonPlace& place = places_[stack];
+      if (place.is_in_optimizer) return true;
+      if (place.is_called_by_optimizer || place.is_in_backward || !place.modules.empty()) return false;
+      if (model_.python_stacks[stack].is_cut) return false;  // deeper than an optimizer's own code
+    }
+    const int64_t start_ns = scopes_.start_ns[scope];
     for (; scope != kNone; scope = scopes_.parent[scope]) {
-      if (RoleOf(scope) == ScopeRole::kOptimizer) return true;
+      if (RoleOf(scope) != ScopeRole::kOptimizer) continue;
+      const auto closure = found_.closures.find(scope);
+      return closure == found_.closures.end() || start_ns >= closure->second;
     }
     return false;
   }

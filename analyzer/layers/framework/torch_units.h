@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
@@ -32,6 +33,7 @@ struct TorchUnits {
   // By scope: of a backward node the forward op's scope; of others the innermost backward node around them, of the
   // engine's scope the node inside it.
   Scopes linked;
+  absl::flat_hash_map<ScopeIndex, int64_t> closures;  // optimizers with gradients inside: the end of the last of these
   std::map<std::string, int64_t> oddities;
 
   // The node around or inside a scope, or itself; kNone: none.

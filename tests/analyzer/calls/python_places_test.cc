@@ -1,6 +1,7 @@
 // Which line of a Python stack belongs to the program itself.
 #include "analyzer/calls/python_places.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,6 +11,8 @@
 
 namespace dlhook::analyzer {
 namespace {
+
+using ::testing::ElementsAre;
 
 // Innermost frame first.
 std::string LineOf(const std::vector<ModelBuilder::Frame>& frames) {
@@ -56,6 +59,66 @@ TEST(PythonPlacesTest, AnInstalledPackageThatWasStartedIsTheProgram) {
   EXPECT_EQ(LineOf({{"/v/site-packages/torch/utils/data/_utils/pin_memory.py", "do_one_step", 20},
                     {"/usr/lib/python3.11/threading.py", "_bootstrap", 1002}}),
             "");
+}
+
+using Frame = ModelBuilder::Frame;
+
+// Whose code it is, for stacks without their common end: the optimizer's step, called by train.py.
+std::vector<std::string> WhoseCode(std::vector<std::vector<Frame>> stacks) {
+  ModelBuilder builder;
+  builder.AddModule("__main__.Net", {""});
+  for (std::vector<Frame>& frames : stacks) {
+    frames.push_back({"/v/site-packages/torch/optim/optimizer.py", "wrapper", 530});
+    frames.push_back({"/v/site-packages/torch/optim/lr_scheduler.py", "wrapper", 131});
+    frames.push_back({"/home/u/train.py", "<module>", 40});
+    builder.AddStack(frames);
+  }
+  std::vector<std::string> whose;
+  for (const PythonPlace& place : ReadPythonPlaces(builder.Build())) {
+    whose.push_back(place.is_in_optimizer ? "optimizer" : place.is_called_by_optimizer ? "program" : "neither");
+  }
+  return whose;
+}
+
+TEST(PythonPlacesTest, TheInnermostFrameSaysWhetherItIsTheOptimizers) {
+  const Frame step = {"/v/site-packages/torch/optim/adamw.py", "AdamW.step", 200};
+  const Frame decorated = {"/v/site-packages/torch/utils/_contextlib.py", "decorate_context", 120};
+  const Frame closure = {"/home/u/train.py", "train.<locals>.closure", 20};
+  const Frame lightning = {"/v/site-packages/lightning/pytorch/loops/optimization/automatic.py", "Closure.closure",
+                           126};
+  EXPECT_THAT(WhoseCode({{step},
+                         {{"/v/site-packages/torch/_tensor.py", "Tensor.__add__", 1}, step},
+                         {closure, decorated, step},
+                         {{"/v/site-packages/torch/nn/utils/clip_grad.py", "clip_grad_norm_", 9}, closure, step},
+                         {lightning, step},
+                         {{"/v/site-packages/torch/optim/optimizer.py", "Optimizer.zero_grad", 90}, closure, step},
+                         {{"/home/u/train.py", "print_norms", 3}},  // a hook
+                         {{"/usr/lib/python3.11/contextlib.py", "inner", 3}, step},
+                         {{"/tmp/torchinductor_u/ab/cab.py", "call", 3}, step}}),
+              ElementsAre("optimizer", "optimizer", "program", "program", "program", "optimizer", "program",
+                          "optimizer", "optimizer"));
+}
+
+TEST(PythonPlacesTest, AStepThatIsNotPyTorchsIsAnOptimizerToo) {
+  const Frame step = {"/home/u/lion.py", "Lion.step", 20};
+  const Frame packaged = {"/v/site-packages/timm/optim/lion.py", "Lion.step", 20};
+  const Frame closure = {"/home/u/train.py", "closure", 9};
+  const Frame net = {"/v/site-packages/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, 0};
+  EXPECT_THAT(WhoseCode({{step},
+                         {packaged},
+                         {{"/home/u/lion.py", "update", 7}, step},
+                         {{"/home/u/lion.py", "helper", 9}, {"/home/u/lion.py", "update", 7}, step},
+                         {{"/home/u/stats.py", "sort", 9}, closure, step},
+                         {net, closure, step}}),
+              ElementsAre("optimizer", "optimizer", "optimizer", "optimizer", "program", "program"));
+}
+
+TEST(PythonPlacesTest, SchedulersAndAveragesAreNoOptimizers) {
+  ModelBuilder builder;
+  for (const char* file : {"lr_scheduler.py", "swa_utils.py"}) {
+    builder.AddStack({{std::string("/v/site-packages/torch/optim/") + file, "step", 3}, {"/home/u/train.py", "f", 4}});
+  }
+  for (const PythonPlace& place : ReadPythonPlaces(builder.Build())) EXPECT_FALSE(place.is_in_optimizer);
 }
 
 }  // namespace

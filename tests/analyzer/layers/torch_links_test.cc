@@ -275,6 +275,40 @@ TEST_F(NetTest, TheOptimizerIsOneLayerAndItsClosureIsNot) {
   EXPECT_THAT(PlacesOf(model, attribution, "AddmmBackward0"), ElementsAre("fc1 backward"));
 }
 
+// After the gradients the closure goes on: statistics, which the optimizer's scope contains, too.
+TEST_F(NetTest, WhatAClosureComputesIsNotTheOptimizers) {
+  ModelBuilder& builder = recorder_.builder();
+  const ModelBuilder::Frame step = {"/v/site-packages/torch/optim/adamw.py", "AdamW.step", 200};
+  const ModelBuilder::Frame base = {"/v/site-packages/torch/optim/optimizer.py", "wrapper", 530};
+  const ModelBuilder::Frame main = {"/home/u/train.py", "<module>", 44};
+  const StackIndex in_closure = builder.AddStack({{"/home/u/train.py", "closure", 20}, step, base, main});
+  const StackIndex in_step = builder.AddStack({step, base, main});
+  recorder_.Begin("Optimizer.step#AdamW.step", Kind::kUserRange, -1, InProgram(44));
+  recorder_.Linear(InNet(10, fc1_));
+  recorder_.Node("AddmmBackward0", 1);
+  recorder_.Op("aten::norm", in_closure, false);
+  recorder_.Op("aten::add_", in_step, false);
+  recorder_.End();
+  const TraceModel model = builder.Build();
+  const Attribution attribution = AttributeByFramework(model);
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::norm"), ElementsAre("- unknown"));
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::add_"), ElementsAre("optimizer (AdamW) update"));
+  EXPECT_THAT(PlacesOf(model, attribution, "Optimizer.step#AdamW.step"), ElementsAre("optimizer (AdamW) update"));
+}
+
+TEST_F(NetTest, WithoutPythonAClosureEndsWithItsGradients) {
+  recorder_.Begin("Optimizer.step#AdamW.step", Kind::kUserRange);
+  recorder_.Linear(kNone);
+  recorder_.Node("AddmmBackward0", 1);
+  recorder_.Op("aten::add_", kNone, false);
+  recorder_.End();
+  const TraceModel model = recorder_.builder().Build();
+  const Attribution attribution = AttributeByFramework(model);
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::linear"), ElementsAre("fc1 forward"));
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::add_"), ElementsAre("optimizer (AdamW) update"));
+  EXPECT_THAT(PlacesOf(model, attribution, "Optimizer.step#AdamW.step"), ElementsAre("- unknown"));
+}
+
 TEST_F(NetTest, AModelReplacedHalfWayIsAnotherModel) {
   recorder_.Linear(InNet(10, fc1_));
   recorder_.Node("AddmmBackward0", 1);

@@ -89,6 +89,29 @@ TEST_F(GapPlaces, BelongToTheModuleWhoseCallGoesOn) {
                              {"-, train.py:5 to 6", 2}}));
 }
 
+// Between a closure's calls, and beside them, the time may be the closure's; between the optimizer's own it is not.
+TEST_F(GapPlaces, InTheRangeOfAnOptimizerOnlyWhatItsOwnCallsEncloseIsIts) {
+  const Frame step = {"/l/site-packages/torch/optim/adamw.py", "AdamW.step", 200, kNone};
+  const Frame base = {"/l/site-packages/torch/optim/optimizer.py", "wrapper", 530, kNone};
+  const Frame closure = {"/u/train.py", "closure", 30, kNone}, later = {"/u/train.py", "closure", 31, kNone};
+  InMain(5);
+  const int64_t start_ns = now_ns_;
+  Wait(100);
+  Op({closure, step, base, Main(5)});
+  Wait(1000);
+  Op({later, step, base, Main(5)});
+  Wait(200);
+  Op({step, base, Main(5)});
+  Wait(30);
+  Op({step, base, Main(5)});
+  builder_.Scope("Optimizer.step#AdamW.step", ScopeKind::kUserRange, start_ns, now_ns_ - start_ns, 0, -1,
+                 stacks_.begin()->second);
+  EXPECT_EQ(NotSeen(), (Sums{{"-, train.py:30 to 31", 1000},
+                             {"-, train.py:5", 100},
+                             {"-, train.py:5 to 5", 200},
+                             {"optimizer (AdamW) update, train.py:5 to 5", 30}}));
+}
+
 // for …: sleep; net(x). The last op of one call and the first op of the next have the same frames.
 TEST_F(GapPlaces, BetweenTwoCallsOfTheNetworkBelongToNone) {
   for (int i = 0; i < 4; ++i) {
