@@ -81,6 +81,26 @@ std::string PauseSentence(const StepFacts& facts) {
                           : "";
 }
 
+// Of which part of the run steps are known in full.
+std::string RecordedPart(const TraceModel& model) {
+  const std::string whole = HumanTime(static_cast<double>(model.wall_ns()));
+  int64_t limit_ns = model.end_ns;
+  for (const AggregateRow& row : model.aggregates) {
+    if (row.cause == AggregateCause::kTraceLimit) limit_ns = std::min(limit_ns, row.window_start_ns);
+  }
+  if (limit_ns < model.end_ns) {
+    return absl::StrCat(" Only the first ", HumanTime(static_cast<double>(limit_ns - model.start_ns)), " of ", whole,
+                        " could be divided into steps: then the trace had reached its limit (DLHOOK_MAX_BYTES).");
+  }
+  std::map<ProcessIndex, int64_t> recorded_ns;
+  for (const ScopeWindow& window : model.scope_windows) recorded_ns[window.process] += window.end_ns - window.start_ns;
+  int64_t most_ns = 0;
+  for (const auto& [process, ns] : recorded_ns) most_ns = std::max(most_ns, ns);
+  if (most_ns == 0) return "";
+  return absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
+                      " in which operations were recorded.");
+}
+
 }  // namespace
 
 // "1 recorded thread of 9": those that only computed are known where the launcher looked at them.
@@ -116,10 +136,29 @@ std::string WhatRan(const StepFacts& facts) {
 }
 
 std::string BatchSentence(const ComparedSteps& steps, double step_ns) {
-  if (steps.batch == 0) return "";
-  const double per_second = static_cast<double>(steps.samples()) * 1e9 / step_ns;
-  if (!steps.batch_is_rows) return absl::StrFormat(" Batch %d: %.0f samples/s.", steps.batch, per_second);
-  return absl::StrFormat(" %d rows (samples, or their tokens): %.0f rows/s.", steps.batch, per_second);
+  const double samples = steps.samples(), per_second = samples * 1e9 / step_ns;
+  if (samples == 0) return "";
+  int64_t least = INT64_MAX, most = 0, processes = 0;
+  bool is_batch = true;  // the same in each pass
+  for (const StepTrack& track : steps.tracks) {
+    processes += track.steps.empty() ? 0 : 1;
+    for (const Step& step : track.steps) {
+      least = std::min(least, step.samples);
+      most = std::max(most, step.samples);
+      is_batch = is_batch && step.batch == steps.batch && step.samples == step.batch * step.micro_steps;
+    }
+  }
+  const char* const word = steps.batch_is_rows ? "rows" : "samples";
+  const std::string noun = steps.batch_is_rows ? "rows (samples, or their tokens)" : word;
+  const char* const of = steps.kind == StepKind::kInference ? "request" : "step";
+  std::string text = absl::StrFormat(" %d to %d %s a %s, %.3g on average", least, most, noun, of, samples);
+  if (least == most) text = absl::StrFormat(" %d %s a %s", most, noun, of);
+  if (is_batch)
+    text = steps.batch_is_rows ? absl::StrCat(" ", steps.batch, " ", noun) : absl::StrCat(" Batch ", steps.batch);
+  absl::StrAppendFormat(&text, ": %.*f %s/s", per_second < 10 ? 2 : 0, per_second, word);
+  if (processes > 1) absl::StrAppend(&text, " in each of ", processes, " processes");
+  if (steps.other_threads > 0) absl::StrAppend(&text, " in the busiest of ", steps.other_threads + 1, " threads");
+  return absl::StrCat(text, ".");
 }
 
 std::string HowLong(const StepFacts& facts) {
@@ -156,7 +195,7 @@ std::string HowLong(const StepFacts& facts) {
                     HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
                     steps.interrupted > 1 ? " on average." : ".");
   }
-  absl::StrAppend(&text, ReadPartsSentence(facts.model()));
+  absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts.model()));
   if (warm_up > 0)
     absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
                     HumanTime(static_cast<double>(warm_up_ns)), ".");

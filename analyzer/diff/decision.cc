@@ -45,17 +45,17 @@ Gate Decision::SlowerThan(double percent) const {
 Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
                 const Pace& pace, bool is_same_work) {
   const MeasuredRun &before = **base, &after = **candidate;
-  const int64_t base_samples = before.steps.samples(), samples = after.steps.samples();
+  const double base_samples = before.steps.samples(), samples = after.steps.samples();
   Decision decision;
   decision.is_same_work = is_same_work;
   if (is_same_work) decision.pace = pace;
   double base_factor = 1, factor = 1;
   if (before.steps.count() == 0) decision.per = Per::kRun;
-  if (decision.per == Per::kStep && before.steps.batch != after.steps.batch && base_samples > 0 && samples > 0 &&
-      base_samples != samples) {
+  if (decision.per == Per::kStep && before.steps.batch != after.steps.batch && before.steps.batch > 0 &&
+      after.steps.batch > 0 && base_samples > 0 && samples > 0 && base_samples != samples) {
     decision.per = Per::kSample;
-    base_factor = 1 / static_cast<double>(base_samples);
-    factor = 1 / static_cast<double>(samples);
+    base_factor = 1 / base_samples;
+    factor = 1 / samples;
   }
   decision.low = ChangeOf(before.low_samples, after.low_samples, base_factor, factor);
   Judge(decision.pace, kPaceOfStep, 1, decision.low);

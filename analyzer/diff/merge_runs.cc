@@ -115,7 +115,6 @@ MeasuredRun MergeRuns(std::vector<MeasuredRun> runs) {
   merged.names.clear();
   merged.steps.kind = runs.front().steps.kind;
   merged.steps.batch = runs.front().steps.batch;
-  merged.steps.micro_steps = runs.front().steps.micro_steps;
   merged.load.is_known = true;
   std::vector<TableMerger> tables(runs.front().tables.size());
   for (const MeasuredRun& run : runs) {

@@ -45,9 +45,9 @@ std::vector<const Step*> MeasuredSteps(const std::vector<const Step*>& steps, co
 }
 
 int64_t CommonBatch(const std::vector<const Step*>& steps) {
-  const int64_t batch = steps.front()->batch * steps.front()->micro_steps;
-  const bool is_common = std::all_of(steps.begin(), steps.end(),
-                                     [&](const Step* step) { return step->batch * step->micro_steps == batch; });
+  const int64_t batch = steps.front()->samples;
+  const bool is_common =
+      std::all_of(steps.begin(), steps.end(), [&](const Step* step) { return step->samples == batch; });
   return is_common ? batch : 0;
 }
 

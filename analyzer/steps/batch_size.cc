@@ -44,16 +44,20 @@ bool IsForward(const Attribution& attribution, CallIndex call, const Op& op) {
   return op.direction == Direction::kForward;
 }
 
-bool IsConvolution(const Attribution& attribution, CallIndex call) {
+// A convolution computed as a product, image by image, has channels and positions as its sides; a parametrization's
+// product computes a weight.
+bool HasNoBatch(const Attribution& attribution, CallIndex call) {
   const LayerIndex layer = call < attribution.of_call.size() ? attribution.of_call[call].layer : kNone;
-  return layer != kNone && absl::StrContains(attribution.layers[layer].type, "convolution");
+  return layer != kNone && (absl::StrContains(attribution.layers[layer].type, "convolution") ||
+                            absl::StrContains(attribution.layers[layer].module, "parametrizations."));
 }
 
 // What is known of one step while its calls are examined.
 struct Guess {
   bool is_told = false;     // found, or known to be unknowable
   bool is_over = false;     // the backward pass has begun
-  bool has_one_row = true;  // all products are inside framework ops, and have equally many rows
+  bool tells_rows = true;   // all products are inside framework ops, …
+  bool has_one_row = true;  // … and have equally many rows
   uint8_t in_common = 0;    // how many sides
   int products = 0;
   std::array<int64_t, 2> common = {};  // the sides that all products have
@@ -77,8 +81,8 @@ class BatchFinder {
     for (size_t i = 0; i < guesses_.size(); ++i) {
       const Guess& guess = guesses_[i];
       if (guess.is_told || guess.products == 0) continue;
-      if (guess.has_one_row) {
-        spans_[i].batch = guess.rows;
+      if (guess.tells_rows) {
+        spans_[i].batch = guess.has_one_row ? guess.rows : 0;  // tokens first, then samples
       } else if (guess.products > 1 && guess.in_common == 1) {
         spans_[i].batch = guess.common[0];
       }
@@ -103,6 +107,7 @@ class BatchFinder {
     const OpIndex op = model_.calls.op[call];
     if (batches_[op] > 0) {
       spans_[begun_ - 1].batch = batches_[op];
+      spans_[begun_ - 1].is_rows = model_.ops[op].kind == "inner_product";
       guess.is_told = true;
       return;
     }
@@ -116,8 +121,7 @@ class BatchFinder {
       guess.is_over = guess.products > 0;
       return;
     }
-    // A convolution computed as a product, image by image: its sides are channels and positions.
-    if (IsConvolution(attribution_, call)) return;
+    if (HasNoBatch(attribution_, call)) return;
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch stores matrices by rows, and the library reads them by columns: a row of the result is a column of the
     // product.
@@ -125,7 +129,7 @@ class BatchFinder {
       if (guess.products == 0) guess.rows = op.gemm()->n;
       guess.has_one_row &= guess.rows == op.gemm()->n;
     } else {
-      guess.has_one_row = false;
+      guess.tells_rows = false;
     }
     KeepCommon(op.gemm()->m, op.gemm()->n, guess);
     ++guess.products;

@@ -20,10 +20,10 @@ struct BatchSpan {
 
 // Sets the batch of spans of one process, or one of its threads (ascending and disjoint), where it is 0 and can be
 // inferred:
-// - the minibatch of the first convolution, pooling, norm … of the span;
+// - the minibatch of the first convolution, pooling, norm … of the span (of a product: its rows);
 // - else the number of rows that all products of the first forward pass have in common, not counting products that
 //   compute convolutions. Unknown if two numbers are common to all, or there is only one product, and no framework op
-//   shows which side is rows. With sequences, rows may be tokens.
+//   shows which side is rows; or if these show that rows differ. With sequences, rows may be tokens.
 // With gradient accumulation it is the batch size of one pass.
 void SetBatchSizes(const TraceModel& model, const Attribution& attribution, ProcessIndex process, ThreadIndex thread,
                    std::vector<BatchSpan>& spans);

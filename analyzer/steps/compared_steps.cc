@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
@@ -30,10 +31,10 @@ std::vector<const StepTrack*> FirstTracks(const std::vector<StepTrack>& tracks) 
   return ordered;
 }
 
-int64_t MostFrequent(const ComparedSteps& steps, int64_t (*of)(const Step&)) {
+int64_t MostFrequentBatch(const ComparedSteps& steps) {
   std::map<int64_t, int64_t> counts;
   for (const StepTrack& track : steps.tracks) {
-    for (const Step& step : track.steps) ++counts[of(step)];
+    for (const Step& step : track.steps) ++counts[step.batch];
   }
   if (counts.empty()) return 0;
   return std::max_element(counts.begin(), counts.end(),
@@ -83,6 +84,17 @@ int64_t ComparedSteps::count() const {
   int64_t count = 0;
   for (const StepTrack& track : tracks) count += static_cast<int64_t>(track.steps.size());
   return count;
+}
+
+double ComparedSteps::samples() const {
+  int64_t sum = 0;
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) {
+      if (step.samples == 0) return 0;
+      sum += step.samples;
+    }
+  }
+  return sum == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count());
 }
 
 int64_t ComparedSteps::total_ns() const {
@@ -142,8 +154,11 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
     }
   }
   LeaveOutInterrupted(chosen);
-  chosen.batch = MostFrequent(chosen, [](const Step& step) { return step.batch; });
-  chosen.micro_steps = MostFrequent(chosen, [](const Step& step) { return static_cast<int64_t>(step.micro_steps); });
+  chosen.batch = MostFrequentBatch(chosen);
+  chosen.other_threads = absl::c_count_if(tracks, [&](const StepTrack& track) {
+    return absl::c_any_of(track.steps, [&](const Step& step) { return IsCounted(step, kind); });
+  });
+  chosen.other_threads -= absl::c_count_if(chosen.tracks, [](const StepTrack& track) { return !track.steps.empty(); });
   return chosen;
 }
 

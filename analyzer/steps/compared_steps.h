@@ -21,13 +21,13 @@ struct ComparedSteps {
   std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of most steps; 0: not known
   bool batch_is_rows = false;     // of some of them: as BatchSpan.is_rows
-  int64_t micro_steps = 0;        // of most steps: passes of that batch before an update
+  int64_t other_threads = 0;      // with such steps, left out of `tracks`
   // Steps left out of `tracks` because they were interrupted: longer than InterruptedNs.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
 
   int64_t count() const;
-  int64_t samples() const { return batch * micro_steps; }  // of a step; 0: not known
+  double samples() const;  // of a step, on average; 0: not known of all
   int64_t total_ns() const;
   std::vector<int64_t> Durations() const;
 };

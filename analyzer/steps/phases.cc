@@ -87,8 +87,10 @@ void SetBatchesOfSteps(const TraceModel& model, const Attribution& attribution, 
   for (const Step& step : track.steps) steps.push_back({step.start_ns, step.end_ns, step.batch, step.batch_is_rows});
   SetBatchSizes(model, attribution, track.process, track.thread, steps);
   for (size_t i = 0; i < steps.size(); ++i) {
-    track.steps[i].batch = steps[i].batch;
-    track.steps[i].batch_is_rows = steps[i].is_rows;
+    Step& step = track.steps[i];
+    if (step.batch == 0) step.samples = steps[i].batch * step.micro_steps;
+    step.batch = steps[i].batch;
+    step.batch_is_rows = steps[i].is_rows;
   }
 }
 

@@ -38,6 +38,7 @@ struct Step {
   bool has_scopes = false;  // scopes were recorded throughout (light mode omits some)
   int64_t batch = 0;        // batch size; 0 if not known
   bool batch_is_rows = false;         // as BatchSpan.is_rows
+  int64_t samples = 0;                // of all its passes, whose batches may differ; 0 if not known
   int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)
   std::string model;                  // Layer.model of the network that was trained, or ran, if there was exactly one
   std::string sort;                   // what distinguishes it from others of its kind: step_names.h; empty: nothing

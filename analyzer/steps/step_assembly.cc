@@ -2,6 +2,7 @@
 #include "analyzer/steps/step_assembly.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +15,8 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
+constexpr std::ptrdiff_t kMostTrials = 2;  // passes before the first training step
+
 // Items [begin, end) that are one step.
 struct Draft {
   size_t begin = 0;
@@ -21,6 +24,7 @@ struct Draft {
   StepKind kind = StepKind::kUnknown;
   uint64_t signature = 0;  // which update, or which pass: distinguishes steps that alternate
   int32_t micro_steps = 1;
+  int64_t samples = 0;  // of its passes with gradients; 0: not known
 };
 
 class Assembler {
@@ -37,6 +41,7 @@ class Assembler {
 
   std::vector<Step> Run() {
     std::vector<Draft> drafts = SplitOffUntrained(CutAtUpdates());
+    LeaveOutUnsure(drafts);
     JoinTurns(drafts);
     std::vector<Step> steps;
     steps.reserve(drafts.size());
@@ -97,10 +102,21 @@ class Assembler {
 
   // The first run whose gradients are computed, or the backward pass itself; draft.end: none.
   size_t FirstTrained(const Draft& draft) const {
-    for (size_t i = draft.begin; i < draft.end; ++i) {
-      if (items_[i].kind == MomentKind::kBackward || (IsRun(i) && IsTrained(draft, i))) return i;
+    size_t first = draft.begin;
+    for (; first < draft.end && items_[first].kind != MomentKind::kBackward; ++first) {
+      if (IsRun(first) && IsTrained(draft, first)) return first;
     }
-    return draft.end;
+    return model_.scope_windows.empty() ? first : PassBeforeUpdate(draft, first);
+  }
+
+  // Where a light tap left out the gradients of a pass: the last pass before them, or before the update.
+  size_t PassBeforeUpdate(const Draft& draft, size_t gradients) const {
+    if (!Has(draft, MomentKind::kUpdate)) return gradients;
+    size_t pass = gradients;
+    for (size_t i = draft.begin; i < gradients && items_[i].kind != MomentKind::kUpdate; ++i) {
+      if (IsRun(i) && items_[i].has_links) pass = i;
+    }
+    return pass;
   }
 
   // Passes before the beginning of a training step, and those after the last backward pass, are separate steps.
@@ -124,10 +140,52 @@ class Assembler {
       const size_t begin = beginnings[next], end = trainings[next].end;
       if (begin > draft.begin) AddUntrained(draft.begin, begin, untrained_kind, drafts);
       drafts.push_back({begin, end, StepKind::kTraining, trainings[next].update, MicroSteps(begin, end)});
+      drafts.back().samples = SamplesOf(drafts.back());
       if (end < draft.end) AddUntrained(end, draft.end, untrained_kind, drafts);
       ++next;
     }
     return drafts;
+  }
+
+  // Passes that may be no validation though the program trains: one or two before the first training step that never come
+  // again (shapes of lazy modules are inferred, a graph is traced), and one after the last step of which the rest was
+  // not recorded.
+  void LeaveOutUnsure(std::vector<Draft>& drafts) const {
+    const auto is_training = [](const Draft& draft) { return draft.kind == StepKind::kTraining; };
+    const auto first = std::find_if(drafts.begin(), drafts.end(), is_training);
+    if (first == drafts.end()) return;
+    if (drafts.size() > 1 && is_training(drafts[drafts.size() - 2]) && !is_training(drafts.back()) &&
+        IsCut(drafts.back(), drafts[drafts.size() - 2]))
+      drafts.pop_back();
+    const bool come_again = std::any_of(first, drafts.end(), [&](const Draft& draft) { return !is_training(draft); });
+    if (!come_again && first - drafts.begin() <= kMostTrials) drafts.erase(drafts.begin(), first);
+  }
+
+  bool IsCut(const Draft& last, const Draft& training) const {
+    const std::set<LayerIndex> layers = LayersOf(last.begin, last.end),
+                               trained = LayersOf(training.begin, training.end);
+    const auto has_links = [this](const Draft& draft) {
+      return std::any_of(items_.begin() + static_cast<std::ptrdiff_t>(draft.begin),
+                         items_.begin() + static_cast<std::ptrdiff_t>(draft.end),
+                         [](const StepItem& item) { return item.has_links; });
+    };
+    if (has_links(training) && !has_links(last)) return false;  // without gradients
+    const bool is_part =
+        layers.size() < trained.size() && std::includes(trained.begin(), trained.end(), layers.begin(), layers.end());
+    return is_part || EndsUnseen();
+  }
+
+  // Whether the recording ended before the process did, or with its death.
+  bool EndsUnseen() const {
+    const ProcessIndex index = model_.threads[moments_[items_.front().first].thread].process;
+    const ProcessInfo& process = model_.processes[index];
+    const auto is_limit = [](const Loss& loss) { return loss.reason == LossReason::kTraceLimit; };
+    const auto is_own = [&](const AggregateRow& row) {
+      return row.cause == AggregateCause::kTraceLimit && model_.threads[row.thread].process == index;
+    };
+    return !process.has_footer || process.end == ProcessEnd::kVanished ||
+           std::any_of(process.losses.begin(), process.losses.end(), is_limit) ||
+           std::any_of(model_.aggregates.begin(), model_.aggregates.end(), is_own);
   }
 
   StepKind UntrainedKind() const {
@@ -144,7 +202,18 @@ class Assembler {
            items_[end - 1].kind != MomentKind::kUpdate && items_[end - 1].kind != MomentKind::kZeroGrad) {
       --end;
     }
-    return end;
+    // Layers that did not run before: the forward pass of the next step, which a cut went through.
+    const std::set<LayerIndex> before = LayersOf(draft.begin, end), after = LayersOf(end, draft.end);
+    const auto ran = [&](LayerIndex layer) { return before.contains(layer); };
+    return !after.empty() && std::none_of(after.begin(), after.end(), ran) ? draft.end : end;
+  }
+
+  // Of the forward passes there, without the loss.
+  std::set<LayerIndex> LayersOf(size_t begin, size_t end) const {
+    std::set<LayerIndex> layers;
+    for (size_t i = begin; i < end; ++i) layers.insert(items_[i].layers.begin(), items_[i].layers.end());
+    std::erase_if(layers, [this](LayerIndex layer) { return attribution_.layers[layer].type == "loss"; });
+    return layers;
   }
 
   // One step per pass, with what precedes it; what follows the last pass belongs to it. Items without any pass are a
@@ -194,6 +263,21 @@ class Assembler {
     return std::max(count, 1);
   }
 
+  // The batches of the passes that have gradients computed: before each backward pass its first known one.
+  int64_t SamplesOf(const Draft& draft) const {
+    int64_t sum = 0, of_pass = 0;
+    bool all_known = true;
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (IsRun(i) && of_pass == 0 && IsTrained(draft, i)) of_pass = items_[i].batch;
+      if (items_[i].kind != MomentKind::kBackward) continue;
+      all_known &= of_pass > 0;
+      sum += of_pass;
+      of_pass = 0;
+    }
+    if (sum == 0) sum = of_pass;  // gradients that were not recorded
+    return all_known ? sum : 0;
+  }
+
   void JoinTurns(std::vector<Draft>& drafts) const {
     std::vector<uint64_t> signatures;
     for (const Draft& draft : drafts) {
@@ -210,6 +294,7 @@ class Assembler {
       }
       joined.back().end = drafts[i].end;
       joined.back().micro_steps = std::max(joined.back().micro_steps, drafts[i].micro_steps);
+      joined.back().samples = std::max(joined.back().samples, drafts[i].samples);
     }
     drafts = std::move(joined);
   }
@@ -246,8 +331,9 @@ class Assembler {
       if (draft.kind == StepKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
       step.batch = items_[i].batch;
       step.batch_is_rows = items_[i].batch_is_rows;
-      if (step.batch > 0) return;
+      if (step.batch > 0) break;
     }
+    step.samples = draft.kind == StepKind::kTraining ? draft.samples : step.batch;
   }
 
   PhaseKind PhaseOf(const StepItem& item, StepKind kind) const {

@@ -15,6 +15,8 @@ namespace dlhook::analyzer::inline steps {
 // - a training step ends with the update of weights; without one, with the backward pass; with cuts, at these;
 // - forward passes without a backward pass are validation steps in a program that trains, except for those with which
 //   training steps begin (a teacher, pseudo-labels): step_beginnings.h;
+// - one pass of the trained network after the last step, if it is only a part of one or the recording ended in it, and
+//   one or two before the first step, if none comes later, are no steps: they may be no validation;
 // - updates that alternate (the two optimizers of a generator and a discriminator) form one step, and so do networks
 //   that run alternately all the time (an ensemble whose members prepare the input themselves);
 // - training steps last until the next step begins, so that nothing in between is lost; an inference step ends with its

@@ -7,6 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+
 namespace dlhook::analyzer::inline steps {
 namespace {
 
@@ -23,6 +26,7 @@ class ItemMaker {
     for (const Layer& layer : attribution.layers) {
       network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
       is_loss_.push_back(layer.type == "loss");
+      is_parameter_.push_back(absl::StrContains(layer.module, "parametrizations."));
     }
     last_rank_.resize(networks.size());
     for (size_t i = 0; i < moments_.size(); ++i) {
@@ -44,6 +48,11 @@ class ItemMaker {
       if (i == kSampleMoments) items_.reserve(items_.size() * (moments_.size() / kSampleMoments + 1) / 8 * 9);
       if (moments_.KindOf(i) != MomentKind::kOther) Take(i);
     }
+    // A weight that was computed because someone looked at it is no pass.
+    std::erase_if(items_, [this](const StepItem& item) {
+      return !item.layers.empty() && !item.at_cut &&
+             absl::c_all_of(item.layers, [this](LayerIndex layer) { return is_parameter_[layer]; });
+    });
     JoinPasses();
     return std::move(items_);
   }
@@ -186,6 +195,7 @@ class ItemMaker {
   const NumberSet& trained_links_;
   std::vector<Network> network_;     // by layer
   std::vector<bool> is_loss_;        // by layer
+  std::vector<bool> is_parameter_;   // by layer: of a parametrization, which computes a weight
   std::vector<uint32_t> last_rank_;  // by network
   std::optional<Moment> last_forward_;
   std::optional<size_t> arrival_;  // the first moment of values that arrived since the last item

@@ -15,8 +15,8 @@ from frameworks import e2e, program
 
 LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
          "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized", "sweep",
-         "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "one_sample", "convolutions_of_one_sample",
-         "distributed", "named_ranges"]
+         "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "busy_closure", "validates_nothing",
+         "one_sample", "convolutions_of_one_sample", "distributed", "named_ranges"]
 
 
 class Steps(frameworks.Case):
@@ -132,6 +132,16 @@ class Steps(frameworks.Case):
     def test_closures_of_an_optimizer_are_one_step(self):
         run, _ = self.check("lbfgs")
         self.check_calls(run, {"training": 32})
+
+    def test_what_a_closure_does_is_not_the_optimizers(self):
+        run, _ = self.check("busy_closure")
+        self.check_calls(run, {"training": 11})
+        calls = {row["layer"]: row["calls"] for row in run.table("layers")}
+        self.assertEqual(calls["optimizer (AdamW)"], 0, calls)
+        self.assertIn("update", {row["phase"] for row in run.table("phases")})
+
+    def test_a_pass_that_may_be_no_evaluation_is_none(self):
+        self.check("validates_nothing")
 
     def test_one_sample(self):
         for loop in ("one_sample", "convolutions_of_one_sample"):

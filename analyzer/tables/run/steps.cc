@@ -43,8 +43,9 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [](const StepRow& row) { return std::string(PhaseName(row.measured.phase)); }},
       {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
        [](const StepRow& row) { return std::string(StepKindName(row.step.kind)); }},
-      {IntegerColumn("batch", "", Better::kNeither,
-                     "Samples in one pass, where shapes show it (of sequences these may be tokens)."),
+      {IntegerColumn(
+           "batch", "", Better::kNeither,
+           "Samples in one pass (of several: in the first), where shapes show it (of sequences these may be tokens)."),
        [](const StepRow& row) { return row.step.batch > 0 ? Cell(row.step.batch) : Cell(); }},
       {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
        [start_ns](const StepRow& row) { return row.measured.start_ns - start_ns; }},

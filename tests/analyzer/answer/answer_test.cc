@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,49 @@ TEST(AnswerTest, SaysHowLongValidationTook) {
   EXPECT_THAT(AnswerOf(LinearTraining({.steps = 30, .validations = 6})),
               ContainsRegex("6\\s+validation\\s+steps\\s+took"));
   EXPECT_THAT(AnswerOf(LinearTraining({.steps = 30})), Not(HasSubstr("validation")));
+}
+
+// Samples of each step; in passes of 8.
+ComparedSteps StepsOf(const std::vector<int64_t>& samples, StepKind kind = StepKind::kTraining) {
+  ComparedSteps steps;
+  steps.kind = kind;
+  steps.batch = 8;
+  StepTrack& track = steps.tracks.emplace_back();
+  for (const int64_t of_step : samples) {
+    Step& step = track.steps.emplace_back();
+    step.batch = std::min<int64_t>(8, of_step);
+    step.samples = of_step;
+    step.micro_steps = static_cast<int32_t>(std::max<int64_t>(1, of_step / 8));
+  }
+  return steps;
+}
+
+TEST(AnswerTest, SaysWhatAStepReallyTakes) {
+  constexpr double kSecond = 1e9;
+  EXPECT_EQ(BatchSentence(StepsOf({8, 8}), kSecond / 2), " Batch 8: 16 samples/s.");
+  EXPECT_EQ(BatchSentence(StepsOf({24, 24}), kSecond), " Batch 8: 24 samples/s.");  // three passes
+  EXPECT_EQ(BatchSentence(StepsOf({20, 20}), kSecond), " 20 samples a step: 20 samples/s.");
+  EXPECT_EQ(BatchSentence(StepsOf({1, 4, 8, 8}, StepKind::kInference), kSecond),
+            " 1 to 8 samples a request, 5.25 on average: 5.25 samples/s.");
+  EXPECT_EQ(BatchSentence(StepsOf({8, 0}), kSecond), "");
+  ComparedSteps ranks = StepsOf({8, 8});
+  ranks.tracks.push_back(ranks.tracks.front());
+  EXPECT_EQ(BatchSentence(ranks, kSecond), " Batch 8: 8.00 samples/s in each of 2 processes.");
+  ranks.tracks.pop_back();
+  ranks.other_threads = 2;
+  ranks.batch_is_rows = true;
+  EXPECT_EQ(BatchSentence(ranks, kSecond),
+            " 8 rows (samples, or their tokens): 8.00 rows/s in the busiest of 3 threads.");
+}
+
+TEST(AnswerTest, SaysWhichPartOfARunStepsAreFrom) {
+  TraceModel model = LinearTraining({.steps = 30});
+  EXPECT_THAT(AnswerOf(model), Not(HasSubstr("in which operations")));
+  model.scope_windows = {{0, model.start_ns, model.end_ns}};
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("in\s+which\s+operations\s+were\s+recorded"));
+  model.scope_windows.clear();
+  model.aggregates = {{.window_start_ns = model.end_ns - 1, .window_end_ns = model.end_ns, .count = 1}};
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("DLHOOK_MAX_BYTES"));
 }
 
 TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {

@@ -7,12 +7,12 @@ namespace dlhook::analyzer {
 
 using Scopes = ScopeKind;
 
-int TrainingProgram::AddModel(const std::string& name, int layers) {
+int TrainingProgram::AddModel(const std::string& name, int layers, const std::string& modules) {
   Network network = {name, {}};
   for (int i = 0; i < layers; ++i) {
     Layer layer;
     layer.model = name;
-    layer.name = layer.module = absl::StrCat("features.", i);
+    layer.name = layer.module = absl::StrCat(modules, i);
     layer.module_type = "Conv2d";
     layer.type = "convolution";
     network.layers.push_back(static_cast<LayerIndex>(attribution_.layers.size()));

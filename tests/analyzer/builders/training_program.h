@@ -18,8 +18,8 @@ namespace dlhook::analyzer {
 // a call of 60 ns.
 class TrainingProgram {
  public:
-  // A network of `layers` layers, named MODEL, with convolutions of shapes of its own.
-  int AddModel(const std::string& name, int layers);
+  // A network of `layers` layers, named MODEL, with convolutions of shapes of its own, in modules whose names begin so.
+  int AddModel(const std::string& name, int layers, const std::string& modules = "features.");
 
   void Input(ThreadIndex thread = 0);
   void ZeroGrad(ThreadIndex thread = 0);

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/steps/update_cycle.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
+#include "tests/analyzer/layers/torch_recorder.h"
 
 namespace dlhook::analyzer {
 namespace phases_test {
@@ -139,6 +141,22 @@ TEST(PhasesTest, GradientAccumulation) {
             "input forward backward input forward backward input forward backward update update");
 }
 
+TEST(PhasesTest, PassesOfUnequalSizeAddUp) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 4; ++i) {
+    for (int64_t batch : {24, 40, 16}) {
+      program.Forward(net, true, batch);
+      program.Backward();
+    }
+    program.Update();
+  }
+  for (const Step& step : OnlyTrack(program).steps) {
+    EXPECT_EQ(step.batch, 24);
+    EXPECT_EQ(step.samples, 80);
+  }
+}
+
 TEST(PhasesTest, EvaluationInBetween) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
@@ -157,6 +175,61 @@ TEST(PhasesTest, EvaluationInBetween) {
   EXPECT_EQ(Kinds(track), "ttttvvvttttvvv");
   EXPECT_EQ(Phases(track.steps[5]), "input inference");
   EXPECT_EQ(Phases(track.steps[7]), "input input update forward backward update");  // the first Input: see above
+}
+
+TEST(PhasesTest, APassThatWasCutIsNoEvaluation) {
+  for (const ProcessEnd end : {ProcessEnd::kExited, ProcessEnd::kVanished}) {
+    TrainingProgram program;
+    const int net = program.AddModel("LeNet", 3);
+    for (int i = 0; i < 5; ++i) TrainStep(program, net);
+    program.Forward(net);
+    program.builder().model().processes[0].end = end;
+    EXPECT_EQ(Kinds(OnlyTrack(program)), end == ProcessEnd::kExited ? "tttttv" : "ttttt");
+  }
+  TrainingProgram program;  // killed while it evaluates
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 5; ++i) TrainStep(program, net);
+  program.Forward(net, /*grad=*/false);
+  program.builder().model().processes[0].end = ProcessEnd::kVanished;
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "tttttv");
+}
+
+TEST(PhasesTest, WhereALightTapStopsBeforeTheGradientsTheStepTrains) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 4; ++i) TrainStep(program, net);
+  program.Input();
+  program.Forward(net);
+  program.RecordScopes(false);
+  for (int i = 0; i < 3; ++i) program.Update();
+  program.RecordScopes(true);
+  for (int i = 0; i < 2; ++i) TrainStep(program, net);
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttttt");
+}
+
+// To learn shapes; a dummy batch for a trace.
+TEST(PhasesTest, OnePassBeforeTheFirstStepIsNoEvaluation) {
+  for (const bool validates : {false, true}) {
+    TrainingProgram program;
+    const int net = program.AddModel("LeNet", 3);
+    program.Forward(net, /*grad=*/false, 1);
+    for (int i = 0; i < 5; ++i) TrainStep(program, net);
+    if (validates) program.Forward(net, /*grad=*/false);
+    EXPECT_EQ(Kinds(OnlyTrack(program)), validates ? "vtttttv" : "ttttt");
+  }
+}
+
+// What weight normalization computes when the program looks at a weight.
+TEST(PhasesTest, AWeightThatIsComputedIsNoPass) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3),
+            weight = program.AddModel("LeNet", 1, "features.0.parametrizations.weight.");
+  for (int i = 0; i < 5; ++i) {
+    TrainStep(program, net);
+    program.Forward(weight, /*grad=*/false);
+    program.Input();
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttt");
 }
 
 // Only the network's own beginning separates batches.
@@ -391,6 +464,45 @@ TEST(PhasesTest, AutogradHasAThreadOfItsOwn) {
   EXPECT_EQ(track.thread, kNone);
   EXPECT_EQ(Kinds(track), "tttt");
   EXPECT_EQ(Phases(track.steps[3]), "input forward backward update");
+}
+
+// Optimizer.step(closure): the passes are inside it, on a GPU without the gradients, and so is what a closure does else.
+TEST(PhasesTest, AnOptimizersClosureIsNotItsUpdate) {
+  for (const bool has_thread : {false, true}) {
+    TorchRecorder recorder;
+    ModelBuilder& builder = recorder.builder();
+    const ThreadIndex autograd = has_thread ? builder.AddThread() : 0;
+    recorder.set_gemm(builder.AddOp(GemmDefinition(120, 4, 256, "TN")));
+    const ModuleIndex net = builder.AddModule("torch.nn.modules.linear.Linear", {"fc1"});
+    const ModelBuilder::Frame main = {"/u/train.py", "<module>", 44}, closure = {"/u/train.py", "closure", 20};
+    const ModelBuilder::Frame step = {"/v/site-packages/torch/optim/adamw.py", "AdamW.step", 200};
+    const StackIndex in_step = builder.AddStack({step, main}), in_closure = builder.AddStack({closure, step, main});
+    const StackIndex in_net = builder.AddStack({{"/v/torch/module.py", "call", 3, net}, closure, step, main});
+    std::vector<int64_t> updates_ns;
+    for (int i = 0; i < 4; ++i) {
+      const int64_t node = recorder.next_node() + 1;
+      recorder.Begin("Optimizer.step#AdamW.step", ScopeKind::kUserRange, -1, builder.AddStack({main}));
+      recorder.Linear(in_net);
+      recorder.SwitchTo(autograd);
+      recorder.Node("AddmmBackward0", node, {"aten::mm"});
+      recorder.Node("TBackward0", node - 1);
+      recorder.SwitchTo(0);
+      if (!has_thread) recorder.Op("aten::norm", in_closure, false);
+      updates_ns.push_back(recorder.now_ns());
+      recorder.Op("aten::add_", in_step, false);
+      recorder.End();
+    }
+    const TraceModel model = builder.Build();
+    const std::vector<StepTrack> tracks = FindStepTracks(model, AttributeByFramework(model));
+    ASSERT_EQ(tracks.size(), 1u);
+    ASSERT_EQ(Kinds(tracks[0]), "tttt");
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(Phases(tracks[0].steps[i]), "forward backward update") << has_thread;
+      const int64_t before_ns = updates_ns[i] - tracks[0].steps[i].phases.back().start_ns;
+      EXPECT_GE(before_ns, 0) << has_thread;
+      EXPECT_LE(before_ns, 20) << has_thread;
+    }
+  }
 }
 
 TEST(PhasesTest, TrainingsInThreadsAreTracksOfTheirOwn) {
@@ -748,6 +860,33 @@ TEST(BatchSizeTest, IsWhatAllProductsHaveInCommon) {
   ASSERT_EQ(tracks.size(), 1u);
   EXPECT_EQ(Kinds(tracks[0]), "tttttt");
   for (const Step& step : tracks[0].steps) EXPECT_EQ(step.batch, 16);
+}
+
+// A linear layer of 5 tokens of 16 samples each, then one of a mean over tokens: 64 is no batch, though a side of both.
+TEST(BatchSizeTest, IsNotKnownWhereRowsDiffer) {
+  for (const int64_t rows : {16, 80}) {
+    TorchRecorder recorder;
+    ModelBuilder& builder = recorder.builder();
+    const ModuleIndex net = builder.AddModule("__main__.Net", {""});
+    const StackIndex stack = builder.AddStack({{"/v/torch/module.py", "call", 3, net}, {"/u/train.py", "<module>", 4}});
+    for (int i = 0; i < 4; ++i) {
+      const int64_t node = recorder.next_node() + 1;
+      for (const OpIndex op :
+           {builder.AddOp(GemmDefinition(64, 80, 32, "TN")), builder.AddOp(GemmDefinition(64, rows, 64, "TN"))}) {
+        recorder.set_gemm(op);
+        recorder.Linear(stack);
+      }
+      recorder.Node("AddmmBackward0", node + 2);
+      recorder.Node("AddmmBackward0", node);
+      recorder.Begin("Optimizer.step#SGD.step", ScopeKind::kUserRange);
+      recorder.End();
+    }
+    const TraceModel model = builder.Build();
+    const std::vector<StepTrack> tracks = FindStepTracks(model, AttributeByFramework(model));
+    ASSERT_EQ(tracks.size(), 1u);
+    EXPECT_EQ(Kinds(tracks[0]), "tttt");
+    for (const Step& step : tracks[0].steps) EXPECT_EQ(step.batch, rows == 80 ? 80 : 0);
+  }
 }
 
 TEST(TurnsTest, AreFoundInCycles) {

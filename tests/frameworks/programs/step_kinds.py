@@ -226,6 +226,42 @@ def lbfgs():
         note("training", 8, len(calls))
 
 
+def busy_closure():
+    """Lightning calls every optimizer with a closure. A callback in it multiplies gradients."""
+    net = Net()
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+
+    def closure():
+        optimizer.zero_grad()
+        x, y = batch_of(8)
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        for layer in (net.fc1, net.fc2, net.fc3):
+            torch.mm(layer.weight.grad, layer.weight.grad.T)
+        return loss
+    for _ in range(8):
+        optimizer.step(closure)
+        note("training", 8, 1)
+
+
+def validates_nothing():
+    """The shapes of a lazy module, a weight that someone looks at, and a pass that an exception ends."""
+    net = nn.Sequential(nn.LazyLinear(32), nn.ReLU(), nn.utils.parametrizations.spectral_norm(nn.Linear(32, 10)))
+    net(torch.zeros(1, 20))
+    optimizer = sgd(net)
+    for _ in range(8):
+        train(net, optimizer)
+        net[2].weight.norm()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+    net[1].register_forward_pre_hook(stop)
+    try:
+        net(torch.zeros(8, 20))
+    except KeyboardInterrupt:
+        pass
+
+
 def one_sample():
     net = Net().eval()
     with torch.no_grad():
