@@ -48,7 +48,7 @@ const char* EvidenceName(Evidence evidence) {
   return "";
 }
 
-// A range that belongs to a layer, such as an optimizer's step, also contains its gaps, except beside a closure's calls.
+// A range that belongs to a layer, such as an optimizer's step, also contains its gaps, but for those beside a closure.
 Place Attribution::PlaceOfGap(const UnseenGap& gap) const {
   const auto at = of_gap.find({gap.before, gap.after});
   const Place place = at == of_gap.end() ? Place() : at->second.place;

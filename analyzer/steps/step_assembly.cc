@@ -147,9 +147,9 @@ class Assembler {
     return drafts;
   }
 
-  // Passes that may be no validation though the program trains: one or two before the first training step that never come
-  // again (shapes of lazy modules are inferred, a graph is traced), and one after the last step of which the rest was
-  // not recorded.
+  // Passes that may be no validation though the program trains: one or two before the first training step that never
+  // come again (shapes of lazy modules are inferred, a graph is traced), and one after the last step of which the rest
+  // was not recorded.
   void LeaveOutUnsure(std::vector<Draft>& drafts) const {
     const auto is_training = [](const Draft& draft) { return draft.kind == StepKind::kTraining; };
     const auto first = std::find_if(drafts.begin(), drafts.end(), is_training);

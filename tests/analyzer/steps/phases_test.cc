@@ -466,7 +466,7 @@ TEST(PhasesTest, AutogradHasAThreadOfItsOwn) {
   EXPECT_EQ(Phases(track.steps[3]), "input forward backward update");
 }
 
-// Optimizer.step(closure): the passes are inside it, on a GPU without the gradients, and so is what a closure does else.
+// Optimizer.step(closure): the passes are inside it, on a GPU without the gradients, and so is what else it does.
 TEST(PhasesTest, AnOptimizersClosureIsNotItsUpdate) {
   for (const bool has_thread : {false, true}) {
     TorchRecorder recorder;
