@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/steps/step_items.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -49,7 +50,7 @@ bool IsForward(const Attribution& attribution, CallIndex call, const Op& op) {
 bool HasNoBatch(const Attribution& attribution, CallIndex call) {
   const LayerIndex layer = call < attribution.of_call.size() ? attribution.of_call[call].layer : kNone;
   return layer != kNone && (absl::StrContains(attribution.layers[layer].type, "convolution") ||
-                            absl::StrContains(attribution.layers[layer].module, "parametrizations."));
+                            ComputesWeight(attribution.layers[layer]));
 }
 
 // What is known of one step while its calls are examined.

@@ -249,9 +249,13 @@ class Collector {
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
     const auto closure = closures_.find(scope);
     if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
-    // Before its last gradients an optimizer makes no final update.
-    const ScopeIndex around = update_around_[scope];
-    if (kind == MomentKind::kUpdate && around != kNone && closures_.contains(around)) kind = MomentKind::kZeroGrad;
+    // Before its last gradients an optimizer makes no final update; what it does after them is a part of that.
+    const auto around = closures_.find(update_around_[scope]);
+    if (kind == MomentKind::kUpdate && around != closures_.end()) {
+      stands_[scope] = Stand::kMoment;
+      if (model_.scopes.start_ns[scope] >= around->second.end_ns) return;
+      kind = MomentKind::kZeroGrad;
+    }
     NoteScope(scope, kind);
     if (closure == closures_.end()) return result_.moments.AddScope(scope, kind);
     Moment moment = result_.moments.OfScope(scope, kind);

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "analyzer/steps/step_beginnings.h"
 #include "analyzer/steps/update_cycle.h"
 
@@ -151,14 +152,24 @@ class Assembler {
   // come again (shapes of lazy modules are inferred, a graph is traced), and one after the last step of which the rest
   // was not recorded.
   void LeaveOutUnsure(std::vector<Draft>& drafts) const {
-    const auto is_training = [](const Draft& draft) { return draft.kind == StepKind::kTraining; };
-    const auto first = std::find_if(drafts.begin(), drafts.end(), is_training);
+    auto first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
     if (first == drafts.end()) return;
-    if (drafts.size() > 1 && is_training(drafts[drafts.size() - 2]) && !is_training(drafts.back()) &&
-        IsCut(drafts.back(), drafts[drafts.size() - 2]))
+    if (HasModule(*first)) std::erase_if(drafts, [&](const Draft& d) { return !IsTraining(d) && !HasModule(d); });
+    const size_t count = drafts.size();
+    if (count > 1 && !IsTraining(drafts.back()) && IsTraining(drafts[count - 2]) &&
+        IsCut(drafts.back(), drafts[count - 2]))
       drafts.pop_back();
-    const bool come_again = std::any_of(first, drafts.end(), [&](const Draft& draft) { return !is_training(draft); });
+    first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
+    const bool come_again = !std::all_of(first, drafts.end(), IsTraining);
     if (!come_again && first - drafts.begin() <= kMostTrials) drafts.erase(drafts.begin(), first);
+  }
+
+  static bool IsTraining(const Draft& draft) { return draft.kind == StepKind::kTraining; }
+
+  // Plain arithmetic is no pass in a program whose networks are modules.
+  bool HasModule(const Draft& draft) const {
+    return absl::c_any_of(LayersOf(draft.begin, draft.end),
+                          [this](LayerIndex layer) { return !attribution_.layers[layer].module.empty(); });
   }
 
   bool IsCut(const Draft& last, const Draft& training) const {

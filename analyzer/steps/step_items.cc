@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -26,7 +25,7 @@ class ItemMaker {
     for (const Layer& layer : attribution.layers) {
       network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
       is_loss_.push_back(layer.type == "loss");
-      is_parameter_.push_back(absl::StrContains(layer.module, "parametrizations."));
+      is_weight_.push_back(ComputesWeight(layer));
     }
     last_rank_.resize(networks.size());
     for (size_t i = 0; i < moments_.size(); ++i) {
@@ -48,11 +47,6 @@ class ItemMaker {
       if (i == kSampleMoments) items_.reserve(items_.size() * (moments_.size() / kSampleMoments + 1) / 8 * 9);
       if (moments_.KindOf(i) != MomentKind::kOther) Take(i);
     }
-    // A weight that was computed because someone looked at it is no pass.
-    std::erase_if(items_, [this](const StepItem& item) {
-      return !item.layers.empty() && !item.at_cut &&
-             absl::c_all_of(item.layers, [this](LayerIndex layer) { return is_parameter_[layer]; });
-    });
     JoinPasses();
     return std::move(items_);
   }
@@ -117,6 +111,15 @@ class ItemMaker {
     return items_.empty() || (items_.back().kind != MomentKind::kBackward && items_.back().kind != MomentKind::kUpdate);
   }
 
+  // A weight that is computed is a part of the pass around it, or begins the next one: whoever looks at it runs none.
+  bool IsWeight(const Moment& moment) {
+    if (moment.kind != MomentKind::kForward || moment.layer == kNone || !is_weight_[moment.layer]) return false;
+    const bool in_pass = !items_.empty() && items_.back().kind == MomentKind::kForward && !is_cut_;
+    if (in_pass) items_.back().end_ns = std::max(items_.back().end_ns, moment.end_ns);
+    if (!in_pass && !weight_ns_) weight_ns_ = moment.start_ns;
+    return true;
+  }
+
   void Take(size_t i) {
     const Moment moment = moments_[i];
     if (moment.kind == MomentKind::kArrival) {
@@ -124,12 +127,14 @@ class ItemMaker {
       arrived_ns_ = moment.end_ns;
       return;
     }
-    if (IsBookkeeping(moment)) return;
+    if (IsBookkeeping(moment) || IsWeight(moment)) return;
     StepItem* item = is_cut_ ? nullptr : Continued(moment);
     if (item == nullptr) {
       if (arrival_ && BeginsStep(moment.kind)) Begin(*arrival_, MomentKind::kInput).end_ns = arrived_ns_;
       item = &Begin(i, moment.kind);
     }
+    if (moment.kind == MomentKind::kForward && weight_ns_) item->start_ns = std::min(item->start_ns, *weight_ns_);
+    weight_ns_.reset();
     arrival_.reset();
     item->end_ns = std::max(item->end_ns, moment.end_ns);
     if (moment.kind == MomentKind::kForward) AddToRun(moment, *item);
@@ -195,16 +200,22 @@ class ItemMaker {
   const NumberSet& trained_links_;
   std::vector<Network> network_;     // by layer
   std::vector<bool> is_loss_;        // by layer
-  std::vector<bool> is_parameter_;   // by layer: of a parametrization, which computes a weight
+  std::vector<bool> is_weight_;      // by layer: ComputesWeight
   std::vector<uint32_t> last_rank_;  // by network
   std::optional<Moment> last_forward_;
-  std::optional<size_t> arrival_;  // the first moment of values that arrived since the last item
-  int64_t arrived_ns_ = 0;         // the end of the last one
+  std::optional<int64_t> weight_ns_;  // since when weights are computed for a pass that has not begun
+  std::optional<size_t> arrival_;     // the first moment of values that arrived since the last item
+  int64_t arrived_ns_ = 0;            // the end of the last one
   bool is_cut_ = false;
   std::vector<StepItem> items_;
 };
 
 }  // namespace
+
+// It is called with its network, or first by itself.
+bool ComputesWeight(const Layer& layer) {
+  return absl::StrContains(layer.module, "parametrizations.") || absl::StartsWith(layer.model, "ParametrizationList");
+}
 
 std::vector<StepItem> MakeItems(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links,
                                 const std::vector<int64_t>& cuts) {

@@ -28,6 +28,9 @@ struct StepItem {
   bool is_linked = false;       // … and one of them ran
 };
 
+// Of a parametrization.
+bool ComputesWeight(const Layer& layer);
+
 // In order of time. A run ends where another network begins, and where its first layer runs again after a network's
 // last one.
 // Networks that follow each other form one pass if the first of them occurs from time to time and not many times in a
