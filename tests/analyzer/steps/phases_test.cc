@@ -201,10 +201,12 @@ TEST(PhasesTest, WhereALightTapStopsBeforeTheGradientsTheStepTrains) {
   program.Input();
   program.Forward(net);
   program.RecordScopes(false);
-  for (int i = 0; i < 3; ++i) program.Update();
+  program.Backward();
+  program.Update();
+  for (int i = 0; i < 2; ++i) TrainStep(program, net);
   program.RecordScopes(true);
   for (int i = 0; i < 2; ++i) TrainStep(program, net);
-  EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttttt");
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttttttt");
 }
 
 // To learn shapes; a dummy batch for a trace.
