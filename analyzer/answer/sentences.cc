@@ -156,8 +156,12 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns) {
   if (is_batch)
     text = steps.batch_is_rows ? absl::StrCat(" ", steps.batch, " ", noun) : absl::StrCat(" Batch ", steps.batch);
   absl::StrAppendFormat(&text, ": %.*f %s/s", per_second < 10 ? 2 : 0, per_second, word);
-  if (processes > 1) absl::StrAppend(&text, " in each of ", processes, " processes");
-  if (steps.other_threads > 0) absl::StrAppend(&text, " in the busiest of ", steps.other_threads + 1, " threads");
+  const bool is_part = steps.other_threads > 0;
+  if (processes > 1) {
+    absl::StrAppend(&text, is_part ? " in the busiest thread of" : " in", " each of ", processes, " processes");
+  } else if (is_part) {
+    absl::StrAppend(&text, " in the busiest of ", steps.other_threads + 1, " threads");
+  }
   return absl::StrCat(text, ".");
 }
 
