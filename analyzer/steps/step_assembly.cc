@@ -154,7 +154,9 @@ class Assembler {
   void LeaveOutUnsure(std::vector<Draft>& drafts) const {
     auto first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
     if (first == drafts.end()) return;
-    if (HasModule(*first)) std::erase_if(drafts, [&](const Draft& d) { return !IsTraining(d) && !HasModule(d); });
+    if (model_.scope_windows.empty() && HasModule(*first)) {
+      std::erase_if(drafts, [&](const Draft& draft) { return !IsTraining(draft) && !HasModule(draft); });
+    }
     const size_t count = drafts.size();
     if (count > 1 && !IsTraining(drafts.back()) && IsTraining(drafts[count - 2]) &&
         IsCut(drafts.back(), drafts[count - 2]))
