@@ -115,8 +115,7 @@ class Collector {
   enum class Stand : uint8_t { kTransparent, kMoment, kInside };
 
   struct Closure {
-    int64_t end_ns = -1;  // of its last scope
-    bool has_gradients = false;
+    int64_t end_ns = -1;  // where the optimizer's own operations begin, else of its last scope
     bool is_open = false;
   };
 
@@ -196,9 +195,8 @@ class Collector {
     const bool is_gradient =
         scopes.look[scope].kind == Scope::kBackwardNode || roles_[scopes.look[scope].name] == NameRole::kEngine;
     const bool is_pass = place.layer != kNone && place.direction == LayerDirection::kForward;
-    closure.has_gradients |= is_gradient;
     if (place.direction == LayerDirection::kUpdate) {
-      if (closure.is_open && !closure.has_gradients) closure.end_ns = std::max(closure.end_ns, scopes.start_ns[scope]);
+      if (closure.is_open) closure.end_ns = std::max(closure.end_ns, scopes.start_ns[scope]);
       closure.is_open = false;
     }
     closure.is_open |= is_gradient || is_pass;
