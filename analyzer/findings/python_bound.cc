@@ -6,6 +6,7 @@
 // examples one by one, then as one batch: a step went from 3.04 ms to 0.08 ms, torch 2.13).
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -56,7 +57,8 @@ double AsleepNs(const StepFacts& facts) {
 std::optional<double> PythonsShare(const StepFacts& facts) {
   int64_t samples = 0;
   double python_ns = 0, all_ns = 0;
-  for (const auto& [place, sum] : facts.SamplesByKind()[ActivityKind::kNotSeen]) {
+  std::map<ActivityKind, SampleSums> by_kind = facts.SamplesByKind();
+  for (const auto& [place, sum] : by_kind[ActivityKind::kNotSeen]) {
     const std::string& owner = facts.options().analysis->Derived<SamplePlaces>(facts.model()).name(place);
     const bool is_frameworks = std::any_of(kFrameworkCode.begin(), kFrameworkCode.end(),
                                            [&](absl::string_view begin) { return absl::StartsWith(owner, begin); });

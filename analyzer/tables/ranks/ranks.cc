@@ -112,8 +112,8 @@ size_t StepAt(const TraceModel& model, const std::vector<const Step*>& steps, Pr
   return is_in ? static_cast<size_t>(after - steps.begin()) - 1 : kNone;
 }
 
-// Whether these differences of a rank from the others, one a step, have a mean above 0 by more than chance: Student's t,
-// with a limit that 1 of 50 sets of three equal ranks' steps exceeds, and 1 of 600 of 40.
+// Whether these have a mean above 0 by more than chance: Student's t, with a limit that 1 of 50 sets of three values without
+// a direction exceeds, and 1 of 600 of 40.
 bool IsAboveChance(const std::vector<double>& differences) {
   const auto n = static_cast<double>(differences.size());
   if (n < 3) return false;
@@ -121,6 +121,16 @@ bool IsAboveChance(const std::vector<double>& differences) {
   for (const double difference : differences) sum += difference;
   for (const double difference : differences) squares += (difference - sum / n) * (difference - sum / n);
   return sum / n > (3 + 6 / n) * std::sqrt(squares / (n - 1) / n);
+}
+
+// One much longer step must not hide that all are late.
+std::vector<double> WithoutOutliers(std::vector<double> differences) {
+  std::vector<int64_t> sizes;
+  for (const double difference : differences) sizes.push_back(static_cast<int64_t>(std::abs(difference)));
+  std::sort(sizes.begin(), sizes.end());
+  const double most = sizes.empty() ? 0 : 2 * static_cast<double>(QuantileOfSorted(sizes, 0.5));
+  for (double& difference : differences) difference = std::clamp(difference, -most, most);
+  return differences;
 }
 
 class RankTable {
@@ -226,7 +236,7 @@ class RankTable {
       }
       differences.push_back(own_ns - others_ns);
     }
-    last->is_late = IsAboveChance(differences);
+    last->is_late = IsAboveChance(differences) || IsAboveChance(WithoutOutliers(differences));
   }
 
   // Steps with GPU measurements.

@@ -130,7 +130,7 @@ TEST(AnswerTest, TimeBetweenOpsIsNotCalledPython) {
       builder.Sample(120'000'000 + i * 39'000'000, 39'000'000, i % 2 == 0 ? kernel : kNone, stack);
     const std::string answer = AnswerOf(builder.Build());
     EXPECT_THAT(answer, ContainsRegex(samples == 0 ? "Python or native code +800 ms" : "  Python +4[0-9]+ ms"));
-    EXPECT_THAT(answer, samples == 0 ? Not(ContainsRegex("  Python  ")) : ContainsRegex("libgenerated.so +4[0-9]+ ms"));
+    EXPECT_EQ(answer.find("libgenerated.so") != std::string::npos, samples > 0);
   }
 }
 

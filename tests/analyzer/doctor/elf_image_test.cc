@@ -73,6 +73,7 @@ TEST(ElfImageTest, ExportsAndBindings) {
   const absl::StatusOr<ElfImage> image = ReadElfImage(ProcessMemory(getpid()), Sample().start, Wanted());
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->soname, "libelf_image_sample.so");
+  EXPECT_EQ(std::count(image->needed.begin(), image->needed.end(), "libc.so.6"), 1);
   EXPECT_FALSE(image->is_executable);
   EXPECT_TRUE(image->Contains(reinterpret_cast<uint64_t>(&sample_answer)));
   std::vector<std::string> names;

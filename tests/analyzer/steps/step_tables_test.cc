@@ -16,16 +16,7 @@ namespace step_tables_test {
 //   0 input 100 | 110 conv2d 200 (call 60..160) | 330 item-like gap | 400 engine{ConvolutionBackward0} 300 (call 100) | 750 step 150
 class TorchRun {
  public:
-  TorchRun() {
-    ModelBuilder& b = builder_;
-    root_ = b.AddModule("__main__.Net", {""});
-    conv_ = b.AddModule("torch.nn.modules.conv.Conv2d", {"conv1"}, root_, root_);
-    forward_stack_ = b.AddStack({{"/x/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, conv_},
-                                 {"/home/u/net.py", "Net.forward", 12, kNone},
-                                 {"/x/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, root_},
-                                 {"/home/u/net.py", "<module>", 30, kNone}});
-    loop_stack_ = b.AddStack({{"/home/u/net.py", "<module>", 31, kNone}});
-  }
+  TorchRun() { Enter(0); }
 
   void Train(int64_t batch = 8) {
     Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ScopeKind::kUserRange, 0, 100, -1,
@@ -52,12 +43,23 @@ class TorchRun {
     const ProcessIndex child = builder_.AddProcess();
     builder_.model().processes[child].parent_pid = builder_.model().processes.front().pid;
     thread_ = builder_.AddThread(child);
+    Enter(child);
   }
 
   TraceModel Model() { return builder_.Build(start_ns_); }
   Table Run(const std::string& name) { return RunPass(name, Model()); }
 
  private:
+  void Enter(ProcessIndex process) {
+    ModelBuilder& b = builder_;
+    root_ = b.AddModule("__main__.Net", {""}, kNone, kNone, process);
+    conv_ = b.AddModule("torch.nn.modules.conv.Conv2d", {"conv1"}, root_, root_, process);
+    forward_stack_ = b.AddStack({{"/x/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, conv_},
+                                 {"/home/u/net.py", "Net.forward", 12, kNone},
+                                 {"/x/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, root_},
+                                 {"/home/u/net.py", "<module>", 30, kNone}});
+    loop_stack_ = b.AddStack({{"/home/u/net.py", "<module>", 31, kNone}});
+  }
   void Scope(const std::string& name, ScopeKind kind, int64_t at_ns, int64_t duration_ns, int64_t link,
              StackIndex stack) {
     builder_.Scope(name, kind, start_ns_ + at_ns, duration_ns, thread_, link, stack);
@@ -158,7 +160,12 @@ TEST(LatencyTableTest, ATrainingHasNone) {
   TorchRun run;
   for (int i = 0; i < 4; ++i) run.Train();
   EXPECT_TRUE(run.Run("latency").rows.empty());
-  run.GoOnInAChild();  // a loader's worker that computes
+}
+
+TEST(LatencyTableTest, ALoadersWorkersServeNobody) {
+  TorchRun run;
+  for (int i = 0; i < 4; ++i) run.Train();
+  run.GoOnInAChild();
   for (int i = 0; i < 10; ++i) run.Infer(4, 500);
   const Table table = run.Run("latency");
   EXPECT_TRUE(table.rows.empty());
