@@ -96,7 +96,7 @@ std::string RecordedPart(const TraceModel& model) {
   for (const ScopeWindow& window : model.scope_windows) recorded_ns[window.process] += window.end_ns - window.start_ns;
   int64_t most_ns = 0;
   for (const auto& [process, ns] : recorded_ns) most_ns = std::max(most_ns, ns);
-  if (most_ns == 0) return "";
+  if (most_ns == 0 || most_ns > model.wall_ns() / 10 * 9) return "";
   return absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
                       " in which operations were recorded.");
 }

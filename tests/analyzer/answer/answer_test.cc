@@ -77,9 +77,12 @@ TEST(AnswerTest, SaysWhatAStepReallyTakes) {
 
 TEST(AnswerTest, SaysWhichPartOfARunStepsAreFrom) {
   TraceModel model = LinearTraining({.steps = 30});
-  EXPECT_THAT(AnswerOf(model), Not(HasSubstr("in which operations")));
-  model.scope_windows = {{0, model.start_ns, model.end_ns}};
-  EXPECT_THAT(AnswerOf(model), ContainsRegex("in\s+which\s+operations\s+were\s+recorded"));
+  for (const int64_t end_ns : {model.start_ns, model.end_ns}) {
+    model.scope_windows = {{0, model.start_ns, end_ns}};
+    EXPECT_THAT(AnswerOf(model), Not(HasSubstr("They are from")));
+  }
+  model.scope_windows = {{0, model.start_ns, model.start_ns + model.wall_ns() / 2}};
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("in\\s+which\\s+operations\\s+were\\s+recorded"));
   model.scope_windows.clear();
   model.aggregates = {{.window_start_ns = model.end_ns - 1, .window_end_ns = model.end_ns, .count = 1}};
   EXPECT_THAT(AnswerOf(model), ContainsRegex("DLHOOK_MAX_BYTES"));
