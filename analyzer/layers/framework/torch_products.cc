@@ -71,6 +71,8 @@ void TorchProducts::FindLeaves() {
     leaves_.Add(product_node, leaves);
     lines_with_leaves_.insert(LineOf(units_.ForwardOf(product_node)));
   };
+  std::vector<bool> is_view;  // by name
+  for (const ScopeName& name : names_) is_view.push_back(OneOf(OpOfNode(name.op), kViewNodes));
   const auto is_node = [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; };
   ForEachScopeThat(scopes_, is_node, [&](ScopeIndex node) {
     const bool is_same_thread = product_node != kNone && scopes_.thread[product_node] == scopes_.thread[node];
@@ -80,7 +82,7 @@ void TorchProducts::FindLeaves() {
     }
     const ScopeIndex forward = units_.ForwardOf(node);
     if (forward != kNone && NameOf(forward).op == "t") trained_linears_.insert(LinearAround(forward));
-    if (is_same_thread && OneOf(OpOfNode(NameOf(node).op), kViewNodes)) {
+    if (is_same_thread && is_view[scopes_.look[node].name]) {
       leaves.are_viewed = leaves.are_viewed || leaves.count == 0;
       return;
     }
