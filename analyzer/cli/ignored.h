@@ -12,7 +12,8 @@ namespace dlhook::analyzer::inline cli {
 
 std::vector<Flag> IgnoreFlags();
 
-// RULE or RULE:WHERE each. Without --ignore-file also those in the user's own .dlhook-ignore in the working folder, if present.
+// RULE or RULE:WHERE each. Without --ignore-file also those in the user's own .dlhook-ignore in the working folder, if
+// there is one.
 // InvalidArgument: an unknown rule (lists the known ones), or an unreadable file.
 absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args);
 
