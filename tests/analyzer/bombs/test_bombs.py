@@ -26,7 +26,7 @@ NEED_MEMORY = {
     "looks": [["report", "--format", "json", "--table", "all"]],
     "reused_buffers": [["report"], ["report", "--format", "html"], ["export", "--format", "sqlite", "-o", "calls.sqlite"]],
 }
-MEMORY_MB = (20, 40, 60, 70, 80, 90, 100, 110, 130, 160, 200, 1000)
+MEMORY_MB = (20, 62, 80, 90, 100, 125, 160, 1000)
 SIZES = (1, 4) if "--large" in sys.argv else (1,)
 MAX_RATIO, ALWAYS_FINE_S = 12, 1.0
 
