@@ -8,8 +8,6 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-check_cpp_format=true
-
 fix=false
 case ${1:-} in
   --fix) fix=true ;;
@@ -50,7 +48,7 @@ if $fix; then
   cpp_format -i
 else
   lint ruff "$ruff" check --quiet
-  if $check_cpp_format; then lint clang-format cpp_format --dry-run -Werror; fi
+  lint clang-format cpp_format --dry-run -Werror
 fi
 
 [ -z "$failed" ] || die "failed:$failed"

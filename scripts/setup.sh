@@ -33,7 +33,7 @@ test_packages="$test_packages libxsmm-dev"  # tests/preload_e2e/test_libxsmm.py 
 # Small programs that tests/preload_e2e/test_programs.py runs preloaded; others that it knows are skipped if missing.
 test_packages="$test_packages busybox redis-server sqlite3 strace tmux"
 test_packages="$test_packages musl-tools"  # a program of another C library, in tests/preload_e2e/test_hosts.py
-test_packages="$test_packages libunwind-dev libpapi-dev"  # the shim opens these at run time if they are there
+test_packages="$test_packages libunwind-dev libpapi-dev"  # for tests/testing_shim; what the shim opens at run time if it is there
 test_packages="$test_packages libdebuginfod1 xz-utils"  # the forms of debug information used in tests/analyzer/symbols
 test_packages="$test_packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
 test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py

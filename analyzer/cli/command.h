@@ -3,7 +3,7 @@
 // To add a command:
 //   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h; it has at least one
 //      example;
-//   2. add its line to Commands() in commands.cc and its file to CMakeLists.txt.
+//   2. add its line to Commands() in commands.cc.
 //
 // Abseil's flags are not used, because they are global to the program, while each command here has its own, must name
 // itself in the error for an unknown one (exit code 2, not Abseil's 1), and `run` must ignore the words of the program
@@ -79,8 +79,8 @@ struct Command {
   int (*run)(const Args& args) = nullptr;  // returns the exit code
 };
 
-// "--flag VALUE [VALUE]...", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command, the
-// valid.
+// "--flag VALUE [VALUE]...", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command,
+// the argument and what would be valid.
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 
 std::string HelpText(const Command& command);

@@ -42,7 +42,6 @@ struct TimeChange {
 // there are at least two: the median over the layers' parts, weighted by time; if all activities changed in the same
 // direction, the one closest to 1. A change of the program rarely slows most of its math and most of its Python by the
 // same factor.
-// of the program slows most of its math and most of its Python by the same factor only by accident.
 struct Pace {
   double ratio = 1;
 };

@@ -44,7 +44,6 @@ class StepWork {
 
   const std::map<Doing, DoneSums>& sums() const { return sums_; }
   const LayerGroup& Group(const Doing& doing) const { return groups_.groups()[doing.group]; }
-  bool IsOfLayer(const Doing& doing) const { return groups_.IsLayerGroup(doing.group); }
 
  private:
   using Intervals = std::vector<Interval>;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -133,6 +134,17 @@ TEST_P(GoldenTest, Answer) {
   const fs::path expected = fs::path(DLHOOK_GOLDEN) / "expected" / absl::StrCat(GetParam(), ".answer.txt");
   if (update) WriteFile(expected, *answer);
   EXPECT_EQ(*answer, ReadFile(expected)) << "if this is what it should be: golden_test --update";
+}
+
+TEST(ExpectedFiles, EachIsOfATable) {
+  std::set<std::string> names;
+  for (const std::string& trace : TraceNames()) {
+    for (const TableKind& kind : ReportTables()) names.insert(absl::StrCat(trace, ".", kind.name, ".csv"));
+    names.insert(absl::StrCat(trace, ".answer.txt"));
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(DLHOOK_GOLDEN) / "expected")) {
+    EXPECT_EQ(names.count(entry.path().filename().string()), 1u) << entry.path() << " is compared with nothing";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Traces, GoldenTest, ::testing::ValuesIn(TraceNames()),

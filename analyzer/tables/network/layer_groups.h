@@ -54,7 +54,6 @@ class LayerGroups {
   GroupIndex waiting() const { return waiting_; }
   GroupIndex other_threads() const { return other_threads_; }  // for steps of a single thread
   GroupIndex unattributed() const { return unattributed_; }
-  GroupIndex gpu_unknown() const { return gpu_unknown_; }  // GPU work of which no hook saw the request
   GroupIndex gpu_idle() const { return gpu_idle_; }
   GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs in these spans
   bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }
