@@ -4,19 +4,8 @@
 #include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
-namespace {
 
-void WriteHistogram(PacketWriter* writer, const uint64_t (&histogram)[CallTotals::kBuckets]) {
-  uint32_t used = CallTotals::kBuckets;
-  while (used > 0 && histogram[used - 1] == 0) --used;
-  Buffer column;
-  for (uint32_t i = 0; i < used; ++i) column.AppendVarint(histogram[i]);
-  writer->Packed(fields::CallAggregate::kHistogram, column);
-}
-
-}  // namespace
-
-void WriteAggregatePacket(const Aggregate& aggregate, const CallTotals& totals, Buffer* out) {
+void WriteAggregatePacket(const Aggregate& aggregate, const CallSums& sums, Buffer* out) {
   namespace f = fields::CallAggregate;
   PacketWriter writer(out);
   size_t packet = writer.Begin(fields::Trace::kPacket);
@@ -25,13 +14,12 @@ void WriteAggregatePacket(const Aggregate& aggregate, const CallTotals& totals, 
   writer.UInt(f::kOpIid, aggregate.op_iid);
   writer.UInt(f::kWindowStartTicks, aggregate.start_ticks);
   writer.UInt(f::kWindowEndTicks, aggregate.end_ticks);
-  writer.UInt(f::kCount, totals.sums.count);
-  writer.UInt(f::kSum, totals.sums.sum);
-  writer.UInt(f::kMin, totals.sums.min);
-  writer.UInt(f::kMax, totals.sums.max);
-  WriteHistogram(&writer, totals.histogram);
-  writer.UInt(f::kNestedCount, totals.sums.nested_count);
-  writer.UInt(f::kNestedSum, totals.sums.nested_sum);
+  writer.UInt(f::kCount, sums.count);
+  writer.UInt(f::kSum, sums.sum);
+  writer.UInt(f::kMin, sums.min);
+  writer.UInt(f::kMax, sums.max);
+  writer.UInt(f::kNestedCount, sums.nested_count);
+  writer.UInt(f::kNestedSum, sums.nested_sum);
   writer.UInt(f::kCause, static_cast<uint32_t>(aggregate.cause));
   writer.End(message);
   writer.End(packet);
@@ -52,12 +40,12 @@ AggregateTable::Row* AggregateTable::Find(uint32_t thread_id, uint32_t op_iid) {
   }
 }
 
-void AggregateTable::Add(uint32_t thread_id, uint32_t op_iid, const CallTotals& totals, uint64_t end_ticks) {
+void AggregateTable::Add(uint32_t thread_id, uint32_t op_iid, const CallSums& sums, uint64_t end_ticks) {
   if (count_ == 0) window_start_ticks_ = end_ticks;
   Row* row = Find(thread_id, op_iid);
   if (row == nullptr) return;
-  calls_ += totals.sums.count;
-  row->totals.Merge(totals);
+  calls_ += sums.count;
+  row->sums.Merge(sums);
 }
 
 void AggregateTable::Flush(uint64_t window_end_ticks, Buffer* out) {
@@ -66,7 +54,7 @@ void AggregateTable::Flush(uint64_t window_end_ticks, Buffer* out) {
     Row& row = rows[i];
     if (row.op_iid == 0) continue;
     WriteAggregatePacket({row.thread_id, row.op_iid, window_start_ticks_, window_end_ticks, TotalsCause::kTraceLimit},
-                         row.totals, out);
+                         row.sums, out);
     row = {};
     --count_;
   }

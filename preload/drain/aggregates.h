@@ -19,7 +19,7 @@ struct Aggregate {
   uint64_t end_ticks;
   TotalsCause cause;
 };
-void WriteAggregatePacket(const Aggregate& aggregate, const CallTotals& totals, Buffer* out);
+void WriteAggregatePacket(const Aggregate& aggregate, const CallSums& sums, Buffer* out);
 
 class AggregateTable {
  public:
@@ -29,7 +29,7 @@ class AggregateTable {
   bool empty() const { return count_ == 0; }
   uint64_t calls() const { return calls_; }  // represented by the rows
 
-  void Add(uint32_t thread_id, uint32_t op_iid, const CallTotals& totals, uint64_t end_ticks);
+  void Add(uint32_t thread_id, uint32_t op_iid, const CallSums& sums, uint64_t end_ticks);
   // Appends one packet per row and empties the table.
   void Flush(uint64_t window_end_ticks, Buffer* out);
   // Empties the table because its op ids are no longer valid.
@@ -39,7 +39,7 @@ class AggregateTable {
   struct Row {
     uint32_t thread_id;
     uint32_t op_iid;  // 0: free
-    CallTotals totals;
+    CallSums sums;
   };
 
   Row* Find(uint32_t thread_id, uint32_t op_iid);

@@ -398,9 +398,9 @@ void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t addre
   if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
   if (IsBeyondLimit()) {
     if (aggregates_.full()) FlushAggregates(call.end_ticks, true);
-    CallTotals totals = {};
-    totals.Add(call.duration, call.parent_distance != 0);
-    aggregates_.Add(thread_id, op, totals, call.end_ticks);
+    CallSums sums = {};
+    sums.Add(call.duration, call.parent_distance != 0);
+    aggregates_.Add(thread_id, op, sums, call.end_ticks);
     return;
   }
   if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();

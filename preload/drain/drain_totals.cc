@@ -16,7 +16,7 @@ void Drain::TakeTotals(const CallTotalsRecord* record) {
   auto totals = reinterpret_cast<const CallTotalsRecord*>(copy);
   auto first = reinterpret_cast<const RecordHeader*>(totals + 1);
   size_t room = bytes - sizeof *totals;
-  if (totals->totals.sums.count == 0) return;
+  if (totals->sums.count == 0) return;
   if (IsCall(first->type)) {
     bool fits = sizeof(CallRecord) + 8u * first->shape_words <= room;
     if (fits) AddTotals(OpOf(reinterpret_cast<const CallRecord*>(first)), *totals);
@@ -30,17 +30,17 @@ void Drain::TakeTotals(const CallTotalsRecord* record) {
 }
 
 void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {
-  const CallSums& sums = record.totals.sums;
+  const CallSums& sums = record.sums;
   state_.calls += sums.count;
   if (record.end_ticks > state_.last_record_ticks) state_.last_record_ticks = record.end_ticks;
   if (IsBeyondLimit()) {
     if (aggregates_.full()) FlushAggregates(record.end_ticks, true);
-    return aggregates_.Add(record.thread_id, op, record.totals, record.end_ticks);
+    return aggregates_.Add(record.thread_id, op, sums, record.end_ticks);
   }
   FlushBatch();  // the op's definition
   unwritten_calls_ += sums.count;
-  WriteAggregatePacket({record.thread_id, op, record.start_ticks, record.end_ticks, TotalsCause::kRingFull},
-                       record.totals, &out_);
+  WriteAggregatePacket({record.thread_id, op, record.start_ticks, record.end_ticks, TotalsCause::kRingFull}, sums,
+                       &out_);
 }
 
 // `head`: of the slot's ring; what was handed over up to there has been taken.

@@ -26,28 +26,13 @@ struct CallSums {
     nested_count += is_nested;
     nested_sum += is_nested ? duration : 0;
   }
-};
-
-struct CallTotals {
-  static constexpr uint32_t kBuckets = 65;
-  CallSums sums;
-  uint64_t histogram[kBuckets];  // trace::CallAggregate
-
-  static uint32_t Bucket(uint64_t duration) {
-    return duration == 0 ? 0 : 64 - static_cast<uint32_t>(__builtin_clzll(duration));
-  }
-  void Add(uint64_t duration, bool is_nested) {
-    sums.Add(duration, is_nested);
-    ++histogram[Bucket(duration)];
-  }
-  void Merge(const CallTotals& other) {
-    sums.min = sums.count == 0 || other.sums.min < sums.min ? other.sums.min : sums.min;
-    sums.max = other.sums.max > sums.max ? other.sums.max : sums.max;
-    sums.count += other.sums.count;
-    sums.sum += other.sums.sum;
-    sums.nested_count += other.sums.nested_count;
-    sums.nested_sum += other.sums.nested_sum;
-    for (uint32_t i = 0; i < kBuckets; ++i) histogram[i] += other.histogram[i];
+  void Merge(const CallSums& other) {
+    min = count == 0 || other.min < min ? other.min : min;
+    max = other.max > max ? other.max : max;
+    count += other.count;
+    sum += other.sum;
+    nested_count += other.nested_count;
+    nested_sum += other.nested_sum;
   }
 };
 
@@ -58,7 +43,7 @@ struct CallTotalsRecord {
   uint32_t reserved;
   uint64_t start_ticks;
   uint64_t end_ticks;
-  CallTotals totals;
+  CallSums sums;
 };
 constexpr size_t kMostTotalsBytes = sizeof(CallTotalsRecord) + kMaxRecordBytes;
 
@@ -74,8 +59,6 @@ struct TotalsTable {
   std::atomic<uint32_t> changed;  // offset of the entry being changed; `before` (next) has its previous value. 0: none
   CallSums sums_before;
   uint64_t end_ticks_before;
-  uint64_t bucket;
-  uint64_t bucket_before;
   uint16_t places[kPlaces];  // by hash: offset of the entry / 8; 0: free
 };
 static_assert(sizeof(TotalsTable) % 8 == 0);
@@ -88,9 +71,8 @@ constexpr uint32_t kTotalsOwner = 1u << 16;
 
 // Reverts an unfinished change.
 inline void UndoChange(const TotalsTable& table, CallTotalsRecord* record) {
-  record->totals.sums = table.sums_before;
+  record->sums = table.sums_before;
   record->end_ticks = table.end_ticks_before;
-  if (table.bucket < CallTotals::kBuckets) record->totals.histogram[table.bucket] = table.bucket_before;
 }
 
 }  // namespace dlhook::inline format

@@ -88,11 +88,11 @@ uint32_t HashOf(const StagedCall& call) {
   return static_cast<uint32_t>(hash >> 32);
 }
 
-bool IsEmpty(const TotalsEntry& entry) { return entry.record.totals.sums.count == 0; }
+bool IsEmpty(const TotalsEntry& entry) { return entry.record.sums.count == 0; }
 
 void Clear(TotalsEntry* entry) {
   entry->record.start_ticks = 0;
-  entry->record.totals = {};
+  entry->record.sums = {};
   std::atomic_signal_fence(std::memory_order_seq_cst);
   entry->handed_over = 0;
 }
@@ -155,15 +155,13 @@ bool AddTable(ThreadState* thread) {
 
 void Change(TotalsTable* table, TotalsEntry* entry, const StagedCall& call) {
   CallTotalsRecord& record = entry->record;
-  table->sums_before = record.totals.sums;
+  table->sums_before = record.sums;
   table->end_ticks_before = record.end_ticks;
-  table->bucket = CallTotals::Bucket(call.duration);
-  table->bucket_before = record.totals.histogram[table->bucket];
   auto at = static_cast<uint32_t>(reinterpret_cast<char*>(entry) - reinterpret_cast<char*>(table));
   table->changed.store(at, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_release);
-  if (record.totals.sums.count == 0) record.start_ticks = call.start_ticks;
-  record.totals.Add(call.duration, call.is_nested);
+  if (record.sums.count == 0) record.start_ticks = call.start_ticks;
+  record.sums.Add(call.duration, call.is_nested);
   record.end_ticks = call.end_ticks;
   table->changed.store(0, std::memory_order_release);
 }

@@ -268,10 +268,8 @@ std::string HostileSession::Totals() {
   totals.thread_id = input_->Byte();
   totals.start_ticks = input_->Size();
   totals.end_ticks = input_->Size();
-  totals.totals.sums = {1u + input_->Byte(), input_->Size(), input_->Size(),
-                        input_->Size(),      input_->Byte(), input_->Size()};
-  totals.totals.histogram[input_->Byte() % CallTotals::kBuckets] = input_->Size();
-  calls_ += totals.totals.sums.count;
+  totals.sums = {1u + input_->Byte(), input_->Size(), input_->Size(), input_->Size(), input_->Byte(), input_->Size()};
+  calls_ += totals.sums.count;
   totals.header = {static_cast<uint16_t>((sizeof totals + sizeof call) / 8 + call.header.shape_words),
                    RecordType::kCallTotals,
                    0,

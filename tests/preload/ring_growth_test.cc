@@ -187,7 +187,6 @@ TEST_F(RingGrowthTest, CallsGoIntoTotalsBeforeScopesAreRefused) {
       EXPECT_EQ(totals.sum(), 5 * totals.count());
       EXPECT_EQ(totals.min(), 5u);
       EXPECT_EQ(totals.max(), 5u);
-      EXPECT_EQ(totals.histogram(3), totals.count());
       EXPECT_EQ(totals.thread_id(), thread->thread_id);
       EXPECT_EQ(totals.window_end_ticks() - totals.window_start_ticks(), (totals.count() - 1) * 10 + 5);
       in_totals += totals.count();
@@ -208,13 +207,10 @@ TEST_F(RingGrowthTest, WhatIsLeftOfTotalsIsTakenAtTheEndOnce) {
     PutUpTo(thread, &sequence, sequence + 999);
     TotalsTable* table = thread->totals[0];
     auto entry = reinterpret_cast<TotalsEntry*>(table + 1);
-    table->sums_before = entry->record.totals.sums;
+    table->sums_before = entry->record.sums;
     table->end_ticks_before = entry->record.end_ticks;
-    table->bucket = 3;
-    table->bucket_before = entry->record.totals.histogram[3];
     table->changed = sizeof *table;
-    entry->record.totals.sums.count += 7;
-    entry->record.totals.histogram[3] += 7;
+    entry->record.sums.count += 7;
     Take();
     drain_.Finish(ProcessEnd::kVanished, false);
     Drain other;
@@ -224,7 +220,6 @@ TEST_F(RingGrowthTest, WhatIsLeftOfTotalsIsTakenAtTheEndOnce) {
     const trace::Trace trace = Trace();
     for (const trace::Packet& packet : trace.packet()) {
       in_totals += packet.call_aggregate().count();
-      if (packet.has_call_aggregate()) EXPECT_EQ(packet.call_aggregate().histogram(3), packet.call_aggregate().count());
     }
     EXPECT_EQ(in_totals, 1000u);
     table->changed = 0;

@@ -53,7 +53,6 @@ class Bounds(e2e.Case):
                 counts = collections.Counter(e2e.problem(call.op) for call in trace.calls)
                 for aggregate in trace.aggregates:
                     counts[e2e.problem(e2e.one(aggregate, "op"))] += e2e.one(aggregate, "count")
-                    self.assertEqual(sum(aggregate["histogram"]), e2e.one(aggregate, "count"))
                 self.assertEqual(set(counts.values()), {20000})
                 self.assertEqual({row["calls"] for row in run.table("ops") if row["calls"] is not None}, {20000})
 

@@ -204,7 +204,6 @@ const std::map<std::string, Fill>& Bombs() {
          aggregate->set_count(5);
          aggregate->set_sum(UINT64_MAX);
          aggregate->set_window_end_ticks(UINT64_MAX);
-         for (int i = 0; i < 5000; ++i) aggregate->add_histogram(UINT64_MAX);
          b->Calls(10);
          trace::CounterBatch* counters = b->Add()->mutable_counter_batch();
          counters->set_thread_id(1);
