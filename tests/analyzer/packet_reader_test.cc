@@ -91,9 +91,10 @@ TEST(PacketReader, SaysWhereAndWhatWasExpectedAtACutTail) {
 }
 
 TEST(PacketReader, SaysThatAFileIsEmpty) {
-  EXPECT_EQ(Message(ReadAll({""}).status),
-            "x.dlh: the file is empty; expected a dlhook trace (a header packet at byte 0): its process was killed before "
-            "anything was written, or could write nothing (a full disk; ulimit -f)");
+  EXPECT_EQ(
+      Message(ReadAll({""}).status),
+      "x.dlh: the file is empty; expected a dlhook trace (a header packet at byte 0): its process was killed before "
+      "anything was written, or could write nothing (a full disk; ulimit -f)");
 }
 
 TEST(PacketReader, TellsAForeignFile) {
