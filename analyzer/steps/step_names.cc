@@ -23,7 +23,7 @@ constexpr size_t kFewSteps = 3;      // fewer are not a sort of their own
 constexpr size_t kFewNumbers = 4;    // more names that differ in numbers only count something
 constexpr double kInARow = 0.75;     // part of the steps of a size that must be followed by one of the same size
 constexpr double kManySteps = 0.25;  // or part of all steps that must have the size
-constexpr double kMostSteps = 0.5;   // the most frequent size is a reference for the others only above this part
+constexpr double kOftenPart = 0.5;   // the most frequent size is a reference for the others only above this part
 
 using Size = std::pair<int64_t, int32_t>;  // batch, passes before the update
 
@@ -60,7 +60,7 @@ class SizeSorter {
 
   std::map<Size, Sort> SortAll() {
     const bool is_varied =
-        rest_.size() > 1 && (are_requests_ || (own_.empty() && Part(most_, steps_.size()) < kMostSteps));
+        rest_.size() > 1 && (are_requests_ || (own_.empty() && Part(most_, steps_.size()) < kOftenPart));
     const std::string span =
         rest_.empty() ? "" : absl::StrCat("batches ", rest_.begin()->first, " to ", rest_.rbegin()->first);
     std::map<Size, Sort> sorts;

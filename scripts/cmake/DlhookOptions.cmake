@@ -2,7 +2,8 @@
 set(DLHOOK_SANITIZE "" CACHE STRING "Sanitizers for the static libraries and tests, e.g. address,undefined or thread")
 
 add_library(dlhook_options INTERFACE)
-target_compile_options(dlhook_options INTERFACE -Wall -Wextra -Wno-unused-parameter
+# Members that designated initializers leave out are zero on purpose.
+target_compile_options(dlhook_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
 target_include_directories(dlhook_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 target_compile_definitions(dlhook_options INTERFACE DLHOOK_VERSION="${PROJECT_VERSION}")

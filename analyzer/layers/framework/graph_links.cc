@@ -171,7 +171,12 @@ class GraphLinker {
         order;  // the loss last: in training it contains the last layer's activation
     for (const auto& [path, start_ns] : last_ns) order.emplace_back(IsLoss(path), start_ns, path);
     std::sort(order.begin(), order.end());
-    for (const auto& [is_loss, start_ns, path] : order) LayerNamed(path, "");
+    std::vector<std::string> names;
+    for (const auto& [is_loss, start_ns, path] : order) {
+      LayerNamed(path, "");
+      names.push_back(path);
+    }
+    FindFirstWithGradients(names);
   }
 
   // The longest layer path that contains the node; empty: none.
@@ -188,10 +193,28 @@ class GraphLinker {
     if (absl::StrContains(read.node, "BackpropInput")) return LayerDirection::kBackwardData;
     if (absl::StartsWith(read.node, "BiasAddGrad")) return LayerDirection::kBackwardBias;
     if (WithoutNumber(read.node) != "MatMul") return LayerDirection::kBackward;
-    // dx is computed before dw, and not at all for the first layer.
+    // dx is computed before dw.
+    if (read.node != "MatMul") return LayerDirection::kBackwardWeights;
     const std::string scope = read.whole.substr(0, read.whole.rfind('/'));
-    const bool is_first_of_two = read.node == "MatMul" && backward_.contains(absl::StrCat(scope, "/MatMul_1"));
-    return is_first_of_two ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
+    if (backward_.contains(absl::StrCat(scope, "/MatMul_1"))) return LayerDirection::kBackwardData;
+    return HasTrainedWeights(LayerPath(read.whole)) ? LayerDirection::kBackwardWeights : LayerDirection::kBackward;
+  }
+
+  // Of a layer with one gradient. Before the first layer with gradients nobody needs that of the input; a layer whose bias
+  // has one is not frozen. Otherwise the weights may be.
+  bool HasTrainedWeights(const std::string& layer) const {
+    const std::string bias = absl::StrCat(layer, "/BiasAdd");
+    const auto at = backward_.lower_bound(bias);
+    return layer == first_with_gradients_ || (at != backward_.end() && absl::StartsWith(*at, bias));
+  }
+
+  // `order`: the layers' names in the order of their forward work.
+  void FindFirstWithGradients(const std::vector<std::string>& order) {
+    std::set<std::string> with_gradients;
+    for (const std::string& path : backward_) with_gradients.insert(LayerPath(path));
+    const auto first = std::find_if(order.begin(), order.end(),
+                                    [&](const std::string& layer) { return with_gradients.contains(layer); });
+    if (first != order.end()) first_with_gradients_ = *first;
   }
 
   Place PlaceOf(const GraphName& read) {
@@ -236,6 +259,7 @@ class GraphLinker {
   std::vector<Place> place_;        // by name
   std::set<std::string> forward_;   // paths of layers
   std::set<std::string> backward_;  // full paths of gradient nodes
+  std::string first_with_gradients_;
   std::map<std::string, LayerIndex> layers_;
 };
 

@@ -58,8 +58,8 @@ TEST(GraphLinksTest, ForwardAndGradientNodesOfAConvolution) {
 TEST(GraphLinksTest, ProductsOfADenseLayer) {
   const std::string gradient = "StatefulPartitionedCall/gradient_tape/sequential_1/";
   const std::vector<Placed> placed =
-      PlaceNodes({"StatefulPartitionedCall/sequential_1/dense_1/Relu:_MklNativeFusedMatMul",
-                  "StatefulPartitionedCall/sequential_1/first/BiasAdd:_MklNativeFusedMatMul",
+      PlaceNodes({"StatefulPartitionedCall/sequential_1/first/BiasAdd:_MklNativeFusedMatMul",
+                  "StatefulPartitionedCall/sequential_1/dense_1/Relu:_MklNativeFusedMatMul",
                   gradient + "dense_1/BiasAdd/BiasAddGrad:BiasAddGrad", gradient + "dense_1/MatMul/MatMul:_MklMatMul",
                   gradient + "dense_1/MatMul/MatMul_1:_MklMatMul", gradient + "first/MatMul/MatMul:_MklMatMul"});
   EXPECT_EQ(placed[2].direction, LayerDirection::kBackwardBias);
@@ -68,6 +68,18 @@ TEST(GraphLinksTest, ProductsOfADenseLayer) {
   EXPECT_EQ(placed[5].direction, LayerDirection::kBackwardWeights);  // the network's input has no gradient
   EXPECT_EQ(placed[5].layer, "sequential_1/first");
   EXPECT_EQ(placed[5].type, "matmul");  // from its kernel: the name is the user's
+}
+
+TEST(GraphLinksTest, ALoneGradientOfALayerWhoseWeightsMayBeFrozen) {
+  const std::string gradient = "StatefulPartitionedCall/gradient_tape/net/";
+  const std::vector<Placed> placed =
+      PlaceNodes({"net/first/Relu:_MklNativeFusedMatMul", "net/frozen/Relu:_MklNativeFusedMatMul",
+                  "net/tower/BiasAdd:_MklNativeFusedMatMul", gradient + "first/MatMul/MatMul:_MklMatMul",
+                  gradient + "frozen/MatMul/MatMul:_MklMatMul", gradient + "tower/BiasAdd/BiasAddGrad:BiasAddGrad",
+                  gradient + "tower/MatMul/MatMul:_MklMatMul"});
+  EXPECT_EQ(placed[3].direction, LayerDirection::kBackwardWeights);
+  EXPECT_EQ(placed[4].direction, LayerDirection::kBackward);
+  EXPECT_EQ(placed[6].direction, LayerDirection::kBackwardWeights);  // its bias is trained
 }
 
 TEST(GraphLinksTest, ScopesInsideALayerAreNoLayers) {
