@@ -29,7 +29,7 @@ constexpr absl::string_view kViewNodes[] = {"T",      "Transpose", "View",    "U
                                             "ToCopy", "Clone",     "Select",  "Slice"};
 
 template <size_t kCount>
-bool OneOf(absl::string_view name, const absl::string_view (&names)[kCount]) {
+bool IsAnyOf(absl::string_view name, const absl::string_view (&names)[kCount]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
@@ -72,7 +72,7 @@ void TorchProducts::FindLeaves() {
     lines_with_leaves_.insert(LineOf(units_.ForwardOf(product_node)));
   };
   std::vector<bool> is_view;  // by name
-  for (const ScopeName& name : names_) is_view.push_back(OneOf(OpOfNode(name.op), kViewNodes));
+  for (const ScopeName& name : names_) is_view.push_back(IsAnyOf(OpOfNode(name.op), kViewNodes));
   const auto is_node = [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; };
   ForEachScopeThat(scopes_, is_node, [&](ScopeIndex node) {
     const bool is_same_thread = product_node != kNone && scopes_.thread[product_node] == scopes_.thread[node];
@@ -187,10 +187,10 @@ TorchProducts::Side TorchProducts::GradientOf(ScopeIndex node, ScopeIndex produc
 TorchProducts::Side TorchProducts::GradientByOrder(ScopeIndex node, ScopeIndex product) const {
   const auto products = products_.Of(node);
   const absl::string_view op = OpOfNode(NameOf(node).op);
-  if (OneOf(op, kOfVector)) return Side::kSecond;
-  const bool is_known = OneOf(op, kSecondFirst) || OneOf(op, kFirstFirst);
+  if (IsAnyOf(op, kOfVector)) return Side::kSecond;
+  const bool is_known = IsAnyOf(op, kSecondFirst) || IsAnyOf(op, kFirstFirst);
   if (products.size() != 2 || !is_known) return Side::kUnknown;
-  return (product == products.front().second) == OneOf(op, kFirstFirst) ? Side::kFirst : Side::kSecond;
+  return (product == products.front().second) == IsAnyOf(op, kFirstFirst) ? Side::kFirst : Side::kSecond;
 }
 
 // The operand that stays in place while the other one moves, if there are parameters and an optimizer.
@@ -224,7 +224,7 @@ LayerDirection TorchProducts::DirectionOfOnly(ScopeIndex node, ScopeIndex forwar
     return trained_linears_.contains(linear) ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData;
   }
   const bool has_weights = LeavesOf(node).count > (AddsBias(NameOf(forward).op) ? 1 : 0);
-  const bool is_vector = OneOf(OpOfNode(NameOf(node).op), kOfVector);
+  const bool is_vector = IsAnyOf(OpOfNode(NameOf(node).op), kOfVector);
   return has_weights && !is_vector ? LayerDirection::kBackwardWeights : LayerDirection::kBackward;
 }
 
