@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/names/demangle.h"
 #include "analyzer/names/fold_names.h"
@@ -66,9 +67,12 @@ int TakeFrame(Dwfl_Frame* frame, void* arg) {
   const std::string file =
       path == nullptr ? "" : std::string(absl::string_view(path).substr(absl::string_view(path).rfind('/') + 1));
   const char* const symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
-  std::string function = absl::StartsWith(file, "python") || absl::StartsWith(file, "libpython") ? "[Python]"
-                         : symbol != nullptr ? FoldFunction(DemangleSymbol(symbol))
-                                             : absl::StrCat("[", file.empty() ? "?" : file, "]");
+  if (symbol == nullptr && file == "libdlhook.so") return DWARF_CB_OK;  // a wrapper, in a stripped library
+  std::string function =
+      absl::StartsWith(file, "python") || absl::StartsWith(file, "libpython") ? "[Python]"
+      : symbol != nullptr
+          ? FoldFunction(DemangleSymbol(absl::StripPrefix(symbol, "dlhook_body_")))  // preload/base/entry.h
+          : absl::StrCat("[", file.empty() ? "?" : file, "]");
   const bool repeats = !functions->empty() && function == functions->back();
   const bool is_start = symbol == nullptr && absl::StartsWith(file, "libc.");  // it has no name there
   if (!repeats && !is_start && !IsPlumbing(function)) functions->push_back(std::move(function));

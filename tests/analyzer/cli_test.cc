@@ -126,7 +126,8 @@ TEST_F(CliTest, FindingsToIgnoreAreOfRulesThatThereAre) {
   const Outcome outcome = Dlhook("report " + trace + " --ignore-file " + file);
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, testing::HasSubstr("ignored:4: unknown rule 'input'"));
-  ExpectUsageError("report " + trace + " --ignore-file nowhere", "report: --ignore-file: can't read nowhere");
+  ExpectUsageError("report " + trace + " --ignore-file nowhere",
+                   "report: --ignore-file: can't read nowhere: cannot open: No such file or directory");
 }
 
 TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {

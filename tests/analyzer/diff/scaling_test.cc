@@ -90,6 +90,7 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
       step.is_warm_up = start_ns == 0;
       step.batch = 8;
       step.micro_steps = 2;
+      step.samples = 16;
       tracks[process].steps.push_back(step);
       const int64_t end_ns = start_ns + (process == 0 ? 50 : 70);
       gpu.start_ns.push_back(start_ns + 10);
