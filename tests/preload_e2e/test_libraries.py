@@ -1,6 +1,7 @@
 """Several libraries that define the same names: each caller must get its own (docs/design.md, "The real function")."""
 
 import collections
+import re
 
 import e2e
 
@@ -40,6 +41,19 @@ class OwnFunctions(e2e.Case):
         out = e2e.run([e2e.victim("two_libraries"), "1", e2e.library("own_ilp64")]).out.decode()
         self.assertTrue(out.startswith("0: 3024.0 3210.5"))
         return "1" + out.splitlines()[0][1:]
+
+
+class Entries(e2e.Case):
+    """preload/base/entry.h: a wrapper reads what a thunk left in r10 before it calls anything, and never uses r10 itself."""
+
+    def test_register_is_read_first(self):
+        code = e2e.run(["objdump", "-d", "--no-show-raw-insn", e2e.SHIM]).out.decode()
+        bodies = re.findall(r"^[0-9a-f]+ <(dlhook_body_\w+)>:\n((?:.+\n)+)", code, re.M)
+        self.assertGreater(len(bodies), 3000)
+        for name, text in bodies:
+            first = re.search(r".*(?:%r10|\bcall\b).*", text)
+            self.assertRegex(first[0] if first else "", r"mov +%r10,", name)
+            self.assertEqual(len(re.findall(r"%r10", text)), 1, name)
 
 
 class WeakReferences(e2e.Case):
