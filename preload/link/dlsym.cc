@@ -21,7 +21,7 @@ extern "C" {
 void* (*dlhook_real_dlsym)(void* handle, const char* name) = nullptr;
 void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version) = nullptr;
 
-// thunks.S: kThunks stubs of kThunkBytes each, and the table they read.
+// dlsym.S: kThunks stubs of kThunkBytes each, and the table they read.
 struct ThunkEntry {
   void* real;
   void* entry;  // the wrapper's second (base/entry.h)
