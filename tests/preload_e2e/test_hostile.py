@@ -96,7 +96,7 @@ class Limits(Hostile):
     def test_small_alternate_stacks(self):
         sizes = range(2048, 16384, 256)
         least = next(size for size in sizes if e2e.run([e2e.victim("small_stacks"), "4", str(size)]).code == 0)
-        self.check([e2e.victim("small_stacks"), "4", str(least + 1024)], 4)
+        self.check([e2e.victim("small_stacks"), "4", str(least + 2048 + sizes.step)], 4)
 
 
 class Privileges(Hostile):
