@@ -8,9 +8,8 @@ extern "C" {
 
 // Called inside of each product if set.
 extern void (*tiny_blas_inside)(void);
-// Calls of each by this thread. Initial-exec: the loader's look-up of other thread-local memory needs 3 KiB of stack.
-extern __thread long tiny_blas_singles __attribute__((tls_model("initial-exec")));
-extern __thread long tiny_blas_doubles __attribute__((tls_model("initial-exec")));
+// Calls of each by this thread.
+extern __thread long tiny_blas_singles, tiny_blas_doubles;
 void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
                  const float* b, int ldb, float beta, float* c, int ldc);
 void cblas_dgemm(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double* a, int lda,
