@@ -44,7 +44,6 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options);
 std::string ExportPprof(const Profile& profile, const ExportOptions& options);
 std::string ExportCallgrind(const Profile& profile, const ExportOptions& options);
 std::string ExportDot(const Profile& profile, const ExportOptions& options);
-std::string ExportSpeedscope(const Profile& profile, const ExportOptions& options);
 void ExportPerfetto(const Timeline& timeline, ExportOutput& output);
 void ExportChrome(const Timeline& timeline, ExportOutput& output);
 // These write to `path`, which does not exist: everything that is known of the timeline's run, and the report's tables.

@@ -9,7 +9,6 @@ const std::vector<Exporter>& Exporters() {
       {"pprof", "profile.proto, gzipped: pprof, go tool pprof, speedscope", true, ExportPprof},
       {"callgrind", "for callgrind_annotate and KCachegrind", false, ExportCallgrind},
       {"dot", "a graph of functions, for Graphviz: dot -Tsvg", false, ExportDot},
-      {"speedscope", "stacks for speedscope.app", false, ExportSpeedscope},
       {"perfetto", "a timeline for ui.perfetto.dev and trace_processor", true, nullptr, ExportPerfetto},
       {"chrome", "the same timeline as JSON, for chrome://tracing, Perfetto and others", false, nullptr, ExportChrome},
       {"sqlite", "a database: the tables of the report, every call and scope, and views", true, nullptr, nullptr,

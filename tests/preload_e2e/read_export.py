@@ -4,7 +4,6 @@ build/venv-exports.
     read_export.py perfetto FILE SCHEMA    Perfetto's published schema; SCHEMA: dlhook's extract of it
     read_export.py trace_processor FILE    Perfetto's own reader, for which it needs Chromium
     read_export.py parquet FOLDER          DuckDB and pyarrow
-    read_export.py speedscope FILE SCHEMA  jsonschema
 """
 
 import collections
@@ -95,21 +94,6 @@ def parquet(folder):
     return found
 
 
-def speedscope(path, schema):
-    import jsonschema
-
-    with open(path, encoding="utf-8") as file, open(schema, encoding="utf-8") as schema_file:
-        document = json.load(file)
-        jsonschema.validate(document, json.load(schema_file))
-    frames = [frame["name"] for frame in document["shared"]["frames"]]
-    stacks = collections.Counter()
-    for profile in document["profiles"]:
-        assert profile["endValue"] == sum(profile["weights"])
-        for sample, weight in zip(profile["samples"], profile["weights"], strict=True):
-            stacks[";".join(frames[frame] for frame in sample)] += weight
-    return {"profiles": [profile["name"] for profile in document["profiles"]], "stacks": stacks}
-
-
 if __name__ == "__main__":
-    readers = {"perfetto": perfetto, "trace_processor": trace_processor, "parquet": parquet, "speedscope": speedscope}
+    readers = {"perfetto": perfetto, "trace_processor": trace_processor, "parquet": parquet}
     json.dump(readers[sys.argv[1]](*sys.argv[2:]), sys.stdout)

