@@ -37,7 +37,7 @@ int Keep(const Calibration& calibration, const std::string& path) {
 }
 
 int RunCalibrate(const Args& args) {
-  const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  const auto renderer = ReadFormatFlag(args);
   if (!renderer.ok()) return Fail("calibrate", renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return Fail("calibrate", color.status());

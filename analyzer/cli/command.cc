@@ -132,4 +132,10 @@ std::string HelpText(const Command& command) {
   return text;
 }
 
+std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts) {
+  std::vector<Flag> flags;
+  for (const std::vector<Flag>& part : parts) flags.insert(flags.end(), part.begin(), part.end());
+  return flags;
+}
+
 }  // namespace dlhook::analyzer::cli

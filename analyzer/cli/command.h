@@ -12,6 +12,7 @@
 #define DLHOOK_ANALYZER_CLI_COMMAND_H_
 
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -84,6 +85,9 @@ struct Command {
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 
 std::string HelpText(const Command& command);
+
+// Flags of a command's own and those it shares with others, in this order.
+std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts);
 
 }  // namespace dlhook::analyzer::cli
 

@@ -85,7 +85,7 @@ int RunCounters(const Args& args) {
   for (const absl::Status& status : {CheckNames(sets, "set", SetNames()), CheckNames(tables, "table", TableNames())}) {
     if (!status.ok()) return Fail("counters", status);
   }
-  const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  const auto renderer = ReadFormatFlag(args);
   if (!renderer.ok()) return Fail("counters", renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return Fail("counters", color.status());

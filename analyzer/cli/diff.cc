@@ -37,7 +37,7 @@ constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
 struct DiffOptions {
   std::vector<const TableKind*> kinds;
   const Renderer* renderer = nullptr;
-  LayerOptions layers;
+  TableOptions of_tables;
   std::optional<size_t> limit;
   std::optional<double> fail_above_percent;
   bool hides_noise = false;  // hide what is only noise
@@ -76,16 +76,10 @@ absl::StatusOr<double> ReadPercent(absl::string_view text) {
 }
 
 absl::Status ReadLimits(const Args& args, bool is_text, DiffOptions& options) {
-  if (is_text) options.limit = kTextLimit;
   options.hides_noise = is_text && !args.Last("limit");
-  if (const std::optional<std::string> text = args.Last("limit")) {
-    uint32_t limit = 0;
-    if (!absl::SimpleAtoi(*text, &limit)) {
-      return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
-    }
-    options.limit.reset();
-    if (limit > 0) options.limit = limit;
-  }
+  const absl::StatusOr<std::optional<size_t>> limit = ReadLimitFlag(args, is_text);
+  if (!limit.ok()) return limit.status();
+  options.limit = *limit;
   if (const std::optional<std::string> text = args.Last("fail-above")) {
     const absl::StatusOr<double> percent = ReadPercent(*text);
     if (!percent.ok()) return percent.status();
@@ -103,20 +97,17 @@ absl::StatusOr<DiffOptions> DiffOptionsOf(const Args& args) {
   if (!kinds.ok()) return kinds.status();
   options.kinds = *kinds;
   options.page = args.Last("html");
-  if (options.page && args.Last("format")) {
-    return absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own");
-  }
-  const std::string format = args.Last("format").value_or("text");
-  const auto renderer = FindNamed(Renderers(), "format", format);
+  const absl::StatusOr<const Renderer*> renderer = ReadFormatFlag(args);
   if (!renderer.ok()) return renderer.status();
   options.renderer = *renderer;
-  const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
-  if (!layers.ok()) return layers.status();
-  options.layers = *layers;
+  const absl::StatusOr<TableOptions> of_tables = ReadTableFlags(args);
+  if (!of_tables.ok()) return of_tables.status();
+  options.of_tables = *of_tables;
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return color.status();
   options.color = *color;
-  if (absl::Status status = ReadLimits(args, format == "text" && !options.page, options); !status.ok()) return status;
+  if (absl::Status status = ReadLimits(args, options.renderer->name == "text" && !options.page, options); !status.ok())
+    return status;
   return options;
 }
 
@@ -158,10 +149,10 @@ absl::StatusOr<LoadedRun> OpenSide(const char* side, const std::vector<std::stri
 // A side's runs, read. Their places don't change: analyses refer to them.
 class OpenedSide {
  public:
-  absl::Status Open(const char* side, const std::vector<std::string>& paths, const LayerOptions& layers) {
+  absl::Status Open(const char* side, const std::vector<std::string>& paths, const TableOptions& options) {
     for (const std::vector<std::string>& parts : RunsAmong(paths)) {
-      absl::Status status = Add(side, parts, layers);
-      if (absl::IsOutOfRange(status)) status = AddEach(side, parts, layers);
+      absl::Status status = Add(side, parts, options);
+      if (absl::IsOutOfRange(status)) status = AddEach(side, parts, options);
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -193,22 +184,22 @@ class OpenedSide {
   }
 
  private:
-  absl::Status Add(const char* side, const std::vector<std::string>& parts, const LayerOptions& layers) {
+  absl::Status Add(const char* side, const std::vector<std::string>& parts, const TableOptions& options) {
     absl::StatusOr<LoadedRun> run = OpenSide(side, parts);
     if (!run.ok()) return run.status();
     runs_.push_back(*std::move(run));
-    analyses_.emplace_back(&runs_.back().model, layers);
+    analyses_.emplace_back(&runs_.back().model, options);
     analyzed_.push_back({&runs_.back().model, analyses_.back().options()});
     return absl::OkStatus();
   }
 
   // Different ranks, but at different times: of each job only one rank was recorded.
-  absl::Status AddEach(const char* side, const std::vector<std::string>& paths, const LayerOptions& layers) {
+  absl::Status AddEach(const char* side, const std::vector<std::string>& paths, const TableOptions& options) {
     PrintError(
         absl::StrCat("diff: ", side, ": ", absl::StrJoin(paths, ", "),
                      " have different ranks, but did not live at the same time: each is taken as a run of its own"));
     for (const std::string& path : paths) {
-      if (absl::Status status = Add(side, {path}, layers); !status.ok()) return status;
+      if (absl::Status status = Add(side, {path}, options); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -275,8 +266,9 @@ int RunDiff(const Args& args) {
   const absl::StatusOr<Paths> paths = PathsOf(args);
   if (!paths.ok()) return Fail("diff", paths.status());
   OpenedSide base, candidate;
-  if (absl::Status status = base.Open("BASE", paths->base, options->layers); !status.ok()) return Fail("diff", status);
-  if (absl::Status status = candidate.Open("NEW", paths->candidate, options->layers); !status.ok())
+  if (absl::Status status = base.Open("BASE", paths->base, options->of_tables); !status.ok())
+    return Fail("diff", status);
+  if (absl::Status status = candidate.Open("NEW", paths->candidate, options->of_tables); !status.ok())
     return Fail("diff", status);
   absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), options->kinds);
   if (!diff.ok()) return Fail("diff", diff.status());
@@ -302,13 +294,9 @@ std::string DiffDetails() {
       "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
       "several of each side, which tells how much one run differs from the next; folders with\n"
       "different ranks of one job are one run. Compared are times per steady step; of whole runs\n"
-      "where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
-  for (const TableKind& kind : ComparableTables())
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
-  absl::StrAppend(&text, "\nformats:\n");
-  for (const Renderer& renderer : Renderers()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
-  }
+      "where one of the two has no steps.\n";
+  AppendRegistry("tables (default: layers, work, layout)", ComparableTables(), &TableKind::summary, &text);
+  AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
   absl::StrAppend(&text,
                   "\nA change within its noise bound (from the spread over steps) is called noise, and text\n"
                   "leaves such rows out; --limit 0 shows them.\n\n"
@@ -325,32 +313,29 @@ std::string DiffDetails() {
 }  // namespace
 
 Command DiffCommand() {
-  Command command = {
-      .name = "diff",
-      .summary = "what changed from one run to another, and why",
-      .operands = "BASE NEW | --base RUN... --new RUN...",
-      .flags = {{"base", "RUN...", "runs to compare with; their variation counts", 0, true, true},
-                {"new", "RUN...", "runs to compare; their variation counts", 0, true, true},
-                {"table", "NAME[,NAME]...", "only these tables; may be repeated"},
-                {"format", "FORMAT", "how to write them (default: text)"},
-                {"html", "FILE", "all of it as one page for a browser, with pictures"},
-                {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
-                {"fail-above", "PERCENT", "exit with 1 if a step got slower by more than this"},
-                ColorFlag()},
-      .examples = {{"dlhook diff BEFORE AFTER", "whether a step got faster or slower, in which layers, and why"},
-                   {"dlhook diff BEFORE AFTER --fail-above 3%", "in CI: exit code 1 if a step takes 3 % longer"},
-                   {"dlhook diff --base A1 A2 A3 --new B1 B2 B3",
-                    "several runs a side: the interval holds for the next run, too"},
-                   {"dlhook diff BEFORE AFTER --table algorithms", "which algorithms the libraries chose instead"},
-                   {"dlhook diff BEFORE AFTER --html diff.html", "the same as pictures, changed rows first"},
-                   {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
-      .min_operands = 2,
-      .max_operands = 2,
-      .details = DiffDetails,
-      .run = RunDiff};
-  const std::vector<Flag> layer_flags = LayerFlags();
-  command.flags.insert(command.flags.begin() + 5, layer_flags.begin(), layer_flags.end());
-  return command;
+  return {.name = "diff",
+          .summary = "what changed from one run to another, and why",
+          .operands = "BASE NEW | --base RUN... --new RUN...",
+          .flags = Joined({{{"base", "RUN...", "runs to compare with; their variation counts", 0, true, true},
+                            {"new", "RUN...", "runs to compare; their variation counts", 0, true, true},
+                            {"table", "NAME[,NAME]...", "only these tables; may be repeated"},
+                            {"format", "FORMAT", "how to write them (default: text)"},
+                            {"html", "FILE", "all of it as one page for a browser, with pictures"}},
+                           TableFlags(),
+                           {{"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
+                            {"fail-above", "PERCENT", "exit with 1 if a step got slower by more than this"},
+                            ColorFlag()}}),
+          .examples = {{"dlhook diff BEFORE AFTER", "whether a step got faster or slower, in which layers, and why"},
+                       {"dlhook diff BEFORE AFTER --fail-above 3%", "in CI: exit code 1 if a step takes 3 % longer"},
+                       {"dlhook diff --base A1 A2 A3 --new B1 B2 B3",
+                        "several runs a side: the interval holds for the next run, too"},
+                       {"dlhook diff BEFORE AFTER --table algorithms", "which algorithms the libraries chose instead"},
+                       {"dlhook diff BEFORE AFTER --html diff.html", "the same as pictures, changed rows first"},
+                       {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
+          .min_operands = 2,
+          .max_operands = 2,
+          .details = DiffDetails,
+          .run = RunDiff};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -188,14 +188,8 @@ int RunExport(const Args& args) {
   return run->damage.empty() ? kExitOk : kExitBadInput;
 }
 
-template <typename T>
-void AppendWords(absl::string_view title, const std::vector<T>& words, absl::string_view T::*meaning,
-                 std::string* text) {
-  absl::StrAppend(text, "\n", title, ":\n");
-  for (const T& word : words) absl::StrAppend(text, absl::StrFormat("  %-11s%s\n", word.name, word.*meaning));
-}
-
 std::string ExportDetails() {
+  constexpr int kNameWidth = 11;
   std::string text =
       "By stack (folded, pprof, callgrind, dot): the time of steady steps, divided as in the\n"
       "table accounting: library calls, the framework's ops, what is not seen, data loading and\n"
@@ -203,9 +197,9 @@ std::string ExportDetails() {
       "and what GPUs did. --only library: every library call of the run, by thread time.\n"
       "What happened when (perfetto, chrome): steps, threads, GPU streams and counters.\n"
       "Everything as tables: sqlite, parquet. The flags below choose stacks.\n";
-  AppendWords("formats", Exporters(), &Exporter::summary, &text);
-  AppendWords("frames", FrameWords(), &FrameWord::meaning, &text);
-  AppendWords("weights", WeightWords(), &WeightWord::meaning, &text);
+  AppendRegistry("formats", Exporters(), &Exporter::summary, &text, kNameWidth);
+  AppendRegistry("frames", FrameWords(), &FrameWord::meaning, &text, kNameWidth);
+  AppendRegistry("weights", WeightWords(), &WeightWord::meaning, &text, kNameWidth);
   absl::StrAppend(&text, "\npprof and callgrind hold all weights, and lines.\n");
   return text;
 }

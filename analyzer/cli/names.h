@@ -1,4 +1,4 @@
-// Error messages for unknown names on the command line.
+// Named things on the command line: their lists in help texts, and errors for unknown ones.
 #ifndef DLHOOK_ANALYZER_CLI_NAMES_H_
 #define DLHOOK_ANALYZER_CLI_NAMES_H_
 
@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -35,6 +35,14 @@ absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_
     if (element.name == name) return &element;
   }
   return UnknownName(what, name, NamesOf(registry));
+}
+
+// A registry as a part of a help text, meanings behind a column of `width` characters.
+template <typename T>
+void AppendRegistry(absl::string_view title, const std::vector<T>& registry, absl::string_view T::*meaning,
+                    std::string* text, int width = 20) {
+  absl::StrAppendFormat(text, "\n%s:\n", title);
+  for (const T& element : registry) absl::StrAppendFormat(text, "  %-*s%s\n", width, element.name, element.*meaning);
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +25,7 @@
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_peaks.h"
+#include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
 #include "analyzer/io/whole_file.h"
@@ -36,6 +40,21 @@ constexpr absl::string_view kProgramOrder = "program";  // value of --sort: rows
 
 constexpr std::pair<absl::string_view, StepKind> kSteps[] = {
     {"training", StepKind::kTraining}, {"validation", StepKind::kValidation}, {"inference", StepKind::kInference}};
+
+struct ReportOptions {
+  bool is_answer = false;  // the answer screen instead of tables
+  bool asks_for_all = false;
+  std::vector<const TableKind*> kinds;
+  const Renderer* renderer = nullptr;
+  bool is_page = false;  // HTML instead: page/report_page.h
+  std::optional<std::string> sort_column;
+  std::optional<size_t> limit;  // rows per table; unset: all
+  int width = OutputWidth(STDOUT_FILENO);
+  bool color = false;
+  TableOptions of_tables;
+  std::optional<std::string> calibration;     // see run_peaks.h
+  std::vector<std::string> ignored_findings;  // see findings/ignored.h
+};
 
 // Sorts those tables that have the column.
 absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
@@ -110,31 +129,23 @@ absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tab
 
 absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   ReportOptions options;
-  options.tables = ListOf(args, "table");
-  options.format = args.Last("format").value_or("text");
-  options.is_page = args.Last("html").has_value();
-  if (options.is_page && args.Last("format")) {
-    return absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own");
-  }
+  options.is_page = args.Has("html");
+  const absl::StatusOr<const Renderer*> renderer = ReadFormatFlag(args);
+  if (!renderer.ok()) return renderer.status();
+  options.renderer = *renderer;
+  const bool is_text = options.renderer->name == "text" && !options.is_page;
   options.sort_column = args.Last("sort");
   options.calibration = args.Last("calibration");
-  options.width = OutputWidth(STDOUT_FILENO);
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return color.status();
   options.color = *color;
-  if (options.format == "text" && !options.is_page) options.limit = kTextLimit;
-  if (const std::optional<std::string> text = args.Last("limit")) {
-    uint32_t limit = 0;
-    if (!absl::SimpleAtoi(*text, &limit)) {
-      return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
-    }
-    options.limit.reset();
-    if (limit > 0) options.limit = limit;
-  }
-  const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
-  if (!layers.ok()) return layers.status();
-  options.layers = *layers;
-  if (!options.sort_column && !options.is_page) options.layers.first_rows = options.limit;
+  const absl::StatusOr<std::optional<size_t>> limit = ReadLimitFlag(args, is_text);
+  if (!limit.ok()) return limit.status();
+  options.limit = *limit;
+  const absl::StatusOr<TableOptions> of_tables = ReadTableFlags(args);
+  if (!of_tables.ok()) return of_tables.status();
+  options.of_tables = *of_tables;
+  if (!options.sort_column && !options.is_page) options.of_tables.first_rows = options.limit;
   if (const std::optional<std::string> step = args.Last("step")) {
     const auto* const kind =
         std::find_if(std::begin(kSteps), std::end(kSteps), [&](const auto& known) { return known.first == *step; });
@@ -142,23 +153,20 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
       return absl::InvalidArgumentError(
           absl::StrCat("--step expects training, validation or inference, found '", *step, "'"));
     }
-    options.layers.steps = kind->second;
+    options.of_tables.layers_of = kind->second;
   }
   absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
   if (!ignored.ok()) return ignored.status();
   options.ignored_findings = *std::move(ignored);
-  if (absl::Status status = CheckRowFlags(args, options.tables); !status.ok()) return status;
-  if (options.tables.empty() && !options.is_page) options.tables = TablesMeant(args);
-  // Checked before a large run is read in vain.
-  const auto kinds = FindTables(options.tables);
+  std::vector<std::string> tables = ListOf(args, "table");
+  if (absl::Status status = CheckRowFlags(args, tables); !status.ok()) return status;
+  if (tables.empty() && !options.is_page) tables = TablesMeant(args);
+  const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables(tables);
   if (!kinds.ok()) return kinds.status();
-  const auto renderer = FindNamed(Renderers(), "format", options.format);
-  if (!renderer.ok()) return renderer.status();
+  options.kinds = *kinds;
+  options.is_answer = tables.empty() && is_text;
+  options.asks_for_all = tables.empty() || tables.front() == kAllTables;
   return options;
-}
-
-bool IsAnswer(const ReportOptions& options) {
-  return options.tables.empty() && options.format == "text" && !options.is_page;
 }
 
 int RunExplain(const std::string& name, const ReportOptions& options) {
@@ -166,6 +174,50 @@ int RunExplain(const std::string& name, const ReportOptions& options) {
   if (!tables.ok()) return Fail("report", tables.status());
   const absl::StatusOr<std::string> text = Explain(*tables, name, options.width, options.color);
   return text.ok() ? PrintOutput(*text) : Fail("report", text.status());
+}
+
+// Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, as given to the
+// command. Unavailable: the answer needs more of the run than was read.
+absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
+                                       Progress& progress) {
+  if (absl::Status status = CheckFunctions(model, options.of_tables.functions); !status.ok()) return status;
+  absl::StatusOr<Peaks> peaks = FindPeaks(model, options.calibration);
+  if (!peaks.ok()) return peaks.status();
+  progress.Show("adding up calls of");
+  const RunAnalysis analysis(&model, options.of_tables, *std::move(peaks));
+  if (options.is_answer) {
+    progress.Show("finding layers of");
+    analysis.layers().attribution();
+    progress.Show("finding steps of");
+    if (!HasEnoughSteps(model, analysis.layers().steps())) {
+      return absl::UnavailableError("too few steps lie in the parts of the run that were read");
+    }
+    progress.Show("what could be faster in");
+    return MakeAnswer(StepFacts(model, analysis.options()), {.run = path,
+                                                             .width = static_cast<size_t>(options.width),
+                                                             .color = options.color,
+                                                             .ignored_findings = options.ignored_findings});
+  }
+  absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(options.kinds, &progress);
+  if (!tables.ok()) return tables.status();
+  for (Table& table : *tables) {
+    if (table.name == "findings") LeaveOut(options.ignored_findings, &table);
+  }
+  if (!options.sort_column && options.renderer->is_for_people && !options.is_page) {
+    for (Table& table : *tables) SortLayers(&table);
+  } else if (options.sort_column && *options.sort_column != kProgramOrder) {
+    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
+  }
+  if (options.limit) {
+    for (Table& table : *tables) LimitRows(*options.limit, &table);
+  }
+  if (options.is_page) {
+    progress.Show("the page of");
+    return ReportPage(StepFacts(model, analysis.options()), *tables);
+  }
+  if (options.asks_for_all && options.renderer->is_for_people) LeaveOutEmpty(&*tables);
+  progress.Clear();
+  return Rendered(*options.renderer, {&model, *std::move(tables), options.width, options.color});
 }
 
 int RunReport(const Args& args) {
@@ -183,11 +235,11 @@ int RunReport(const Args& args) {
   absl::StatusOr<LoadedRun> run;
   absl::StatusOr<std::string> report;
   for (const Reading& reading : kAnswerReadings) {
-    run = OpenRun(paths, IsAnswer(*options) ? reading : kWholeReading, progress);
+    run = OpenRun(paths, options->is_answer ? reading : kWholeReading, progress);
     if (!run.ok()) return Fail("report", run.status());
     if (run->model.processes.empty()) break;
     // What is kept in a file must say by itself what it lacks, if there is a place for it.
-    const bool is_kept = options->is_page || (options->format != "text" && options->format != "csv");
+    const bool is_kept = options->is_page || (options->renderer->name != "text" && options->renderer->name != "csv");
     for (const absl::Status& status : run->damage) {
       if (is_kept) ++run->model.oddities[std::string(status.message())];
     }
@@ -211,13 +263,9 @@ std::string ReportDetails() {
       "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
       "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
       "latest one in this folder. Several folders, or a folder of folders, are one run if their\n"
-      "traces are of one job.\n\ntables:\n";
-  for (const TableKind& kind : ReportTables())
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
-  absl::StrAppend(&text, "\nformats:\n");
-  for (const Renderer& renderer : Renderers()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
-  }
+      "traces are of one job.\n";
+  AppendRegistry("tables", ReportTables(), &TableKind::summary, &text);
+  AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
   absl::StrAppend(&text,
                   "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
                   "message on stderr says what is wrong.\n");
@@ -251,66 +299,22 @@ absl::StatusOr<std::string> LatestRun(const std::string& folder) {
                    has_others ? "; those of other users must be named" : ""));
 }
 
-absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
-                                       Progress& progress) {
-  const auto kinds = FindTables(options.tables);
-  if (!kinds.ok()) return kinds.status();
-  const auto renderer = FindNamed(Renderers(), "format", options.format);
-  if (!renderer.ok()) return renderer.status();
-  if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
-  absl::StatusOr<Peaks> peaks = FindPeaks(model, options.calibration);
-  if (!peaks.ok()) return peaks.status();
-  progress.Show("adding up calls of");
-  const RunAnalysis analysis(&model, options.layers, *std::move(peaks));
-  if (IsAnswer(options)) {
-    progress.Show("finding layers of");
-    analysis.layers().attribution();
-    progress.Show("finding steps of");
-    if (!HasEnoughSteps(model, analysis.layers().steps())) {
-      return absl::UnavailableError("too few steps lie in the parts of the run that were read");
-    }
-    progress.Show("what could be faster in");
-    return MakeAnswer(StepFacts(model, analysis.options()), {.run = path,
-                                                             .width = static_cast<size_t>(options.width),
-                                                             .color = options.color,
-                                                             .ignored_findings = options.ignored_findings});
-  }
-  absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds, &progress);
-  if (!tables.ok()) return tables.status();
-  for (Table& table : *tables) {
-    if (table.name == "findings") LeaveOut(options.ignored_findings, &table);
-  }
-  if (!options.sort_column && (*renderer)->is_for_people && !options.is_page) {
-    for (Table& table : *tables) SortLayers(&table);
-  } else if (options.sort_column && *options.sort_column != kProgramOrder) {
-    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
-  }
-  if (options.limit) {
-    for (Table& table : *tables) LimitRows(*options.limit, &table);
-  }
-  if (options.is_page) {
-    progress.Show("the page of");
-    return ReportPage(StepFacts(model, analysis.options()), *tables);
-  }
-  const bool asks_for_all = options.tables.empty() || options.tables.front() == kAllTables;
-  if (asks_for_all && (*renderer)->is_for_people) LeaveOutEmpty(&*tables);
-  progress.Clear();
-  return Rendered(**renderer, {&model, *std::move(tables), options.width, options.color});
-}
-
 Command ReportCommand() {
-  Command command = {
+  return {
       .name = "report",
       .summary = "what is slow, why, and what to do; tables as proof",
       .operands = "[RUN]...",
-      .flags = {{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
-                {"format", "FORMAT", "how to write them (default: text)"},
-                {"html", "FILE", "all of it as one page for a browser, with pictures"},
-                {"sort", "COLUMN", "sort by it, largest first; program: layers in their order"},
-                {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
-                {"calibration", "FILE", "peaks by this file of dlhook calibrate; off: stated ones"},
-                {"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
-                ColorFlag()},
+      .flags =
+          Joined({{{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
+                   {"format", "FORMAT", "how to write them (default: text)"},
+                   {"html", "FILE", "all of it as one page for a browser, with pictures"},
+                   {"sort", "COLUMN", "sort by it, largest first; program: layers in their order"}},
+                  TableFlags(Flag{"step", "KIND", "layers in steps of training (default), validation or inference"}),
+                  {{"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
+                   {"calibration", "FILE", "peaks by this file of dlhook calibrate; off: stated ones"}},
+                  IgnoreFlags(),
+                  {{"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
+                   ColorFlag()}}),
       .examples =
           {{"dlhook report", "the answer for the latest run here"},
            {"dlhook report RUN --table all", "every table that has rows"},
@@ -327,13 +331,6 @@ Command ReportCommand() {
       .max_operands = SIZE_MAX,
       .details = ReportDetails,
       .run = RunReport};
-  const std::vector<Flag> layer_flags = LayerFlags();
-  command.flags.insert(command.flags.begin() + 4, layer_flags.begin(), layer_flags.end());
-  command.flags.insert(command.flags.begin() + 5,
-                       {"step", "KIND", "layers in steps of training (default), validation or inference"});
-  const std::vector<Flag> ignore_flags = IgnoreFlags();
-  command.flags.insert(command.flags.end() - 2, ignore_flags.begin(), ignore_flags.end());
-  return command;
 }
 
 }  // namespace dlhook::analyzer::cli

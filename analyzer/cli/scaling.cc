@@ -56,10 +56,7 @@ int RunScaling(const Args& args) {
   const absl::StatusOr<ScalingKind> kind = ReadKind(args);
   if (!kind.ok()) return Fail("scaling", kind.status());
   const std::optional<std::string> page = args.Last("html");
-  if (page && args.Last("format")) {
-    return Fail("scaling", "--html and --format exclude each other: the page is a format of its own");
-  }
-  const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  const absl::StatusOr<const Renderer*> renderer = ReadFormatFlag(args);
   if (!renderer.ok()) return Fail("scaling", renderer.status());
   const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
   if (!color.ok()) return Fail("scaling", color.status());
@@ -99,10 +96,7 @@ std::string ScalingDetails() {
       absl::StrAppend(&text, "      ", line, "\n");
     }
   }
-  absl::StrAppend(&text, "\nformats:\n");
-  for (const Renderer& renderer : Renderers()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
-  }
+  AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
   return text;
 }
 

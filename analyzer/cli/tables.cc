@@ -52,10 +52,10 @@ bool ReadBy(const std::string& by, const std::pair<absl::string_view, Value> (&k
   return found != known + N;
 }
 
-absl::Status ReadBy(const Args& args, LayerOptions* options) {
+absl::Status ReadBy(const Args& args, TableOptions* options) {
   const std::optional<std::string> by = args.Last("by");
   if (!by) return absl::OkStatus();
-  const bool is_of_layers = ReadBy(*by, kLayersBy, &options->by);
+  const bool is_of_layers = ReadBy(*by, kLayersBy, &options->layers_by);
   const bool is_of_counters = ReadBy(*by, kCountersBy, &options->counters_by);
   const bool is_of_hotspots = ReadBy(*by, kHotspotsBy, &options->hotspots_by);
   const bool is_of_threads = ReadBy(*by, kThreadsBy, &options->threads_by);  // words of the others
@@ -78,7 +78,7 @@ absl::Status ReadBy(const Args& args, LayerOptions* options) {
   return absl::OkStatus();
 }
 
-absl::Status ReadInterval(const Args& args, LayerOptions* options) {
+absl::Status ReadInterval(const Args& args, TableOptions* options) {
   const std::optional<std::string> text = args.Last("interval");
   int64_t interval_ms = 0;
   if (!text) return absl::OkStatus();
@@ -136,13 +136,31 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
   return kinds;
 }
 
-std::vector<Flag> LayerFlags() {
-  return {{"by", "WHAT", "layer, module, type, op, line, function, library, stack; phase, ..."},
-          {"interval", "MS", "..._over_time tables by so many milliseconds (default: by step)"},
-          {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
-          {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
-          {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"},
-          {"only", "library", "stacks: every library call of the run, not the steps' whole time"}};
+std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by) {
+  return Joined({{{"by", "WHAT", "layer, module, type, op, line, function, library, stack; phase, ..."}},
+                 behind_by ? std::vector<Flag>{*behind_by} : std::vector<Flag>(),
+                 {{"interval", "MS", "..._over_time tables by so many milliseconds (default: by step)"},
+                  {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
+                  {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
+                  {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"},
+                  {"only", "library", "stacks: every library call of the run, not the steps' whole time"}}});
+}
+
+absl::StatusOr<const Renderer*> ReadFormatFlag(const Args& args) {
+  if (args.Has("html") && args.Has("format")) {
+    return absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own");
+  }
+  return FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+}
+
+absl::StatusOr<std::optional<size_t>> ReadLimitFlag(const Args& args, bool is_text) {
+  const std::optional<std::string> text = args.Last("limit");
+  if (!text) return is_text ? std::optional<size_t>(kTextLimit) : std::nullopt;
+  uint32_t limit = 0;
+  if (!absl::SimpleAtoi(*text, &limit)) {
+    return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
+  }
+  return limit > 0 ? std::optional<size_t>(limit) : std::nullopt;
 }
 
 absl::StatusOr<bool> ReadOnly(const Args& args) {
@@ -153,12 +171,12 @@ absl::StatusOr<bool> ReadOnly(const Args& args) {
   return only.has_value();
 }
 
-absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
-  LayerOptions options;
+absl::StatusOr<TableOptions> ReadTableFlags(const Args& args) {
+  TableOptions options;
   if (absl::Status status = ReadBy(args, &options); !status.ok()) return status;
   if (absl::Status status = ReadInterval(args, &options); !status.ok()) return status;
   const std::string depth = args.Last("depth").value_or("0");
-  if (!absl::SimpleAtoi(depth, &options.depth) || options.depth < 0) {
+  if (!absl::SimpleAtoi(depth, &options.layers_depth) || options.layers_depth < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '", depth, "'"));
   }
@@ -182,29 +200,17 @@ absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::stri
   return absl::OkStatus();
 }
 
-RunAnalysis::RunAnalysis(TraceModel* model, const LayerOptions& options, Peaks peaks)
+RunAnalysis::RunAnalysis(TraceModel* model, const TableOptions& wanted, Peaks peaks)
     : model_(*model),
-      options_(options),
       choices_(ResolveChoices(model)),
       totals_(ComputeTotals(*model)),
-      layers_(*model, {.use_framework_evidence = options.use_framework_evidence}),
-      peaks_(std::move(peaks)) {}
-
-TableOptions RunAnalysis::options() const {
-  return {.choices = &choices_,
-          .totals = &totals_,
-          .analysis = &layers_,
-          .peaks = &peaks_,
-          .layers_by = options_.by,
-          .layers_depth = options_.depth,
-          .layers_of = options_.steps,
-          .counters_by = options_.counters_by,
-          .hotspots_by = options_.hotspots_by,
-          .threads_by = options_.threads_by,
-          .first_rows = options_.first_rows,
-          .interval_ns = options_.interval_ns,
-          .functions = options_.functions,
-          .library_only = options_.library_only};
+      layers_(*model, {.use_framework_evidence = wanted.use_framework_evidence}),
+      peaks_(std::move(peaks)),
+      options_(wanted) {
+  options_.choices = &choices_;
+  options_.totals = &totals_;
+  options_.analysis = &layers_;
+  options_.peaks = &peaks_;
 }
 
 absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const TableKind*>& kinds,

@@ -18,9 +18,9 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/reader/load_run.h"
+#include "analyzer/render/renderer.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
-#include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -51,34 +51,24 @@ inline constexpr absl::string_view kAllTables = "all";
 // and the valid ones.
 absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names);
 
-struct LayerOptions {
-  LayersBy by = LayersBy::kLayer;  // for the table `layers`: see tables/table_kind.h
-  int depth = 0;
-  std::optional<StepKind> steps;  // for the table `layers`: only steps of this kind; `dlhook report` alone
-  CountersBy counters_by = CountersBy::kLayers;    // for the table `counters`
-  HotspotsBy hotspots_by = HotspotsBy::kFunction;  // for the table `hotspots`
-  ThreadsBy threads_by = ThreadsBy::kThread;       // for the table `threads`
-  int64_t interval_ns = 0;                         // for the table `counters_over_time`
-  bool use_framework_evidence = true;              // false: layers from operands, shapes and order alone
-  std::vector<std::string> functions;              // for the tables `callers` and `stacks`: see tables/table_kind.h
-  bool library_only = false;                       // for the table `stacks`
-  std::optional<size_t> first_rows;                // for the table `steps`
-};
-
 // --only library
 absl::StatusOr<bool> ReadOnly(const Args& args);
 
-// --by, --interval, --depth, --evidence, --function and --only.
-std::vector<Flag> LayerFlags();
-absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args);
+// --by (and behind it the command's own), --interval, --depth, --evidence, --function and --only.
+std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by = std::nullopt);
+absl::StatusOr<TableOptions> ReadTableFlags(const Args& args);
+// --format, by default text; an error with --html, too: the page is a format of its own.
+absl::StatusOr<const Renderer*> ReadFormatFlag(const Args& args);
+// --limit: rows of each table; unset: all.
+absl::StatusOr<std::optional<size_t>> ReadLimitFlag(const Args& args, bool is_text);
 // InvalidArgument: the run has no such function or kind of op.
 absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions);
 
 // What tables need from a run, computed once for all of them.
 class RunAnalysis {
  public:
-  // `model` must outlive it. Resolves its choices (calls/choices.h): call once per model.
-  explicit RunAnalysis(TraceModel* model, const LayerOptions& options = {}, Peaks peaks = {});
+  // `model` must outlive it. Resolves its choices (calls/choices.h): call once per model. `wanted`: what flags say.
+  explicit RunAnalysis(TraceModel* model, const TableOptions& wanted = {}, Peaks peaks = {});
   RunAnalysis(const RunAnalysis&) = delete;
   RunAnalysis& operator=(const RunAnalysis&) = delete;
 
@@ -87,17 +77,17 @@ class RunAnalysis {
                                                 Progress* progress = nullptr) const;
 
   const TraceModel& model() const { return model_; }
-  TableOptions options() const;
+  const TableOptions& options() const { return options_; }  // with what was computed
   const LayerAnalysis& layers() const { return layers_; }
   const RunTotals& totals() const { return totals_; }
 
  private:
   const TraceModel& model_;
-  const LayerOptions options_;
   const Choices choices_;
   const RunTotals totals_;
   const LayerAnalysis layers_;
   const Peaks peaks_;
+  TableOptions options_;
 };
 
 }  // namespace dlhook::analyzer::cli

@@ -326,21 +326,19 @@ std::string TopDetails() {
 }  // namespace
 
 Command TopCommand() {
-  Command command = {.name = "top",
-                     .summary = "a run that goes on, on the terminal, refreshed each second",
-                     .operands = "[RUN | -- PROGRAM [WORD]...]",
-                     .flags = {{"once", "", "print the screen once: for scripts"}, RunFolderFlag(), ColorFlag()},
-                     .examples = {{"dlhook top", "the latest run here"},
-                                  {"dlhook top -o first -- python train.py",
-                                   "starts it and records it into the folder first, as dlhook run does"},
-                                  {"dlhook top RUN --once", "how it goes just now, as text"}},
-                     .min_operands = 0,
-                     .max_operands = SIZE_MAX,
-                     .details = TopDetails,
-                     .run = RunTop};
-  const std::vector<Flag> ignore_flags = IgnoreFlags();
-  command.flags.insert(command.flags.end() - 1, ignore_flags.begin(), ignore_flags.end());
-  return command;
+  return {.name = "top",
+          .summary = "a run that goes on, on the terminal, refreshed each second",
+          .operands = "[RUN | -- PROGRAM [WORD]...]",
+          .flags = Joined(
+              {{{"once", "", "print the screen once: for scripts"}, RunFolderFlag()}, IgnoreFlags(), {ColorFlag()}}),
+          .examples = {{"dlhook top", "the latest run here"},
+                       {"dlhook top -o first -- python train.py",
+                        "starts it and records it into the folder first, as dlhook run does"},
+                       {"dlhook top RUN --once", "how it goes just now, as text"}},
+          .min_operands = 0,
+          .max_operands = SIZE_MAX,
+          .details = TopDetails,
+          .run = RunTop};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -40,6 +40,7 @@ enum class ThreadsBy : uint8_t { kThread, kFunction, kLine, kStack };
 // How much is known of GPU times: nothing, copies and calls as a whole, or each kernel.
 enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
 
+// What tables are made with: what was computed of the run, and what its user wants to see.
 struct TableOptions {
   // Computed once per model and shared by all tables; never null. Call ResolveChoices first: it gives some calls other
   // ops.
@@ -61,7 +62,8 @@ struct TableOptions {
   std::optional<GpuTimes> gpu_times = std::nullopt;
   // For the tables `callers` and `stacks`: only calls of these functions or kinds; empty: all.
   std::vector<std::string> functions = {};
-  bool library_only = false;  // for the table `stacks`: library calls alone, over the whole run
+  bool library_only = false;           // for the table `stacks`: library calls alone, over the whole run
+  bool use_framework_evidence = true;  // of `analysis`; false: layers from operands, shapes and order alone
 };
 
 GpuTimes GpuTimesOf(const TraceModel& model);
