@@ -37,7 +37,7 @@ const CompiledCode* FindCompilation(const TraceModel& model, ProcessIndex proces
 }
 
 bool IsTorchRegion(const TraceModel& model, ScopeIndex scope) {
-  return scope != kNone && absl::StartsWith(model.names[model.scopes.look[scope].name], kTorchRegion);
+  return scope != kNone && model.RoleOf(scope) == ScopeRole::kTorchRegion;
 }
 
 bool IsBetweenGraphs(const TraceModel& model, ScopeIndex scope) {

@@ -9,8 +9,6 @@
 
 namespace dlhook::analyzer::inline calls {
 
-inline constexpr absl::string_view kTorchRegion = "Torch-Compiled Region";
-
 // "forward"; "forward from line 8 on" for Dynamo's function torch_dynamo_resume_in_forward_at_8, which goes on after a
 // graph break.
 std::string CompiledFunctionName(absl::string_view function);

@@ -13,8 +13,6 @@
 namespace dlhook::analyzer::inline calls {
 namespace {
 
-constexpr absl::string_view kEvaluatePrefix = "autograd::engine::evaluate_function: ";
-
 // Ops that return a view, or inspect a tensor: microseconds of framework time that belong to the op that needs the
 // view.
 // clang-format off
@@ -99,21 +97,12 @@ std::string OptimizerOf(absl::string_view name) {
   return std::string(name.substr(0, name.rfind('.')));
 }
 
-bool IsCompiled(absl::string_view name) {
-  return absl::StartsWith(name, "Torch-Compiled Region") || absl::StartsWith(name, "CompiledFunction") ||
-         absl::StrContains(name, "CompiledFxGraph");
-}
-
-ScopeName ReadName(absl::string_view name) {
+ScopeName ReadName(absl::string_view name, ScopeRole role) {
   ScopeName read;
-  if (absl::StartsWith(name, kEvaluatePrefix)) read.role = ScopeRole::kEvaluate;
-  if (absl::EndsWith(name, "AccumulateGrad") && read.role == ScopeRole::kOther) read.role = ScopeRole::kAccumulate;
-  if (absl::StartsWith(name, "Optimizer.")) {
-    read.role = ScopeRole::kOptimizer;
+  if (IsOptimizer(role)) {
     read.op = OptimizerOf(name);
     return read;
   }
-  if (IsCompiled(name)) read.role = ScopeRole::kCompiled;
   const size_t colons = name.rfind("::");
   read.op = std::string(colons == absl::string_view::npos ? name : name.substr(colons + 2));
   read.is_function = colons == absl::string_view::npos && !name.empty() && absl::ascii_isupper(name[0]);
@@ -131,7 +120,9 @@ ScopeName ReadName(absl::string_view name) {
 std::vector<ScopeName> ReadScopeNames(const TraceModel& model) {
   std::vector<ScopeName> names;
   names.reserve(model.names.size());
-  for (const std::string& name : model.names) names.push_back(ReadName(name));
+  for (NameIndex name = 0; name < model.names.size(); ++name) {
+    names.push_back(ReadName(model.names[name], model.roles[name]));
+  }
   return names;
 }
 

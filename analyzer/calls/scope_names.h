@@ -1,4 +1,4 @@
-// What the names of scopes mean: op, kind of work, role.
+// What the names of scopes mean: op and kind of work.
 #ifndef DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
 #define DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
 
@@ -10,17 +10,8 @@
 
 namespace dlhook::analyzer::inline calls {
 
-enum class ScopeRole : uint8_t {
-  kOther,
-  kEvaluate,    // autograd's engine around one backward node
-  kAccumulate,  // adds a gradient to a parameter's gradient
-  kOptimizer,   // Optimizer.step#SGD.step and Optimizer.zero_grad#SGD.zero_grad
-  kCompiled     // regions of a compiler (torch.compile) and what they call
-};
-
 struct ScopeName {
-  ScopeRole role = ScopeRole::kOther;
-  std::string op;               // "conv2d" for "aten::conv2d"; for kOptimizer "SGD"; for kCompiled the region
+  std::string op;               // "conv2d" for "aten::conv2d"; of an optimizer "SGD"; of a compiled region its name
   bool is_view = false;         // returns a view of a tensor, or does nothing
   bool is_weighted = false;     // a main component of networks: convolution, product, recurrent cell, attention
   bool is_bookkeeping = false;  // creates, moves or reads tensors: not part of a network's function

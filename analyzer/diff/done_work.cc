@@ -67,12 +67,11 @@ class Counter {
     std::vector<int64_t> counts(model_.names.size());
     const RecurringKeys<ScopeLook>& looks = model_.scopes.look.values();
     const auto is_counted = [&](const ScopeLook& look) {
-      const bool is_optimizer = names[look.name].role == ScopeRole::kOptimizer;
-      return !is_optimizer && loaders[look.name].empty() && IsCountedScope(look.kind);
+      return !IsOptimizer(model_.roles[look.name]) && loaders[look.name].empty() && IsCountedScope(look.kind);
     };
     for (uint32_t look = 0; look < looks.size(); ++look) {
       const NameIndex name = looks[look].name;
-      if (names[name].role == ScopeRole::kOptimizer)
+      if (IsOptimizer(model_.roles[name]))
         work_.optimizers.insert(names[name].op);
       else if (!loaders[name].empty())
         work_.loaders.insert(loaders[name]);

@@ -131,6 +131,7 @@ class Slicer {
     slice.ops = model_.ops;
     slice.scope_windows = model_.scope_windows;
     slice.names = model_.names;
+    slice.roles = model_.roles;
     slice.python_stacks = model_.python_stacks;
     slice.native_frames = model_.native_frames;
     slice.native_symbols = model_.native_symbols;

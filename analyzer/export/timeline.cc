@@ -86,7 +86,7 @@ class Walker {
     const bool has_nodes = std::any_of(model_.scopes.look.begin(), model_.scopes.look.end(),
                                        [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; });
     if (has_nodes) {
-      forward_of_ = FindTorchUnits(model_, ReadScopeNames(model_), ReadPythonPlaces(model_)).linked;
+      forward_of_ = FindTorchUnits(model_, ReadPythonPlaces(model_)).linked;
       for (ScopeIndex node = 0; node < forward_of_.size(); ++node) {
         if (HasForward(node)) from_scope_.push_back({ForwardOf(node), BackwardFlow(node)});
       }

@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/compiled_names.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
@@ -154,8 +153,7 @@ std::string AdviceForCompiled(const TraceModel& model, const std::string& advice
     return "Part of the work is launched as CUDA graphs; take more of the step into them: the loss and the optimizer's "
            "step into what is compiled or captured; or a larger batch.";
   }
-  const bool is_compiled = std::any_of(model.names.begin(), model.names.end(),
-                                       [](const std::string& name) { return absl::StartsWith(name, kTorchRegion); });
+  const bool is_compiled = model.HasRole(ScopeRole::kTorchRegion);
   return is_compiled ? "Launch less: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
                        "optimizer's step compiled, too, a larger batch."
                      : advice;

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -33,9 +32,7 @@ struct BrokenRun {
 
 std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process) {
   const ScopeColumns& scopes = model.scopes;
-  std::vector<bool> is_regions;  // by name
-  for (const std::string& name : model.names) is_regions.push_back(absl::StartsWith(name, kTorchRegion));
-  const auto is_region = [&](ScopeIndex scope) { return is_regions[scopes.look[scope].name]; };
+  const auto is_region = [&](ScopeIndex scope) { return model.RoleOf(scope) == ScopeRole::kTorchRegion; };
   std::vector<BrokenRun> runs;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (!is_region(scope) || model.threads[scopes.thread[scope]].process != process) continue;
@@ -46,7 +43,7 @@ std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process)
            scopes.start_ns[inner] < scopes.EndOf(scope);
          ++inner) {
       has_inner |= is_region(inner);
-      if (model.names[scopes.look[inner].name] != "CompiledFunction" || scopes.start_ns[inner] < code_end_ns) continue;
+      if (model.names[scopes.look[inner].name] != kCompiledFunction || scopes.start_ns[inner] < code_end_ns) continue;
       has_code = true;
       code_end_ns = scopes.EndOf(inner);
       outside_ns -= scopes.duration_ns[inner];

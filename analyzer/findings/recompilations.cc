@@ -34,7 +34,7 @@ struct Compiler {
   bool is_torch;
 };
 constexpr Compiler kCompilers[] = {
-    {"torch.compile", "Torch-Compiled Region: ", '/',
+    {"torch.compile", kTorchRegionPrefix, '/',
      "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes.",
      true},
     {"tf.function", "EagerLocalExecute: __inference_", '_',

@@ -27,9 +27,9 @@ constexpr char kAdvice[] =
 
 // When compiled code of the function with this number ("0/8": 0) began to run, ascending.
 std::vector<int64_t> RunsOf(const TraceModel& model, ProcessIndex process, absl::string_view region) {
-  const std::string prefix = absl::StrCat(kTorchRegion, ": ", region.substr(0, region.find('/')), "/");
+  const std::string prefix = absl::StrCat(region.substr(0, region.find('/')), "/");
   std::vector<bool> is_its;  // by name
-  for (const std::string& name : model.names) is_its.push_back(absl::StartsWith(name, prefix));
+  for (const std::string& name : model.names) is_its.push_back(absl::StartsWith(TorchRegion(name), prefix));
   std::vector<int64_t> starts_ns;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     if (!is_its[model.scopes.look[scope].name]) continue;

@@ -2,9 +2,6 @@
 // primitives. Only information: no steady step gets faster.
 //
 // The time: what the warm-up steps take beyond as many steady ones, spread over all steps.
-#include <algorithm>
-
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -16,11 +13,6 @@ namespace {
 constexpr double kWarmUpPercent = 20;  // of all steps
 constexpr double kLeastNs = 2e9;
 constexpr double kIdleThreads = 0.5;
-
-bool Compiles(const TraceModel& model) {
-  return std::any_of(model.names.begin(), model.names.end(),
-                     [](const std::string& name) { return absl::StartsWith(name, "Torch-Compiled Region"); });
-}
 
 }  // namespace
 
@@ -42,7 +34,7 @@ std::vector<Finding> FindLongWarmUp(const StepFacts& facts) {
   }
   const double extra_ns = warm_up_ns - warm_up * facts.step_ns();
   if (extra_ns < kLeastNs || extra_ns < kWarmUpPercent / 100 * all_ns) return {};
-  const bool compiles = Compiles(facts.model());
+  const bool compiles = facts.model().HasRole(ScopeRole::kTorchRegion);
   Finding finding;
   finding.where = "warm-up";
   finding.sentence = absl::StrFormat("%.0f warm-up %s %s; all %.0f steps of the run take %s, a steady one %s.", warm_up,

@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
 #define DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,6 +14,7 @@
 #include "analyzer/model/op.h"
 #include "analyzer/model/process_info.h"
 #include "analyzer/model/recurring_keys.h"
+#include "analyzer/model/scope_role.h"
 #include "analyzer/model/trace_enums.h"
 #include "preload/format/thread_states.h"
 
@@ -386,7 +388,8 @@ struct TraceModel {
   std::vector<CompiledProgram> compiled_programs;  // by process, in the order in which they became known
   std::vector<ScopeWindow> scope_windows;          // by process, ascending; a process without windows has all scopes
   std::vector<ReadSpan> read_spans;                // by process, ascending; a process without spans was read whole
-  std::vector<std::string> names;                  // distinct over the run
+  std::vector<std::string> names;                  // distinct over the run; appended by AddName
+  std::vector<ScopeRole> roles;                    // by name
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;
   std::vector<CompiledCode> compiled;  // by process; kernels of a region and direction in their order
@@ -411,6 +414,14 @@ struct TraceModel {
   std::map<std::string, int64_t> oddities;
 
   int64_t wall_ns() const { return end_ns - start_ns; }
+  NameIndex AddName(absl::string_view name) {
+    names.emplace_back(name);
+    roles.push_back(RoleOfName(name));
+    return static_cast<NameIndex>(names.size() - 1);
+  }
+  ScopeRole RoleOf(ScopeIndex scope) const { return roles[scopes.look[scope].name]; }
+  // Whether any scope may have it.
+  bool HasRole(ScopeRole role) const { return std::find(roles.begin(), roles.end(), role) != roles.end(); }
   // 0: success, or a function that returns no status.
   int32_t StatusOf(CallIndex call) const;
   // In the order of the op's message in proto/op.proto; for an elapsed time between events, its nanoseconds. Empty if

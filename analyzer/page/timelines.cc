@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/page/slice_names.h"
@@ -85,11 +84,9 @@ std::vector<Window> ChooseWindows(const StepFacts& facts) {
 // The slices of one window.
 class WindowReader {
  public:
-  WindowReader(const StepFacts& facts, const std::vector<ScopeName>& scope_names, const std::vector<Place>& gpu_places,
-               const Window& window, SliceNames* names)
+  WindowReader(const StepFacts& facts, const std::vector<Place>& gpu_places, const Window& window, SliceNames* names)
       : model_(facts.model()),
         attribution_(facts.attribution()),
-        scope_names_(scope_names),
         gpu_places_(gpu_places),
         window_(window),
         names_(*names) {}
@@ -104,9 +101,7 @@ class WindowReader {
   }
 
  private:
-  bool IsKept(ScopeIndex scope) const {
-    return scope_names_[model_.scopes.look[scope].name].role != ScopeRole::kEvaluate;
-  }
+  bool IsKept(ScopeIndex scope) const { return model_.RoleOf(scope) != ScopeRole::kEvaluate; }
   // How many kept scopes are around it.
   uint32_t DepthOf(ScopeIndex scope) const {
     uint32_t depth = 0;
@@ -186,7 +181,6 @@ class WindowReader {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const std::vector<ScopeName>& scope_names_;
   const std::vector<Place>& gpu_places_;
   const Window& window_;
   SliceNames& names_;
@@ -249,12 +243,11 @@ Json TrackJson(const Track& track, int64_t start_ns) {
 
 Json Timelines(const StepFacts& facts, size_t most_slices) {
   const TraceModel& model = facts.model();
-  const std::vector<ScopeName> scope_names = ReadScopeNames(model);
   const std::vector<Place> gpu_places = GpuPlaces(model, facts.attribution());
   SliceNames names(model);
   Json windows = Json::array();
   for (const Window& window : ChooseWindows(facts)) {
-    std::vector<Track> tracks = WindowReader(facts, scope_names, gpu_places, window, &names).Read();
+    std::vector<Track> tracks = WindowReader(facts, gpu_places, window, &names).Read();
     const size_t tracks_left_out = LimitTracks(&tracks);
     const auto [left_out, shorter_than] = LimitSlices(most_slices, &tracks);
     Json json = {{"id", window.id},

@@ -29,8 +29,7 @@ NameIndex NameTable::Name(absl::string_view name) {
   name = name.substr(0, kMaxNameBytes);
   const auto known = names_.find(name);
   if (known != names_.end()) return known->second;
-  const auto index = static_cast<NameIndex>(model_->names.size());
-  model_->names.emplace_back(name);
+  const NameIndex index = model_->AddName(name);
   names_.emplace(name, index);
   return index;
 }

@@ -49,33 +49,10 @@ MomentKind KindOf(Direction direction) {
   }
 }
 
-// What the name of a scope says; the same for all scopes with that name.
-enum class NameRole : uint8_t {
-  kPlain,
-  kInput,
-  kUpdate,
-  kZeroGrad,
-  kEngine,
-  kGradientNode,
-  kRegion,
-  kFunction,
-  kConversion,  // of type, layout or device
-};
-
-NameRole RoleOf(const std::string& name) {
-  if (IsOptimizerStep(name)) return NameRole::kUpdate;
-  if (IsZeroGrad(name)) return NameRole::kZeroGrad;
-  if (IsInputName(name)) return NameRole::kInput;
-  if (absl::StartsWith(name, "autograd::engine::evaluate_function")) return NameRole::kEngine;
-  if (absl::StrContains(name, "gradient_tape/")) return NameRole::kGradientNode;
-  if (absl::StartsWith(name, "Torch-Compiled Region")) return NameRole::kRegion;
-  for (absl::string_view conversion :
-       {"aten::to", "aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous"}) {
-    if (name == conversion) return NameRole::kConversion;
-  }
-  // A Python autograd.Function (checkpointing is one) encloses what its code runs.
-  if (!absl::StrContains(name, "::")) return NameRole::kFunction;
-  return NameRole::kPlain;
+// A Python autograd.Function (checkpointing is one), or a compiled one, encloses what its code runs.
+bool EnclosesOps(ScopeRole role) {
+  return role == ScopeRole::kFunction || role == ScopeRole::kCompiledCode || role == ScopeRole::kOptimizer ||
+         role == ScopeRole::kProfilerStep || role == ScopeRole::kXla;
 }
 
 // A call without a layer is ranked by its op: ops are numbered in the order of their first call, too.
@@ -120,7 +97,6 @@ class Collector {
   };
 
   void CollectScopes() {
-    for (const std::string& name : model_.names) roles_.push_back(RoleOf(name));
     MarkWork();
     MarkClosures();
     MarkRegions();
@@ -178,12 +154,11 @@ class Collector {
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeIndex parent = scopes.parent[scope];
       if (parent != kNone)
-        update_around_.Set(scope,
-                           roles_[scopes.look[parent].name] == NameRole::kUpdate ? parent : update_around_[parent]);
+        update_around_.Set(scope, model_.RoleOf(parent) == ScopeRole::kOptimizerStep ? parent : update_around_[parent]);
       const ScopeIndex update = update_around_[scope];
       if (update == kNone) continue;
       int64_t& until_ns = zeroed_until_ns[update];
-      if (roles_[scopes.look[scope].name] == NameRole::kZeroGrad) until_ns = scopes.EndOf(scope);
+      if (model_.RoleOf(scope) == ScopeRole::kZeroGrad) until_ns = scopes.EndOf(scope);
       if (scopes.start_ns[scope] >= until_ns) FollowClosure(scope, closures_[update]);
     }
     absl::erase_if(closures_, [](const auto& closure) { return closure.second.end_ns < 0; });
@@ -193,7 +168,7 @@ class Collector {
     const ScopeColumns& scopes = model_.scopes;
     const Place place = PlaceOfScope(scope);
     const bool is_gradient =
-        scopes.look[scope].kind == Scope::kBackwardNode || roles_[scopes.look[scope].name] == NameRole::kEngine;
+        scopes.look[scope].kind == Scope::kBackwardNode || model_.RoleOf(scope) == ScopeRole::kEvaluate;
     const bool is_pass = place.layer != kNone && place.direction == LayerDirection::kForward;
     if (place.direction == LayerDirection::kUpdate) {
       if (closure.is_open) closure.end_ns = std::max(closure.end_ns, scopes.start_ns[scope]);
@@ -205,17 +180,17 @@ class Collector {
 
   // Compiled functions that have gradients computed or weights updated: what they contain are moments of their own.
   void MarkRegions() {
-    if (!absl::c_linear_search(roles_, NameRole::kRegion)) return;
+    if (!model_.HasRole(ScopeRole::kTorchRegion)) return;
     const ScopeColumns& scopes = model_.scopes;
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      const NameRole role = roles_[scopes.look[scope].name];
+      const ScopeRole role = model_.RoleOf(scope);
       const MomentKind kind = KindOf(PlaceOfScope(scope).direction);
       const bool is_no_pass = kind == MomentKind::kBackward || kind == MomentKind::kUpdate;
-      const bool is_apart = scopes.look[scope].kind == Scope::kBackwardNode || role == NameRole::kEngine ||
-                            (role == NameRole::kRegion && is_no_pass);
+      const bool is_apart = scopes.look[scope].kind == Scope::kBackwardNode || role == ScopeRole::kEvaluate ||
+                            (role == ScopeRole::kTorchRegion && is_no_pass);
       ScopeIndex around = is_apart ? scopes.parent[scope] : kNone;
       for (; around != kNone; around = scopes.parent[around]) {
-        if (roles_[scopes.look[around].name] == NameRole::kRegion) of_several_.insert(around);
+        if (model_.RoleOf(around) == ScopeRole::kTorchRegion) of_several_.insert(around);
       }
     }
   }
@@ -242,7 +217,7 @@ class Collector {
   void AddScope(ScopeIndex scope) {
     if (const std::vector<ReplayedPart>* parts = turns_.GraphOf(scope)) return AddGraph(scope, *parts);
     if (of_several_.contains(scope)) return;
-    const NameRole role = roles_[model_.scopes.look[scope].name];
+    const ScopeRole role = model_.RoleOf(scope);
     MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
     const auto closure = closures_.find(scope);
@@ -269,10 +244,10 @@ class Collector {
     result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode || kind == Scope::kXlaOp;
   }
 
-  MomentKind KindOfScope(ScopeIndex scope, NameRole role, const Place& place) const {
-    if (role == NameRole::kUpdate) return MomentKind::kUpdate;
-    if (role == NameRole::kZeroGrad) return MomentKind::kZeroGrad;
-    if (role == NameRole::kInput) return MomentKind::kInput;
+  MomentKind KindOfScope(ScopeIndex scope, ScopeRole role, const Place& place) const {
+    if (role == ScopeRole::kOptimizerStep) return MomentKind::kUpdate;
+    if (role == ScopeRole::kZeroGrad) return MomentKind::kZeroGrad;
+    if (role == ScopeRole::kInput) return MomentKind::kInput;
     switch (model_.scopes.look[scope].kind) {
       case Scope::kBackwardNode:
         return MomentKind::kBackward;
@@ -283,37 +258,37 @@ class Collector {
       case Scope::kXlaOp:
         return turns_.KindOf(result_.moments.OfScope(scope, KindOf(place.direction)));
       default:
-        return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
+        return role == ScopeRole::kTorchRegion ? MomentKind::kForward : MomentKind::kOther;
     }
   }
 
-  MomentKind KindOfOp(ScopeIndex scope, NameRole role, const Place& place) const {
-    if (role == NameRole::kEngine) return MomentKind::kBackward;
-    if (role == NameRole::kFunction || IsCompilation(place)) return MomentKind::kOther;
+  MomentKind KindOfOp(ScopeIndex scope, ScopeRole role, const Place& place) const {
+    if (role == ScopeRole::kEvaluate) return MomentKind::kBackward;
+    if (EnclosesOps(role) || IsCompilation(place)) return MomentKind::kOther;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
     // Plain arithmetic of a program (a metric, a mean) belongs to no network, nor do the buckets of distributed
     // training.
     const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty() &&
                            !absl::EndsWith(attribution_.layers[place.layer].module_type, "DataParallel");
-    const bool computes = has_work_[scope] && role != NameRole::kConversion;
+    const bool computes = has_work_[scope] && role != ScopeRole::kConversion;
     if (computes || in_module) return MomentKind::kForward;
     return arrives_[scope] ? MomentKind::kArrival : MomentKind::kOther;
   }
 
   // The executor runs nodes as they become ready, so metrics run in between: only nodes that compute in a library
   // distinguish phases.
-  MomentKind KindOfGraphNode(ScopeIndex scope, NameRole role, const Place& place) const {
-    if (role == NameRole::kGradientNode) return MomentKind::kBackward;
+  MomentKind KindOfGraphNode(ScopeIndex scope, ScopeRole role, const Place& place) const {
+    if (role == ScopeRole::kGradientNode) return MomentKind::kBackward;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kForward && !has_work_[scope]) return MomentKind::kOther;
     return kind;
   }
 
-  bool IsTransparent(ScopeIndex scope, NameRole role) const {
+  bool IsTransparent(ScopeIndex scope, ScopeRole role) const {
     switch (model_.scopes.look[scope].kind) {
       case Scope::kFrameworkOp:
-        return role == NameRole::kFunction;
+        return EnclosesOps(role);
       case Scope::kGraphNode:  // a node for a function call or a loop contains other nodes
         return true;
       default:
@@ -393,9 +368,8 @@ class Collector {
   const ProcessIndex process_;
   const GraphReplays replays_;
   const XlaTurns turns_;
-  std::vector<NameRole> roles_;  // by name
-  std::vector<bool> has_work_;   // by scope
-  std::vector<bool> arrives_;    // by scope
+  std::vector<bool> has_work_;  // by scope
+  std::vector<bool> arrives_;   // by scope
   bool has_modules_ = false;
   std::vector<Stand> stands_;                                    // by scope
   CompactColumn<ScopeIndex, int8_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
@@ -412,16 +386,6 @@ MomentKind KindOf(LayerDirection direction) {
   if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
   return MomentKind::kOther;
 }
-
-// A TensorFlow node inside a function, an event of an eager call, or torch's DataLoader.
-bool IsInputName(const std::string& name) {
-  if (absl::StartsWith(name, "enumerate(DataLoader)#")) return true;
-  const absl::string_view last = absl::string_view(name).substr(name.rfind('/') + 1);
-  return absl::StartsWith(last, "IteratorGetNext");
-}
-
-bool IsOptimizerStep(const std::string& name) { return absl::StartsWith(name, "Optimizer.step#"); }
-bool IsZeroGrad(const std::string& name) { return absl::StartsWith(name, "Optimizer.zero_grad#"); }
 
 Moment Moments::OfCall(CallIndex call, MomentKind kind) const {
   Moment moment;

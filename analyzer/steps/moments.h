@@ -157,11 +157,6 @@ struct ProcessMoments {
   bool has_forward_scopes = false;
 };
 
-// Names that the taps give to scopes that are not ops.
-bool IsInputName(const std::string& name);
-bool IsOptimizerStep(const std::string& name);
-bool IsZeroGrad(const std::string& name);
-
 ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process);
 
 }  // namespace dlhook::analyzer::steps

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/scope_looks.h"
@@ -124,10 +123,17 @@ class RangeFinder {
 
   bool IsOwn(const ScopeLook& look) const {
     if (!FactsOf(look.kind).is_bracket) return false;
-    const std::string& name = model_.names[look.name];
-    return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) &&
-           !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "XLA ") &&
-           !absl::StartsWith(name, "ProfilerStep#");
+    switch (model_.roles[look.name]) {
+      case ScopeRole::kOptimizerStep:
+      case ScopeRole::kZeroGrad:
+      case ScopeRole::kInput:
+      case ScopeRole::kTorchRegion:
+      case ScopeRole::kXla:
+      case ScopeRole::kProfilerStep:
+        return false;
+      default:
+        return true;
+    }
   }
 
   void FindIn(const StepTrack& track) {

@@ -2,13 +2,11 @@
 #include "analyzer/time/activity_labels.h"
 
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 
 namespace dlhook::analyzer::inline time {
 
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
-  absl::string_view name = model.names[model.scopes.look[scope].name];
-  absl::ConsumePrefix(&name, "autograd::engine::evaluate_function: ");
+  absl::string_view name = WithoutEngine(model.names[model.scopes.look[scope].name]);
   if (model.scopes.look[scope].kind == ScopeKind::kGraphNode) name = name.substr(name.rfind(':') + 1);
   return std::string(name);
 }

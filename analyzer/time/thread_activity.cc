@@ -2,32 +2,18 @@
 #include "analyzer/time/thread_activity.h"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/call_context.h"
-#include "analyzer/steps/moments.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {
-namespace {
 
 using Scope = ScopeKind;
-
-// In addition to the program's requests for input (IsInputName): tf.data's scopes of parts of the pipeline.
-bool IsInputPipeline(const std::string& name) { return IsInputName(name) || absl::StartsWith(name, "Iterator::"); }
-
-}  // namespace
 
 ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
   waits_.reserve(model.ops.size());
   for (const Op& op : model.ops) waits_.push_back(WaitsForGpu(op));
-  roles_.reserve(model.names.size());
-  for (const std::string& name : model.names) {
-    const bool is_engine = absl::StartsWith(name, "autograd::engine::evaluate_function");
-    roles_.push_back(IsInputPipeline(name) ? kInput : is_engine ? kEngine : 0);
-  }
   const RecurringKeys<ScopeLook>& looks = model.scopes.look.values();
   for (uint32_t i = 0; i < looks.size(); ++i) {
     const auto& [name, kind, stack] = looks[i];
@@ -35,7 +21,7 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
     looks_.push_back({.stack = kind == Scope::kXlaCompilation ? kNone : stack,
                       .is_input = NamesInput(name),
                       .is_bracket = FactsOf(kind).is_bracket,
-                      .is_autograd = kind == Scope::kBackwardNode || (roles_[name] & kEngine) != 0,
+                      .is_autograd = kind == Scope::kBackwardNode || model.roles[name] == ScopeRole::kEvaluate,
                       .is_work = !FactsOf(kind).is_wait});
     Look& look = looks_.back();
     look.may_be_inner = look.stack == kNone && !look.is_bracket && !look.is_input;

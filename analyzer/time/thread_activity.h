@@ -31,7 +31,9 @@ class ActivityRules {
 
   bool Waits(CallIndex call) const { return waits_[model_.calls.op[call]]; }
   bool IsInput(ScopeIndex scope) const { return LookOf(scope).is_input; }
-  bool NamesInput(NameIndex name) const { return (roles_[name] & kInput) != 0; }
+  bool NamesInput(NameIndex name) const {
+    return model_.roles[name] == ScopeRole::kInput || model_.roles[name] == ScopeRole::kInputPipeline;
+  }
   bool IsBracket(ScopeIndex scope) const { return LookOf(scope).is_bracket; }
   bool IsAutograd(ScopeIndex scope) const { return LookOf(scope).is_autograd; }
   bool IsWork(ScopeIndex scope) const { return LookOf(scope).is_work; }
@@ -46,7 +48,6 @@ class ActivityRules {
   bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
 
  private:
-  enum : uint8_t { kInput = 1, kEngine = 2 };
   struct Look {
     StackIndex stack = kNone;
     bool is_input = false, is_bracket = false, is_autograd = false, is_work = false, may_be_inner = false;
@@ -55,9 +56,8 @@ class ActivityRules {
   const Look& LookOf(ScopeIndex scope) const { return looks_[model_.scopes.look.IndexAt(scope)]; }
 
   const TraceModel& model_;
-  std::vector<bool> waits_;     // by op
-  std::vector<uint8_t> roles_;  // by name
-  std::vector<Look> looks_;     // by index of the scopes' looks
+  std::vector<bool> waits_;  // by op
+  std::vector<Look> looks_;  // by index of the scopes' looks
 };
 
 // Steps through the times at which a thread's calls and scopes begin and end.

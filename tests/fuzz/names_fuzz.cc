@@ -33,7 +33,7 @@ void ReadKernel(const std::string& text) {
 
 void ReadScope(const std::string& text) {
   TraceModel model;
-  model.names = {text};
+  model.AddName(text);
   const ScopeName name = ReadScopeNames(model).front();
   LiteratureName(WorkOfOp(name.op));
   LiteratureName(WorkOfModule(ShortType(text)));

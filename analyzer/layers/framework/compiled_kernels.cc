@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/compiled_names.h"
 #include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -28,11 +28,9 @@ constexpr char kOtherOrder[] = "a run of a compiled region whose operators are n
 
 class KernelPlacer {
  public:
-  KernelPlacer(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler,
-               Attribution* attribution)
+  KernelPlacer(const TraceModel& model, const std::vector<bool>& in_compiler, Attribution* attribution)
       : model_(model),
         scopes_(model.scopes),
-        names_(names),
         in_compiler_(in_compiler),
         places_(ReadPythonPlaces(model)),
         modules_(NameModules(model, places_)),
@@ -121,8 +119,7 @@ class KernelPlacer {
       if (is_compiling || !code.contains(scopes_.parent[scope])) continue;
       const std::string& name = model_.names[scopes_.look[scope].name];
       if (known.contains(name)) ops.push_back(scope);
-      const bool is_code = names_[scopes_.look[scope].name].role == ScopeRole::kCompiled;
-      if (is_code && !absl::StartsWith(name, kTorchRegion)) code.insert(scope);
+      if (model_.RoleOf(scope) == ScopeRole::kCompiledCode) code.insert(scope);
     }
     for (auto at = launches_.lower_bound(run); at != launches_.end() && (at->first == run || IsIn(at->first, run));
          ++at) {
@@ -224,7 +221,6 @@ class KernelPlacer {
 
   const TraceModel& model_;
   const ScopeColumns& scopes_;
-  const std::vector<ScopeName>& names_;
   const std::vector<bool>& in_compiler_;
   const std::vector<PythonPlace> places_;
   const std::vector<ModuleName> modules_;
@@ -238,10 +234,9 @@ class KernelPlacer {
 
 }  // namespace
 
-LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
-                                  const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
-                                  Attribution* attribution) {
-  KernelPlacer placer(model, names, in_compiler, attribution);
+LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<CompiledRun>& runs,
+                                  const std::vector<bool>& in_compiler, Attribution* attribution) {
+  KernelPlacer placer(model, in_compiler, attribution);
   for (const CompiledRun& run : runs) placer.PlaceRun(run);
   return placer.TakeLaunchPlaces();
 }

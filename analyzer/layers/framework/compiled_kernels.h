@@ -7,7 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/links.h"
 #include "analyzer/model/trace_model.h"
@@ -29,9 +28,8 @@ struct CompiledRun {
 // over several modules is a layer with parts, by elements: of each operation of the graph that the loop computes, those of its
 // largest operand or result. On GPUs loops are Triton's kernels, which are no scopes: the places of their launches, in runs that
 // launch those of the code and no others (the first one may try several versions). `in_compiler`: by stack.
-LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<ScopeName>& names,
-                                  const std::vector<CompiledRun>& runs, const std::vector<bool>& in_compiler,
-                                  Attribution* attribution);
+LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<CompiledRun>& runs,
+                                  const std::vector<bool>& in_compiler, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework
 

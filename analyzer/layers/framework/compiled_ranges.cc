@@ -27,27 +27,19 @@ struct ForwardPass {
   int64_t graph = 0;
 };
 
-// "0/1" for torch.compile's "Torch-Compiled Region: 0/1": the frame and its recompilation.
-std::string TorchRegion(absl::string_view name) {
-  const size_t colon = name.find(": ");
-  return colon == absl::string_view::npos ? "" : std::string(name.substr(colon + 2));
-}
-
 // Most runs have none of a compiler's scopes, but tens of millions of others.
-bool AnyCompiled(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler) {
+bool AnyCompiled(const TraceModel& model, const std::vector<bool>& in_compiler) {
   return !model.compiled.empty() || std::count(in_compiler.begin(), in_compiler.end(), true) > 0 ||
-         std::any_of(names.begin(), names.end(), [](const auto& name) { return name.role == ScopeRole::kCompiled; }) ||
+         std::any_of(model.roles.begin(), model.roles.end(), IsCompiled) ||
          std::any_of(model.names.begin(), model.names.end(),
                      [](const auto& name) { return absl::StartsWith(name, kXlaRuns); });
 }
 
 class RegionLinker {
  public:
-  RegionLinker(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<bool>& in_compiler,
-               Attribution* attribution)
+  RegionLinker(const TraceModel& model, const std::vector<bool>& in_compiler, Attribution* attribution)
       : model_(model),
         scopes_(model.scopes),
-        names_(names),
         attribution_(*attribution),
         region_of_(model.scopes.size(), kNone),
         in_compiler_(in_compiler) {}
@@ -61,8 +53,7 @@ class RegionLinker {
         continue;
       }
       // A compiled function may also have the engine compute gradients, of any code.
-      const bool is_outside =
-          IsBetweenGraphs(model_, scope) || names_[scopes_.look[scope].name].role == ScopeRole::kEvaluate;
+      const bool is_outside = IsBetweenGraphs(model_, scope) || model_.RoleOf(scope) == ScopeRole::kEvaluate;
       LayerIndex region = parent == kNone || is_outside ? kNone : region_of_[parent];
       if (region == kNone || IsTorchRegion(model_, scope)) region = RegionOf(scope);
       if (IsInCompiler(scope)) region = CompilationLayer(&attribution_);
@@ -73,7 +64,7 @@ class RegionLinker {
     }
     ReplaceOtherLayers();
     if (model_.compiled.empty()) return {};
-    return PlaceCompiledKernels(model_, names_, runs_, in_compiler_, &attribution_);
+    return PlaceCompiledKernels(model_, runs_, in_compiler_, &attribution_);
   }
 
  private:
@@ -97,7 +88,7 @@ class RegionLinker {
   // Autograd's node of a region's code has the sequence number of the scope "CompiledFunction" that made it. Of threads
   // with equal numbers none is known.
   void FindForwardPasses() {
-    const auto name = std::find(model_.names.begin(), model_.names.end(), "CompiledFunction");
+    const auto name = std::find(model_.names.begin(), model_.names.end(), kCompiledFunction);
     if (name == model_.names.end()) return;
     const auto compiled_function = static_cast<NameIndex>(name - model_.names.begin());
     std::map<ScopeIndex, int64_t> graphs;  // by region
@@ -119,8 +110,8 @@ class RegionLinker {
       absl::string_view program = name;
       return absl::ConsumePrefix(&program, kXlaRuns) ? LayerNamed(absl::StrCat("compiled by XLA: ", program)) : kNone;
     }
-    if (names_[scopes_.look[scope].name].role != ScopeRole::kCompiled) return kNone;
-    const std::string region = TorchRegion(name);
+    if (!IsCompiled(model_.RoleOf(scope))) return kNone;
+    const std::string region(TorchRegion(name));
     if (!region.empty()) {
       runs_.push_back({scope, scope, region, false});
       return LayerOfRegion(scope);
@@ -187,7 +178,6 @@ class RegionLinker {
 
   const TraceModel& model_;
   const ScopeColumns& scopes_;
-  const std::vector<ScopeName>& names_;
   Attribution& attribution_;
   CompactColumn<LayerIndex, int8_t> region_of_;  // by scope
   const std::vector<bool>& in_compiler_;         // by stack
@@ -201,11 +191,10 @@ class RegionLinker {
 
 }  // namespace
 
-LaunchPlaces LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names,
-                                 Attribution* attribution) {
+LaunchPlaces LinkCompiledRegions(const TraceModel& model, Attribution* attribution) {
   const std::vector<bool> in_compiler = CompilerStacks(model);
-  if (!AnyCompiled(model, names, in_compiler)) return {};
-  return RegionLinker(model, names, in_compiler, attribution).Link();
+  if (!AnyCompiled(model, in_compiler)) return {};
+  return RegionLinker(model, in_compiler, attribution).Link();
 }
 
 }  // namespace dlhook::analyzer::framework

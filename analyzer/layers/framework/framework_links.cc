@@ -149,7 +149,7 @@ Attribution AttributeByFramework(const TraceModel& model) {
   LinkTorch(model, names, &attribution);
   LinkGraphNodes(model, &attribution);
   LinkXlaOps(model, &attribution);
-  const LaunchPlaces launches = LinkCompiledRegions(model, names, &attribution);
+  const LaunchPlaces launches = LinkCompiledRegions(model, &attribution);
   PlaceCalls(model, &attribution);
   for (const auto& [call, place] : launches) attribution.of_call[call] = place;
   OrderByFirstForward(model, launches, &attribution);

@@ -20,8 +20,7 @@ void LinkXlaOps(const TraceModel& model, Attribution* attribution);
 // By call, those that launch a kernel of Triton's: not where their scope is.
 using LaunchPlaces = std::map<CallIndex, Place>;
 // Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.
-LaunchPlaces LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names,
-                                 Attribution* attribution);
+LaunchPlaces LinkCompiledRegions(const TraceModel& model, Attribution* attribution);
 
 bool IsBackwardDirection(LayerDirection direction);
 

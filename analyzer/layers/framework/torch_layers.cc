@@ -144,7 +144,7 @@ class LayerMaker {
   NameIndex OptimizerOf(const Unit& unit) const {
     if (unit.kind != UnitKind::kUpdate) return kNone;
     for (ScopeIndex scope = unit.scope; scope != kNone; scope = scopes_.parent[scope]) {
-      if (names_[scopes_.look[scope].name].role == ScopeRole::kOptimizer) return scopes_.look[scope].name;
+      if (IsOptimizer(model_.RoleOf(scope))) return scopes_.look[scope].name;
     }
     return kNone;
   }
@@ -185,7 +185,7 @@ class LayerMaker {
     Layer& layer = made.layer;
     layer.type = WorkOfOp(NameOf(unit).op);
     if (place != nullptr) layer.line = LineLabel(model_, *place);
-    layer.is_compiled_region = NameOf(unit).role == ScopeRole::kCompiled;
+    layer.is_compiled_region = IsCompiled(model_.RoleOf(unit.scope));
     if (index == kNone) return made;
     const ModuleName& module = modules_[index];
     layer.model = module.model;

@@ -24,7 +24,7 @@ class TorchLinker {
         scopes_(model.scopes),
         names_(names),
         places_(ReadPythonPlaces(model)),
-        units_(FindTorchUnits(model, names, places_)),
+        units_(FindTorchUnits(model, places_)),
         of_scope_(attribution->of_scope),
         attribution_(attribution) {}
 
@@ -71,7 +71,7 @@ class TorchLinker {
   Place PlaceOfNode(ScopeIndex node) {
     LayerIndex& last = last_layer_[scopes_.thread[node]];
     // The engine accumulates a parameter's gradient right after the node that computed it.
-    if (NameOf(node).role == ScopeRole::kAccumulate) return {last, LayerDirection::kBackwardWeights};
+    if (model_.RoleOf(node) == ScopeRole::kAccumulate) return {last, LayerDirection::kBackwardWeights};
     last = LayerOfNode(node);
     const ScopeIndex forward = units_.ForwardOf(node);
     const UnitIndex unit = forward == kNone ? kNone : units_.unit_of[forward];
@@ -91,12 +91,12 @@ class TorchLinker {
   Place PlaceInNode(ScopeIndex scope, ScopeIndex node) {
     const ScopeIndex parent = scopes_.parent[scope];
     if (scope == node) return PlaceOfNode(node);
-    if (NameOf(scope).role == ScopeRole::kEvaluate) return EvaluatePlace(node);
+    if (model_.RoleOf(scope) == ScopeRole::kEvaluate) return EvaluatePlace(node);
     if (parent == kNone) return {};
     Place place = of_scope_[parent];
     if (parent == node && NameOf(scope).is_product && units_.unit_of[scope] == kNone) {
       place.direction = products_->DirectionOf(node, scope);
-    } else if (NameOf(parent).role == ScopeRole::kEvaluate && IsBiasSum(scope, node)) {
+    } else if (model_.RoleOf(parent) == ScopeRole::kEvaluate && IsBiasSum(scope, node)) {
       place.direction = LayerDirection::kBackwardBias;
     }
     return place;
@@ -104,7 +104,7 @@ class TorchLinker {
 
   // The engine's scope begins before its node.
   Place EvaluatePlace(ScopeIndex node) const {
-    if (NameOf(node).role == ScopeRole::kAccumulate) {
+    if (model_.RoleOf(node) == ScopeRole::kAccumulate) {
       return {last_layer_[scopes_.thread[node]], LayerDirection::kBackwardWeights};
     }
     return {LayerOfNode(node), LayerDirection::kBackward};
@@ -116,7 +116,7 @@ class TorchLinker {
   }
 
   void PlaceScope(ScopeIndex scope) {
-    if (NameOf(scope).role == ScopeRole::kOptimizer) {
+    if (IsOptimizer(model_.RoleOf(scope))) {
       PlaceOptimizer(scope);
       return;
     }

@@ -39,7 +39,7 @@ bool AddsBias(absl::string_view op) { return op.substr(0, 3) == "add" || op == "
 
 TorchProducts::TorchProducts(const TraceModel& model, const std::vector<ScopeName>& names, const TorchUnits& units)
     : model_(model), scopes_(model.scopes), names_(names), units_(units) {
-  for (const ScopeName& name : names) has_optimizer_ |= name.role == ScopeRole::kOptimizer;
+  has_optimizer_ = std::any_of(model.roles.begin(), model.roles.end(), IsOptimizer);
   for (const Op& op : model.ops) {
     std::optional<Sizes>& sizes = sizes_.emplace_back();
     const std::optional<GemmShape> shape = GemmShapeOf(op);
@@ -76,7 +76,7 @@ void TorchProducts::FindLeaves() {
   const auto is_node = [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; };
   ForEachScopeThat(scopes_, is_node, [&](ScopeIndex node) {
     const bool is_same_thread = product_node != kNone && scopes_.thread[product_node] == scopes_.thread[node];
-    if (NameOf(node).role == ScopeRole::kAccumulate) {
+    if (model_.RoleOf(node) == ScopeRole::kAccumulate) {
       leaves.count += is_same_thread ? 1 : 0;
       return;
     }

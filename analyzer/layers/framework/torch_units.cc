@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/compiled_names.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {
@@ -24,8 +25,8 @@ using Numbered = std::vector<ScopeIndex>;
 
 class UnitFinder {
  public:
-  UnitFinder(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places)
-      : model_(model), scopes_(model.scopes), names_(names), places_(places) {
+  UnitFinder(const TraceModel& model, const std::vector<PythonPlace>& places)
+      : model_(model), scopes_(model.scopes), places_(places) {
     found_.unit_of.Resize(scopes_.size());
     found_.linked.Resize(scopes_.size());
   }
@@ -44,11 +45,9 @@ class UnitFinder {
   }
 
  private:
-  ScopeRole RoleOf(ScopeIndex scope) const { return names_[scopes_.look[scope].name].role; }
-
   void NoteClosure(ScopeIndex node) {
     for (ScopeIndex scope = scopes_.parent[node]; scope != kNone; scope = scopes_.parent[scope]) {
-      if (RoleOf(scope) != ScopeRole::kOptimizer) continue;
+      if (!IsOptimizer(model_.RoleOf(scope))) continue;
       int64_t& end_ns = found_.closures[scope];
       end_ns = std::max(end_ns, scopes_.EndOf(node));
     }
@@ -58,13 +57,13 @@ class UnitFinder {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_node = scopes_.look[scope].kind == Kind::kBackwardNode;
     // The engine's scope is for another node than the one around it, not known yet.
-    const bool is_other = parent == kNone || RoleOf(scope) == ScopeRole::kEvaluate;
+    const bool is_other = parent == kNone || model_.RoleOf(scope) == ScopeRole::kEvaluate;
     if (!is_node) found_.linked.Set(scope, is_other ? kNone : found_.NodeOf(scopes_, parent));
-    if (is_node && parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.linked.Set(parent, scope);
+    if (is_node && parent != kNone && model_.RoleOf(parent) == ScopeRole::kEvaluate) found_.linked.Set(parent, scope);
   }
 
   bool IsPlainOp(ScopeIndex scope) const {
-    return scopes_.look[scope].kind == Kind::kFrameworkOp && RoleOf(scope) != ScopeRole::kEvaluate;
+    return scopes_.look[scope].kind == Kind::kFrameworkOp && model_.RoleOf(scope) != ScopeRole::kEvaluate;
   }
 
   ModuleIndex ModuleOf(ScopeIndex scope) const {
@@ -94,7 +93,7 @@ class UnitFinder {
     }
     const int64_t start_ns = scopes_.start_ns[scope];
     for (; scope != kNone; scope = scopes_.parent[scope]) {
-      if (RoleOf(scope) != ScopeRole::kOptimizer) continue;
+      if (!IsOptimizer(model_.RoleOf(scope))) continue;
       const auto closure = found_.closures.find(scope);
       return closure == found_.closures.end() || start_ns >= closure->second;
     }
@@ -103,7 +102,7 @@ class UnitFinder {
 
   bool IsUnderEvaluate(ScopeIndex scope) const {
     for (; scope != kNone; scope = scopes_.parent[scope]) {
-      if (RoleOf(scope) == ScopeRole::kEvaluate) return true;
+      if (model_.RoleOf(scope) == ScopeRole::kEvaluate) return true;
     }
     return false;
   }
@@ -204,7 +203,6 @@ class UnitFinder {
 
   const TraceModel& model_;
   const ScopeColumns& scopes_;
-  const std::vector<ScopeName>& names_;
   const std::vector<PythonPlace>& places_;
   std::vector<Numbered> numbered_;  // by thread
   size_t last_found_ = 0;           // in one of them
@@ -214,9 +212,8 @@ class UnitFinder {
 
 }  // namespace
 
-TorchUnits FindTorchUnits(const TraceModel& model, const std::vector<ScopeName>& names,
-                          const std::vector<PythonPlace>& places) {
-  return UnitFinder(model, names, places).Find();
+TorchUnits FindTorchUnits(const TraceModel& model, const std::vector<PythonPlace>& places) {
+  return UnitFinder(model, places).Find();
 }
 
 }  // namespace dlhook::analyzer::framework

@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
@@ -47,8 +46,7 @@ struct TorchUnits {
 // The rule of pairing: sequence numbers are the number of the next node to be created, counted per thread. The forward
 // op of node n is the last op that began with n, before n + 1 appears, on the forward thread. On the CPU, the backward
 // pass runs on the thread of the forward pass; otherwise the thread is the one that had n last, checked by names.
-TorchUnits FindTorchUnits(const TraceModel& model, const std::vector<ScopeName>& names,
-                          const std::vector<PythonPlace>& places);
+TorchUnits FindTorchUnits(const TraceModel& model, const std::vector<PythonPlace>& places);
 
 }  // namespace dlhook::analyzer::framework
 

@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
@@ -94,17 +93,13 @@ void AddUp(const TraceModel& model, const std::map<RegionKey, size_t>& row_of, s
     of->divided_kernels += code.kind == CompiledKind::kKernel && &code != &model.compiled.back() &&
                            (&code)[1].kind == CompiledKind::kKernelPart;
   }
-  std::vector<bool> is_region;  // by name
-  for (const std::string& name : model.names) is_region.push_back(absl::StartsWith(name, kTorchRegion));
   std::map<std::pair<ProcessIndex, NameIndex>, int64_t> runs;
-  const auto runs_region = [&](const ScopeLook& look) { return is_region[look.name]; };
+  const auto runs_region = [&](const ScopeLook& look) { return model.roles[look.name] == ScopeRole::kTorchRegion; };
   ForEachScopeThat(model.scopes, runs_region, [&](ScopeIndex scope) {
     ++runs[{model.threads[model.scopes.thread[scope]].process, model.scopes.look[scope].name}];
   });
   for (const auto& [key, count] : runs) {
-    absl::string_view name = model.names[key.second];
-    if (!absl::ConsumePrefix(&name, kTorchRegion) || !absl::ConsumePrefix(&name, ": ")) continue;
-    if (CompiledRow* const of = row(key.first, std::string(name))) of->runs += count;
+    if (CompiledRow* const of = row(key.first, std::string(TorchRegion(model.names[key.second])))) of->runs += count;
   }
 }
 
@@ -122,9 +117,7 @@ absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions&
   }
   AddUp(model, row_of, &rows);
   Table table = NewTable("compiled", "What torch.compile compiled", Columns(), rows);
-  const bool has_run = std::any_of(model.names.begin(), model.names.end(),
-                                   [](const std::string& name) { return absl::StartsWith(name, kTorchRegion); });
-  if (rows.empty() && has_run) {
+  if (rows.empty() && model.HasRole(ScopeRole::kTorchRegion)) {
     table.notes.push_back(
         "Compiled code ran, but what PyTorch keeps of it was not read: it is when Python's interpreter ends by "
         "itself.");

@@ -9,9 +9,7 @@ namespace {
 
 NameIndex NameOf(const std::string& name, TraceModel* model) {
   const auto place = std::find(model->names.begin(), model->names.end(), name);
-  const auto index = static_cast<NameIndex>(place - model->names.begin());
-  if (place == model->names.end()) model->names.push_back(name);
-  return index;
+  return place == model->names.end() ? model->AddName(name) : static_cast<NameIndex>(place - model->names.begin());
 }
 
 GpuDeviceIndex DeviceOf(const TraceModel& model, const TestGpuWork& work) {

@@ -124,9 +124,7 @@ void ModelBuilder::Scope(const std::string& name, ScopeKind kind, int64_t start_
 
 NameIndex ModelBuilder::AddName(const std::string& name) {
   const auto place = std::find(model_.names.begin(), model_.names.end(), name);
-  const auto index = static_cast<NameIndex>(place - model_.names.begin());
-  if (place == model_.names.end()) model_.names.push_back(name);
-  return index;
+  return place == model_.names.end() ? model_.AddName(name) : static_cast<NameIndex>(place - model_.names.begin());
 }
 
 ModuleIndex ModelBuilder::AddModule(const std::string& type, std::vector<std::string> names, ModuleIndex root,

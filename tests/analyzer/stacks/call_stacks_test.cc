@@ -70,7 +70,7 @@ class OneCall {
 
  private:
   NameIndex Name(const std::string& name) {
-    model_.names.push_back(name);
+    model_.AddName(name);
     return static_cast<NameIndex>(model_.names.size() - 1);
   }
 

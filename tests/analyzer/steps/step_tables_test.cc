@@ -179,8 +179,7 @@ Table StepsLookedAtEvery(int64_t apart_ns) {
   TraceModel model = run.Model();
   CounterSeries series = {.thread = 0, .tid = model.processes.front().pid, .kind = CounterKind::kStates};
   for (const char* name : {"running", "queued", "lock"}) {
-    series.names.push_back(static_cast<NameIndex>(model.names.size()));
-    model.names.emplace_back(name);
+    series.names.push_back(model.AddName(name));
   }
   for (int64_t at_ns = 0; at_ns <= 6000; at_ns += apart_ns) {
     series.time_ns.push_back(at_ns);
