@@ -209,16 +209,16 @@ class OpenedSide {
   std::vector<AnalyzedRun> analyzed_;
 };
 
-int PrintDiff(RunsDiff diff, const Baseline<const OpenedSide*>& base, const Contender<const OpenedSide*>& candidate,
+int PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base, const NewSide<const OpenedSide*>& new_side,
               const DiffOptions& options) {
   if (options.hides_noise) HideNoise(diff.tables);
   if (options.limit) {
     for (Table& table : diff.tables) LimitRows(*options.limit, &table);
   }
   Report report;
-  report.run = (*candidate)->first();
+  report.run = (*new_side)->first();
   report.base = (*base)->first();
-  report.more_runs = (*candidate)->others();
+  report.more_runs = (*new_side)->others();
   report.more_bases = (*base)->others();
   report.environment = std::move(diff.environment);
   report.tables = std::move(diff.tables);
@@ -230,7 +230,7 @@ int PrintDiff(RunsDiff diff, const Baseline<const OpenedSide*>& base, const Cont
 }
 
 struct Paths {
-  std::vector<std::string> base, candidate;
+  std::vector<std::string> base, new_side;
 };
 
 absl::Status CheckNoneTwice(const char* flag, const std::vector<std::string>& paths) {
@@ -247,14 +247,14 @@ absl::Status CheckNoneTwice(const char* flag, const std::vector<std::string>& pa
 // BASE NEW, or --base and --new with any number of runs.
 absl::StatusOr<Paths> PathsOf(const Args& args) {
   Paths paths = {args.All("base"), args.All("new")};
-  if (paths.base.empty() && paths.candidate.empty()) return Paths{{args.operands()[0]}, {args.operands()[1]}};
+  if (paths.base.empty() && paths.new_side.empty()) return Paths{{args.operands()[0]}, {args.operands()[1]}};
   if (!args.operands().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("expected BASE NEW or --base RUN... --new RUN..., found both ('",
                                                    args.operands().front(), "' stands behind no flag)"));
   }
   if (paths.base.empty()) return absl::InvalidArgumentError("--new needs --base RUN... to compare with");
-  if (paths.candidate.empty()) return absl::InvalidArgumentError("--base needs --new RUN... to compare");
-  for (const auto& [flag, runs] : {std::pair{"--base", &paths.base}, {"--new", &paths.candidate}}) {
+  if (paths.new_side.empty()) return absl::InvalidArgumentError("--base needs --new RUN... to compare");
+  for (const auto& [flag, runs] : {std::pair{"--base", &paths.base}, {"--new", &paths.new_side}}) {
     if (absl::Status status = CheckNoneTwice(flag, *runs); !status.ok()) return status;
   }
   return paths;
@@ -265,21 +265,21 @@ int RunDiff(const Args& args) {
   if (!options.ok()) return Fail("diff", options.status());
   const absl::StatusOr<Paths> paths = PathsOf(args);
   if (!paths.ok()) return Fail("diff", paths.status());
-  OpenedSide base, candidate;
+  OpenedSide base, new_side;
   if (absl::Status status = base.Open("BASE", paths->base, options->of_tables); !status.ok())
     return Fail("diff", status);
-  if (absl::Status status = candidate.Open("NEW", paths->candidate, options->of_tables); !status.ok())
+  if (absl::Status status = new_side.Open("NEW", paths->new_side, options->of_tables); !status.ok())
     return Fail("diff", status);
-  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), options->kinds);
+  absl::StatusOr<RunsDiff> diff = DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options->kinds);
   if (!diff.ok()) return Fail("diff", diff.status());
   diff->tables.insert(diff->tables.begin() + kTablesOfAll,
-                      FindingsDiff(Baseline(base.findings()), Contender(candidate.findings())));
+                      FindingsDiff(BaseSide(base.findings()), NewSide(new_side.findings())));
   const Gate gate =
       options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
-  int exit_code = PrintDiff(*std::move(diff), Baseline<const OpenedSide*>(&base),
-                            Contender<const OpenedSide*>(&candidate), *options);
+  int exit_code =
+      PrintDiff(*std::move(diff), BaseSide<const OpenedSide*>(&base), NewSide<const OpenedSide*>(&new_side), *options);
   const bool is_base_damaged = base.PrintDamage();
-  if (candidate.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
+  if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
     PrintError(
         "diff: --fail-above: NEW takes longer by more than this, but not whether that is more than noise is known: "

@@ -50,7 +50,7 @@ std::string WhereText(const std::map<WorkPlace, double>& places, double change_n
 
 // What threads did in the side that takes longer.
 std::string WhatThreadsDid(const CauseInput& input, CauseKind kind, double change_ns) {
-  const MeasuredRun& run = change_ns > 0 ? *input.candidate : *input.base;
+  const MeasuredRun& run = change_ns > 0 ? *input.new_side : *input.base;
   std::string did;
   if (kind == CauseKind::kInput) did = run.preparing.Text();
   if (kind == CauseKind::kPython) did = LooksText(run.between_calls, "was");

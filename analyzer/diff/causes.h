@@ -66,7 +66,7 @@ struct CauseInput {
   const TableChanges* work = nullptr;  // of the tables `work` (work_table.h)
   const NameMap* names = nullptr;
   const MeasuredRun* base = nullptr;
-  const MeasuredRun* candidate = nullptr;
+  const MeasuredRun* new_side = nullptr;
   const Decision* decision = nullptr;
   const std::vector<Difference>* differences = nullptr;
 };

@@ -65,7 +65,7 @@ std::map<std::string, std::vector<WeightedRatio>> RatiosByActivity(const TableCh
   }
   std::map<std::string, std::vector<WeightedRatio>> ratios;
   for (const auto& [part, time] : parts) {
-    if (time.base_ns > 0) ratios[part.first].push_back({time.candidate_ns / time.base_ns, time.base_ns});
+    if (time.base_ns > 0) ratios[part.first].push_back({time.new_ns / time.base_ns, time.base_ns});
   }
   return ratios;
 }
@@ -98,13 +98,13 @@ const char* SpeedName(Speed finding) {
 
 void TimeChange::Add(const TimeChange& other) {
   base_ns += other.base_ns;
-  candidate_ns += other.candidate_ns;
+  new_ns += other.new_ns;
   AddSamples(other.base_samples, base_samples);
-  AddSamples(other.candidate_samples, candidate_samples);
+  AddSamples(other.new_samples, new_samples);
 }
 
 void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change) {
-  change.noise_ns = NoiseBound(Baseline(change.base_samples), Contender(change.candidate_samples), tests);
+  change.noise_ns = NoiseBound(BaseSide(change.base_samples), NewSide(change.new_samples), tests);
   const double shift_ns = change.base_ns * (std::pow(pace.ratio, exponent) - 1);
   const double change_ns = change.change_ns();
   if (change.noise_ns && shift_ns * change_ns > 0) *change.noise_ns += std::abs(shift_ns);
@@ -119,16 +119,16 @@ void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change) 
   }
 }
 
-TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const MeasuredTable*> candidate,
+TableChanges CompareTables(BaseSide<const MeasuredTable*> base, NewSide<const MeasuredTable*> new_side,
                            const NameMap& names) {
-  TableChanges changes = {*base, *candidate, {}};
-  for (const RowPair& pair : MatchRows(Baseline(&(*base)->table), Contender(&(*candidate)->table), names)) {
+  TableChanges changes = {*base, *new_side, {}};
+  for (const RowPair& pair : MatchRows(BaseSide(&(*base)->table), NewSide(&(*new_side)->table), names)) {
     RowChange& change = changes.rows.emplace_back();
     change.rows = pair;
     if (pair.base != kNoRow) change.time.base_ns = WeightOf(**base, pair.base);
-    if (pair.candidate != kNoRow) change.time.candidate_ns = WeightOf(**candidate, pair.candidate);
+    if (pair.new_row != kNoRow) change.time.new_ns = WeightOf(**new_side, pair.new_row);
     change.time.base_samples = SamplesOf(**base, pair.base);
-    change.time.candidate_samples = SamplesOf(**candidate, pair.candidate);
+    change.time.new_samples = SamplesOf(**new_side, pair.new_row);
   }
   return changes;
 }

@@ -26,17 +26,19 @@ const char* SpeedName(Speed finding);  // "equal", "noise", "slower", "faster", 
 // A time per step on both sides.
 struct TimeChange {
   double base_ns = 0;
-  double candidate_ns = 0;
-  Samples base_samples, candidate_samples;  // empty: not known
+  double new_ns = 0;
+  Samples base_samples, new_samples;  // empty: not known
   std::optional<double> noise_ns;
   Speed finding = Speed::kEqual;
 
-  double change_ns() const { return candidate_ns - base_ns; }
+  double change_ns() const { return new_ns - base_ns; }
+  // Not so where noise is not known.
+  bool IsBeyondNoise() const { return finding == Speed::kSlower || finding == Speed::kFaster; }
   // Adds a change that belongs to the same thing; the sum must be judged again.
   void Add(const TimeChange& other);
 };
 
-// The common factor by which a run differs in all its parts, because the machine is busier, slower or hotter: candidate
+// The common factor by which a run differs in all its parts, because the machine is busier, slower or hotter: new
 // over base, 1 if there is none. The spread within a run does not show it. It is measured on what both runs did in the
 // same way, for each kind of activity (library, framework, Python …) that took at least 3 % of the base's step, if
 // there are at least two: the median over the layers' parts, weighted by time; if all activities changed in the same
@@ -60,12 +62,12 @@ struct RowChange {
 
 struct TableChanges {
   const MeasuredTable* base = nullptr;
-  const MeasuredTable* candidate = nullptr;
+  const MeasuredTable* new_side = nullptr;
   std::vector<RowChange> rows;
 };
 
 // Not judged yet. Both tables must outlive the result.
-TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const MeasuredTable*> candidate,
+TableChanges CompareTables(BaseSide<const MeasuredTable*> base, NewSide<const MeasuredTable*> new_side,
                            const NameMap& names);
 
 // `work`: made from the tables `work` (work_table.h).

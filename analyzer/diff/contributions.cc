@@ -24,15 +24,15 @@ constexpr char kSameOps[] = "its ops take longer or shorter";
 // Moving tensors into other memory formats, in one layer and direction.
 struct LayoutChange {
   TimeChange time;
-  double base_calls = 0, candidate_calls = 0;  // per step
+  double base_calls = 0, new_calls = 0;  // per step
 
-  bool HasOtherCalls() const { return std::abs(base_calls - candidate_calls) > kOtherCalls; }
+  bool HasOtherCalls() const { return std::abs(base_calls - new_calls) > kOtherCalls; }
 };
 
 void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
   layout.time.Add(time);
   layout.base_calls += row.Calls(true);
-  layout.candidate_calls += row.Calls(false);
+  layout.new_calls += row.Calls(false);
 }
 
 // What the rows of one group show together: clause -> how much of the change it explains.
@@ -101,7 +101,7 @@ class Clauses {
   std::string ClauseOf(const LayoutChange& layout) const {
     if (!layout.HasOtherCalls()) return "its layout conversions take longer or shorter";
     return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g %s", layout.base_calls,
-                           layout.candidate_calls, per_);
+                           layout.new_calls, per_);
   }
 
   const char* const per_;
@@ -113,7 +113,7 @@ using Group = std::pair<std::string, std::string>;
 // The sizes of framework ops are not known: they need not do the same work.
 std::string RatioClause(const std::string& clause, const TimeChange& time) {
   return absl::StrFormat("%s take %.2f times as long", clause == kSameCalls ? "the same calls" : "its ops",
-                         time.candidate_ns / time.base_ns);
+                         time.new_ns / time.base_ns);
 }
 
 }  // namespace
@@ -129,9 +129,9 @@ std::string Contribution::Sentence() const {
 std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names) {
   std::map<std::string, std::pair<bool, bool>> sides;
   for (const RowChange& row : work.rows) {
-    auto& [in_base, in_candidate] = sides[WorkRow(work, row).Place(names).first];
+    auto& [in_base, in_new] = sides[WorkRow(work, row).Place(names).first];
     in_base |= row.rows.base != kNoRow;
-    in_candidate |= row.rows.candidate != kNoRow;
+    in_new |= row.rows.new_row != kNoRow;
   }
   std::map<std::string, Match> layers;
   for (const auto& [layer, on] : sides) {

@@ -20,17 +20,13 @@ Samples Minus(Samples samples, const Samples& others) {
   return samples;
 }
 
-TimeChange ChangeOf(const Samples& base, const Samples& candidate, double base_factor, double candidate_factor) {
+TimeChange ChangeOf(const Samples& base, const Samples& new_side, double base_factor, double new_factor) {
   TimeChange change;
   change.base_samples = Scaled(base, base_factor);
-  change.candidate_samples = Scaled(candidate, candidate_factor);
+  change.new_samples = Scaled(new_side, new_factor);
   change.base_ns = MeanOf(change.base_samples);
-  change.candidate_ns = MeanOf(change.candidate_samples);
+  change.new_ns = MeanOf(change.new_samples);
   return change;
-}
-
-bool IsBeyondNoise(const TimeChange& change) {
-  return change.finding == Speed::kSlower || change.finding == Speed::kFaster;
 }
 
 }  // namespace
@@ -42,9 +38,9 @@ Gate Decision::SlowerThan(double percent) const {
   return time.finding == Speed::kSlower && excess_ns > *time.noise_ns ? Gate::kFails : Gate::kPasses;
 }
 
-Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
-                const Pace& pace, bool is_same_work) {
-  const MeasuredRun &before = **base, &after = **candidate;
+Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
+                bool is_same_work) {
+  const MeasuredRun &before = **base, &after = **new_side;
   const double base_samples = before.steps.samples(), samples = after.steps.samples();
   Decision decision;
   decision.is_same_work = is_same_work;
@@ -61,7 +57,7 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   Judge(decision.pace, kPaceOfStep, 1, decision.low);
   decision.time = ChangeOf(before.samples, after.samples, base_factor, factor);
   decision.time.base_ns = before.time_ns * base_factor;  // blocks may differ by a step
-  decision.time.candidate_ns = after.time_ns * factor;
+  decision.time.new_ns = after.time_ns * factor;
   Judge(decision.pace, kPaceOfStep, 1, decision.time);
   const bool knows_both = before.load.is_known && after.load.is_known;
   if (knows_both && decision.per != Per::kRun) {
@@ -81,7 +77,7 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
     }
   }
   if (is_same_work && decision.low.finding != decision.time.finding) decision.doubt = Doubt::kOnlySomeSteps;
-  if (!IsBeyondNoise(decision.time)) decision.doubt = Doubt::kNone;
+  if (!decision.time.IsBeyondNoise()) decision.doubt = Doubt::kNone;
   if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
   decision.whole = decision.time;
   if (decision.per == Per::kSample) {

@@ -39,8 +39,8 @@ struct Decision {
 inline constexpr double kFalseAlarms = kAlpha / 2;  // slower is one of two ways to differ
 
 // `pace`: as measured on the work that both runs did.
-Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
-                const Pace& pace, bool is_same_work);
+Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
+                bool is_same_work);
 
 }  // namespace dlhook::analyzer::diff
 

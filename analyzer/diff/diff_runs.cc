@@ -32,8 +32,8 @@ using Runs = std::vector<AnalyzedRun>;
 // Of the kind that all runs have; else each run's most telling one; empty where a run has none.
 class StepChoice {
  public:
-  StepChoice(const Runs& base, const Runs& candidate) {
-    for (const Runs* side : {&base, &candidate}) {
+  StepChoice(const Runs& base, const Runs& new_side) {
+    for (const Runs* side : {&base, &new_side}) {
       for (const AnalyzedRun& run : *side) kinds_.push_back(KindsOfSteps(run.options.analysis->steps()));
     }
     for (StepKind kind : kinds_.front()) {
@@ -99,9 +99,9 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
   return side;
 }
 
-GpuTimes LeastGpuTimes(const Runs& base, const Runs& candidate) {
+GpuTimes LeastGpuTimes(const Runs& base, const Runs& new_side) {
   GpuTimes least = GpuTimesOf(*base.front().model);
-  for (const Runs* side : {&base, &candidate}) {
+  for (const Runs* side : {&base, &new_side}) {
     for (const AnalyzedRun& run : *side) least = std::min(least, GpuTimesOf(*run.model));
   }
   return least;
@@ -132,32 +132,32 @@ const std::vector<TableKind>& ComparableTables() {
   return kTableKinds;
 }
 
-absl::StatusOr<RunsDiff> DiffRuns(const Baseline<std::vector<AnalyzedRun>>& base,
-                                  const Contender<std::vector<AnalyzedRun>>& candidate,
+absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
+                                  const NewSide<std::vector<AnalyzedRun>>& new_side,
                                   const std::vector<const TableKind*>& kinds) {
   std::vector<const TableKind*> all = {&kWork};
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(all),
                [](const TableKind* kind) { return kind->name != kWork.name; });
-  const StepChoice steps(*base, *candidate);
-  const GpuTimes gpu_times = LeastGpuTimes(*base, *candidate);
+  const StepChoice steps(*base, *new_side);
+  const GpuTimes gpu_times = LeastGpuTimes(*base, *new_side);
   absl::StatusOr<Side> before = MeasureSide(*base, steps, gpu_times, all);
   if (!before.ok()) return before.status();
-  absl::StatusOr<Side> after = MeasureSide(*candidate, steps, gpu_times, all);
+  absl::StatusOr<Side> after = MeasureSide(*new_side, steps, gpu_times, all);
   if (!after.ok()) return after.status();
   before->input.run = &before->run;
   after->input.run = &after->run;
-  const NameMap names = MatchLayerNames(Baseline(NetworkOf(*base)), Contender(NetworkOf(*candidate)));
+  const NameMap names = MatchLayerNames(BaseSide(NetworkOf(*base)), NewSide(NetworkOf(*new_side)));
   std::vector<TableChanges> changes;
   for (size_t i = 0; i < all.size(); ++i) {
-    changes.push_back(CompareTables(Baseline<const MeasuredTable*>(&before->run.tables[i]),
-                                    Contender<const MeasuredTable*>(&after->run.tables[i]), names));
+    changes.push_back(CompareTables(BaseSide<const MeasuredTable*>(&before->run.tables[i]),
+                                    NewSide<const MeasuredTable*>(&after->run.tables[i]), names));
   }
   const Pace pace = FindPace(changes.front());
   const std::vector<Difference> differences =
-      FindDifferences(Baseline(before->input), Contender(after->input), changes.front(), names);
+      FindDifferences(BaseSide(before->input), NewSide(after->input), changes.front(), names);
   RunsDiff diff;
   diff.environment = EnvironmentText(differences);
-  diff.decision = Decide(Baseline<const MeasuredRun*>(&before->run), Contender<const MeasuredRun*>(&after->run), pace,
+  diff.decision = Decide(BaseSide<const MeasuredRun*>(&before->run), NewSide<const MeasuredRun*>(&after->run), pace,
                          differences.empty());
   const Pace& own = diff.decision.pace;
   const std::vector<Cause> causes =

@@ -27,8 +27,8 @@ struct RunsDiff {
 };
 
 // At least one run a side. `kinds` must be comparable (measured_run.h).
-absl::StatusOr<RunsDiff> DiffRuns(const Baseline<std::vector<AnalyzedRun>>& base,
-                                  const Contender<std::vector<AnalyzedRun>>& candidate,
+absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
+                                  const NewSide<std::vector<AnalyzedRun>>& new_side,
                                   const std::vector<const TableKind*>& kinds);
 
 // The tables that can be compared, `work` first, which only the diff has.

@@ -31,8 +31,8 @@ std::string VerdictName(Speed finding, Match match) {
 
 // The row in NEW; for a removed row that in BASE.
 const Cell& NewestCell(const TableChanges& changes, const RowPair& rows, size_t column) {
-  return rows.candidate == kNoRow ? changes.base->table.rows[rows.base][column]
-                                  : changes.candidate->table.rows[rows.candidate][column];
+  return rows.new_row == kNoRow ? changes.base->table.rows[rows.base][column]
+                                : changes.new_side->table.rows[rows.new_row][column];
 }
 
 // Per step, whatever the table sums over.
@@ -59,7 +59,7 @@ class Reasons {
   Reasons(const TableChanges& changes, const RowChange& row) : changes_(changes), row_(row) {}
 
   std::string Text() {
-    if (row_.rows.base == kNoRow || row_.rows.candidate == kNoRow) return "";
+    if (row_.rows.base == kNoRow || row_.rows.new_row == kNoRow) return "";
     for (size_t column = 0; column < changes_.base->table.columns.size(); ++column) Look(column);
     return absl::StrJoin(words_, "; ");
   }
@@ -68,7 +68,7 @@ class Reasons {
   void Look(size_t column) {
     const Column& about = changes_.base->table.columns[column];
     const Cell& before = changes_.base->table.rows[row_.rows.base][column];
-    const Cell& after = changes_.candidate->table.rows[row_.rows.candidate][column];
+    const Cell& after = changes_.new_side->table.rows[row_.rows.new_row][column];
     const std::string from = CellText(before), to = CellText(after);
     if (about.role == Role::kName && from != to) words_.push_back(absl::StrCat("was ", from));
     if (about.role == Role::kShape && from != to)
@@ -84,7 +84,7 @@ class Reasons {
 
   void LookAtAmount(const Column& about, size_t column) {
     const Cell before = PerStep(*changes_.base, row_.rows.base, column);
-    const Cell after = PerStep(*changes_.candidate, row_.rows.candidate, column);
+    const Cell after = PerStep(*changes_.new_side, row_.rows.new_row, column);
     if (!IsOtherAmount(before, after)) return;
     words_.push_back(absl::StrCat(about.name, ": ", AmountText(before), " -> ", AmountText(after)));
   }
@@ -101,7 +101,7 @@ class Reasons {
 
 TypedColumns<RowChange> Columns(const TableChanges& changes) {
   TypedColumns<RowChange> columns;
-  const Table& table = changes.candidate->table;
+  const Table& table = changes.new_side->table;
   for (size_t i = 0; i < table.columns.size(); ++i) {
     if (!IsIdentity(table.columns[i].role)) continue;
     columns.Add({Column(table.columns[i]),
@@ -120,7 +120,7 @@ TypedColumns<RowChange> Columns(const TableChanges& changes) {
     columns.Add({of_side("base"),
                  [&changes, i](const RowChange& change) { return PerStep(*changes.base, change.rows.base, i); }});
     columns.Add({of_side("new"), [&changes, i](const RowChange& change) {
-                   return PerStep(*changes.candidate, change.rows.candidate, i);
+                   return PerStep(*changes.new_side, change.rows.new_row, i);
                  }});
   }
   columns.Add({TextColumn("why", "What else differs: how it is done, its size, name, parts and calls per step."),
@@ -133,18 +133,18 @@ struct SizeChange {
 };
 
 // The numbers that differ, with the letters before them; none if anything else differs.
-std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& candidate) {
+std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& new_side) {
   std::vector<SizeChange> sizes;
   const auto end_of = [](const std::string& text, size_t at, bool of_digits) {
     while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at])) == of_digits) ++at;
     return at;
   };
-  for (size_t i = 0, j = 0; i < base.size() && j < candidate.size();) {
-    const size_t i_digits = end_of(base, i, false), j_digits = end_of(candidate, j, false);
-    const size_t i_end = end_of(base, i_digits, true), j_end = end_of(candidate, j_digits, true);
+  for (size_t i = 0, j = 0; i < base.size() && j < new_side.size();) {
+    const size_t i_digits = end_of(base, i, false), j_digits = end_of(new_side, j, false);
+    const size_t i_end = end_of(base, i_digits, true), j_end = end_of(new_side, j_digits, true);
     const std::string letters = base.substr(i, i_digits - i);
-    if (letters != candidate.substr(j, j_digits - j)) return {};
-    const std::string from = base.substr(i_digits, i_end - i_digits), to = candidate.substr(j_digits, j_end - j_digits);
+    if (letters != new_side.substr(j, j_digits - j)) return {};
+    const std::string from = base.substr(i_digits, i_end - i_digits), to = new_side.substr(j_digits, j_end - j_digits);
     const size_t name = letters.find_last_of("_ x");
     if (from != to) sizes.push_back({name == std::string::npos ? letters : letters.substr(name + 1), from, to});
     i = i_end;
@@ -153,12 +153,13 @@ std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string&
   return sizes;
 }
 
-bool IsBeyondNoise(const RowChange& change) {
+// Also where noise is not known.
+bool MayHaveChanged(const RowChange& change) {
   return change.time.finding != Speed::kNoise && change.time.finding != Speed::kEqual;
 }
 
 bool IsEqual(const TableChanges& changes, const RowChange& change) {
-  const bool on_both = change.rows.base != kNoRow && change.rows.candidate != kNoRow;
+  const bool on_both = change.rows.base != kNoRow && change.rows.new_row != kNoRow;
   return on_both && change.time.finding == Speed::kEqual && RowReason(changes, change).empty();
 }
 
@@ -178,7 +179,7 @@ TypedColumns<MatchedTime> ChangeColumns() {
       {Detail(time("base", "Time per step in the base run: wall share; of GPUs durations.")),
        [](const MatchedTime& matched) { return Rounded(matched.time.base_ns); }},
       {Detail(time("new", "The same in the new run.")),
-       [](const MatchedTime& matched) { return Rounded(matched.time.candidate_ns); }},
+       [](const MatchedTime& matched) { return Rounded(matched.time.new_ns); }},
       {Detail(time("noise",
                    "Largest change that chance would explain: from the spread over steps, and from what the whole step "
                    "shares.")),
@@ -193,16 +194,16 @@ TypedColumns<MatchedTime> ChangeColumns() {
 
 std::string SignedTime(double ns) { return absl::StrCat(ns < 0 ? "-" : "+", HumanTime(std::abs(ns))); }
 
-std::string SizesChanged(const std::string& base, const std::string& candidate) {
+std::string SizesChanged(const std::string& base, const std::string& new_side) {
   std::vector<std::string> words;
-  for (const SizeChange& size : ChangedSizes(base, candidate)) {
+  for (const SizeChange& size : ChangedSizes(base, new_side)) {
     words.push_back(absl::StrCat(size.label, size.label.empty() ? "" : " ", size.from, " -> ", size.to));
   }
-  return words.empty() ? absl::StrCat(base, " -> ", candidate) : absl::StrJoin(words, ", ");
+  return words.empty() ? absl::StrCat(base, " -> ", new_side) : absl::StrJoin(words, ", ");
 }
 
-bool SizesScale(const std::string& base, const std::string& candidate, int64_t before, int64_t after) {
-  const std::vector<SizeChange> sizes = ChangedSizes(base, candidate);
+bool SizesScale(const std::string& base, const std::string& new_side, int64_t before, int64_t after) {
+  const std::vector<SizeChange> sizes = ChangedSizes(base, new_side);
   return !sizes.empty() && std::all_of(sizes.begin(), sizes.end(), [&](const SizeChange& size) {
     int64_t from = 0, to = 0;
     return absl::SimpleAtoi(size.from, &from) && absl::SimpleAtoi(size.to, &to) &&
@@ -218,10 +219,10 @@ Table DiffTable(const TableChanges& changes) {
     if (!IsEqual(changes, row)) order.push_back(&row);
   }
   std::stable_sort(order.begin(), order.end(), [](const RowChange* a, const RowChange* b) {
-    if (IsBeyondNoise(*a) != IsBeyondNoise(*b)) return IsBeyondNoise(*a);
+    if (MayHaveChanged(*a) != MayHaveChanged(*b)) return MayHaveChanged(*a);
     return std::abs(a->time.change_ns()) > std::abs(b->time.change_ns());
   });
-  const Table& about = changes.candidate->table;
+  const Table& about = changes.new_side->table;
   return NewTable(about.name, about.title, Columns(changes), order);
 }
 

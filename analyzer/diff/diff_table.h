@@ -32,10 +32,10 @@ inline int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)
 std::string SignedTime(double ns);
 
 // "oc 6 -> 12, ih 32 -> 28": sizes that differ, with the letters before them.
-std::string SizesChanged(const std::string& base, const std::string& candidate);
+std::string SizesChanged(const std::string& base, const std::string& new_side);
 
 // Whether the texts differ only in sizes that changed from a multiple of `before` to the same multiple of `after`.
-bool SizesScale(const std::string& base, const std::string& candidate, int64_t before, int64_t after);
+bool SizesScale(const std::string& base, const std::string& new_side, int64_t before, int64_t after);
 
 // What differs in how the row is done, its size, its name and its amounts; "" if nothing does.
 std::string RowReason(const TableChanges& changes, const RowChange& row);

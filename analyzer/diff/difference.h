@@ -31,14 +31,14 @@ enum class DifferenceKind : uint8_t {
 
 struct Difference {
   DifferenceKind kind = DifferenceKind::kProgram;
-  std::string what, base, candidate;  // as in the table; empty: none
-  std::string words;                  // "batch 8 -> 16"; for one of several of a kind, what distinguishes it
+  std::string what, base, new_side;  // as in the table; empty: none
+  std::string words;                 // "batch 8 -> 16"; for one of several of a kind, what distinguishes it
 
   bool IsOfEnvironment() const { return kind < DifferenceKind::kProgram; }
 };
 
 // "8 -> 16"; empty is "none".
-std::string Arrow(const std::string& base, const std::string& candidate);
+std::string Arrow(const std::string& base, const std::string& new_side);
 // The same of the first word that differs.
 std::string FirstChanged(const std::string& before, const std::string& after);
 

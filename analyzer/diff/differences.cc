@@ -38,52 +38,52 @@ std::string NumberText(int64_t number) { return number == 0 ? "" : absl::StrCat(
 
 class Finder {
  public:
-  Finder(const DifferenceInput& base, const DifferenceInput& candidate, const TableChanges& work)
-      : base_(base), candidate_(candidate), work_(work) {
-    const auto steps = static_cast<double>(std::min(base.work.steps, candidate.work.steps));
+  Finder(const DifferenceInput& base, const DifferenceInput& new_side, const TableChanges& work)
+      : base_(base), new_(new_side), work_(work) {
+    const auto steps = static_cast<double>(std::min(base.work.steps, new_side.work.steps));
     tolerance_ = steps == 0 ? 0.5 : std::max(kOtherCount, kCallsAtEdges / steps);
   }
 
   std::vector<Difference> Find(const NameMap& names) {
     AddPrograms();
     AddSteps();
-    AddSet(DifferenceKind::kOptimizer, "optimizer", base_.work.optimizers, candidate_.work.optimizers);
-    if (!base_.work.loaders.empty() || !candidate_.work.loaders.empty()) {
-      AddSet(DifferenceKind::kLoading, "data is loaded", base_.work.loaders, candidate_.work.loaders);
+    AddSet(DifferenceKind::kOptimizer, "optimizer", base_.work.optimizers, new_.work.optimizers);
+    if (!base_.work.loaders.empty() || !new_.work.loaders.empty()) {
+      AddSet(DifferenceKind::kLoading, "data is loaded", base_.work.loaders, new_.work.loaders);
     }
     AddLayers(names);
     AddTypes();
     AddRows();
-    AddCounts(DifferenceKind::kCalls, "calls of ", base_.work.calls, candidate_.work.calls);
-    AddCounts(DifferenceKind::kOps, "", base_.work.ops, candidate_.work.ops);
+    AddCounts(DifferenceKind::kCalls, "calls of ", base_.work.calls, new_.work.calls);
+    AddCounts(DifferenceKind::kOps, "", base_.work.ops, new_.work.ops);
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Difference& a, const Difference& b) { return a.kind < b.kind; });
     return std::move(found_);
   }
 
  private:
-  void Add(DifferenceKind kind, const std::string& what, const std::string& base, const std::string& candidate) {
-    found_.push_back({kind, what, base, candidate, absl::StrCat(what, " ", Arrow(base, candidate))});
+  void Add(DifferenceKind kind, const std::string& what, const std::string& base, const std::string& new_side) {
+    found_.push_back({kind, what, base, new_side, absl::StrCat(what, " ", Arrow(base, new_side))});
   }
 
-  void AddIfOther(DifferenceKind kind, const std::string& what, const std::string& base, const std::string& candidate) {
-    if (base != candidate) Add(kind, what, base, candidate);
+  void AddIfOther(DifferenceKind kind, const std::string& what, const std::string& base, const std::string& new_side) {
+    if (base != new_side) Add(kind, what, base, new_side);
   }
 
   void AddSet(DifferenceKind kind, const std::string& what, const std::set<std::string>& base,
-              const std::set<std::string>& candidate) {
-    AddIfOther(kind, what, absl::StrJoin(base, ", "), absl::StrJoin(candidate, ", "));
+              const std::set<std::string>& new_side) {
+    AddIfOther(kind, what, absl::StrJoin(base, ", "), absl::StrJoin(new_side, ", "));
   }
 
   void AddPrograms() {
-    AddSet(DifferenceKind::kProgram, "program", base_.programs, candidate_.programs);
+    AddSet(DifferenceKind::kProgram, "program", base_.programs, new_.programs);
     AddIfOther(DifferenceKind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
-               NumberText(Size(candidate_.work.processes)));
+               NumberText(Size(new_.work.processes)));
   }
 
   void AddSteps() {
-    const ComparedSteps &before = base_.run->steps, &after = candidate_.run->steps;
-    if (base_.work.steps == 0 || candidate_.work.steps == 0) return;
+    const ComparedSteps &before = base_.run->steps, &after = new_.run->steps;
+    if (base_.work.steps == 0 || new_.work.steps == 0) return;
     AddIfOther(DifferenceKind::kSteps, "kind of step", StepKindName(before.kind), StepKindName(after.kind));
     for (StepKind kind : {StepKind::kTraining, StepKind::kValidation, StepKind::kInference}) {
       if (kind != before.kind && kind != after.kind) AddOtherSteps(kind);
@@ -92,7 +92,7 @@ class Finder {
       AddIfOther(DifferenceKind::kBatch, "batch", NumberText(before.batch), NumberText(after.batch));
     }
     AddIfOther(DifferenceKind::kBatch, "forward and backward passes before an update",
-               NumberText(base_.work.micro_steps), NumberText(candidate_.work.micro_steps));
+               NumberText(base_.work.micro_steps), NumberText(new_.work.micro_steps));
   }
 
   void AddOtherSteps(StepKind kind) {
@@ -100,7 +100,7 @@ class Finder {
       const auto found = work.other_steps.find(kind);
       return found == work.other_steps.end() ? 0 : found->second;
     };
-    const double before = rate(base_.work), after = rate(candidate_.work);
+    const double before = rate(base_.work), after = rate(new_.work);
     if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after))
       return;
     Add(DifferenceKind::kSteps, absl::StrCat(StepKindName(kind), " passes a step"), absl::StrFormat("%.2g", before),
@@ -115,7 +115,7 @@ class Finder {
     for (const auto& [layer, match] : of_one_side) {
       const std::string name = LayerLabel(layer);
       if (absl::StrContains(name, '[') || absl::StartsWith(name, "optimizer (")) continue;  // "blocks.2:[not seen]"
-      const MeasuredTable& other = match == Match::kAdded ? *work_.base : *work_.candidate;
+      const MeasuredTable& other = match == Match::kAdded ? *work_.base : *work_.new_side;
       ++modules[{match, OuterOf(name, LayersOf(other.table))}];
     }
     for (const auto& [module, layers] : modules) {
@@ -154,7 +154,7 @@ class Finder {
       }
       return names;
     };
-    AddSet(DifferenceKind::kTypes, "data types of calls", used(base_.work.types), used(candidate_.work.types));
+    AddSet(DifferenceKind::kTypes, "data types of calls", used(base_.work.types), used(new_.work.types));
   }
 
   // The ways in which rows of library calls for the same thing differ, each once, most frequent first.
@@ -177,8 +177,8 @@ class Finder {
 
   std::vector<Difference> WaysOf(const RowChange& row, Match match) const {
     const auto cell = [&](bool of_base, const char* column) {
-      const Table& table = of_base ? work_.base->table : work_.candidate->table;
-      return CellText(table.rows[of_base ? row.rows.base : row.rows.candidate][*FindColumn(table, column)]);
+      const Table& table = of_base ? work_.base->table : work_.new_side->table;
+      return CellText(table.rows[of_base ? row.rows.base : row.rows.new_row][*FindColumn(table, column)]);
     };
     std::vector<Difference> ways;
     const std::string what = cell(false, "what");
@@ -205,14 +205,14 @@ class Finder {
 
   // Whether the difference follows from the batch size.
   bool IsOfBatch(const std::string& from, const std::string& to) const {
-    const int64_t before = base_.run->steps.batch, after = candidate_.run->steps.batch;
+    const int64_t before = base_.run->steps.batch, after = new_.run->steps.batch;
     if (before <= 0 || after <= 0 || before == after) return false;
     return SizesScale(from, to, before, after);
   }
 
   double CallsOf(const RowChange& row) const {
-    const Table& table = work_.candidate->table;
-    const auto* calls = std::get_if<int64_t>(&table.rows[row.rows.candidate][*FindColumn(table, "calls")]);
+    const Table& table = work_.new_side->table;
+    const auto* calls = std::get_if<int64_t>(&table.rows[row.rows.new_row][*FindColumn(table, "calls")]);
     return calls == nullptr ? 0 : static_cast<double>(*calls);
   }
 
@@ -221,7 +221,7 @@ class Finder {
     for (const auto& [name, count] : before) both[name].first = count;
     for (const auto& [name, count] : after) both[name].second = count;
     std::vector<std::pair<std::pair<bool, double>, Difference>> order;  // what only NEW does says most
-    const char* suffix = base_.work.steps > 0 && candidate_.work.steps > 0 ? " a step" : " in the run";
+    const char* suffix = base_.work.steps > 0 && new_.work.steps > 0 ? " a step" : " in the run";
     for (const auto& [name, counts] : both) {
       const double change = std::abs(counts.first - counts.second);
       if (change <= tolerance_) continue;
@@ -239,7 +239,7 @@ class Finder {
     return static_cast<int64_t>(set.size());
   }
 
-  const DifferenceInput &base_, &candidate_;
+  const DifferenceInput &base_, &new_;
   const TableChanges& work_;
   double tolerance_ = 0;  // for counts per step
   std::vector<Difference> found_;
@@ -247,8 +247,8 @@ class Finder {
 
 }  // namespace
 
-std::string Arrow(const std::string& base, const std::string& candidate) {
-  return absl::StrCat(base.empty() ? "none" : base, " -> ", candidate.empty() ? "none" : candidate);
+std::string Arrow(const std::string& base, const std::string& new_side) {
+  return absl::StrCat(base.empty() ? "none" : base, " -> ", new_side.empty() ? "none" : new_side);
 }
 
 std::string FirstChanged(const std::string& before, const std::string& after) {
@@ -266,12 +266,11 @@ std::string ProgramOf(const TraceModel& model) {
   return name.substr(name.rfind('/') + 1);
 }
 
-std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
-                                        const Contender<DifferenceInput>& candidate, const TableChanges& work,
-                                        const NameMap& names) {
+std::vector<Difference> FindDifferences(const BaseSide<DifferenceInput>& base, const NewSide<DifferenceInput>& new_side,
+                                        const TableChanges& work, const NameMap& names) {
   std::vector<Difference> differences =
-      EnvironmentDifferences(Baseline(base->environment), Contender(candidate->environment));
-  for (Difference& difference : Finder(*base, *candidate, work).Find(names))
+      EnvironmentDifferences(BaseSide(base->environment), NewSide(new_side->environment));
+  for (Difference& difference : Finder(*base, *new_side, work).Find(names))
     differences.push_back(std::move(difference));
   return differences;
 }
@@ -305,7 +304,7 @@ Table DifferencesTable(const std::vector<Difference>& differences) {
       {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
        &Difference::what},
       {TextColumn("base", "In the base run."), Known(&Difference::base)},
-      {TextColumn("new", "In the new run."), Known(&Difference::candidate)}};
+      {TextColumn("new", "In the new run."), Known(&Difference::new_side)}};
   return NewTable("differences", "What the programs do differently and ran on, whatever it costs", columns,
                   differences);
 }

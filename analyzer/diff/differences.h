@@ -29,9 +29,8 @@ struct DifferenceInput {
 std::string ProgramOf(const TraceModel& model);
 
 // `work`: made from the tables `work` (work_table.h).
-std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
-                                        const Contender<DifferenceInput>& candidate, const TableChanges& work,
-                                        const NameMap& names);
+std::vector<Difference> FindDifferences(const BaseSide<DifferenceInput>& base, const NewSide<DifferenceInput>& new_side,
+                                        const TableChanges& work, const NameMap& names);
 
 // The most important ones of the programs: "batch 8 -> 16; calls a step: reorder 15 -> 7"; empty: none.
 std::string DifferencesText(const std::vector<Difference>& differences);

@@ -79,14 +79,14 @@ class Divider {
 
  private:
   struct Sides {
-    bool in_base = false, in_candidate = false;
+    bool in_base = false, in_new = false;
     std::vector<WorkRow> gone, came;  // calls and ops that one side has, but for conversions
 
     void Add(const WorkRow& row) {
       in_base |= row.IsOn(true);
-      in_candidate |= row.IsOn(false);
+      in_new |= row.IsOn(false);
     }
-    bool IsOnOneSide() const { return !in_base || !in_candidate; }
+    bool IsOnOneSide() const { return !in_base || !in_new; }
   };
 
   static bool IsWork(const WorkRow& row) {
@@ -173,7 +173,7 @@ class Divider {
       return *std::max_element(rows.begin(), rows.end(), [&](const WorkRow& a, const WorkRow& b) {
         const auto rank = [&](const WorkRow& row) {
           const TimeChange& time = row.row().time;
-          return std::pair(row.Is(ActivityKind::kCall), of_base ? time.base_ns : time.candidate_ns);
+          return std::pair(row.Is(ActivityKind::kCall), of_base ? time.base_ns : time.new_ns);
         };
         return rank(a) < rank(b);
       });
@@ -192,7 +192,7 @@ class Divider {
   // "f32 -> f64": of the whole program.
   std::string TypesWords() const {
     for (const Difference& difference : *input_.differences) {
-      if (difference.kind == DifferenceKind::kTypes) return Arrow(difference.base, difference.candidate);
+      if (difference.kind == DifferenceKind::kTypes) return Arrow(difference.base, difference.new_side);
     }
     return "";
   }
@@ -231,7 +231,7 @@ class Divider {
       int64_t from = 0, to = 0;
       const bool is_of_passes =
           difference.kind == DifferenceKind::kBatch && absl::StrContains(difference.what, "passes");
-      if (!is_of_passes || !absl::SimpleAtoi(difference.base, &from) || !absl::SimpleAtoi(difference.candidate, &to))
+      if (!is_of_passes || !absl::SimpleAtoi(difference.base, &from) || !absl::SimpleAtoi(difference.new_side, &to))
         continue;
       const double ratio = static_cast<double>(to) / static_cast<double>(from);
       if (std::abs(row.Calls(false) / row.Calls(true) - ratio) <= kEqualRatio * ratio) return difference.words;
@@ -249,7 +249,7 @@ class Divider {
       // Larger problems often run faster and small ones slower than in proportion: never more than there is.
       if (grown * ns > 0 && std::abs(grown) < std::abs(ns)) work_ns = grown;
     }
-    const int64_t from = input_.base->steps.batch, to = input_.candidate->steps.batch;
+    const int64_t from = input_.base->steps.batch, to = input_.new_side->steps.batch;
     const std::string problem = row.Text("problem", true), other = row.Text("problem", false);
     const bool is_of_batch = from > 0 && to > 0 && from != to && SizesScale(problem, other, from, to);
     AddOther(CauseKind::kWork, work_ns,
@@ -286,7 +286,7 @@ class Divider {
     const auto is_of_time = [](CauseKind kind) {
       return IsRate(kind) || kind == CauseKind::kPython || kind == CauseKind::kOther;
     };
-    const MachineLoad &before = input_.base->load, &after = input_.candidate->load;
+    const MachineLoad &before = input_.base->load, &after = input_.new_side->load;
     if (before.is_known && after.is_known && input_.base->steps.count() > 0) {
       const double waiting_ns = after.waiting_ns - before.waiting_ns;
       Add(CauseKind::kBusyMachine, Take(waiting_ns, is_of_time),

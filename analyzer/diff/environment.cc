@@ -72,11 +72,11 @@ Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load) {
   return facts.Take();
 }
 
-std::vector<Difference> EnvironmentDifferences(const Baseline<Environment>& base,
-                                               const Contender<Environment>& candidate) {
+std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base,
+                                               const NewSide<Environment>& new_side) {
   std::map<std::pair<DifferenceKind, std::string>, std::pair<std::string, std::string>> both;
   for (const auto& [what, values] : base->facts) both[what].first = absl::StrJoin(values, ", ");
-  for (const auto& [what, values] : candidate->facts) both[what].second = absl::StrJoin(values, ", ");
+  for (const auto& [what, values] : new_side->facts) both[what].second = absl::StrJoin(values, ", ");
   std::vector<Difference> differences;
   for (const auto& [what, values] : both) {
     const auto& [before, after] = values;

@@ -26,8 +26,7 @@ struct Environment {
 Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load);
 
 // Unset settings count as "none"; anything else is compared only if both sides know it.
-std::vector<Difference> EnvironmentDifferences(const Baseline<Environment>& base,
-                                               const Contender<Environment>& candidate);
+std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base, const NewSide<Environment>& new_side);
 
 // "PyTorch 2.13.0 -> 2.14.0, another build of libtorch_cpu.so; OMP_NUM_THREADS none -> 1"; empty: none of `differences`
 // is in the environment.

@@ -52,18 +52,18 @@ int Likeness(const Named& a, const Named& b) {
 }
 
 // Pairs of positions in the two orders that do not cross.
-std::vector<std::pair<size_t, size_t>> Align(const std::vector<Named>& base, const std::vector<Named>& candidate) {
-  const size_t width = candidate.size() + 1;
+std::vector<std::pair<size_t, size_t>> Align(const std::vector<Named>& base, const std::vector<Named>& new_side) {
+  const size_t width = new_side.size() + 1;
   std::vector<int> best((base.size() + 1) * width);
   for (size_t i = base.size(); i-- > 0;) {
-    for (size_t j = candidate.size(); j-- > 0;) {
+    for (size_t j = new_side.size(); j-- > 0;) {
       const int skip = std::max(best[(i + 1) * width + j], best[i * width + j + 1]);
-      const int likeness = Likeness(base[i], candidate[j]);
+      const int likeness = Likeness(base[i], new_side[j]);
       best[i * width + j] = likeness < 0 ? skip : std::max(skip, best[(i + 1) * width + j + 1] + likeness);
     }
   }
   std::vector<std::pair<size_t, size_t>> pairs;
-  for (size_t i = 0, j = 0; i < base.size() && j < candidate.size();) {
+  for (size_t i = 0, j = 0; i < base.size() && j < new_side.size();) {
     const int here = best[i * width + j];
     if (here == best[(i + 1) * width + j]) {
       ++i;
@@ -78,8 +78,8 @@ std::vector<std::pair<size_t, size_t>> Align(const std::vector<Named>& base, con
 
 }  // namespace
 
-NameMap MatchLayerNames(Baseline<NetworkSide> base, Contender<NetworkSide> candidate) {
-  const std::vector<Named> before = NamedLayers(*base), after = NamedLayers(*candidate);
+NameMap MatchLayerNames(BaseSide<NetworkSide> base, NewSide<NetworkSide> new_side) {
+  const std::vector<Named> before = NamedLayers(*base), after = NamedLayers(*new_side);
   NameMap names;
   if (before.size() > kMostLayers || after.size() > kMostLayers) return names;
   std::set<std::string> paired_before, paired_after, all_after;

@@ -18,7 +18,7 @@ struct NetworkSide {
 // Aligns the two networks in the order of their forward passes (Needleman and Wunsch, 1970) by the problems that a
 // layer's forward pass computes, its kind of work and its name. A layer of BASE that has no match, but whose name
 // belongs to another layer in NEW, gets a name that no row has. Unchanged names are not in the map.
-NameMap MatchLayerNames(Baseline<NetworkSide> base, Contender<NetworkSide> candidate);
+NameMap MatchLayerNames(BaseSide<NetworkSide> base, NewSide<NetworkSide> new_side);
 
 }  // namespace dlhook::analyzer::diff
 

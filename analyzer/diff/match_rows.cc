@@ -45,12 +45,8 @@ size_t EqualSizes(const Shape& a, const Shape& b) {
 
 class Matcher {
  public:
-  Matcher(const Table& base, const Table& candidate, const NameMap& names)
-      : base_(base),
-        candidate_(candidate),
-        names_(names),
-        of_base_(base.rows.size()),
-        of_candidate_(candidate.rows.size()) {}
+  Matcher(const Table& base, const Table& new_side, const NameMap& names)
+      : base_(base), new_(new_side), names_(names), of_base_(base.rows.size()), of_new_(new_side.rows.size()) {}
 
   std::vector<RowPair> Run() {
     PairInOrder(KeyParts::kAll, Match::kSame);
@@ -59,8 +55,8 @@ class Matcher {
     for (size_t row = 0; row < of_base_.size(); ++row) {
       if (!of_base_[row]) pairs_.push_back({row, kNoRow, Match::kRemoved});
     }
-    for (size_t row = 0; row < of_candidate_.size(); ++row) {
-      if (!of_candidate_[row]) pairs_.push_back({kNoRow, row, Match::kAdded});
+    for (size_t row = 0; row < of_new_.size(); ++row) {
+      if (!of_new_[row]) pairs_.push_back({kNoRow, row, Match::kAdded});
     }
     return std::move(pairs_);
   }
@@ -74,15 +70,15 @@ class Matcher {
     for (size_t row = 0; row < of_base_.size(); ++row) {
       if (!of_base_[row]) buckets[RowKey(base_, row, parts, &names_)].first.push_back(row);
     }
-    for (size_t row = 0; row < of_candidate_.size(); ++row) {
-      if (!of_candidate_[row]) buckets[RowKey(candidate_, row, parts)].second.push_back(row);
+    for (size_t row = 0; row < of_new_.size(); ++row) {
+      if (!of_new_[row]) buckets[RowKey(new_, row, parts)].second.push_back(row);
     }
     return buckets;
   }
 
-  void Pair(size_t base, size_t candidate, Match match) {
-    of_base_[base] = of_candidate_[candidate] = true;
-    pairs_.push_back({base, candidate, match});
+  void Pair(size_t base, size_t new_row, Match match) {
+    of_base_[base] = of_new_[new_row] = true;
+    pairs_.push_back({base, new_row, match});
   }
 
   void PairInOrder(KeyParts parts, Match match) {
@@ -102,30 +98,30 @@ class Matcher {
       for (size_t i = 0; i < std::min(before.size(), kMostCompared); ++i) {
         const Shape shape = ShapeOf(RowKey(base_, before[i], KeyParts::kShape));
         for (size_t j = 0; j < std::min(after.size(), kMostCompared); ++j) {
-          const Shape other = ShapeOf(RowKey(candidate_, after[j], KeyParts::kShape));
+          const Shape other = ShapeOf(RowKey(new_, after[j], KeyParts::kShape));
           if (shape.form != other.form) continue;
           const size_t differing = shape.sizes.size() - EqualSizes(shape, other);
           if (is_of_layer || 2 * differing <= shape.sizes.size()) likely.emplace_back(differing, before[i], after[j]);
         }
       }
       std::sort(likely.begin(), likely.end());
-      for (const auto& [differing, base, candidate] : likely) {
-        if (!of_base_[base] && !of_candidate_[candidate]) Pair(base, candidate, Match::kResized);
+      for (const auto& [differing, base, new_row] : likely) {
+        if (!of_base_[base] && !of_new_[new_row]) Pair(base, new_row, Match::kResized);
       }
     }
   }
 
   const Table& base_;
-  const Table& candidate_;
+  const Table& new_;
   const NameMap& names_;
-  std::vector<bool> of_base_, of_candidate_;  // already matched
+  std::vector<bool> of_base_, of_new_;  // already matched
   std::vector<RowPair> pairs_;
 };
 
 }  // namespace
 
-std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Table*> candidate, const NameMap& names) {
-  return Matcher(**base, **candidate, names).Run();
+std::vector<RowPair> MatchRows(BaseSide<const Table*> base, NewSide<const Table*> new_side, const NameMap& names) {
+  return Matcher(**base, **new_side, names).Run();
 }
 
 }  // namespace dlhook::analyzer::diff

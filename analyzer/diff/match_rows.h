@@ -23,14 +23,14 @@ enum class Match {
 
 struct RowPair {
   size_t base = kNoRow;
-  size_t candidate = kNoRow;
+  size_t new_row = kNoRow;
   Match match = Match::kSame;
 };
 
 // Every row of both tables is in exactly one pair. Matched in this order: equal in what the row is and how it is done;
 // equal in what it is (several: in the order of the rows); of the same form, most similar sizes first (at least half of
 // them equal, unless both rows belong to the same layer). `names`: see row_keys.h.
-std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Table*> candidate, const NameMap& names);
+std::vector<RowPair> MatchRows(BaseSide<const Table*> base, NewSide<const Table*> new_side, const NameMap& names);
 
 }  // namespace dlhook::analyzer::diff
 

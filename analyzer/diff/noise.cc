@@ -114,8 +114,8 @@ double MeanOf(const Samples& samples) {
   return MeanOf(means);
 }
 
-std::optional<double> NoiseBound(const Baseline<Samples>& base, const Contender<Samples>& candidate, size_t tests) {
-  const std::optional<Error> before = ErrorOf(*base, *candidate), after = ErrorOf(*candidate, *base);
+std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests) {
+  const std::optional<Error> before = ErrorOf(*base, *new_side), after = ErrorOf(*new_side, *base);
   if (!before || !after) return std::nullopt;
   const double variance = before->variance + after->variance;
   if (variance == 0) return 0;

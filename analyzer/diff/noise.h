@@ -40,7 +40,7 @@ inline constexpr double kAlpha = 0.01;
 
 // Bound for |mean(new) - mean(base)|. Unknown if both sides have one run and one of them fewer than kLeastBlocks
 // blocks.
-std::optional<double> NoiseBound(const Baseline<Samples>& base, const Contender<Samples>& candidate, size_t tests = 1);
+std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests = 1);
 
 double MeanOf(const BlockMeans& blocks);  // 0 if empty
 double MeanOf(const Samples& samples);    // over runs, each of which counts the same

@@ -9,9 +9,9 @@ namespace dlhook::analyzer::inline diff {
 
 // The run to compare with: before the change.
 template <typename T>
-class Baseline {
+class BaseSide {
  public:
-  explicit Baseline(T value) : value_(std::move(value)) {}
+  explicit BaseSide(T value) : value_(std::move(value)) {}
   const T& operator*() const { return value_; }
   const T* operator->() const { return &value_; }
 
@@ -19,11 +19,11 @@ class Baseline {
   T value_;
 };
 
-// The run that is judged: after the change. (A "candidate" is an algorithm that a search tries: model/op.h.)
+// The run that is judged: after the change.
 template <typename T>
-class Contender {
+class NewSide {
  public:
-  explicit Contender(T value) : value_(std::move(value)) {}
+  explicit NewSide(T value) : value_(std::move(value)) {}
   const T& operator*() const { return value_; }
   const T* operator->() const { return &value_; }
 
@@ -31,11 +31,11 @@ class Contender {
   T value_;
 };
 
-static_assert(!std::is_convertible_v<Baseline<int>, Contender<int>> &&
-                  !std::is_convertible_v<Contender<int>, Baseline<int>> &&
-                  !std::is_constructible_v<Baseline<int>, Contender<int>> &&
-                  !std::is_constructible_v<Contender<int>, Baseline<int>> &&
-                  !std::is_convertible_v<int, Baseline<int>> && !std::is_convertible_v<int, Contender<int>>,
+static_assert(!std::is_convertible_v<BaseSide<int>, NewSide<int>> &&
+                  !std::is_convertible_v<NewSide<int>, BaseSide<int>> &&
+                  !std::is_constructible_v<BaseSide<int>, NewSide<int>> &&
+                  !std::is_constructible_v<NewSide<int>, BaseSide<int>> && !std::is_convertible_v<int, BaseSide<int>> &&
+                  !std::is_convertible_v<int, NewSide<int>>,
               "the sides of a comparison must not become each other");
 
 }  // namespace dlhook::analyzer::diff

@@ -29,9 +29,7 @@ std::string PercentText(double part, double whole) {
 
 bool HasSteps(const VerdictInput& input) { return input.base_run->steps.count() > 0; }
 
-std::string Unit(const VerdictInput& input) {
-  return HasSteps(input) ? StepWord(input.candidate_run->steps.kind) : "run";
-}
+std::string Unit(const VerdictInput& input) { return HasSteps(input) ? StepWord(input.new_run->steps.kind) : "run"; }
 
 std::string PerText(const VerdictInput& input) {
   if (input.decision->per == Per::kSample) return " per sample";
@@ -42,14 +40,14 @@ std::string PerText(const VerdictInput& input) {
 std::string StepText(const VerdictInput& input) {
   const TimeChange& step = input.decision->whole;
   if (input.decision->per != Per::kSample) return "";
-  return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.candidate_ns), " per ", Unit(input));
+  return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.new_ns), " per ", Unit(input));
 }
 
 // CPU time, which does not depend on who else uses the processors.
 std::string CpuText(const VerdictInput& input) {
   const TimeChange& cpu = input.decision->cpu;
   if (cpu.base_ns == 0) return "";
-  return absl::StrCat(", CPU time ", HumanTime(cpu.base_ns), " -> ", HumanTime(cpu.candidate_ns));
+  return absl::StrCat(", CPU time ", HumanTime(cpu.base_ns), " -> ", HumanTime(cpu.new_ns));
 }
 
 std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
@@ -57,14 +55,10 @@ std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
   return absl::StrCat("noise ", PercentText(*time.noise_ns, time.base_ns));
 }
 
-bool IsBeyondNoise(const Contribution& contribution) {
-  return contribution.time.finding == Speed::kSlower || contribution.time.finding == Speed::kFaster;
-}
-
 // Why, until most of the change is explained. Per sample, the batch is: times of its steps explain nothing.
 std::string Why(const VerdictInput& input) {
   if (input.decision->per == Per::kSample)
-    return absl::StrCat(": batch ", input.base_run->steps.batch, " -> ", input.candidate_run->steps.batch);
+    return absl::StrCat(": batch ", input.base_run->steps.batch, " -> ", input.new_run->steps.batch);
   std::vector<std::string> clauses;
   double explained_ns = 0;
   const double change_ns = input.decision->whole.change_ns();
@@ -94,7 +88,7 @@ std::string TimesText(const VerdictInput& input) {
   const char* beyond = decision.doubt == Doubt::kOnlySomeSteps ? ", but only some steps"
                        : decision.doubt == Doubt::kWaiting     ? ", but it waited for processors"
                                                                : "";
-  return absl::StrCat(HumanTime(time.base_ns), " -> ", HumanTime(time.candidate_ns), PerText(input), " (",
+  return absl::StrCat(HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), PerText(input), " (",
                       time.change_ns() > 0 ? "+" : "-", PercentText(time.change_ns(), time.base_ns), beyond, ", ",
                       NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
@@ -104,7 +98,7 @@ std::string SlowerText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
   const TimeChange& time = decision.time;
   return absl::StrCat(PercentText(time.change_ns(), time.base_ns), time.change_ns() > 0 ? " slower" : " faster",
-                      PerText(input), " (", HumanTime(time.base_ns), " -> ", HumanTime(time.candidate_ns), ", ",
+                      PerText(input), " (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), ", ",
                       NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
 
@@ -114,7 +108,7 @@ std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   if (input.decision->per == Per::kSample) return changes;
   for (const Contribution& contribution : input.contributions) {
     const bool is_much = std::abs(contribution.time.change_ns()) >= kWorthNaming * input.decision->whole.base_ns;
-    if (is_much && IsBeyondNoise(contribution) && changes.size() < kMostNamed)
+    if (is_much && contribution.time.IsBeyondNoise() && changes.size() < kMostNamed)
       changes.push_back(contribution.Sentence());
   }
   return changes;
@@ -144,7 +138,7 @@ std::string SideNote(const std::string& name, const MeasuredRun& run) {
 void AddIntervalNote(const VerdictInput& input, Table& table) {
   const TimeChange& time = input.decision->time;
   if (!time.noise_ns || time.finding == Speed::kEqual) return;
-  const size_t before = input.base_run->names.size(), after = input.candidate_run->names.size();
+  const size_t before = input.base_run->names.size(), after = input.new_run->names.size();
   const std::string interval =
       absl::StrCat("The change", PerText(input), " lies between ", SignedTime(time.change_ns() - *time.noise_ns),
                    " and ", SignedTime(time.change_ns() + *time.noise_ns), " with 99 % confidence, by the variation ");
@@ -160,7 +154,7 @@ void AddIntervalNote(const VerdictInput& input, Table& table) {
 void AddPaceNote(const VerdictInput& input, Table& table) {
   const Decision& decision = *input.decision;
   if (decision.is_same_work && decision.time.finding != Speed::kEqual) {
-    const bool knows_threads = input.base_run->load.is_known && input.candidate_run->load.is_known;
+    const bool knows_threads = input.base_run->load.is_known && input.new_run->load.is_known;
     table.notes.push_back(absl::StrCat("Both runs did the same work in the same way; only the speed differs",
                                        knows_threads ? "." : " (or how many threads did it, which was not sampled)."));
   }
@@ -174,7 +168,7 @@ void AddPaceNote(const VerdictInput& input, Table& table) {
 
 void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   const ComparedSteps& before = input.base_run->steps;
-  const ComparedSteps& after = input.candidate_run->steps;
+  const ComparedSteps& after = input.new_run->steps;
   if (before.kind != after.kind) {
     table.notes.push_back(absl::StrCat("The runs have no steps of the same kind: a ", StepWord(before.kind),
                                        " of BASE (", StepKindName(before.kind), ") is compared with a ",
@@ -182,13 +176,12 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   }
   const TimeChange& low = input.decision->low;
   if (input.decision->doubt == Doubt::kOnlySomeSteps) {
-    table.notes.push_back(
-        absl::StrCat("The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ",
-                     HumanTime(low.candidate_ns),
-                     " in NEW, so it shows no such difference. Only some steps take longer, as on a busy machine."));
+    table.notes.push_back(absl::StrCat(
+        "The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ", HumanTime(low.new_ns),
+        " in NEW, so it shows no such difference. Only some steps take longer, as on a busy machine."));
   }
   if (input.decision->doubt == Doubt::kWaiting) {
-    const bool knows_both = input.base_run->load.is_known && input.candidate_run->load.is_known;
+    const bool knows_both = input.base_run->load.is_known && input.new_run->load.is_known;
     table.notes.push_back(knows_both ? "Without the time in which threads waited for a processor there is no such "
                                        "difference: the machine was busier on one side."
                                      : "The machine was busy, and how long one side waited for a processor is not "
@@ -202,7 +195,7 @@ double InterruptedPart(const ComparedSteps& steps) {
 }
 
 void AddInterruptionNote(const VerdictInput& input, Table& table) {
-  const double before = InterruptedPart(input.base_run->steps), after = InterruptedPart(input.candidate_run->steps);
+  const double before = InterruptedPart(input.base_run->steps), after = InterruptedPart(input.new_run->steps);
   if (std::abs(before - after) < kInterruptedWorthNoting) return;
   table.notes.push_back(
       absl::StrFormat("Interrupted steps took %.1f %% of BASE's steps' time and %.1f %% of NEW's: that is in "
@@ -235,12 +228,12 @@ TypedColumns<Contribution> Columns() {
 
 // "busy machine (BASE waited 62.5 ms a step for a processor, NEW 42.0 ms): "; "" if neither did for long.
 std::string BusyText(const VerdictInput& input) {
-  const MeasuredRun &base = *input.base_run, &candidate = *input.candidate_run;
-  if (!HasSteps(input) || (!base.WaitedMuch() && !candidate.WaitedMuch())) return "";
+  const MeasuredRun &base = *input.base_run, &new_side = *input.new_run;
+  if (!HasSteps(input) || (!base.WaitedMuch() && !new_side.WaitedMuch())) return "";
   const auto waited = [](const MeasuredRun& run) {
     return run.load.is_known ? HumanTime(run.load.waiting_ns) : "an unknown time";
   };
-  return absl::StrCat("busy machine (BASE waited ", waited(base), " a step for a processor, NEW ", waited(candidate),
+  return absl::StrCat("busy machine (BASE waited ", waited(base), " a step for a processor, NEW ", waited(new_side),
                       "): ");
 }
 
@@ -274,11 +267,11 @@ Table VerdictTable(const VerdictInput& input) {
     if (decision.per == Per::kSample) AddRow(columns, {"sample", "", decision.time, Match::kSame, {}}, &table);
     AddRow(columns, {Unit(input), "", decision.whole, Match::kSame, {}}, &table);
     for (const Contribution& contribution : input.contributions) {
-      if (IsBeyondNoise(contribution)) AddRow(columns, contribution, &table);
+      if (contribution.time.IsBeyondNoise()) AddRow(columns, contribution, &table);
     }
   }
   table.notes.push_back(SideNote("BASE", *input.base_run));
-  table.notes.push_back(SideNote("NEW", *input.candidate_run));
+  table.notes.push_back(SideNote("NEW", *input.new_run));
   AddIntervalNote(input, table);
   AddPaceNote(input, table);
   AddDifferenceNotes(input, table);

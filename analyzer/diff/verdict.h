@@ -17,7 +17,7 @@ namespace dlhook::analyzer::inline diff {
 
 struct VerdictInput {
   const MeasuredRun* base_run = nullptr;
-  const MeasuredRun* candidate_run = nullptr;
+  const MeasuredRun* new_run = nullptr;
   const Decision* decision = nullptr;
   std::vector<Difference> differences;
   std::vector<Cause> causes;

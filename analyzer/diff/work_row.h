@@ -17,7 +17,7 @@ class WorkRow {
 
   const RowChange& row() const { return *row_; }
   double change_ns() const { return row_->time.change_ns(); }
-  bool IsOn(bool of_base) const { return (of_base ? row_->rows.base : row_->rows.candidate) != kNoRow; }
+  bool IsOn(bool of_base) const { return (of_base ? row_->rows.base : row_->rows.new_row) != kNoRow; }
 
   std::string Text(const char* column, bool of_base) const;
   std::string Newest(const char* column) const { return Text(column, !IsOn(false)); }

@@ -16,9 +16,9 @@ namespace {
 
 using Key = std::pair<std::string, std::string>;  // rule; place where a rule has several findings
 
-std::set<std::string> RulesWithSeveral(const FindingsOfRuns& base, const FindingsOfRuns& candidate) {
+std::set<std::string> RulesWithSeveral(const FindingsOfRuns& base, const FindingsOfRuns& new_side) {
   std::set<std::string> rules;
-  for (const FindingsOfRuns* side : {&base, &candidate}) {
+  for (const FindingsOfRuns* side : {&base, &new_side}) {
     for (const std::vector<RuleFinding>& run : *side) {
       std::set<std::string> seen;
       for (const RuleFinding& found : run) {
@@ -67,11 +67,11 @@ void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::
 
 }  // namespace
 
-Table FindingsDiff(const Baseline<FindingsOfRuns>& base, const Contender<FindingsOfRuns>& candidate) {
-  const std::set<std::string> several = RulesWithSeveral(*base, *candidate);
+Table FindingsDiff(const BaseSide<FindingsOfRuns>& base, const NewSide<FindingsOfRuns>& new_side) {
+  const std::set<std::string> several = RulesWithSeveral(*base, *new_side);
   std::vector<Change> changes;
-  AddOwn(*candidate, *base, several, "new", changes);
-  AddOwn(*base, *candidate, several, "gone", changes);
+  AddOwn(*new_side, *base, several, "new", changes);
+  AddOwn(*base, *new_side, several, "gone", changes);
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return a.found->finding.gain_ns > b.found->finding.gain_ns;
   });

@@ -13,7 +13,7 @@ using FindingsOfRuns = std::vector<std::vector<RuleFinding>>;  // of each run of
 
 // A finding is a side's if more than half of its runs have it. Findings are matched by rule; where a rule has several in a run, by
 // place too.
-Table FindingsDiff(const Baseline<FindingsOfRuns>& base, const Contender<FindingsOfRuns>& candidate);
+Table FindingsDiff(const BaseSide<FindingsOfRuns>& base, const NewSide<FindingsOfRuns>& new_side);
 
 }  // namespace dlhook::analyzer::findings
 

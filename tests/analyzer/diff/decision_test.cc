@@ -52,8 +52,8 @@ double FailureRate(const Disturbance& disturbance, int steps, double slower, dou
   std::mt19937 random(17);
   int failures = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
-    const MeasuredRun base = Run(random, disturbance, steps), candidate = Run(random, disturbance, steps, slower);
-    const Decision decision = Decide(Baseline(&base), Contender(&candidate), Pace(), true);
+    const MeasuredRun base = Run(random, disturbance, steps), new_side = Run(random, disturbance, steps, slower);
+    const Decision decision = Decide(BaseSide(&base), NewSide(&new_side), Pace(), true);
     failures += decision.SlowerThan(percent) == Gate::kFails ? 1 : 0;
   }
   return static_cast<double>(failures) / kTrials;
@@ -97,8 +97,8 @@ double FailureRateOfSides(int runs, double between, double slower, double percen
   };
   int failures = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
-    const MeasuredRun base = side(0), candidate = side(slower);
-    const Decision decision = Decide(Baseline(&base), Contender(&candidate), Pace(), true);
+    const MeasuredRun base = side(0), new_side = side(slower);
+    const Decision decision = Decide(BaseSide(&base), NewSide(&new_side), Pace(), true);
     failures += decision.SlowerThan(percent) == Gate::kFails ? 1 : 0;
   }
   return static_cast<double>(failures) / kTrials;
@@ -118,12 +118,12 @@ void WaitFor(double ns, MeasuredRun& run) {
 }
 
 // Steps of 1 ms and of 1.5 ms; how long one side waited for a processor is not known.
-Decision DecideWithOneLoad(double base_waits_ns, double candidate_waits_ns) {
+Decision DecideWithOneLoad(double base_waits_ns, double new_waits_ns) {
   std::mt19937 random(17);
-  MeasuredRun base = Run(random, kIndependent, 60), candidate = Run(random, kIndependent, 60, 0.5);
+  MeasuredRun base = Run(random, kIndependent, 60), new_side = Run(random, kIndependent, 60, 0.5);
   if (base_waits_ns >= 0) WaitFor(base_waits_ns, base);
-  if (candidate_waits_ns >= 0) WaitFor(candidate_waits_ns, candidate);
-  return Decide(Baseline(&std::as_const(base)), Contender(&std::as_const(candidate)), Pace(), true);
+  if (new_waits_ns >= 0) WaitFor(new_waits_ns, new_side);
+  return Decide(BaseSide(&std::as_const(base)), NewSide(&std::as_const(new_side)), Pace(), true);
 }
 
 TEST(DecisionTest, WaitingThatIsKnownOfOneSideOnlyRaisesDoubtsOnABusyMachine) {

@@ -75,8 +75,8 @@ TEST_F(DiffCliTest, ARunAgainstItselfIsEmptyAndNoFailure) {
 }
 
 TEST_F(DiffCliTest, FailsAboveTheThresholdAndNotAtIt) {
-  const std::string base = Write("base.dlh", 1000), candidate = Write("new.dlh", 1060);  // 3 % more, exactly
-  const std::string both = absl::StrCat(base, " ", candidate);
+  const std::string base = Write("base.dlh", 1000), new_side = Write("new.dlh", 1060);  // 3 % more, exactly
+  const std::string both = absl::StrCat(base, " ", new_side);
   EXPECT_EQ(Diff(both).exit_code, 0) << "nobody asked";
   for (const char* passed : {"2.9", "2.9%", "0", "0%", "1e-3"}) {
     const Outcome outcome = Diff(absl::StrCat(both, " --fail-above ", passed));
@@ -89,7 +89,7 @@ TEST_F(DiffCliTest, FailsAboveTheThresholdAndNotAtIt) {
   for (const char* held : {"3", "3%", "3.0", "'3 %'", "100%"}) {
     EXPECT_EQ(Diff(absl::StrCat(both, " --fail-above ", held)).exit_code, 0) << held;
   }
-  EXPECT_EQ(Diff(absl::StrCat(candidate, " ", base, " --fail-above 0")).exit_code, 0) << "faster";
+  EXPECT_EQ(Diff(absl::StrCat(new_side, " ", base, " --fail-above 0")).exit_code, 0) << "faster";
 }
 
 TEST_F(DiffCliTest, ThresholdsThatAreNoPercentageAreRefused) {
@@ -126,8 +126,8 @@ TEST_F(DiffCliTest, ADamagedRunIsComparedAsFarAsItIsWhole) {
 }
 
 TEST_F(DiffCliTest, RunsWithoutStepsAreComparedAsAWhole) {
-  const std::string base = Write("base.dlh", 1000, 1), candidate = Write("new.dlh", 3500, 1);
-  const Outcome outcome = Diff(absl::StrCat(base, " ", candidate, " --fail-above 3"));
+  const std::string base = Write("base.dlh", 1000, 1), new_side = Write("new.dlh", 3500, 1);
+  const Outcome outcome = Diff(absl::StrCat(base, " ", new_side, " --fail-above 3"));
   EXPECT_EQ(outcome.exit_code, 2) << "neither passed nor failed";
   EXPECT_TRUE(absl::StrContains(outcome.out, "noise not known")) << outcome.out;
   EXPECT_TRUE(absl::StrContains(outcome.err, "--fail-above: NEW takes longer by more than this")) << outcome.err;

@@ -280,12 +280,12 @@ TEST(DiffRunsTest, RowsOfWorkAddUpToTheStep) {
 }
 
 TEST(DiffRunsTest, LayersAndKernelsAreComparedByGpuTimeWhereBothRunsHaveIt) {
-  RunSpec base, candidate;
-  base.layers = candidate.layers = Layers(3);
+  RunSpec base, new_side;
+  base.layers = new_side.layers = Layers(3);
   for (LayerSpec& layer : base.layers) layer.gpu_ns = 50000;
-  candidate.layers = base.layers;
-  candidate.layers[1].gpu_ns = 60000;
-  const RunsDiff diff = Diff(base, candidate, {"layers", "kernels"});
+  new_side.layers = base.layers;
+  new_side.layers[1].gpu_ns = 60000;
+  const RunsDiff diff = Diff(base, new_side, {"layers", "kernels"});
   const Table& layers = TableOf(diff, "layers");
   const size_t slower = RowWhere(layers, {{"verdict", "slower"}});
   EXPECT_EQ(Text(layers, slower, "layer"), "features.1");
@@ -298,12 +298,12 @@ TEST(DiffRunsTest, LayersAndKernelsAreComparedByGpuTimeWhereBothRunsHaveIt) {
 }
 
 TEST(DiffRunsTest, ARunWithoutGpuTimesIsComparedByTheHosts) {
-  RunSpec base, candidate;
-  base.layers = candidate.layers = Layers(3);
-  candidate.layers[1].gpu_ns = 60000;
-  candidate.seed = 2;
-  for (const RunsDiff& diff : {Diff(base, candidate, {"layers", "kernels", "ops", "copies"}),
-                               Diff(candidate, base, {"layers", "kernels", "ops", "copies"})}) {
+  RunSpec base, new_side;
+  base.layers = new_side.layers = Layers(3);
+  new_side.layers[1].gpu_ns = 60000;
+  new_side.seed = 2;
+  for (const RunsDiff& diff : {Diff(base, new_side, {"layers", "kernels", "ops", "copies"}),
+                               Diff(new_side, base, {"layers", "kernels", "ops", "copies"})}) {
     for (size_t row = 0; row < TableOf(diff, "layers").rows.size(); ++row) {
       EXPECT_THAT(Text(TableOf(diff, "layers"), row, "verdict"), testing::AnyOf("noise", "equal"));
     }

@@ -32,9 +32,9 @@ MachineLoad Load(uint32_t threads) {
   return load;
 }
 
-std::string Text(const TraceModel& base, const TraceModel& candidate, uint32_t before = 0, uint32_t after = 0) {
-  return EnvironmentText(EnvironmentDifferences(Baseline(EnvironmentOf(base, Load(before))),
-                                                Contender(EnvironmentOf(candidate, Load(after)))));
+std::string Text(const TraceModel& base, const TraceModel& new_side, uint32_t before = 0, uint32_t after = 0) {
+  return EnvironmentText(EnvironmentDifferences(BaseSide(EnvironmentOf(base, Load(before))),
+                                                NewSide(EnvironmentOf(new_side, Load(after)))));
 }
 
 TEST(EnvironmentTest, SaysNothingOfWhatIsEqual) { EXPECT_EQ(Text(Machine(), Machine(), 4, 4), ""); }
@@ -69,7 +69,7 @@ TEST(EnvironmentTest, RunsOfASideStandSideBySide) {
   other.processes.front().settings[0].second = "4";
   side.Add(EnvironmentOf(other, Load(4)));
   const std::vector<Difference> differences =
-      EnvironmentDifferences(Baseline(EnvironmentOf(Machine(), Load(4))), Contender(side));
+      EnvironmentDifferences(BaseSide(EnvironmentOf(Machine(), Load(4))), NewSide(side));
   ASSERT_EQ(differences.size(), 1u);
   EXPECT_EQ(differences[0].words, "OMP_NUM_THREADS 2 -> 2, 4");
 }

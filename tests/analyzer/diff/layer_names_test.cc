@@ -22,10 +22,10 @@ Attribution Of(const Layers& network) {
   return attribution;
 }
 
-NameMap Names(const Layers& base, const Layers& candidate) {
+NameMap Names(const Layers& base, const Layers& new_side) {
   const TraceModel no_calls;
-  const Attribution before = Of(base), after = Of(candidate);
-  return MatchLayerNames(Baseline(NetworkSide{&no_calls, &before}), Contender(NetworkSide{&no_calls, &after}));
+  const Attribution before = Of(base), after = Of(new_side);
+  return MatchLayerNames(BaseSide(NetworkSide{&no_calls, &before}), NewSide(NetworkSide{&no_calls, &after}));
 }
 
 TEST(LayerNamesTest, EqualNetworksKeepTheirNames) {

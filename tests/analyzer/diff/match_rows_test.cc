@@ -26,13 +26,13 @@ Table Problems(const Rows& rows, bool of_layers = false) {
 }
 
 // "0-1 changed": base row, new row, how.
-std::vector<std::string> Matched(const Table& base, const Table& candidate, const NameMap& names = {}) {
+std::vector<std::string> Matched(const Table& base, const Table& new_side, const NameMap& names = {}) {
   std::map<std::pair<size_t, size_t>, std::string> ordered;
-  for (const RowPair& pair : MatchRows(Baseline(&base), Contender(&candidate), names)) {
+  for (const RowPair& pair : MatchRows(BaseSide(&base), NewSide(&new_side), names)) {
     const std::string from = pair.base == kNoRow ? "" : std::to_string(pair.base);
-    const std::string to = pair.candidate == kNoRow ? "" : std::to_string(pair.candidate);
+    const std::string to = pair.new_row == kNoRow ? "" : std::to_string(pair.new_row);
     const char* const names_of[] = {"same", "changed", "resized", "added", "removed"};
-    ordered[{pair.base, pair.candidate}] = from + "-" + to + " " + names_of[static_cast<int>(pair.match)];
+    ordered[{pair.base, pair.new_row}] = from + "-" + to + " " + names_of[static_cast<int>(pair.match)];
   }
   std::vector<std::string> texts;
   for (const auto& [key, text] : ordered) texts.push_back(text);
@@ -79,8 +79,8 @@ TEST(MatchRowsTest, WhatHasLittleInCommonIsAddedAndRemoved) {
 
 TEST(MatchRowsTest, LayersAreMatchedUnderTheirNewNames) {
   const Table base = Problems({{"conv1", "ic3", "a"}, {"conv2", "ic3", "a"}}, true);
-  const Table candidate = Problems({{"conv2", "ic3", "a"}, {"conv3", "ic3", "a"}}, true);
-  EXPECT_EQ(Matched(base, candidate, {{"conv1", "conv2"}, {"conv2", "conv3"}}), (Texts{"0-0 same", "1-1 same"}));
+  const Table new_side = Problems({{"conv2", "ic3", "a"}, {"conv3", "ic3", "a"}}, true);
+  EXPECT_EQ(Matched(base, new_side, {{"conv1", "conv2"}, {"conv2", "conv3"}}), (Texts{"0-0 same", "1-1 same"}));
 }
 
 TEST(MatchRowsTest, ATableMatchesItself) {

@@ -41,9 +41,9 @@ double AlarmRate(double change, double memory, double spread, size_t steps) {
   Steps source(7, memory, spread);
   int alarms = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
-    const BlockMeans base = source.Run(1, steps), candidate = source.Run(1 + change, steps);
+    const BlockMeans base = source.Run(1, steps), new_side = source.Run(1 + change, steps);
     alarms +=
-        std::abs(MeanOf(candidate) - MeanOf(base)) > *NoiseBound(Baseline(Samples{base}), Contender(Samples{candidate}))
+        std::abs(MeanOf(new_side) - MeanOf(base)) > *NoiseBound(BaseSide(Samples{base}), NewSide(Samples{new_side}))
             ? 1
             : 0;
   }
@@ -72,13 +72,13 @@ TEST(NoiseBoundTest, StepsAloneWouldPromiseTooMuch) {
   Steps source(7, 0.97, 0.10);
   int alarms = 0;
   for (int trial = 0; trial < 300; ++trial) {
-    const BlockMeans base = source.Run(1, kBlocks), candidate = source.Run(1, kBlocks);
+    const BlockMeans base = source.Run(1, kBlocks), new_side = source.Run(1, kBlocks);
     double squares = 0;
-    for (const BlockMeans* side : {&base, &candidate}) {
+    for (const BlockMeans* side : {&base, &new_side}) {
       for (double step : *side) squares += (step - MeanOf(*side)) * (step - MeanOf(*side));
     }
     const double error = std::sqrt(squares / (kBlocks - 1) / kBlocks);
-    alarms += std::abs(MeanOf(candidate) - MeanOf(base)) > 2.8 * error ? 1 : 0;
+    alarms += std::abs(MeanOf(new_side) - MeanOf(base)) > 2.8 * error ? 1 : 0;
   }
   EXPECT_GT(alarms, 60);
 }
@@ -91,20 +91,20 @@ TEST(NoiseBoundTest, ChangesOfSomePercentAreFound) {
 
 TEST(NoiseBoundTest, WhatHasNoSpreadHasNoBound) {
   const BlockMeans two = {1, 2}, three = {1, 2, 3}, same = {5, 5, 5};
-  const auto bound = [](const BlockMeans& base, const BlockMeans& candidate) {
-    return NoiseBound(Baseline(Samples{base}), Contender(Samples{candidate}));
+  const auto bound = [](const BlockMeans& base, const BlockMeans& new_side) {
+    return NoiseBound(BaseSide(Samples{base}), NewSide(Samples{new_side}));
   };
   EXPECT_FALSE(bound(two, three).has_value());
   EXPECT_FALSE(bound(three, two).has_value());
-  EXPECT_FALSE(NoiseBound(Baseline(Samples()), Contender(Samples())).has_value());
+  EXPECT_FALSE(NoiseBound(BaseSide(Samples()), NewSide(Samples())).has_value());
   EXPECT_TRUE(bound(three, three).has_value());
   EXPECT_EQ(bound(same, same), 0);
 }
 
 TEST(NoiseBoundTest, ManyTestsAskForMore) {
   const Samples blocks = {{1, 2, 3, 2, 1, 2, 3, 2, 1, 2}};
-  const double one = *NoiseBound(Baseline(blocks), Contender(blocks)),
-               many = *NoiseBound(Baseline(blocks), Contender(blocks), 100);
+  const double one = *NoiseBound(BaseSide(blocks), NewSide(blocks)),
+               many = *NoiseBound(BaseSide(blocks), NewSide(blocks), 100);
   EXPECT_GT(many, 1.3 * one);
   EXPECT_LT(many, 3 * one);
 }
@@ -127,9 +127,9 @@ double AlarmRateOfSides(double change, int base_runs, int new_runs, double betwe
   int alarms = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const Samples base = Side(random, 1, base_runs, between, 0.01),
-                  candidate = Side(random, 1 + change, new_runs, between, 0.01);
-    const double bound = *NoiseBound(Baseline(base), Contender(candidate));
-    alarms += std::abs(MeanOf(candidate) - MeanOf(base)) > bound ? 1 : 0;
+                  new_side = Side(random, 1 + change, new_runs, between, 0.01);
+    const double bound = *NoiseBound(BaseSide(base), NewSide(new_side));
+    alarms += std::abs(MeanOf(new_side) - MeanOf(base)) > bound ? 1 : 0;
   }
   return static_cast<double>(alarms) / kTrials;
 }

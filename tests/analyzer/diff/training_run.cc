@@ -205,7 +205,7 @@ AnalyzedRun TrainingRun::analyzed() const {
   return {&model_, {.choices = &choices_, .totals = &totals_, .analysis = &*analysis_}};
 }
 
-RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& candidate,
+RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& new_side,
               const std::vector<std::string>& tables) {
   std::vector<const TableKind*> kinds;
   for (const std::string& name : tables) {
@@ -219,18 +219,18 @@ RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<con
     for (const TrainingRun* run : runs) side.push_back(run->analyzed());
     return side;
   };
-  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(analyzed(base)), Contender(analyzed(candidate)), kinds);
+  absl::StatusOr<RunsDiff> diff = DiffRuns(BaseSide(analyzed(base)), NewSide(analyzed(new_side)), kinds);
   EXPECT_TRUE(diff.ok()) << diff.status();
   for (const Table& table : diff->tables) CheckShape(table);
   return *std::move(diff);
 }
 
-RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate, const std::vector<std::string>& tables) {
-  return Diff(std::vector{&base}, std::vector{&candidate}, tables);
+RunsDiff Diff(const TrainingRun& base, const TrainingRun& new_side, const std::vector<std::string>& tables) {
+  return Diff(std::vector{&base}, std::vector{&new_side}, tables);
 }
 
-RunsDiff Diff(const RunSpec& base, const RunSpec& candidate, const std::vector<std::string>& tables) {
-  return Diff(TrainingRun(base), TrainingRun(candidate), tables);
+RunsDiff Diff(const RunSpec& base, const RunSpec& new_side, const std::vector<std::string>& tables) {
+  return Diff(TrainingRun(base), TrainingRun(new_side), tables);
 }
 
 const Table& TableOf(const RunsDiff& diff, const std::string& name) {

@@ -76,11 +76,11 @@ class TrainingRun {
 };
 
 // In the order of the command line.
-RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& candidate,
+RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& new_side,
               const std::vector<std::string>& tables = {"layers", "work"});
-RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate,
+RunsDiff Diff(const TrainingRun& base, const TrainingRun& new_side,
               const std::vector<std::string>& tables = {"layers", "work"});
-RunsDiff Diff(const RunSpec& base, const RunSpec& candidate,
+RunsDiff Diff(const RunSpec& base, const RunSpec& new_side,
               const std::vector<std::string>& tables = {"layers", "work"});
 
 const Table& TableOf(const RunsDiff& diff, const std::string& name);

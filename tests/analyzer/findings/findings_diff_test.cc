@@ -22,8 +22,8 @@ RuleFinding Found(const std::string& rule, const std::string& where, double gain
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-Rows Changes(FindingsOfRuns base, FindingsOfRuns candidate) {
-  const Table table = FindingsDiff(Baseline(std::move(base)), Contender(std::move(candidate)));
+Rows Changes(FindingsOfRuns base, FindingsOfRuns new_side) {
+  const Table table = FindingsDiff(BaseSide(std::move(base)), NewSide(std::move(new_side)));
   CheckShape(table);
   Rows rows;
   for (size_t row = 0; row < table.rows.size(); ++row)
