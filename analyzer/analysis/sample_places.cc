@@ -81,6 +81,8 @@ SamplePlaceIndex SamplePlaces::Place(const std::string& name, SamplePlaceIndex o
   return at->second;
 }
 
+bool SamplePlaces::IsPython(SamplePlaceIndex place) const { return names_[owner_of_[place]] == kPythonCode; }
+
 SampleSums SamplePlaces::Joined(const SampleSums& places) const {
   SampleSums joined = places;
   for (int level = 0; level < 2; ++level) {

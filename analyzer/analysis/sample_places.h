@@ -33,6 +33,7 @@ class SamplePlaces {
   // The same with the module and the line of the program that the thread was in: "cv2, Net.body, detect.py:12".
   SamplePlaceIndex Of(size_t sample) const { return places_[sample]; }
   const std::string& name(SamplePlaceIndex place) const { return names_[place]; }
+  bool IsPython(SamplePlaceIndex place) const;
 
   // Joins places with too few samples to be told apart: first to their owners, then to `others()`.
   SampleSums Joined(const SampleSums& places) const;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,22 +37,29 @@ std::string NameOfCall(const Op& op) {
   return KindLabel(op);
 }
 
-std::string NameOf(const WorkItem& item) {
+StepPart PartOf(const WorkItem& item) {
   switch (item.doing.activity) {
     case ActivityKind::kCall:
-      return NameOfCall(*item.op);
+      return {NameOfCall(*item.op), PartKind::kLibrary};
     case ActivityKind::kScope:
-      return item.scope->op.empty() ? kOtherOps : item.scope->op;
+      return {item.scope->op.empty() ? kOtherOps : item.scope->op, PartKind::kFramework};
     case ActivityKind::kNotSeen:
-      return kBetweenCalls;
+      return {kBetweenCalls, PartKind::kBetweenCalls};
     case ActivityKind::kDataLoading:
-      return kInput;
+      return {kInput, PartKind::kInput};
     case ActivityKind::kWaiting:
-      return "waiting for the GPU";
+      return {"waiting for the GPU", PartKind::kGpuWait};
     case ActivityKind::kUnattributed:
       break;
   }
-  return kNotKnown;
+  return {kNotKnown, PartKind::kNotSeen};
+}
+
+using Parts = std::map<std::string, StepPart>;  // by name
+
+void AddTo(Parts& parts, const StepPart& added) {
+  StepPart& part = parts.try_emplace(added.name, StepPart{added.name, added.kind}).first->second;
+  part.ns += added.ns;
 }
 
 // By kind of activity: what looks at threads from outside found during it.
@@ -74,22 +82,22 @@ std::map<ActivityKind, LookSums> LooksByKind(const StepFacts& facts) {
 // of calls.
 class Unseen {
  public:
-  Unseen(const StepFacts& facts, std::map<std::string, double>& by_name)
-      : facts_(facts), by_name_(by_name), looks_(LooksByKind(facts)), samples_(facts.SamplesByKind()) {}
+  Unseen(const StepFacts& facts, Parts& parts)
+      : facts_(facts), parts_(parts), looks_(LooksByKind(facts)), samples_(facts.SamplesByKind()) {}
 
   void Divide() {
-    for (const auto& [kind, name] : {std::pair(ActivityKind::kNotSeen, kBetweenCalls),
-                                     {ActivityKind::kUnattributed, kNotKnown},
-                                     {ActivityKind::kDataLoading, kInput}}) {
+    for (const auto& [kind, name, of] : {std::tuple(ActivityKind::kNotSeen, kBetweenCalls, PartKind::kBetweenCalls),
+                                         {ActivityKind::kUnattributed, kNotKnown, PartKind::kNotSeen},
+                                         {ActivityKind::kDataLoading, kInput, PartKind::kInput}}) {
       const auto wall_ns = static_cast<int64_t>(
-          facts_.Sum([&](const WorkItem& item) { return item.doing.activity == kind; }) * facts_.count());
+          facts_.Sum([kind = kind](const WorkItem& item) { return item.doing.activity == kind; }) * facts_.count());
       const bool is_input = kind == ActivityKind::kDataLoading;
       const int64_t rest_ns = DivideBySamples(wall_ns, samples_[kind], is_input);
-      if (rest_ns >= 0) by_name_.erase(name);
+      if (rest_ns >= 0) parts_.erase(name);
       if (is_input) {
-        if (rest_ns >= 0) Add(name, rest_ns);
+        if (rest_ns >= 0) Add(name, of, rest_ns);
       } else {
-        DivideByLooks(wall_ns, looks_[kind], rest_ns, name);
+        DivideByLooks(wall_ns, looks_[kind], rest_ns, name, of);
       }
     }
     if (blocked_ns_ == 0) return;
@@ -97,7 +105,7 @@ class Unseen {
     const bool is_sure = range_.most_ns - range_.least_ns <= kSureRange * static_cast<double>(blocked_ns_);
     const std::string range =
         is_sure ? "" : absl::StrCat("; ", of_step(range_.least_ns), " to ", of_step(range_.most_ns));
-    Add(absl::StrCat("blocked (", BlockedInWords(found_ns_), range, ")"), blocked_ns_);
+    Add(absl::StrCat("blocked (", BlockedInWords(found_ns_), range, ")"), PartKind::kBlocked, blocked_ns_);
   }
 
  private:
@@ -108,12 +116,14 @@ class Unseen {
     const SampleSplit split = SplitBySamples(wall_ns, places.Joined(samples));
     if (split.parts.empty()) return -1;
     for (const SamplePart& part : split.parts) {
-      Add(absl::StrCat(places.name(part.place), is_input ? " (input)" : ""), part.ns);
+      const PartKind computes = places.IsPython(part.place) ? PartKind::kPython : PartKind::kNative;
+      Add(absl::StrCat(places.name(part.place), is_input ? " (input)" : ""), is_input ? PartKind::kInput : computes,
+          part.ns);
     }
     return split.rest_ns;
   }
 
-  void DivideByLooks(int64_t wall_ns, const LookSums& looks, int64_t rest_ns, const char* name) {
+  void DivideByLooks(int64_t wall_ns, const LookSums& looks, int64_t rest_ns, const char* name, PartKind kind) {
     const bool is_sampled = rest_ns >= 0;
     int64_t left_ns = is_sampled ? rest_ns : wall_ns;
     const int64_t blocked_ns = std::min(looks.BlockedOf(wall_ns).value_or(0), left_ns);
@@ -124,18 +134,20 @@ class Unseen {
       range_.most_ns += std::min(range.most_ns, left_ns);
       for (size_t i = 0; i < kBlockedIns; ++i) found_ns_[i] += looks.found_ns[i];
       left_ns -= blocked_ns;
-      if (!is_sampled) Add(name, -blocked_ns);
+      if (!is_sampled) Add(name, kind, -blocked_ns);
     }
     if (!is_sampled) return;
     const int64_t queued_ns = std::min(looks.QueuedOf(wall_ns).value_or(0), left_ns);
-    Add(kNoProcessor, queued_ns);
-    Add(kNotComputing, left_ns - queued_ns);
+    Add(kNoProcessor, PartKind::kRunnable, queued_ns);
+    Add(kNotComputing, PartKind::kNotComputing, left_ns - queued_ns);
   }
 
-  void Add(const std::string& name, int64_t ns) { by_name_[name] += static_cast<double>(ns) / facts_.count(); }
+  void Add(const std::string& name, PartKind kind, int64_t ns) {
+    AddTo(parts_, {name, kind, static_cast<double>(ns) / facts_.count()});
+  }
 
   const StepFacts& facts_;
-  std::map<std::string, double>& by_name_;
+  Parts& parts_;
   std::map<ActivityKind, LookSums> looks_;
   std::map<ActivityKind, SampleSums> samples_;
   int64_t blocked_ns_ = 0;
@@ -162,26 +174,34 @@ void SetPercents(std::vector<StepPart>& parts) {
 
 }  // namespace
 
+const char* PartKindName(PartKind kind) {
+  constexpr const char* kNames[] = {"library",  "framework", "python",   "native",        "between_calls", "input",
+                                    "gpu_wait", "blocked",   "runnable", "not_computing", "not_seen",      "rest"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
-  std::map<std::string, double> by_name, of_ops;
+  Parts by_name, of_ops;
   for (const WorkItem& item : facts.items()) {
-    const bool is_op = item.doing.activity == ActivityKind::kScope;
-    (is_op ? of_ops : by_name)[NameOf(item)] += item.ns;
+    StepPart part = PartOf(item);
+    part.ns = item.ns;
+    AddTo(part.kind == PartKind::kFramework ? of_ops : by_name, part);
   }
-  for (const auto& [name, ns] : of_ops) {
-    const bool is_small = name == kOtherOps || !facts.IsAtLeast(ns, 100 * kSmallOp);
-    by_name[is_small ? kOtherOps : absl::StrCat(name, " (framework)")] += ns;
+  for (auto& [name, part] : of_ops) {
+    const bool is_small = name == kOtherOps || !facts.IsAtLeast(part.ns, 100 * kSmallOp);
+    part.name = is_small ? kOtherOps : absl::StrCat(name, " (framework)");
+    AddTo(by_name, part);
   }
   Unseen(facts, by_name).Divide();
   std::vector<StepPart> parts;
-  StepPart not_known = {.name = kNotKnown, .ns = by_name[kNotKnown]};
+  const StepPart not_known = by_name[kNotKnown];
   by_name.erase(kNotKnown);
-  for (const auto& [name, ns] : by_name) {
-    if (ns > 0) parts.push_back({.name = name, .ns = ns});
+  for (const auto& [name, part] : by_name) {
+    if (part.ns > 0) parts.push_back(part);
   }
   std::stable_sort(parts.begin(), parts.end(), [](const StepPart& a, const StepPart& b) { return a.ns > b.ns; });
   if (parts.size() > most) {
-    StepPart rest = {.name = "everything else"};
+    StepPart rest = {"everything else", PartKind::kRest};
     for (size_t i = most - 1; i < parts.size(); ++i) rest.ns += parts[i].ns;
     parts.resize(most - 1);
     parts.push_back(rest);

@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,25 @@
 
 namespace dlhook::analyzer::inline answer {
 
+enum class PartKind : uint8_t {
+  kLibrary,       // recorded calls
+  kFramework,     // its ops, outside of such calls
+  kPython,        // samples found Python code computing
+  kNative,        // samples found other code computing
+  kBetweenCalls,  // without samples: Python or native code
+  kInput,
+  kGpuWait,
+  kBlocked,
+  kRunnable,  // no processor was free
+  kNotComputing,
+  kNotSeen,
+  kRest  // several small parts
+};
+const char* PartKindName(PartKind kind);  // "library", "framework", … "between_calls" …
+
 struct StepPart {
   std::string name;
+  PartKind kind = PartKind::kRest;
   double ns = 0;
   int percent = 0;  // whole numbers that add up to 100 (largest remainders)
 };

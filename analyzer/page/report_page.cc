@@ -36,7 +36,8 @@ constexpr Room kRooms[] = {{20'000, 12'000, 12'000}, {5'000, 6'000, 6'000}, {1'0
 Json Answer(const StepFacts& facts) {
   Json parts = Json::array();
   for (const StepPart& part : PartsOfStep(facts, kMostParts)) {
-    parts.push_back({{"name", part.name}, {"ns", part.ns}, {"percent", part.percent}});
+    parts.push_back(
+        {{"name", part.name}, {"kind", PartKindName(part.kind)}, {"ns", part.ns}, {"percent", part.percent}});
   }
   Json layers = Json::array();
   const absl::StatusOr<std::vector<LayerRow>> rows = LayerRowsOf(facts);

@@ -151,6 +151,11 @@ class ReportPage(unittest.TestCase):
             self.assertIn(sentence, text)
         parts = self.browser.evaluate("[...document.querySelectorAll('[data-part]')].map(one => Number(one.dataset.value))")
         self.assertEqual(sum(parts), 1_000_000)
+        # Bars are coloured by kind, whatever the parts are called.
+        colors = dict(self.browser.evaluate("[...document.querySelectorAll('[data-part]')].map(one => [one.dataset.kind, one.querySelector('.bar span').className])"))
+        self.assertEqual(colors["library"], "library")
+        self.assertEqual(colors["framework"], "framework")
+        self.assertNotIn("rest", colors)
 
     def test_hostile_names(self):
         run = traces.hostile(self.folder)

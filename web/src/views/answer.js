@@ -7,29 +7,25 @@ import {PARTS} from "../layer_rows.js";
 import {addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
 
-// Parts of a step that are not the work of a library or framework.
-const NOT_WORK = {
-  "nothing that dlhook sees": "other",
-  "waiting for input": "input",
-  "waiting for the GPU": "waiting",
-  Python: "python",
-  "Python or native code": "python",
-  "everything else": "other",
+// By the kind of a part of a step (PartKind in analyzer/answer/step_parts.h).
+const COLORS = {
+  library: "library",
+  framework: "framework",
+  python: "python",
+  native: "library",
+  between_calls: "python",
+  input: "input",
+  gpu_wait: "waiting",
+  blocked: "waiting",
+  runnable: "waiting",
 };
 
 function parts(answer) {
   const rows = answer.parts.map((part) => ({
     name: part.name,
-    parts: [
-      {
-        value: part.ns,
-        color:
-          NOT_WORK[part.name] ||
-          (part.name.endsWith("framework ops") || part.name.endsWith("(framework)") ? "framework" : "library"),
-      },
-    ],
+    parts: [{value: part.ns, color: COLORS[part.kind] || "other"}],
     numbers: [time(part.ns), part.percent + " %"],
-    data: {part: part.name, value: part.ns},
+    data: {part: part.name, kind: part.kind, value: part.ns},
     tip: () =>
       card(
         part.name,
@@ -94,7 +90,7 @@ function finding(findings, row) {
 function findings(answer) {
   const found = table("findings");
   if (!found) return null;
-  const unseen = answer.parts.find((part) => part.name === "nothing that dlhook sees");
+  const unseen = answer.parts.find((part) => part.kind === "not_seen");
   const notes =
     found.notes.length > 0 &&
     h(
