@@ -14,6 +14,7 @@
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
@@ -86,7 +87,7 @@ std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
     for (CallIndex i = 0; i < model.calls.size(); ++i) {
       if (model.calls.parent[i] != kNone || !is_in(model.calls.thread[i], model.calls.start_ns[i])) continue;
       const Op& op = model.ops[model.calls.op[i]];
-      if (op.kind == "collective") collectives_ns += model.calls.duration_ns[i];
+      if (IsKind(op, OpKind::kCollective)) collectives_ns += model.calls.duration_ns[i];
       if (WaitsForGpu(op)) gpu_ns += model.calls.duration_ns[i];
     }
     for (ScopeIndex i = 0; i < model.scopes.size(); ++i) {

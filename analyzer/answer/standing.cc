@@ -11,6 +11,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline answer {
@@ -46,7 +47,7 @@ class Standing {
       if (process.has_open) open_ns_[process.process] = now_ns;
     }
     for (const Op& op : model.ops) {
-      if (op.kind == "collective") collective_functions_.insert(op.function);
+      if (IsKind(op, OpKind::kCollective)) collective_functions_.insert(op.function);
     }
     const CallColumns& calls = model.calls;
     for (CallIndex i = 0; i < calls.size(); ++i) {

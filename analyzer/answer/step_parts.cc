@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
@@ -29,11 +30,11 @@ constexpr double kSureRange = 0.5;          // of the part; if it may lie in a w
 
 std::string NameOfCall(const Op& op) {
   if (op.is_creation) return "preparing primitives";
-  if (op.kind == "search" || op.is_trial) return "searching for algorithms";
-  if (op.kind == "kernel") return "kernel launches";
-  if (op.kind == "copy" || op.kind == "memset") return "memory copies";
-  if (op.kind == "collective") return "communication";
-  if (op.kind == "call") return "other CUDA calls";
+  if (IsKind(op, OpKind::kSearch) || op.is_trial) return "searching for algorithms";
+  if (IsKind(op, OpKind::kKernel)) return "kernel launches";
+  if (IsKind(op, {OpKind::kCopy, OpKind::kMemset})) return "memory copies";
+  if (IsKind(op, OpKind::kCollective)) return "communication";
+  if (IsKind(op, OpKind::kCall)) return "other CUDA calls";
   return KindLabel(op);
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {
@@ -12,16 +13,12 @@ namespace {
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
 
-bool IsOneOf(absl::string_view word, std::initializer_list<absl::string_view> words) {
-  for (absl::string_view candidate : words) {
-    if (word == candidate) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-bool IsLibraryOp(const Op& op) { return !IsOneOf(op.kind, {"kernel", "copy", "memset", "allocation", "free", "call"}); }
+bool IsLibraryOp(const Op& op) {
+  return !IsKind(op,
+                 {OpKind::kKernel, OpKind::kCopy, OpKind::kMemset, OpKind::kAllocation, OpKind::kFree, OpKind::kCall});
+}
 
 CallIndex EnclosingLibraryOp(const TraceModel& model, CallIndex call) {
   int depth = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {
@@ -71,7 +72,8 @@ void ResolvePlans(TraceModel* model, OpVariants* variants, Choices* choices) {
 
 // Legacy convolutions and RNNs: the caller passes the algorithm.
 bool NamesAlgorithm(const Op& op) {
-  return op.cudnn() && !IsPlanExecution(op) && !op.algorithm.empty() && (op.kind == "convolution" || op.kind == "rnn");
+  return op.cudnn() && !IsPlanExecution(op) && !op.algorithm.empty() &&
+         IsKind(op, {OpKind::kConvolution, OpKind::kRnn});
 }
 
 class LegacyResolver {

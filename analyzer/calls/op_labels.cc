@@ -8,13 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/call_context.h"
+#include "analyzer/model/op_kind.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {
 
 // For these, oneDNN's `alg` says how (direct, winograd); for all others what is computed.
-bool AlgorithmIsAChoice(const Op& op) { return op.kind == "convolution" || op.kind == "deconvolution"; }
+bool AlgorithmIsAChoice(const Op& op) { return IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}); }
 
 const Tensor* FirstDefined(const Op& op, const char* role) {
   for (const Tensor& tensor : op.tensors) {
@@ -26,7 +27,7 @@ const Tensor* FirstDefined(const Op& op, const char* role) {
 }  // namespace
 
 std::string ProblemLabel(const Op& op) {
-  if (op.kind == "reorder") {
+  if (IsKind(op, OpKind::kReorder)) {
     const Tensor* from = FirstDefined(op, "src");
     const Tensor* to = FirstDefined(op, "dst");
     if (from && to) return absl::StrCat(op.problem, " ", from->format, "->", to->format);
@@ -56,7 +57,7 @@ std::string FormatsLabel(const Op& op) {
 bool TellsSteps(const Op& op) {
   if (op.family == kJaxTap.family) return false;  // the scopes of XLA's operations do
   if (op.is_creation || op.is_trial || op.captured || !op.subject.empty()) return false;
-  if (op.kind == "allocation" || op.kind == "free" || op.family == "nvrtc") return false;
+  if (IsKind(op, {OpKind::kAllocation, OpKind::kFree}) || op.family == "nvrtc") return false;
   if (absl::StartsWith(op.family, "cuda_")) {
     return op.launch() || op.copy() || IsGraphLaunch(op);
   }

@@ -2,6 +2,7 @@
 #include "analyzer/calls/tensor_class.h"
 
 #include "absl/strings/match.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {
@@ -43,7 +44,7 @@ std::string NameOf(int bits) {
 TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
-    if (op.kind == "reorder" || op.is_creation || totals.ops[i].calls == 0) continue;
+    if (IsKind(op, OpKind::kReorder) || op.is_creation || totals.ops[i].calls == 0) continue;
     for (const Tensor& tensor : op.tensors) {
       if (!tensor.defined || tensor.dims.empty()) continue;
       by_format_[{tensor.dims, tensor.format}] |= BitOf(tensor.role);

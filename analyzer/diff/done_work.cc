@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/time/intervals.h"
@@ -17,8 +18,8 @@ namespace {
 
 // False for ops whose number of calls depends on timing (polling), on the contents of a cache, or on the library alone.
 bool IsDecidedByProgram(const Op& op) {
-  static const auto& kOthers = *new std::set<std::string>{"call", "allocation", "free", "search"};
-  return !op.is_creation && !op.is_trial && kOthers.count(op.kind) == 0;
+  return !op.is_creation && !op.is_trial &&
+         !IsKind(op, {OpKind::kCall, OpKind::kAllocation, OpKind::kFree, OpKind::kSearch});
 }
 
 bool IsCountedScope(ScopeKind kind) { return FactsOf(kind).is_compared; }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 constexpr double kBatchNormPercent = 3;
 
 bool IsBatchNorm(const WorkItem& item) {
-  if (item.IsCall()) return item.op->kind == "batch_normalization";
+  if (item.IsCall()) return IsKind(*item.op, OpKind::kBatchNormalization);
   return item.scope != nullptr && WorkOfOp(item.scope->op) == "batch norm";
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/layout_moves.h"
 
@@ -21,7 +22,7 @@ bool IsChannelsLast(absl::string_view format) { return format == "acdb" || forma
 // Most of the convolutions' time: a single input may be in that format by chance (one channel, one pixel).
 bool UsesChannelsLast(const StepFacts& facts) {
   const auto is_convolution = [](const WorkItem& item) {
-    return item.IsHostCompute() && item.op->kind == "convolution" && !item.op->tensors.empty();
+    return item.IsHostCompute() && IsKind(*item.op, OpKind::kConvolution) && !item.op->tensors.empty();
   };
   const double last_ns = facts.Sum(
       [&](const WorkItem& item) { return is_convolution(item) && IsChannelsLast(item.op->tensors.front().format); });

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/peaks/stated_peaks.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
@@ -44,7 +45,7 @@ std::vector<Finding> Bfloat16(const StepFacts& facts) {
   if (std::any_of(model.ops.begin(), model.ops.end(), is_used)) return {};
   const auto gain_of = [&](const WorkItem& item) {
     const bool is_judged = item.IsHostCompute() && item.op->types == "f32" && item.op->flops.value_or(0) > 0 &&
-                           (item.op->kind == "convolution" || IsMatrixProduct(*item.op));
+                           (IsKind(*item.op, OpKind::kConvolution) || IsMatrixProduct(*item.op));
     if (!is_judged) return 0.0;
     const double flops = static_cast<double>(*item.op->flops), bytes = static_cast<double>(item.op->bytes.value_or(0));
     const auto now = peaks->MeasuredBound("f32", flops, bytes, facts.processors()),

@@ -13,6 +13,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/onednn_text.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 // Not that cuBLASLt is asked for an algorithm: PyTorch does so before each product with a bias, whatever its sizes.
 bool IsPreparing(const WorkItem& item) {
   if (!item.IsCall() || (item.op->is_creation && item.op->cache_hit)) return false;
-  return item.op->is_creation || item.op->is_trial || (item.op->kind == "search" && item.op->gemm() == nullptr);
+  return item.op->is_creation || item.op->is_trial || (IsKind(*item.op, OpKind::kSearch) && item.op->gemm() == nullptr);
 }
 
 // By their usual names, those of a problem's input alone: those of the result follow from them.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -22,7 +23,7 @@ constexpr double kReferencePercent = 3;
 // "ref:any", "lrn_ref:any", "gemm:ref", "conv:any+ref:any". The implementations called "simple" are no reference: a
 // compiler made them for their formats. A recurrent network's "ref" is none either: its products are oneDNN's fast ones.
 bool IsReference(const WorkItem& item) {
-  if (!item.IsHostCompute() || item.op->onednn() == nullptr || item.op->kind == "rnn") return false;
+  if (!item.IsHostCompute() || item.op->onednn() == nullptr || IsKind(*item.op, OpKind::kRnn)) return false;
   const std::vector<absl::string_view> words = absl::StrSplit(item.op->implementation, absl::ByAnyChar(":_+"));
   return std::find(words.begin(), words.end(), "ref") != words.end();
 }

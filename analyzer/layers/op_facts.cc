@@ -14,6 +14,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_cost.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline layers {
 namespace {
@@ -81,11 +82,11 @@ std::string RecurrentName(const Op& op) {
 }
 
 bool SetWords(const Op& op, OpFacts& facts) {
-  if (op.kind == "eltwise") {
+  if (IsKind(op, OpKind::kEltwise)) {
     facts.type = facts.prefix = ActivationName(op);
     return true;
   }
-  if (op.kind == "rnn") {
+  if (IsKind(op, OpKind::kRnn)) {
     facts.type = facts.prefix = RecurrentName(op);
     return true;
   }
@@ -148,7 +149,7 @@ OpFacts FactsOf(const Op& op) {
   const bool is_library_op = op.onednn_problem() || op.cudnn() || op.gemm();
   if (!is_library_op || !TellsSteps(op)) return facts;
   facts.direction = op.direction;
-  if (op.kind == "reorder") {
+  if (IsKind(op, OpKind::kReorder)) {
     facts.work = Work::kReorder;
     return facts;
   }
@@ -156,7 +157,7 @@ OpFacts FactsOf(const Op& op) {
     facts.work = Work::kBias;
     return facts;
   }
-  if (op.kind != "inner_product" && IsMatrixProduct(op)) {
+  if (!IsKind(op, OpKind::kInnerProduct) && IsMatrixProduct(op)) {
     const std::optional<GemmShape> shape = GemmShapeOf(op);
     const bool is_packing = op.gemm() && op.gemm()->kind == GemmKind::kPack;
     if (!shape || is_packing) return facts;
@@ -168,11 +169,12 @@ OpFacts FactsOf(const Op& op) {
   }
   if (!SetWords(op, facts)) return facts;
   facts.work = Work::kLayer;
-  if (op.kind == "inner_product") {
+  if (IsKind(op, OpKind::kInnerProduct)) {
     if (const std::optional<GemmShape> shape = GemmShapeOf(op)) SetProduct(op, *shape, facts);
     return facts;
   }
-  facts.key = absl::StrCat(facts.type, "|", op.kind == "pooling" ? op.algorithm : "", "|", WithoutBatch(op.problem));
+  facts.key =
+      absl::StrCat(facts.type, "|", IsKind(op, OpKind::kPooling) ? op.algorithm : "", "|", WithoutBatch(op.problem));
   SetExtents(op, facts);
   return facts;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -65,8 +66,7 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
 
 bool IsMatrixProduct(const Op& op) {
   if (op.gemm()) return op.gemm()->kind != GemmKind::kHeuristic && op.gemm()->kind != GemmKind::kDispatch;
-  return op.onednn_problem() &&
-         (op.kind == "matmul" || op.kind == "inner_product" || op.kind == "gemm_api" || op.kind == "gemm");
+  return op.onednn_problem() && IsKind(op, {OpKind::kMatmul, OpKind::kInnerProduct, OpKind::kGemmApi, OpKind::kGemm});
 }
 
 std::optional<GemmShape> GemmShapeOf(const Op& op) {
@@ -81,7 +81,7 @@ std::optional<GemmShape> GemmShapeOf(const Op& op) {
                      .order = gemm.row_major ? "row" : "col"};
   }
   if (!IsMatrixProduct(op)) return std::nullopt;
-  return op.kind == "inner_product" ? InnerProductShape(op) : MatMulShape(op);
+  return IsKind(op, OpKind::kInnerProduct) ? InnerProductShape(op) : MatMulShape(op);
 }
 
 }  // namespace dlhook::analyzer::model

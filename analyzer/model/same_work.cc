@@ -5,6 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "analyzer/model/op_kind.h"
+
 namespace dlhook::analyzer::inline model {
 namespace {
 
@@ -13,8 +15,8 @@ constexpr int kMaxDepth = 64;
 
 // gemm_api is oneDNN's log line for its own gemm and is kept separate, like gemm_pack.
 bool IsBlasProduct(const Op& op) {
-  return op.kind == "gemm" || op.kind == "gemv" || op.kind == "ger" || op.kind == "gemmt" || op.kind == "gemm3m" ||
-         op.kind == "gemm_compute";
+  return IsKind(op,
+                {OpKind::kGemm, OpKind::kGemv, OpKind::kGer, OpKind::kGemmt, OpKind::kGemm3m, OpKind::kGemmCompute});
 }
 
 }  // namespace
@@ -24,7 +26,7 @@ SameWork::SameWork(const TraceModel& model) : model_(model) {
   kinds_.reserve(model.ops.size());
   for (const Op& op : model.ops) {
     const std::string kind = IsBlasProduct(op) ? "product" : op.kind;
-    const std::string& detail = op.kind == "call" ? op.family : op.subject;
+    const std::string& detail = IsKind(op, OpKind::kCall) ? op.family : op.subject;
     const uint32_t next = static_cast<uint32_t>(numbers.size());
     const auto key = std::make_tuple(kind, detail, op.is_creation);
     kinds_.push_back(numbers.emplace(key, next).first->second);

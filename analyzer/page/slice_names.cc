@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/activity_labels.h"
 
@@ -24,8 +25,8 @@ std::string Details(const std::vector<std::string>& parts) {
 }
 
 std::string NameOfOp(const Op& op) {
-  if (op.kind == "call") return op.function;
-  if (op.kind == "kernel" && !op.kernel_short.empty()) return absl::StrCat("launch ", op.kernel_short);
+  if (IsKind(op, OpKind::kCall)) return op.function;
+  if (IsKind(op, OpKind::kKernel) && !op.kernel_short.empty()) return absl::StrCat("launch ", op.kernel_short);
   return KindLabel(op);
 }
 
@@ -42,12 +43,12 @@ uint32_t SliceNames::OfCall(CallIndex call) {
   const auto known = of_op_.find(index);
   if (known != of_op_.end()) return known->second;
   const Op& op = model_.ops[index];
-  const bool prepares = op.is_creation || op.is_trial || op.kind == "search";
-  const char* const kind = rules_.Waits(call)        ? "waiting"
-                           : prepares                ? "preparing"
-                           : op.kind == "collective" ? "communication"
-                           : op.kind == "copy"       ? "copy"
-                                                     : "library";
+  const bool prepares = op.is_creation || op.is_trial || IsKind(op, OpKind::kSearch);
+  const char* const kind = rules_.Waits(call)                ? "waiting"
+                           : prepares                        ? "preparing"
+                           : IsKind(op, OpKind::kCollective) ? "communication"
+                           : IsKind(op, OpKind::kCopy)       ? "copy"
+                                                             : "library";
   const std::string direction = op.direction == Direction::kUnknown ? "" : DirectionName(op.direction);
   return of_op_[index] =
              Index(NameOfOp(op), kind,

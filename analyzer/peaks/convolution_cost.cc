@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/onednn_text.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline peaks {
 namespace {
@@ -101,7 +102,7 @@ const char* ConvolutionAlgorithmName(ConvolutionAlgorithm algorithm) {
 }
 
 std::optional<ConvolutionShape> ConvolutionShapeOf(const Op& op) {
-  if (op.kind != "convolution") return std::nullopt;
+  if (!IsKind(op, OpKind::kConvolution)) return std::nullopt;
   const std::optional<ProblemNumbers> numbers = ParseProblemNumbers(op.problem);
   if (!numbers || !numbers->contains("mb") || !numbers->contains("ic") || !numbers->contains("oc")) return std::nullopt;
   ConvolutionShape shape = {.images = NumberOf(*numbers, "mb", 1),

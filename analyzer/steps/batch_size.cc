@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_items.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -108,7 +109,7 @@ class BatchFinder {
     const OpIndex op = model_.calls.op[call];
     if (batches_[op] > 0) {
       spans_[begun_ - 1].batch = batches_[op];
-      spans_[begun_ - 1].is_rows = model_.ops[op].kind == "inner_product";
+      spans_[begun_ - 1].is_rows = IsKind(model_.ops[op], OpKind::kInnerProduct);
       guess.is_told = true;
       return;
     }

@@ -8,6 +8,7 @@
 
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/saturated.h"
 #include "analyzer/steps/call_loops.h"
@@ -104,7 +105,7 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, con
 void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call, MeasuredStep& step) {
   const Op& op = model.ops[model.calls.op[call]];
   const bool is_launch = op.launch() || IsGraphLaunch(op);
-  const bool is_copy = op.copy() && op.kind == "copy";
+  const bool is_copy = op.copy() && IsKind(op, OpKind::kCopy);
   if ((!is_launch && !is_copy) || op.captured || same_work.IsNested(call)) return;
   if (is_launch) ++step.launches;
   if (is_copy) ++step.copies;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/conversion_kernels.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/tables/op_groups.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -86,7 +87,7 @@ bool IsMatrixMove(const MatrixCall& matrix) {
 
 std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes) {
   if (op.is_creation || op.is_trial) return std::nullopt;
-  if (op.kind == "reorder") return ReorderMove(op, classes);
+  if (IsKind(op, OpKind::kReorder)) return ReorderMove(op, classes);
   if (op.matrix() && IsMatrixMove(*op.matrix())) return MatrixMove(*op.matrix());
   if (!op.launch()) return std::nullopt;
   const ConversionKernel* kernel = FindConversionKernel(op.kernel_name);

@@ -7,6 +7,7 @@
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/links.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -27,7 +28,7 @@ LayerDirection DirectionOfCall(LayerDirection of_scope, const Op& op) {
     case Direction::kBackwardBias:
       return LayerDirection::kBackwardBias;
     case Direction::kForward:
-      return op.kind == "convolution" || op.kind == "deconvolution" ? LayerDirection::kBackwardData : of_scope;
+      return IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}) ? LayerDirection::kBackwardData : of_scope;
     default:
       return of_scope;
   }

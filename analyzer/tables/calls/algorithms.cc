@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/call_context.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
@@ -138,9 +139,10 @@ bool HasChoice(const Op& op) {
 // Ops that compute something but do not say how. Calls of GPU libraries of which only the name is known are setup or
 // queries.
 bool IsSilent(const Op& op) {
-  const bool is_gpu_call = op.kind == "call" && (op.on_gpu || absl::StartsWith(op.family, "cu") ||
-                                                 op.family == "nccl" || op.family == "nvrtc");
-  return op.subject.empty() && !is_gpu_call && (IsLibraryOp(op) || op.kind == "call") && op.kind != "collective";
+  const bool is_gpu_call = IsKind(op, OpKind::kCall) && (op.on_gpu || absl::StartsWith(op.family, "cu") ||
+                                                         op.family == "nccl" || op.family == "nvrtc");
+  return op.subject.empty() && !is_gpu_call && (IsLibraryOp(op) || IsKind(op, OpKind::kCall)) &&
+         !IsKind(op, OpKind::kCollective);
 }
 
 void AddWords(const std::string& word, std::set<std::string>& words) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_clock.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -15,7 +16,7 @@ namespace {
 // dims, format and type before, format and type after.
 using Move = std::tuple<std::vector<int64_t>, std::string, std::string, std::string, std::string>;
 
-bool IsReorder(const Op& op) { return op.kind == "reorder" && !op.is_creation; }
+bool IsReorder(const Op& op) { return IsKind(op, OpKind::kReorder) && !op.is_creation; }
 
 const Tensor* TensorOf(const Op& op, const char* role) {
   for (const Tensor& tensor : op.tensors) {

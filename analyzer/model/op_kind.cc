@@ -1,0 +1,30 @@
+// The names of ops' kinds: see op_kind.h.
+#include "analyzer/model/op_kind.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace dlhook::analyzer::inline model {
+
+absl::string_view OpKindName(OpKind kind) {
+  static constexpr absl::string_view kNames[] = {"allocation",    "batch_normalization",
+                                                 "call",          "collective",
+                                                 "convolution",   "copy",
+                                                 "deconvolution", "eltwise",
+                                                 "free",          "gemm",
+                                                 "gemm3m",        "gemm_api",
+                                                 "gemm_compute",  "gemmt",
+                                                 "gemv",          "ger",
+                                                 "inner_product", "kernel",
+                                                 "matmul",        "memset",
+                                                 "pooling",       "reorder",
+                                                 "rnn",           "search"};
+  static_assert(std::size(kNames) == static_cast<size_t>(OpKind::kSearch) + 1);
+  return kNames[static_cast<size_t>(kind)];
+}
+
+bool IsKind(const Op& op, std::initializer_list<OpKind> kinds) {
+  return std::any_of(kinds.begin(), kinds.end(), [&](OpKind kind) { return IsKind(op, kind); });
+}
+
+}  // namespace dlhook::analyzer::model

@@ -1,0 +1,47 @@
+// The kinds of ops that the analyzer distinguishes. Libraries have more, known by name alone (Op::kind).
+#ifndef DLHOOK_ANALYZER_MODEL_OP_KIND_H_
+#define DLHOOK_ANALYZER_MODEL_OP_KIND_H_
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/op.h"
+
+namespace dlhook::analyzer::inline model {
+
+enum class OpKind : uint8_t {
+  kAllocation,
+  kBatchNormalization,
+  kCall,  // nothing but the function is known
+  kCollective,
+  kConvolution,
+  kCopy,
+  kDeconvolution,
+  kEltwise,
+  kFree,
+  kGemm,
+  kGemm3m,
+  kGemmApi,
+  kGemmCompute,
+  kGemmt,
+  kGemv,
+  kGer,
+  kInnerProduct,
+  kKernel,  // a launch
+  kMatmul,
+  kMemset,
+  kPooling,
+  kReorder,
+  kRnn,
+  kSearch
+};
+
+absl::string_view OpKindName(OpKind kind);
+
+inline bool IsKind(const Op& op, OpKind kind) { return op.kind == OpKindName(kind); }
+bool IsKind(const Op& op, std::initializer_list<OpKind> kinds);  // any of them
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_OP_KIND_H_
