@@ -1,76 +1,129 @@
 #!/usr/bin/env python3
-"""Turns proto/*.proto into headers that name fields and enums without libprotobuf, for the shim and the analyzer's tables.
+"""Turns the schema of proto/*.proto, as protoc describes it, into C++ that does without libprotobuf.
 
-    gen_proto_fields.py --out HEADER --enums HEADER FILE.proto...
+    gen_proto_fields.py --fields HEADER --enums HEADER --values HEADER DESCRIPTOR_SET
 
-In namespace dlhook::fields, a namespace for each message. --out: the number of each field (CallBatch.thread_id:
-CallBatch::kThreadId). --enums, which the other header includes: each enum as an enum class, and EnumName() of it: the enumerator as
-the schema spells it, in lower case; "" for other numbers. As in protobuf's style an enumerator may begin with the words of its enum,
-which C++ doesn't repeat (HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
+DESCRIPTOR_SET is what `protoc --descriptor_set_out` wrote. In namespace dlhook::fields, a namespace for each message:
 
-Reads as much of proto3 as these files use; anything else is an error that names its line.
+  --fields  for the shim: the number of each field (CallBatch.thread_id: CallBatch::kThreadId), which of them are columns
+            (kRepeated) and texts (kTexts); Values, the fields that hold one value, as a struct; and Write(from, writer), which writes
+            those of which `from`, Values or a record of a ring, has a member. WritePacket: the same as a packet of its own.
+  --enums   for both: each enum as an enum class; EnumName() of it, the enumerator as the schema spells it, in lower case, "" for
+            other numbers. As in protobuf's style an enumerator may begin with the words of its enum, which C++ doesn't repeat
+            (HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
+  --values  for the analyzer: each message of VALUES as a plain struct, and Read(message, struct), which copies all of it.
 """
 
 import argparse
+import collections
+import dataclasses
+import pathlib
 import re
 import sys
 
-TOKEN = re.compile(r'\s+|//[^\n]*|(?P<token>[A-Za-z_][\w.]*|\d+|"[^"\n]*"|[{}=;])')
-NAME = re.compile(r"[A-Za-z_]\w*$")
-TYPE = re.compile(r"[A-Za-z_][\w.]*$")
-NUMBER = re.compile(r"\d+$")
-MAX_FIELD = (1 << 29) - 1
-MAX_VALUE = 255  # records keep enums in a byte
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    more: tuple = ()  # members that the schema lacks, before its own
+    left_out: tuple = ()
+    is_signed: bool = False  # uint64 as int64_t that differences can be made of: at most 2^62
 
 
-class ProtoError(Exception):
-    pass
+# The messages that the analyzer keeps as they are. Of a message's fields, those that hold one value: others need a meaning.
+VALUES = {
+    "Capability": Values(left_out=("ticks",)),
+    "Collective": Values(),
+    "CompiledCode": Values(more=("uint32_t process = 0",), is_signed=True),
+    "Copy": Values(),
+    "Gemm": Values(more=("bool is_lt = false", "uint32_t heuristic_results = 0")),  # of its CudaGemm
+    "GpuDevice": Values(more=("uint32_t process = 0",)),
+    "LoadSample": Values(more=("uint32_t process = 0", "int64_t time_ns = 0"), left_out=("ticks",), is_signed=True),
+    "Loss": Values(),
+    "Mapping": Values(),
+    "MatrixOp": Values(),
+    "Processor": Values(),
+}
+MAX_TEXT = 16 << 10  # bytes of a value
+
+# FieldDescriptorProto.Type
+INT64, UINT64, INT32, FIXED64, BOOL, STRING, MESSAGE, BYTES = 3, 4, 5, 6, 8, 9, 11, 12
+UINT32, ENUM, SINT32, SINT64 = 13, 14, 17, 18
+NUMBERS = {INT64: "int64_t", UINT64: "uint64_t", INT32: "int32_t", FIXED64: "uint64_t", BOOL: "bool", UINT32: "uint32_t",
+           SINT32: "int32_t", SINT64: "int64_t"}
+WRITERS = {INT64: "Int", INT32: "Int", STRING: "Text", BYTES: "Bytes", SINT32: "SInt32", SINT64: "SInt64"}  # of PacketWriter
 
 
-class Tokens:
-    def __init__(self, path, text):
-        self.path = path
-        self.tokens = []  # (token, line)
-        at = 0
-        while at < len(text):
-            match = TOKEN.match(text, at)
-            line = text.count("\n", 0, at) + 1
-            if match is None:
-                raise ProtoError(f"{path}:{line}: unexpected {text[at]!r}")
-            if match["token"]:
-                self.tokens.append((match["token"], line))
-            at = match.end()
-        self.tokens.append(("", text.count("\n") + 1))
-        self.tokens.reverse()
+# --- descriptors (google/protobuf/descriptor.proto) ------------------------------------------------------------------------
 
-    def peek(self):
-        return self.tokens[-1][0]
 
-    def fail(self, expected):
-        token, line = self.tokens[-1]
-        raise ProtoError(f"{self.path}:{line}: expected {expected}, found {repr(token) if token else 'the end of the file'}")
+def decode(data):
+    """{field: [values]} of an encoded message; values are numbers or bytes."""
+    fields = collections.defaultdict(list)
+    at = 0
 
-    def take(self, pattern, expected):
-        """The next token, which must match `pattern` (a token, or a compiled regular expression)."""
-        token = self.peek()
-        if token != pattern if isinstance(pattern, str) else not pattern.match(token):
-            self.fail(expected)
-        self.tokens.pop()
-        return token
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
 
-    def take_if(self, token):
-        if self.peek() != token:
-            return False
-        self.tokens.pop()
-        return True
+    while at < len(data):
+        tag = varint()
+        value = varint()
+        if tag & 7 == 2:
+            at += value
+            value = data[at - value : at]
+        fields[tag >> 3].append(value)
+    return fields
 
-    def symbol(self, symbol):
-        self.take(symbol, f"'{symbol}'")
 
-    def number(self, most):
-        if NUMBER.match(self.peek()) and int(self.peek()) > most:
-            self.fail(f"a number up to {most}")
-        return int(self.take(NUMBER, "a number"))
+class Named:
+    def __init__(self, data):
+        self.parts = decode(data)
+        self.name = self.parts[1][0].decode()
+
+
+class Field(Named):
+    def __init__(self, data):
+        super().__init__(data)
+        self.number, self.type = self.parts[3][0], self.parts[5][0]
+        self.is_repeated = self.parts[4][0] == 3
+        self.is_one = not self.is_repeated and self.type != MESSAGE
+        # ".dlhook.trace.Copy.Direction": Copy::Direction
+        self.type_name = "::".join(self.parts[6][0].decode().split(".")[3:]) if self.parts[6] else ""
+
+    def cxx(self, text):
+        """The type of a member for it; that of strings is `text`."""
+        return f"fields::{self.type_name}" if self.type == ENUM else NUMBERS.get(self.type, text)
+
+
+class Enum(Named):
+    def __init__(self, data):
+        super().__init__(data)
+        values = [decode(value) for value in self.parts[2]]
+        self.values = [(value[1][0].decode(), value[2][0] if value[2] else 0) for value in values]
+
+
+class Message(Named):
+    def __init__(self, data):
+        super().__init__(data)
+        self.fields = [Field(field) for field in self.parts[2]]
+        self.messages = [Message(message) for message in self.parts[3]]
+        self.enums = [Enum(enum) for enum in self.parts[4]]
+
+
+def read_descriptors(data):
+    """The messages and enums of the files of a FileDescriptorSet."""
+    files = [decode(file) for file in decode(data)[1]]
+    return [Message(message) for file in files for message in file[4]], [Enum(enum) for file in files for enum in file[5]]
+
+
+# --- C++ -------------------------------------------------------------------------------------------------------------------
 
 
 def constant(name):
@@ -88,159 +141,112 @@ def enumerator(enum, name):
     return constant("_".join(words))
 
 
-class Lines:
-    """Lines of a header; a namespace is opened when the first line in it is written."""
-
-    def __init__(self):
-        self.lines = []
-        self.open = []  # namespaces that are open
-
-    def add(self, namespaces, *lines):
-        common = 0
-        while common < min(len(self.open), len(namespaces)) and self.open[common] == namespaces[common]:
-            common += 1
-        while len(self.open) > common:
-            name = self.open.pop()
-            self.lines.append("  " * len(self.open) + f"}}  // namespace {name}")
-        for name in namespaces[common:]:
-            self.lines.append("  " * len(self.open) + f"namespace {name} {{")
-            self.open.append(name)
-        self.lines.extend("  " * len(namespaces) + line for line in lines)
-
-    def text(self):
-        self.add([])
-        return "\n".join(self.lines)
+def in_namespace(name, lines):
+    return [f"namespace {name} {{", *(f"  {line}" for line in lines), f"}}  // namespace {name}"] if lines else []
 
 
-class Headers:
-    def __init__(self):
-        self.fields = Lines()
-        self.enums = Lines()
-        self.messages = []  # the enclosing messages
-        self.names = [set()]  # of each of these
-
-    def check(self, tokens, name):
-        if name in self.names[-1]:
-            raise ProtoError(f"{tokens.path}:{tokens.tokens[-1][1]}: a second {name}")
-        self.names[-1].add(name)
-
-    def enum(self, tokens):
-        name = tokens.take(NAME, "a name")
-        self.check(tokens, name)
-        self.names.append(set())
-        tokens.symbol("{")
-        values = []
-        names = []
-        while not tokens.take_if("}"):
-            spelled = tokens.take(NAME, "an enumerator")
-            value = enumerator(name, spelled)
-            tokens.symbol("=")
-            values.append(f"  {value} = {tokens.number(MAX_VALUE)},")
-            self.check(tokens, value)
-            names.append(f'    case {name}::{value}: return "{spelled.lower()}";')
-            tokens.symbol(";")
-        self.names.pop()
-        self.enums.add(self.messages, f"enum class {name} : uint8_t {{", *values, "};",
-                       f"constexpr const char* EnumName({name} value) {{", "  switch (value) {", *names, "  }", '  return "";', "}")
-
-    def field(self, tokens):
-        tokens.take_if("repeated")
-        tokens.take(TYPE, "a field")
-        name = constant(tokens.take(NAME, "a field's name"))
-        tokens.symbol("=")
-        number = tokens.number(MAX_FIELD)
-        self.check(tokens, name)
-        self.fields.add(self.messages, f"constexpr uint32_t {name} = {number};")
-        tokens.symbol(";")
-
-    def message(self, tokens):
-        name = tokens.take(NAME, "a name")
-        self.check(tokens, name)
-        self.messages.append(name)
-        self.names.append(set())
-        tokens.symbol("{")
-        while not tokens.take_if("}"):
-            if tokens.take_if("enum"):
-                self.enum(tokens)
-            elif tokens.take_if("message"):
-                self.message(tokens)
-            elif tokens.take_if("reserved"):
-                while not tokens.take_if(";"):
-                    tokens.take(re.compile(r"\d+$|to$"), "numbers")
-            elif tokens.take_if("oneof"):
-                tokens.take(NAME, "a name")
-                tokens.symbol("{")
-                while not tokens.take_if("}"):
-                    self.field(tokens)
-            else:
-                self.field(tokens)
-        self.names.pop()
-        self.messages.pop()
-
-    def file(self, tokens):
-        tokens.take("syntax", "'syntax'")
-        tokens.symbol("=")
-        tokens.take('"proto3"', '"proto3"')
-        tokens.symbol(";")
-        while tokens.peek():
-            if tokens.take_if("package"):
-                tokens.take(TYPE, "a package")
-                tokens.symbol(";")
-            elif tokens.take_if("import"):
-                tokens.take(re.compile(r'"'), "a file")
-                tokens.symbol(";")
-            elif tokens.take_if("enum"):
-                self.enum(tokens)
-            elif tokens.take_if("message"):
-                self.message(tokens)
-            else:
-                tokens.fail("'package', 'import', 'enum' or 'message'")
+def enum_lines(enum):
+    names = [(enumerator(enum.name, spelled), spelled, value) for spelled, value in enum.values]
+    return [f"enum class {enum.name} : uint8_t {{", *(f"  {name} = {value}," for name, _, value in names), "};",
+            f"constexpr const char* EnumName({enum.name} value) {{", "  switch (value) {",
+            *(f'    case {enum.name}::{name}: return "{spelled.lower()}";' for name, spelled, _ in names),
+            "  }", '  return "";', "}"]
 
 
-def header(guard, include, body):
-    return f"""// Generated by scripts/gen_proto_fields.py: do not edit.
-#ifndef {guard}
-#define {guard}
-
-#include <cstdint>
-{include}
-namespace dlhook::fields {{
-
-{body}
-
-}}  // namespace dlhook::fields
-
-#endif  // {guard}
-"""
+def enums_of(message):
+    return in_namespace(message.name, [line for enum in message.enums for line in enum_lines(enum)] +
+                        [line for inner in message.messages for line in enums_of(inner)])
 
 
-def generate(files):
-    """The headers of fields and of enums of these [(path, text)]."""
-    headers = Headers()
-    for path, text in files:
-        headers.file(Tokens(path, text))
-    return (header("DLHOOK_PRELOAD_PROTO_FIELDS_H_", '\n#include "proto/enums.h"\n', headers.fields.text()),
-            header("DLHOOK_PROTO_ENUMS_H_", "", headers.enums.text()))
+def mask(fields):
+    return hex(sum(1 << field.number for field in fields))
+
+
+def writer_lines(message, packet):
+    """Values and its writers. `packet`: the message's field in Packet, or None."""
+    fields = [field for field in message.fields if field.is_one]
+    if not fields:
+        return []
+    writes = []
+    for field in fields:
+        value = f"static_cast<uint32_t>(from.{field.name})" if field.type == UINT32 else f"from.{field.name}"
+        writes += [f"  if constexpr (requires {{ from.{field.name}; }}) "
+                   f"writer->{WRITERS.get(field.type, 'UInt')}({constant(field.name)}, {value});"]
+    lines = ["struct Values {", *(f"  {field.cxx('format::TextSpan')} {field.name};" for field in fields), "};",
+             "template <typename From = Values>", "void Write(const From& from, format::PacketWriter* writer) {", *writes, "}"]
+    if packet:
+        lines += ["template <typename From = Values>", "void WritePacket(const From& from, base::Buffer* out) {",
+                  f"  format::PacketScope packet(out, {packet.number});", "  Write(from, &packet.writer);", "}"]
+    return lines
+
+
+def fields_of(message, packets):
+    if not message.fields:
+        return []
+    lines = ["enum Number : uint32_t {", *(f"  {constant(field.name)} = {field.number}," for field in message.fields), "};"]
+    for name, fields in (("kRepeated", [field for field in message.fields if field.is_repeated and field.type != MESSAGE]),
+                         ("kTexts", [field for field in message.fields if field.type == STRING])):
+        if fields and fields[-1].number < 32:
+            lines += [f"constexpr uint32_t {name} = {mask(fields)};"]
+    lines += [line for inner in message.messages for line in fields_of(inner, {})]
+    return in_namespace(message.name, lines + writer_lines(message, packets.get(message.name)))
+
+
+def values_of(message, values):
+    fields = [field for field in message.fields if field.is_one and field.name not in values.left_out]
+    members, copies = [f"{member};" for member in values.more], []
+    for field in fields:
+        cxx, value = field.cxx("std::string"), f"from.{field.name}()"
+        if field.type == ENUM:
+            value = f"fields::FromProto<{cxx}>({value})"
+        elif cxx == "std::string":
+            value += f".substr(0, {MAX_TEXT})"
+        elif cxx == "uint64_t" and values.is_signed:
+            cxx, value = "int64_t", f"static_cast<int64_t>(std::min({value}, uint64_t{{1}} << 62))"
+        members.append(f"{cxx} {field.name}{'' if cxx == 'std::string' else '{}'};")
+        copies.append(f"to->{field.name} = {value};")
+    return [f"struct {message.name} {{", *(f"  {member}" for member in members),
+            f"  auto operator<=>(const {message.name}&) const = default;", "};", "template <typename Message>",
+            f"void Read(const Message& from, {message.name}* to) {{", *(f"  {copy}" for copy in copies), "}"]
+
+
+FROM_PROTO = """// A number that this schema does not know (from a newer trace, or a damaged one) becomes `otherwise`.
+template <typename Enum>
+constexpr Enum FromProto(int value, Enum otherwise = Enum{}) {
+  const bool fits = value >= 0 && value <= 255;
+  return fits && *EnumName(static_cast<Enum>(value)) != '\\0' ? static_cast<Enum>(value) : otherwise;
+}"""
+
+
+def header(guard, includes, namespace, lines):
+    return "\n".join(["// Generated by scripts/gen_proto_fields.py: do not edit.", f"#ifndef {guard}", f"#define {guard}", "",
+                      *(f"#include {include}" for include in includes), "", f"namespace {namespace} {{", "", *lines, "",
+                      f"}}  // namespace {namespace}", "", f"#endif  // {guard}", ""])
+
+
+def generate(descriptors):
+    """The headers of fields, enums and values."""
+    messages, enums = read_descriptors(descriptors)
+    enum_text = [line for enum in enums for line in enum_lines(enum)] + [line for message in messages for line in enums_of(message)]
+    values = [line for message in messages if message.name in VALUES for line in values_of(message, VALUES[message.name])]
+    packets = {field.type_name: field for message in messages if message.name == "Packet" for field in message.fields}
+    return (header("DLHOOK_PRELOAD_PROTO_FIELDS_H_", ("<cstdint>", '"preload/format/packet_writer.h"', '"proto/enums.h"'),
+                   "dlhook::fields", [line for message in messages for line in fields_of(message, packets)]),
+            header("DLHOOK_PROTO_ENUMS_H_", ("<cstdint>",), "dlhook::fields", [*enum_text, "", FROM_PROTO]),
+            header("DLHOOK_PROTO_VALUES_H_", ("<algorithm>", "<compare>", "<cstdint>", "<string>", '"proto/enums.h"'),
+                   "dlhook::values", values))
 
 
 def main():
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--enums", required=True)
-    parser.add_argument("files", nargs="+")
+    for out in ("--fields", "--enums", "--values"):
+        parser.add_argument(out, required=True, type=pathlib.Path)
+    parser.add_argument("descriptors", type=pathlib.Path)
     arguments = parser.parse_args()
-    files = []
-    for path in arguments.files:
-        with open(path, encoding="utf-8") as file:
-            files.append((path, file.read()))
-    try:
-        fields, enums = generate(files)
-    except ProtoError as error:
-        return str(error)
-    for path, text in ((arguments.out, fields), (arguments.enums, enums)):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return 0
+    texts = generate(arguments.descriptors.read_bytes())
+    for path, text in zip((arguments.fields, arguments.enums, arguments.values), texts):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:  # else what includes it need not be compiled again
+            path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,23 +6,9 @@
 namespace dlhook::inline drain {
 
 void WriteAggregatePacket(const Aggregate& aggregate, const CallSums& sums, Buffer* out) {
-  namespace f = fields::CallAggregate;
-  PacketWriter writer(out);
-  size_t packet = writer.Begin(fields::Trace::kPacket);
-  size_t message = writer.Begin(fields::Packet::kCallAggregate);
-  writer.UInt(f::kThreadId, aggregate.thread_id);
-  writer.UInt(f::kOpIid, aggregate.op_iid);
-  writer.UInt(f::kWindowStartTicks, aggregate.start_ticks);
-  writer.UInt(f::kWindowEndTicks, aggregate.end_ticks);
-  writer.UInt(f::kCount, sums.count);
-  writer.UInt(f::kSum, sums.sum);
-  writer.UInt(f::kMin, sums.min);
-  writer.UInt(f::kMax, sums.max);
-  writer.UInt(f::kNestedCount, sums.nested_count);
-  writer.UInt(f::kNestedSum, sums.nested_sum);
-  writer.UInt(f::kCause, static_cast<uint32_t>(aggregate.cause));
-  writer.End(message);
-  writer.End(packet);
+  PacketScope scope(out, fields::Packet::kCallAggregate);
+  fields::CallAggregate::Write(aggregate, &scope.writer);
+  fields::CallAggregate::Write(sums, &scope.writer);
 }
 
 AggregateTable::Row* AggregateTable::Find(uint32_t thread_id, uint32_t op_iid) {

@@ -15,8 +15,8 @@ using TotalsCause = fields::CallAggregate::Cause;
 struct Aggregate {
   uint32_t thread_id;
   uint32_t op_iid;
-  uint64_t start_ticks;
-  uint64_t end_ticks;
+  uint64_t window_start_ticks;
+  uint64_t window_end_ticks;
   TotalsCause cause;
 };
 void WriteAggregatePacket(const Aggregate& aggregate, const CallSums& sums, Buffer* out);

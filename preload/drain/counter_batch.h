@@ -1,12 +1,9 @@
-// The drain's open CounterBatch packets: readings of one set of counters of one thread as encoded columns (see
-// proto/call.proto).
+// The drain's open CounterBatch packets: readings of one set of counters of one thread (see proto/call.proto).
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
 
-#include <initializer_list>
-
-#include "preload/format/packet_writer.h"
+#include "preload/drain/columns.h"
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
 
@@ -38,71 +35,51 @@ struct CounterReading {
 
 class CounterBatch {
  public:
-  static constexpr uint32_t kMaxReadings = 512;
-
-  uint32_t count() const { return count_; }
-  bool Takes(const CounterBatchKey& key) const { return count_ > 0 && count_ < kMaxReadings && key_ == key; }
+  uint32_t count() const { return columns_.rows(); }
+  bool Takes(const CounterBatchKey& key) const { return count() > 0 && !columns_.full() && key_ == key; }
 
   // For an empty batch: the key of the following readings.
-  void Start(const CounterBatchKey& key) {
-    key_ = key;
-    previous_ = {};
-    is_scaled_ = false;
-    for (Buffer* column : {&ticks_, &values_, &enabled_, &running_}) column->Clear();
-  }
+  void SetKey(const CounterBatchKey& key) { key_ = key; }
 
   // False if out of memory: the reading is not in the batch.
   bool Add(const CounterReading& reading) {
-    constexpr uint32_t kMaxVarintBytes = 10;
-    bool fits = ticks_.Reserve(ticks_.size() + kMaxVarintBytes) &&
-                enabled_.Reserve(enabled_.size() + kMaxVarintBytes) &&
-                running_.Reserve(running_.size() + kMaxVarintBytes) &&
-                values_.Reserve(values_.size() + kMaxVarintBytes * kMaxCountersOfSet);
-    if (!fits) return false;
-    Append(&ticks_, reading.ticks, &previous_.ticks);
-    for (uint32_t i = 0; i < key_.count; ++i) Append(&values_, reading.values[i], &previous_.values[i]);
-    Append(&enabled_, reading.enabled_ns, &previous_.enabled_ns);
-    Append(&running_, reading.running_ns, &previous_.running_ns);
+    if (count() == 0 && !Start()) return false;
+    columns_.PutDelta(kTickDelta, reading.ticks);
+    for (uint32_t i = 0; i < key_.count; ++i) {
+      columns_.PutSigned(kValueDelta, static_cast<int64_t>(reading.values[i] - previous_[i]));
+      previous_[i] = reading.values[i];
+    }
+    columns_.PutDelta(kEnabledDeltaNs, reading.enabled_ns);
+    columns_.PutDelta(kRunningDeltaNs, reading.running_ns);
     is_scaled_ = is_scaled_ || reading.enabled_ns != 0 || reading.running_ns != 0;
-    ++count_;
+    columns_.EndRow();
     return true;
   }
 
-  // Appends the packet to `out` and empties the batch.
   void Flush(Buffer* out) {
-    namespace f = fields::CounterBatch;
-    PacketWriter writer(out);
-    size_t packet = writer.Begin(fields::Trace::kPacket);
-    size_t batch = writer.Begin(fields::Packet::kCounterBatch);
-    writer.UInt(f::kThreadId, key_.thread_id);
-    writer.UInt(f::kTid, key_.tid);
-    writer.UInt(f::kKind, static_cast<uint32_t>(key_.kind));
-    writer.UInt(f::kSource, static_cast<uint32_t>(key_.source));
-    Buffer names;
-    for (uint32_t i = 0; i < key_.count; ++i) names.AppendVarint(key_.name_iids[i]);
-    writer.Packed(f::kNameIid, names);
-    writer.Packed(f::kTickDelta, ticks_);
-    writer.Packed(f::kValueDelta, values_);
-    if (is_scaled_) {
-      writer.Packed(f::kEnabledDeltaNs, enabled_);
-      writer.Packed(f::kRunningDeltaNs, running_);
-    }
-    writer.End(batch);
-    writer.End(packet);
-    count_ = 0;
+    if (!is_scaled_) columns_.Drop(kEnabledDeltaNs), columns_.Drop(kRunningDeltaNs);
+    columns_.Flush(out);
   }
 
  private:
-  static void Append(Buffer* column, uint64_t value, uint64_t* previous) {
-    column->AppendVarintUnchecked(ZigZag(static_cast<int64_t>(value - *previous)));
-    *previous = value;
+  using enum fields::CounterBatch::Number;
+
+  bool Start() {
+    if (!columns_.Start()) return false;
+    memset(previous_, 0, sizeof previous_);
+    is_scaled_ = false;
+    columns_.Set(kThreadId, key_.thread_id);
+    columns_.Set(kTid, key_.tid);
+    columns_.Set(kKind, static_cast<uint32_t>(key_.kind));
+    columns_.Set(kSource, static_cast<uint32_t>(key_.source));
+    for (uint32_t i = 0; i < key_.count; ++i) columns_.Put(kNameIid, key_.name_iids[i]);
+    return true;
   }
 
-  uint32_t count_ = 0;
   CounterBatchKey key_ = {};
-  CounterReading previous_ = {};
   bool is_scaled_ = false;
-  Buffer ticks_, values_, enabled_, running_;
+  uint64_t previous_[kMaxCountersOfSet];
+  Columns<fields::Packet::kCounterBatch, fields::CounterBatch::kRepeated, 512, kMaxCountersOfSet> columns_;
 };
 
 // A thread's sets alternate, so several batches are open at once.
@@ -117,7 +94,7 @@ class CounterBatches {
     }
     for (CounterBatch& batch : batches) {
       if (batch.count() != 0) continue;
-      batch.Start(key);
+      batch.SetKey(key);
       return &batch;
     }
     return nullptr;

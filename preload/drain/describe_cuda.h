@@ -1,4 +1,4 @@
-// Encoding of calls of CUDA's libraries (and MPI and LIBXSMM).
+// Encoding of what a call computed: matrix products, calls of CUDA's libraries, MPI and LIBXSMM.
 // Thread: the drain's. Records are untrusted: enums are passed through, counts are bounded.
 #ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
 #define DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
@@ -8,10 +8,7 @@
 namespace dlhook::inline drain {
 
 // Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for other record types.
-void WriteCudaShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
-
-// Gemm's fields, without its Begin and End.
-void WriteGemmFields(const GemmShape& shape, PacketWriter* writer);
+void WriteShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
 
 }  // namespace dlhook::inline drain
 

@@ -106,7 +106,7 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
   last_sweep_ticks_ = last_sample_ticks_ = NowTicks();
   aggregate_window_ticks_ = TicksPerSecond(*session);
   if (state_.file_bytes > 0) {
-    WriteResetPacket(ResetReason::kNewWriter, &out_);
+    fields::Reset::WritePacket({ResetReason::kNewWriter}, &out_);
   } else {
     StartOver(ResetReason::kUnknown);
   }
@@ -120,8 +120,8 @@ void Drain::StartOver(ResetReason reset_reason) {
   ForgetDefinitions();
   out_.Clear();
   WriteHeaderPacket(*session_, &out_);
-  for (const ClockSample& sample : session_->clock_samples) WriteClockSamplePacket(sample, &out_);
-  if (reset_reason != ResetReason::kUnknown) WriteResetPacket(reset_reason, &out_);
+  for (const ClockSample& sample : session_->clock_samples) fields::ClockSample::WritePacket(sample, &out_);
+  if (reset_reason != ResetReason::kUnknown) fields::Reset::WritePacket({reset_reason}, &out_);
 }
 
 // Uses only values that were checked, whatever the host does to the originals.
@@ -176,7 +176,7 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   }
   if (take_clock_sample && now - last_sample_ticks_ > second) {
     last_sample_ticks_ = now;
-    WriteClockSamplePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
+    fields::ClockSample::WritePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
     WriteLosses(false);
   }
   FlushAggregates(now, false);
@@ -202,7 +202,7 @@ void Drain::ForgetIfNearlyFull() {
   if (!interner_.NearlyFull()) return;
   FlushAggregates(0, true);
   FlushBatch();
-  WriteResetPacket(ResetReason::kTablesFull, &out_);
+  fields::Reset::WritePacket({ResetReason::kTablesFull}, &out_);
   ForgetDefinitions();
 }
 
@@ -217,7 +217,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   if (waiting == 0) return fullness;
   Segment segment = SegmentAt(index, state_.tails[index]);
   if (segment.data == nullptr || waiting > RoomOf(slot)) {
-    WriteLossPacket({LossReason::kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
+    fields::Loss::WritePacket({LossReason::kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
     state_.tails[index] = head;
     return 0;
   }
@@ -252,7 +252,7 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
     bool whole = size >= minimum && size <= head - tail && offset + size <= segment->bytes;
     if (size != 0 && minimum != 0 && whole) return record;
   }
-  WriteLossPacket({LossReason::kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
+  fields::Loss::WritePacket({LossReason::kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
   state_.tails[index] = head;
   return nullptr;
 }
@@ -376,7 +376,8 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   if (!TextFits(record) || record->source >= kMaxTapSources) return;
   auto text = reinterpret_cast<const char*>(record + 1);
   TapLine line = ParseTapLine(text, record->text_bytes, nullptr);
-  if (record->cut != 0) WriteLossPacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
+  if (record->cut != 0)
+    fields::Loss::WritePacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
   uint32_t op = TapOpOf(record, line);
   BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0,
@@ -427,7 +428,7 @@ void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
   if (begins) state_.thread_ids[slot] = record->thread_id;
   if (begins) tids_[slot] = record->tid;
   state_.python_stacks[slot] = 0;
-  WriteThreadPacket(record->thread_id, record->tid, record->handle, record->name, begins ? 0 : record->ticks, &out_);
+  fields::ThreadInfo::WritePacket(*record, &out_);
 }
 
 }  // namespace dlhook::inline drain

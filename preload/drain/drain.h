@@ -55,7 +55,7 @@ class Drain {
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
   // Load of the process (the launcher's io/load_sampler.h). Not beyond the trace's limit.
   void AddLoad(const LoadSample& sample) {
-    if (!IsBeyondLimit()) WriteLoadSamplePacket(sample, &out_);
+    if (!IsBeyondLimit()) fields::LoadSample::WritePacket(sample, &out_);
   }
   // A file whose code a stack from outside has frames in.
   void AddCode(uint64_t start, uint64_t end, const char* path, const void* build_id, uint32_t build_id_bytes);
@@ -162,6 +162,7 @@ class Drain {
   SampleBatch samples_;
   CounterBatches counters_;
   GpuBatches gpu_;
+  Columns<fields::Packet::kWaitBatch, fields::WaitBatch::kRepeated, kMostWaits> waits_;
   bool leaves_out_gpu_ = false;    // since the trace has reached its limit
   uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain
   AggregateTable aggregates_;

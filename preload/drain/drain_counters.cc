@@ -61,9 +61,7 @@ void Drain::AddReading(const CounterBatchKey& key, const CounterReading& reading
     FlushBatch();
     batch = counters_.For(key);
   }
-  if (batch->Add(reading)) return;
-  ++state_.lost_bytes;
-  state_.lost_errno = ENOMEM;
+  if (!batch->Add(reading)) LoseForMemory();
 }
 
 void Drain::AddSamples(uint32_t thread_id, uint32_t tid, ReadingKind kind, CounterSource source, const char* names,
@@ -74,7 +72,8 @@ void Drain::AddSamples(uint32_t thread_id, uint32_t tid, ReadingKind kind, Count
 }
 
 void Drain::AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]) {
-  WriteThreadPacket(thread_id, tid, 0, name, 0, &out_);
+  fields::ThreadInfo::WritePacket(
+      {.thread_id = thread_id, .tid = tid, .name = {name, strnlen(name, sizeof name)}, .handle = 0}, &out_);
 }
 
 void Drain::AddCapability(const char* name, uint32_t state, const char* reason) {

@@ -24,59 +24,29 @@ struct KernelKey {
 static_assert(sizeof(KernelKey) == 40);
 
 void WriteKernelDefinition(uint32_t iid, const KernelKey& kernel, uint32_t name_iid, Buffer* out) {
-  namespace f = fields::InternedGpuKernel;
   PacketWriter writer(out);
-  size_t message = writer.Begin(fields::Interned::kGpuKernel);
-  writer.UInt(f::kIid, iid);
-  writer.UInt(f::kNameIid, name_iid);
-  writer.UInt(f::kGridX, kernel.grid[0]);
-  writer.UInt(f::kGridY, kernel.grid[1]);
-  writer.UInt(f::kGridZ, kernel.grid[2]);
-  writer.UInt(f::kBlockX, kernel.block[0]);
-  writer.UInt(f::kBlockY, kernel.block[1]);
-  writer.UInt(f::kBlockZ, kernel.block[2]);
-  writer.UInt(f::kRegistersPerThread, kernel.registers_per_thread);
-  writer.UInt(f::kStaticSharedBytes, kernel.static_shared_bytes);
-  writer.UInt(f::kDynamicSharedBytes, kernel.dynamic_shared_bytes);
-  writer.End(message);
+  MessageScope message(&writer, fields::Interned::kGpuKernel);
+  fields::InternedGpuKernel::Write({.iid = iid,
+                                    .name_iid = name_iid,
+                                    .grid_x = kernel.grid[0],
+                                    .grid_y = kernel.grid[1],
+                                    .grid_z = kernel.grid[2],
+                                    .block_x = kernel.block[0],
+                                    .block_y = kernel.block[1],
+                                    .block_z = kernel.block[2],
+                                    .registers_per_thread = kernel.registers_per_thread,
+                                    .static_shared_bytes = kernel.static_shared_bytes,
+                                    .dynamic_shared_bytes = kernel.dynamic_shared_bytes},
+                                   &writer);
 }
 
 void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
-  namespace f = fields::GpuDevice;
-  PacketWriter writer(out);
-  size_t packet = writer.Begin(fields::Trace::kPacket);
-  size_t message = writer.Begin(fields::Packet::kGpuDevice);
-  bool has_uuid = false;
-  for (uint8_t byte : device.uuid) has_uuid = has_uuid || byte != 0;
-  writer.UInt(f::kOrdinal, device.ordinal);
-  writer.Text(f::kName, name, device.name_bytes);
-  if (has_uuid) writer.Bytes(f::kUuid, device.uuid, sizeof device.uuid);
-  writer.UInt(f::kMultiprocessors, device.multiprocessors);
-  writer.UInt(f::kClockKhz, device.clock_khz);
-  writer.UInt(f::kComputeCapability, device.compute_capability);
-  writer.UInt(f::kMemoryBytes, device.memory_bytes);
-  writer.UInt(f::kMemoryBytesPerSecond, device.memory_bytes_per_second);
-  writer.UInt(f::kLinkBytesPerSecond, device.link_bytes_per_second);
-  writer.UInt(f::kLinkGeneration, device.link_generation);
-  writer.UInt(f::kLinkWidth, device.link_width);
-  writer.UInt(f::kIsPartition, device.is_partition != 0);
-  writer.End(message);
-  writer.End(packet);
+  PacketScope scope(out, fields::Packet::kGpuDevice);
+  fields::GpuDevice::Write(device, &scope.writer);
+  scope.writer.Text(fields::GpuDevice::kName, name, device.name_bytes);
 }
 
 constexpr char kAtLimit[] = "the trace has reached its limit";
-
-void WriteWindow(uint64_t ticks, GpuTimeSource source, const char* reason, size_t reason_bytes, Buffer* out) {
-  namespace f = fields::GpuWindow;
-  PacketWriter writer(out);
-  size_t packet = writer.Begin(fields::Trace::kPacket);
-  size_t message = writer.Begin(fields::Packet::kGpuWindow);
-  writer.UInt(f::kTicks, ticks);
-  writer.UInt(f::kSource, static_cast<uint32_t>(source));
-  writer.Text(f::kReason, reason, reason_bytes);
-  writer.End(message);
-  writer.End(packet);
-}
 
 template <typename Enum>
 Enum AtMost(Enum value, Enum last) {
@@ -142,9 +112,10 @@ void Drain::TakeGpuWindow(const GpuWindowRecord* record) {
   GpuWindowRecord window;
   memcpy(&window, record, sizeof window);
   if (sizeof window + uint64_t{window.text_bytes} > uint64_t{window.header.words} * 8) return;
-  if (IsBeyondLimit()) return WriteWindow(window.ticks, GpuTimeSource::kNone, kAtLimit, sizeof kAtLimit - 1, &out_);
+  if (IsBeyondLimit()) return fields::GpuWindow::WritePacket({window.ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
   GpuTimeSource source = AtMost(window.source, GpuTimeSource::kEvents);
-  WriteWindow(window.ticks, source, reinterpret_cast<const char*>(record + 1), window.text_bytes, &out_);
+  fields::GpuWindow::WritePacket({window.ticks, source, {reinterpret_cast<const char*>(record + 1), window.text_bytes}},
+                                 &out_);
 }
 
 // True if GPU activities are counted but dropped, because the trace has reached its limit. Records since when, so that
@@ -152,7 +123,7 @@ void Drain::TakeGpuWindow(const GpuWindowRecord* record) {
 bool Drain::LeavesOutGpu() {
   if (!IsBeyondLimit()) return false;
   if (!leaves_out_gpu_) {
-    WriteWindow(state_.last_record_ticks, GpuTimeSource::kNone, kAtLimit, sizeof kAtLimit - 1, &out_);
+    fields::GpuWindow::WritePacket({state_.last_record_ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
   }
   leaves_out_gpu_ = true;
   ++state_.left_out_gpu;

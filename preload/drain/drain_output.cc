@@ -16,13 +16,13 @@ void WriteGrowth(LossReason reason, const std::atomic<uint64_t>& counter, const 
                  Buffer* out) {
   uint64_t now = counter.load(std::memory_order_relaxed);
   if (now == *reported) return;
-  WriteLossPacket({reason, 0, now - *reported, 0, detail}, out);
+  fields::Loss::WritePacket({reason, 0, now - *reported, 0, detail}, out);
   *reported = now;
 }
 
 // What the drain itself dropped since the last time.
 void WriteLeftOut(LossReason reason, const char* detail, uint64_t* count, Buffer* out) {
-  if (*count != 0) WriteLossPacket({reason, 0, *count, 0, detail}, out);
+  if (*count != 0) fields::Loss::WritePacket({reason, 0, *count, 0, detail}, out);
   *count = 0;
 }
 
@@ -80,7 +80,7 @@ void Drain::WriteCaptureState() {
   uint32_t stopped = session_->stopped.load(std::memory_order_acquire);
   if (stopped == known_stopped_) return;
   known_stopped_ = stopped;
-  WriteCaptureStatePacket(stopped == 0, session_->stopped_ticks.load(std::memory_order_relaxed), &out_);
+  fields::CaptureState::WritePacket({stopped == 0, session_->stopped_ticks.load(std::memory_order_relaxed)}, &out_);
 }
 
 // Calls that the slot's current thread had to drop, up to the slot's count `dropped`.
@@ -88,7 +88,8 @@ void Drain::WriteDropped(uint32_t slot, uint64_t dropped) {
   if (dropped <= state_.reported_dropped[slot]) return;
   const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
   LossReason reason = session_->collector_lost != 0 ? LossReason::kCollectorGone : LossReason::kRingFull;
-  WriteLossPacket({reason, state_.thread_ids[slot], dropped - state_.reported_dropped[slot], 0, detail}, &out_);
+  fields::Loss::WritePacket({reason, state_.thread_ids[slot], dropped - state_.reported_dropped[slot], 0, detail},
+                            &out_);
   state_.reported_dropped[slot] = dropped;
 }
 
@@ -119,8 +120,8 @@ void Drain::WriteLosses(bool is_end) {
   WriteLeftOut(LossReason::kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
   if (state_.lost_bytes != 0) {
     LossReason reason = state_.lost_errno == ENOENT ? LossReason::kOutputGone : LossReason::kOutputFull;
-    WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
-                    &out_);
+    fields::Loss::WritePacket(
+        {reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))}, &out_);
     state_.reported_lost_calls += state_.lost_calls;
     state_.lost_calls = state_.lost_bytes = state_.lost_errno = 0;
   }
@@ -167,7 +168,7 @@ void Drain::Publish(bool last) {
     StartOver(ResetReason::kUnknown);
   } else {
     ForgetDefinitions();
-    WriteResetPacket(ResetReason::kNewWriter, &out_);
+    fields::Reset::WritePacket({ResetReason::kNewWriter}, &out_);
   }
   WriteLosses(false);
 }
@@ -209,7 +210,7 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   Step(true, false);
   FlushAggregates(0, true);
   if (take_clock_sample) {
-    WriteClockSamplePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
+    fields::ClockSample::WritePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
   }
   FlushBatch();
   Publish(false);
@@ -219,7 +220,7 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks
                        : end == ProcessEnd::kLeft ? session_->left_ticks.load()
                                                   : state_.last_record_ticks;
-  WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls - state_.reported_lost_calls, &out_);
+  fields::Footer::WritePacket({end, end_ticks, state_.calls - state_.reported_lost_calls}, &out_);
   state_.finished = 1;
   Publish(true);
 }

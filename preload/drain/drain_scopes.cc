@@ -42,21 +42,18 @@ uint32_t Drain::PythonStackOf(uint32_t number) {
   uint32_t count = stack->frame_count;
   if (count > room) count = static_cast<uint32_t>(room);
   if (count > kMaxFrames) count = kMaxFrames;
-  namespace f = fields::PythonFrame;
   PacketWriter writer(&pending_stacks_);
-  size_t message = writer.Begin(fields::Interned::kPythonStack);
-  writer.UInt(fields::InternedPythonStack::kIid, iid);
+  MessageScope message(&writer, fields::Interned::kPythonStack);
+  fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack->is_cut != 0}, &writer);
   for (uint32_t i = 0; i < count; ++i) {
-    size_t frame = writer.Begin(fields::InternedPythonStack::kFrame);
-    writer.UInt(f::kFileIid, DefinedNameOf(frames[i].file));
-    writer.UInt(f::kFunctionIid, DefinedNameOf(frames[i].function));
-    writer.UInt(f::kLine, frames[i].line);
-    writer.UInt(f::kObject, frames[i].object);
-    writer.UInt(f::kIsEntry, frames[i].is_entry);
-    writer.End(frame);
+    MessageScope frame(&writer, fields::InternedPythonStack::kFrame);
+    fields::PythonFrame::Write({.file_iid = DefinedNameOf(frames[i].file),
+                                .function_iid = DefinedNameOf(frames[i].function),
+                                .line = frames[i].line,
+                                .object = frames[i].object,
+                                .is_entry = frames[i].is_entry != 0},
+                               &writer);
   }
-  writer.UInt(fields::InternedPythonStack::kIsCut, stack->is_cut != 0);
-  writer.End(message);
   return iid;
 }
 
@@ -64,17 +61,14 @@ void Drain::TakeScope(uint32_t slot, const ScopeRecord* record) {
   if (sizeof *record + uint64_t{record->name_bytes} > uint64_t{record->header.words} * 8) return;
   uint32_t thread_id = state_.thread_ids[slot];
   if (record->end_ticks > state_.last_record_ticks) state_.last_record_ticks = record->end_ticks;
-  if (record->cut != 0) WriteLossPacket({LossReason::kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
+  if (record->cut != 0) fields::Loss::WritePacket({LossReason::kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
   if (IsBeyondLimit()) {
     ++state_.left_out_scopes;
     return;
   }
   if (scopes_.MustFlushBefore(thread_id)) FlushBatch();
   uint32_t name = NameOf(record + 1, record->name_bytes);
-  if (!scopes_.Add(thread_id, name, PythonStackOf(record->python_stack), *record)) {
-    ++state_.lost_bytes;
-    state_.lost_errno = ENOMEM;
-  }
+  if (!scopes_.Add(thread_id, name, PythonStackOf(record->python_stack), *record)) LoseForMemory();
 }
 
 void Drain::TakePythonModule(const PythonModuleRecord* record) {

@@ -13,15 +13,14 @@ namespace {
 constexpr uint32_t kMaxStackDepth = 1024;
 
 void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer* out) {
-  namespace f = fields::InternedStack;
   PacketWriter writer(out);
-  size_t message = writer.Begin(fields::Interned::kStack);
-  writer.UInt(f::kIid, iid);
-  writer.UInt(f::kAddressIid, address_iid);
-  writer.UInt(f::kParentIid, node.parent);
-  writer.UInt(f::kCut, static_cast<uint32_t>(node.cut));
-  writer.UInt(f::kIsSignalFrame, node.is_signal_frame != 0);
-  writer.End(message);
+  MessageScope message(&writer, fields::Interned::kStack);
+  fields::InternedStack::Write({.iid = iid,
+                                .address_iid = address_iid,
+                                .parent_iid = node.parent,
+                                .cut = node.cut,
+                                .is_signal_frame = node.is_signal_frame != 0},
+                               &writer);
 }
 
 }  // namespace
@@ -84,10 +83,7 @@ void Drain::TakeSample(uint32_t slot, const SampleRecord* record) {
   BatchedSample ids = {interner_.Address(record->address),
                        record->native_stack == 0 ? 0 : NativeStackOf(record->native_stack),
                        PythonStackOf(record->python_stack)};
-  if (!samples_.Add(thread_id, ids, *record)) {
-    ++state_.lost_bytes;
-    state_.lost_errno = ENOMEM;
-  }
+  if (!samples_.Add(thread_id, ids, *record)) LoseForMemory();
 }
 
 }  // namespace dlhook::inline drain

@@ -12,13 +12,6 @@ namespace {
 
 constexpr uint32_t kOutsidePython = 0x80000000;  // a definition's number is less
 
-template <typename Value>
-void Column(uint32_t field, const Wait* waits, uint32_t count, PacketWriter* writer, Value value) {
-  const size_t column = writer->Begin(field);
-  for (uint32_t i = 0; i < count; ++i) writer->Varint(value(waits[i], i));
-  writer->End(column);
-}
-
 }  // namespace
 
 uint32_t Drain::OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t number) {
@@ -27,21 +20,19 @@ uint32_t Drain::OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t numbe
   const uint32_t iid = interner_.PythonStack(kOutsidePython + number, &is_new);
   if (!is_new) return iid;
   const OutsidePythonStack& stack = stacks.python[number - 1];
-  namespace f = fields::PythonFrame;
   PacketWriter writer(&pending_stacks_);
-  const size_t message = writer.Begin(fields::Interned::kPythonStack);
-  writer.UInt(fields::InternedPythonStack::kIid, iid);
+  MessageScope message(&writer, fields::Interned::kPythonStack);
+  fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack.is_cut}, &writer);
   for (uint32_t i = 0; i < stack.count; ++i) {
     const OutsidePythonFrame& frame = stack.frames[i];
-    const size_t mark = writer.Begin(fields::InternedPythonStack::kFrame);
-    writer.UInt(f::kFileIid, NameOf(frame.file, static_cast<uint32_t>(strlen(frame.file))));
-    writer.UInt(f::kFunctionIid, NameOf(frame.function, static_cast<uint32_t>(strlen(frame.function))));
-    writer.UInt(f::kLine, frame.line);
-    writer.UInt(f::kIsEntry, frame.is_entry);
-    writer.End(mark);
+    MessageScope mark(&writer, fields::InternedPythonStack::kFrame);
+    fields::PythonFrame::Write({.file_iid = NameOf(frame.file, static_cast<uint32_t>(strlen(frame.file))),
+                                .function_iid = NameOf(frame.function, static_cast<uint32_t>(strlen(frame.function))),
+                                .line = frame.line,
+                                .object = 0,
+                                .is_entry = frame.is_entry},
+                               &writer);
   }
-  writer.UInt(fields::InternedPythonStack::kIsCut, stack.is_cut);
-  writer.End(message);
   return iid;
 }
 
@@ -69,33 +60,22 @@ void Drain::AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, cons
     return;
   }
   ForgetIfNearlyFull();
-  // Definitions have buffers of their own: the ids are found first, then the packet is written.
-  uint32_t ids[kMostWaits][3];
-  if (count > kMostWaits) count = kMostWaits;
-  for (uint32_t i = 0; i < count; ++i) {
-    ids[i][0] = interner_.Address(waits[i].address);
-    ids[i][1] = OutsideStackOf(stacks, waits[i].native_stack);
-    ids[i][2] = OutsidePythonStackOf(stacks, waits[i].python_stack);
+  using enum fields::WaitBatch::Number;
+  if (!waits_.Start()) return LoseForMemory();
+  waits_.Set(kThreadId, thread_id);
+  for (uint32_t i = 0; i < count && !waits_.full(); ++i) {
+    const Wait& wait = waits[i];
+    waits_.PutDelta(kStartDelta, wait.start_ticks);
+    waits_.Put(kTicks, wait.end_ticks - wait.start_ticks);
+    waits_.Put(kBlockedIn, static_cast<uint64_t>(wait.blocked_in));
+    waits_.Put(kAddressIid, interner_.Address(wait.address));
+    waits_.Put(kStackIid, OutsideStackOf(stacks, wait.native_stack));
+    waits_.Put(kCut, static_cast<uint64_t>(wait.cut));
+    waits_.Put(kPythonStackIid, OutsidePythonStackOf(stacks, wait.python_stack));
+    waits_.EndRow();
   }
-  FlushBatch();
-  namespace f = fields::WaitBatch;
-  PacketWriter writer(&out_);
-  const size_t packet = writer.Begin(fields::Trace::kPacket);
-  const size_t batch = writer.Begin(fields::Packet::kWaitBatch);
-  writer.UInt(f::kThreadId, thread_id);
-  Column(f::kStartDelta, waits, count, &writer, [&](const Wait& wait, uint32_t i) {
-    return ZigZag(static_cast<int64_t>(wait.start_ticks - (i == 0 ? 0 : waits[i - 1].start_ticks)));
-  });
-  Column(f::kTicks, waits, count, &writer,
-         [](const Wait& wait, uint32_t) { return wait.end_ticks - wait.start_ticks; });
-  Column(f::kBlockedIn, waits, count, &writer,
-         [](const Wait& wait, uint32_t) { return static_cast<uint64_t>(wait.blocked_in); });
-  Column(f::kAddressIid, waits, count, &writer, [&](const Wait&, uint32_t i) { return ids[i][0]; });
-  Column(f::kStackIid, waits, count, &writer, [&](const Wait&, uint32_t i) { return ids[i][1]; });
-  Column(f::kCut, waits, count, &writer, [](const Wait& wait, uint32_t) { return static_cast<uint64_t>(wait.cut); });
-  Column(f::kPythonStackIid, waits, count, &writer, [&](const Wait&, uint32_t i) { return ids[i][2]; });
-  writer.End(batch);
-  writer.End(packet);
+  FlushBatch();  // the definitions first
+  waits_.Flush(&out_);
 }
 
 }  // namespace dlhook::inline drain

@@ -1,12 +1,24 @@
-// Appends protobuf fields to a Buffer, in the same bytes as libprotobuf (tests compare them): lengths are minimal, zero
-// scalars and empty fields are omitted as in proto3.
+// Appends protobuf fields to a Buffer, each in the same bytes as libprotobuf (tests compare them): lengths are minimal,
+// zero scalars and empty fields are omitted as in proto3.
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
 #define DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
 
+#include <concepts>
+#include <type_traits>
+
 #include "preload/base/buffer.h"
 
 namespace dlhook::inline format {
+
+struct TextSpan {
+  const char* data = nullptr;
+  size_t size = 0;
+
+  constexpr TextSpan() = default;
+  constexpr TextSpan(const char* text, size_t bytes) : data(text), size(bytes) {}
+  constexpr TextSpan(const char* text) : data(text), size(__builtin_strlen(text)) {}
+};
 
 // Header.schema_major and schema_minor of the traces that this version writes. They are the newest that it knows, too.
 constexpr uint32_t kSchemaMajor = 1;
@@ -39,12 +51,25 @@ class PacketWriter {
     Tag(field, 0);
     out_->AppendVarint(value);
   }
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void UInt(uint32_t field, Enum value) { UInt(field, static_cast<uint64_t>(value)); }
   // int32/int64: negative values take ten bytes.
   void Int(uint32_t field, int64_t value) { UInt(field, static_cast<uint64_t>(value)); }
+  void SInt32(uint32_t field, int32_t value) { UInt(field, ZigZag(value) & 0xffffffff); }
+  void SInt64(uint32_t field, int64_t value) { UInt(field, ZigZag(value)); }
   void Bytes(uint32_t field, const void* data, size_t size) {
     if (size == 0) return;
     AlwaysBytes(field, data, size);
   }
+  // A digest; none if it is all zeros, which is not known.
+  template <size_t N>
+  void Bytes(uint32_t field, const uint8_t (&digest)[N]) {
+    for (uint8_t byte : digest) {
+      if (byte != 0) return Bytes(field, digest, N);
+    }
+  }
+  void Bytes(uint32_t field, TextSpan bytes) { Bytes(field, bytes.data, bytes.size); }
   // A string field: invalid UTF-8 becomes '?' (names of threads, programs and files may be anything, but a parser
   // rejects a packet with an invalid string).
   void Text(uint32_t field, const char* text, size_t size) {
@@ -60,11 +85,28 @@ class PacketWriter {
       i += length == 0 ? 1 : length;
     }
   }
-  void String(uint32_t field, const char* text) { Text(field, text, strlen(text)); }
+  void Text(uint32_t field, TextSpan text) { Text(field, text.data, text.size); }
+  // Up to the first NUL, or all of it.
+  template <size_t N>
+  void Text(uint32_t field, const char (&text)[N]) {
+    Text(field, text, strnlen(text, N));
+  }
   // One character, none for NUL.
-  void Char(uint32_t field, char c) { Text(field, &c, c == '\0' ? 0 : 1); }
+  void Text(uint32_t field, const std::same_as<char> auto& c) { Text(field, &c, c == '\0' ? 0 : 1); }
+  // The name of an enumerator.
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void Text(uint32_t field, Enum value) { Text(field, TextSpan(EnumName(value))); }
   // A packed repeated field whose encoded elements are in `column`.
   void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
+
+  template <typename T>
+  void PackedInts(uint32_t field, const T* values, uint32_t count) {
+    if (count == 0) return;
+    size_t mark = Begin(field);
+    for (uint32_t i = 0; i < count; ++i) Varint(static_cast<uint64_t>(static_cast<int64_t>(values[i])));
+    End(mark);
+  }
 
   // Inside Begin and End: an element of a packed field, or fields encoded elsewhere.
   void Varint(uint64_t value) { out_->AppendVarint(value); }
@@ -101,6 +143,27 @@ class PacketWriter {
   void Tag(uint32_t field, uint32_t wire_type) { out_->AppendVarint(field << 3 | wire_type); }
 
   Buffer* out_;
+};
+
+// A nested message, until the end of the scope.
+class MessageScope {
+ public:
+  MessageScope(PacketWriter* writer, uint32_t field) : writer_(writer), mark_(writer->Begin(field)) {}
+  ~MessageScope() { writer_->End(mark_); }
+  MessageScope(const MessageScope&) = delete;
+  MessageScope& operator=(const MessageScope&) = delete;
+
+ private:
+  PacketWriter* writer_;
+  size_t mark_;
+};
+
+// A packet with this field of Packet: PacketScope scope(out, fields::Packet::kThread); scope.writer.UInt(…);
+struct PacketScope {
+  PacketScope(Buffer* out, uint32_t field)
+      : writer(out), packet(&writer, 1), message(&writer, field) {}  // Trace.packet
+  PacketWriter writer;
+  MessageScope packet, message;
 };
 
 }  // namespace dlhook::inline format

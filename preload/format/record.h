@@ -207,18 +207,7 @@ struct LaunchShape {
 static_assert(sizeof(LaunchShape) == 40);
 constexpr uint8_t kLaunchShapeWords = sizeof(LaunchShape) / 8;
 
-// Names in kCudnnOperationNames (drain/describe_cuda.cc).
-// clang-format off
-enum class CudnnOperation : uint8_t {
-  kUnknown, kConvolutionForward, kConvolutionBackwardData, kConvolutionBackwardWeights, kConvolutionBackwardBias,
-  kConvolutionBiasActivation, kTransformTensor, kTransformFilter, kReorderFilter, kAddTensor, kActivationForward,
-  kActivationBackward, kPoolingForward, kPoolingBackward, kSoftmaxForward, kSoftmaxBackward, kLrnForward, kLrnBackward,
-  kBatchNormInference, kBatchNormTraining, kBatchNormBackward, kDropoutForward, kDropoutBackward, kRnnForward,
-  kRnnBackwardData, kRnnBackwardWeights, kAttentionForward, kAttentionBackwardData, kAttentionBackwardWeights,
-  kReduceTensor, kOpTensor, kScaleTensor, kSetTensor, kNormForward, kNormBackward, kCount
-};
-// clang-format on
-
+using CudnnOperation = fields::Cudnn::Operation;
 using TensorRole = fields::CudnnTensor::Role;
 
 struct CudnnTensorShape {

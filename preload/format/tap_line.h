@@ -6,12 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook::inline format {
+#include "preload/format/packet_writer.h"
 
-struct TextSpan {
-  const char* data;
-  size_t size;
-};
+namespace dlhook::inline format {
 
 // Fields of trace::OneDnn.
 enum OneDnnField {

@@ -15,74 +15,9 @@ namespace {
 
 // Cudnn.operation and CudnnNode.operation, by cudnnBackendDescriptorType_t (cudnn_graph_v9.h).
 const char* OperationName(int32_t type) {
-  switch (type) {
-    case kBackendConvolutionForward:
-      return "convolution_forward";
-    case kBackendConvolutionBackwardFilter:
-      return "convolution_backward_weights";
-    case kBackendConvolutionBackwardData:
-      return "convolution_backward_data";
-    case 13:
-      return "pointwise";
-    case 14:
-      return "gen_stats";
-    case kBackendOperationMatmul:
-      return "matmul";
-    case 20:
-      return "batch_normalization_finalize";
-    case 22:
-      return "reduction";
-    case 23:
-      return "batch_normalization_backward_weights";
-    case 25:
-      return "resample_forward";
-    case 26:
-      return "resample_backward";
-    case 27:
-      return "concat";
-    case 28:
-      return "signal";
-    case kBackendNormForward:
-      return "normalization_forward";
-    case kBackendNormBackward:
-      return "normalization_backward";
-    case 31:
-      return "reshape";
-    case 33:
-      return "rng";
-    case 35:
-      return "paged_cache_load";
-    case 36:
-      return "block_scale_quantize";
-    case 37:
-      return "block_scale_dequantize";
-    case 39:
-      return "expand_band_matrix";
-    case 40:
-      return "contract_band_matrix";
-    case kBackendSdpaForward:
-      return "attention_forward";
-    case 42:
-      return "moe_grouped_matmul";
-    case kBackendSdpaBackward:
-      return "attention_backward";
-    case 44:
-      return "diagonal_band_mask";
-    case 45:
-      return "softmax";
-    case 46:
-      return "transpose";
-    case 47:
-      return "slice";
-    case 48:
-      return "moe_grouped_matmul_backward";
-    case 49:
-      return "rope_forward";
-    case 50:
-      return "rope_backward";
-    default:
-      return "unknown";
-  }
+  constexpr int32_t kFirstLegacy = 64;
+  const char* name = type >= 0 && type < kFirstLegacy ? EnumName(static_cast<CudnnOperation>(type)) : "";
+  return *name != '\0' ? name : EnumName(CudnnOperation::kUnknown);
 }
 
 // The meaning of an operation's attribute (cudnnBackendAttributeName_t): one row for each tensor that a backend
@@ -161,16 +96,6 @@ const BackendNode* MainOperation(const BackendNode& graph) {
   return ChildOf(graph, kOperations);
 }
 
-void SInt(PacketWriter* writer, uint32_t field, int64_t value) { writer->UInt(field, ZigZag(value)); }
-void SInt32(PacketWriter* writer, uint32_t field, int32_t value) { writer->UInt(field, ZigZag(value) & 0xffffffff); }
-
-void Packed(PacketWriter* writer, uint32_t field, const int64_t* values, uint32_t count) {
-  if (count == 0) return;
-  size_t mark = writer->Begin(field);
-  for (uint32_t i = 0; i < count; ++i) writer->Varint(static_cast<uint64_t>(values[i]));
-  writer->End(mark);
-}
-
 void PackedSInt(PacketWriter* writer, uint32_t field, const int32_t* values, uint32_t count) {
   if (count == 0) return;
   size_t mark = writer->Begin(field);
@@ -183,8 +108,8 @@ void WriteTensor(const BackendNode& tensor, TensorRole role, PacketWriter* write
   size_t mark = writer->Begin(fields::Cudnn::kTensor);
   writer->UInt(f::kRole, static_cast<uint32_t>(role));
   writer->UInt(f::kType, static_cast<uint32_t>(CudnnType(tensor.data_type)));
-  Packed(writer, f::kDim, tensor.numbers[0], tensor.counts[0]);
-  Packed(writer, f::kStride, tensor.numbers[1], tensor.counts[1]);
+  writer->PackedInts(f::kDim, tensor.numbers[0], tensor.counts[0]);
+  writer->PackedInts(f::kStride, tensor.numbers[1], tensor.counts[1]);
   writer->Int(f::kUid, tensor.uid);
   writer->UInt(f::kIsVirtual, tensor.is_virtual);
   uint32_t vector_count = tensor.vector_count > 1 ? tensor.vector_count : CudnnVectorCount(tensor.data_type);
@@ -246,30 +171,30 @@ void WriteUids(const BackendNode& operation, bool outputs, uint32_t field, Packe
     attributes[at] = attribute;
     uids[at] = child.uid;
   });
-  Packed(writer, field, uids, count);
+  writer->PackedInts(field, uids, count);
 }
 
 // Padding, stride and dilation, one number per dimension, in the order of BackendNode.numbers.
 void WriteWindow(const BackendNode& configuration, const uint32_t (&fields)[4], PacketWriter* writer) {
-  for (uint32_t i = 0; i < 4; ++i) Packed(writer, fields[i], configuration.numbers[i], configuration.counts[i]);
+  for (uint32_t i = 0; i < 4; ++i) writer->PackedInts(fields[i], configuration.numbers[i], configuration.counts[i]);
 }
 
 void WriteNode(const BackendNode& operation, PacketWriter* writer) {
   namespace f = fields::CudnnNode;
   size_t mark = writer->Begin(fields::CudnnPlan::kNode);
-  writer->String(f::kOperation, OperationName(operation.type));
+  writer->Text(f::kOperation, OperationName(operation.type));
   const BackendNode* configuration = Configuration(operation);
   const BackendNode& settings = configuration != nullptr ? *configuration : operation;
   bool is_convolution = settings.type == kBackendConvolution;
   if (settings.mode >= 0 && !is_convolution) {
     char text[16];
     snprintf(text, sizeof text, "%d", settings.mode);
-    writer->String(f::kMode, text);
+    writer->Text(f::kMode, text);
   }
   WriteUids(operation, false, f::kInputUid, writer);
   WriteUids(operation, true, f::kOutputUid, writer);
   if (configuration != nullptr) WriteWindow(settings, {f::kPad, f::kPostPad, f::kStride, f::kDilation}, writer);
-  if (is_convolution) SInt32(writer, f::kConvolutionMode, settings.mode);
+  if (is_convolution) writer->SInt32(f::kConvolutionMode, settings.mode);
   writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(settings.data_type)));
   writer->End(mark);
 }
@@ -293,7 +218,7 @@ void WriteMainOperation(const BackendNode& operation, PacketWriter* writer) {
   if (configuration == nullptr) return;
   WriteWindow(*configuration, {f::kPad, f::kPostPad, f::kStride, f::kDilation}, writer);
   writer->Int(f::kGroups, GroupsOf(operation));
-  if (configuration->type == kBackendConvolution) SInt32(writer, f::kConvolutionMode, configuration->mode);
+  if (configuration->type == kBackendConvolution) writer->SInt32(f::kConvolutionMode, configuration->mode);
   writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(configuration->data_type)));
 }
 
@@ -347,11 +272,11 @@ void NoteMainTensors(const BackendNode& graph, const BackendNode& operation, Bac
 // The source of the configuration and the facts found about it.
 void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, PacketWriter* writer) {
   namespace f = fields::CudnnPlan;
-  SInt(writer, f::kEngine, facts.engine);
+  writer->SInt64(f::kEngine, facts.engine);
   for (uint32_t i = 0; i < facts.knobs; ++i) {
     size_t knob = writer->Begin(f::kKnob);
-    SInt32(writer, f::Knob::kType, static_cast<int32_t>(facts.knob_types[i]));
-    SInt(writer, f::Knob::kValue, facts.knob_values[i]);
+    writer->SInt32(f::Knob::kType, static_cast<int32_t>(facts.knob_types[i]));
+    writer->SInt64(f::Knob::kValue, facts.knob_values[i]);
     writer->End(knob);
   }
   PackedSInt(writer, f::kNumericalNote, facts.numerical_notes, facts.numerical_note_count);
@@ -359,8 +284,8 @@ void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, Packe
   bool heuristic = configuration != nullptr && configuration->heuristic_rank >= 0;
   Chooser chooser = facts.json != nullptr ? Chooser::kCached : heuristic ? Chooser::kHeuristic : Chooser::kFixed;
   writer->UInt(f::kChooser, static_cast<uint32_t>(chooser));
-  SInt32(writer, f::kHeuristicMode, heuristic ? configuration->heuristic_mode : -1);
-  SInt32(writer, f::kHeuristicRank, heuristic ? configuration->heuristic_rank : -1);
+  writer->SInt32(f::kHeuristicMode, heuristic ? configuration->heuristic_mode : -1);
+  writer->SInt32(f::kHeuristicRank, heuristic ? configuration->heuristic_rank : -1);
   if (heuristic) {
     writer->UInt(f::kHeuristicRequested, configuration->heuristic_requested);
     writer->UInt(f::kHeuristicResults, configuration->heuristic_results);
@@ -389,7 +314,7 @@ void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
   const BackendNode* main = graph == nullptr ? nullptr : MainOperation(*graph);
   out->Clear();
   PacketWriter writer(out);
-  writer.String(f::kOperation, main != nullptr ? OperationName(main->type) : "graph");
+  writer.Text(f::kOperation, main != nullptr ? OperationName(main->type) : "graph");
   if (main != nullptr) {
     TensorSet tensors(&writer);
     tensors.AddTensorsOf(*main);
@@ -399,7 +324,7 @@ void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
   }
   writer.UInt(f::kWorkspaceBytes, static_cast<uint64_t>(facts.workspace_bytes));
   for (uint32_t field : {f::kAlgorithm, f::kMathType, f::kMode})
-    SInt32(&writer, field, -1);  // the legacy interface's numbers
+    writer.SInt32(field, -1);  // the legacy interface's numbers
   size_t message = writer.Begin(f::kPlan);
   if (graph != nullptr) {
     ForEachChild(*graph, [&](int32_t, const BackendNode& operation) { WriteNode(operation, &writer); });

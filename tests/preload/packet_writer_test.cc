@@ -24,7 +24,7 @@ TEST(PacketWriterTest, NestedLengthsAreMinimalWhateverTheirSize) {
     const size_t message = writer.Begin(12);
     writer.UInt(1, 1);
     writer.UInt(3, 1234567890123);
-    writer.String(5, detail.c_str());
+    writer.Text(5, detail.c_str());
     writer.End(message);
     writer.End(packet);
     EXPECT_EQ(Text(buffer), expected.SerializeAsString()) << size;
@@ -39,8 +39,8 @@ TEST(PacketWriterTest, ZeroScalarsAreLeftOutAndNegativesTakeTenBytes) {
   expected.set_trans_a("T");
   Buffer buffer;
   PacketWriter writer(&buffer);
-  writer.Char(5, 'T');
-  writer.Char(6, '\0');
+  writer.Text(5, 'T');
+  writer.Text(6, '\0');
   writer.Int(7, -1);
   writer.Int(8, 0);
   writer.Int(9, INT64_MIN);
