@@ -9,6 +9,7 @@ Rules:
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process.
   proto/     nothing of dlhook's.
+  APART      rooms that judge by the same facts do not use each other.
   libprotobuf stays inside the rooms of PROTOBUF: outside of them only the files named there include it, and no header leads to it that
              another room includes.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
@@ -21,9 +22,10 @@ import sys
 ANALYZER = ["model", "io", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
-            "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
+            "work", "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "sample", "track", "decode", "tap", "gpu",
            "process"]
+APART = {("findings", "diff")}  # (user, used); the other way is against the order
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain", "unwind", "python"}
 PROTOBUF = {"io",                    # finds the header of a trace
@@ -48,6 +50,8 @@ def order_violation(top, room, target):
     """Why TOP/ROOM must not include `target` of the same top folder, or None."""
     rooms = ROOMS[top]
     target_room = room_of(target)
+    if (room, target_room) in APART:
+        return f"{top}/{room} and {top}/{target_room} do not use each other"
     if target_room is None or room is None or rooms.index(target_room) <= rooms.index(room):
         return None
     return f"{top}/{room} must not use {top}/{target_room} (order: {' -> '.join(rooms)})"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline answer {
 

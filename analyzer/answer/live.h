@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/answer/step_history.h"
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline answer {
 

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
@@ -218,12 +218,17 @@ std::vector<std::string> StepRemarks(const StepFacts& facts) {
                                    " of it the main thread waited for a processor (part of the rows above)."));
   }
   if (!facts.HasGpuTimes() || !facts.HasSteps()) return remarks;
-  const absl::StatusOr<Table> table = facts.MakeRunTable("devices");
-  if (!table.ok() || table->rows.empty()) return remarks;
-  double sum = 0;
-  for (const Row& row : table->rows) sum += NumberOf(*table, row, "busy");
+  const TraceModel& model = facts.model();
+  const std::vector<MeasuredTime> times = MeasuredTimes(model, facts.options().analysis->steps());
+  const std::vector<DeviceWork> works = WorkOfDevices(model, times);
+  if (works.empty()) return remarks;
+  double busy = 0;
+  for (const DeviceWork& work : works) {
+    const int64_t time_ns = times[model.gpu_devices[work.device].process].time.total_ns();
+    if (time_ns > 0) busy += static_cast<double>(work.Busy().total_ns()) / static_cast<double>(time_ns);
+  }
   remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
-                                    sum / static_cast<double>(table->rows.size())));
+                                    100 * busy / static_cast<double>(works.size())));
   return remarks;
 }
 

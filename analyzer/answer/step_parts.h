@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline answer {
 

@@ -7,39 +7,39 @@
 namespace dlhook::analyzer::inline calls {
 namespace {
 
-enum ClassBit { kWeights = 1, kBias = 2, kActivations = 4 };
-
-int BitOf(const std::string& role) {
-  if (absl::StrContains(role, "wei")) return kWeights;
-  if (absl::StartsWith(role, "bia")) return kBias;
+TensorClassSet ClassOf(const std::string& role) {
+  if (absl::StrContains(role, "wei")) return TensorClass::kWeights;
+  if (absl::StartsWith(role, "bia")) return TensorClass::kBias;
   for (const char* activation : {"src", "dst", "data", "diff"}) {
-    if (absl::StartsWith(role, activation)) return kActivations;
+    if (absl::StartsWith(role, activation)) return TensorClass::kActivations;
   }
   return 0;
 }
 
-std::string NameOf(int bits) {
-  switch (bits) {
+}  // namespace
+
+std::string TensorClassText(TensorClassSet classes) {
+  switch (classes) {
     case 0:
       return "unknown";
-    case kWeights:
+    case TensorClass::kWeights:
       return "weights";
-    case kBias:
+    case TensorClass::kBias:
       return "bias";
-    case kActivations:
+    case TensorClass::kMatrix:
+      return "matrix";
+    case TensorClass::kActivations:
       return "activations";
-    case kWeights | kActivations:
+    case TensorClass::kWeights | TensorClass::kActivations:
       return "activations or weights";
-    case kBias | kActivations:
+    case TensorClass::kBias | TensorClass::kActivations:
       return "activations or bias";
-    case kBias | kWeights:
+    case TensorClass::kBias | TensorClass::kWeights:
       return "weights or bias";
     default:
       return "activations, weights or bias";
   }
 }
-
-}  // namespace
 
 TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
@@ -47,31 +47,31 @@ TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {
     if (IsKind(op, OpKind::kReorder) || op.is_creation || totals.ops[i].calls == 0) continue;
     for (const Tensor& tensor : op.tensors) {
       if (!tensor.defined || tensor.dims.empty()) continue;
-      by_format_[{tensor.dims, tensor.format}] |= BitOf(tensor.role);
-      by_dims_[tensor.dims] |= BitOf(tensor.role);
+      by_format_[{tensor.dims, tensor.format}] |= ClassOf(tensor.role);
+      by_dims_[tensor.dims] |= ClassOf(tensor.role);
     }
   }
 }
 
-std::string TensorClasses::Of(const Op& reorder) const {
-  int bits = 0;
+TensorClassSet TensorClasses::Of(const Op& reorder) const {
+  TensorClassSet classes = 0;
   for (const Tensor& tensor : reorder.tensors) {
     const auto it = by_format_.find({tensor.dims, tensor.format});
-    if (it != by_format_.end()) bits |= it->second;
+    if (it != by_format_.end()) classes |= it->second;
   }
-  if (bits != 0) return NameOf(bits);
+  if (classes != 0) return classes;
   for (const Tensor& tensor : reorder.tensors) {
     const auto it = by_dims_.find(tensor.dims);
-    if (it != by_dims_.end()) return NameOf(it->second);
+    if (it != by_dims_.end()) return it->second;
   }
   for (const Tensor& tensor : reorder.tensors) {
     std::vector<int64_t> exchanged = tensor.dims;
     if (exchanged.size() < 3) continue;
     std::swap(exchanged[0], exchanged[1]);
     const auto it = by_dims_.find(exchanged);
-    if (it != by_dims_.end()) return NameOf(it->second & kWeights);
+    if (it != by_dims_.end()) return it->second & TensorClass::kWeights;
   }
-  return NameOf(0);
+  return 0;
 }
 
 }  // namespace dlhook::analyzer::calls

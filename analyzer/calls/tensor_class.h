@@ -12,18 +12,25 @@
 
 namespace dlhook::analyzer::inline calls {
 
+// What a tensor may be: a set of them.
+struct TensorClass {
+  enum : uint8_t { kWeights = 1, kBias = 2, kActivations = 4, kMatrix = 8 };
+};
+using TensorClassSet = uint8_t;
+// "weights", "bias", "activations"; "activations or weights" if both match; "unknown" if none does.
+std::string TensorClassText(TensorClassSet classes);
+
 // Classifies the tensors of all ops of a run other than reorders by their roles (wei: weights; bia: bias; src, dst,
 // data: activations, including gradients). A reorder is matched by dims and one of its two formats; else by dims; else
 // by dims with the first two swapped (deconvolutions store weights both ways).
 class TensorClasses {
  public:
   TensorClasses(const TraceModel& model, const RunTotals& totals);
-  // "weights", "bias", "activations"; "activations or weights" if both match; "unknown" if none does.
-  std::string Of(const Op& reorder) const;
+  TensorClassSet Of(const Op& reorder) const;
 
  private:
-  std::map<std::pair<std::vector<int64_t>, std::string>, int> by_format_;
-  std::map<std::vector<int64_t>, int> by_dims_;
+  std::map<std::pair<std::vector<int64_t>, std::string>, TensorClassSet> by_format_;
+  std::map<std::vector<int64_t>, TensorClassSet> by_dims_;
 };
 
 }  // namespace dlhook::analyzer::calls

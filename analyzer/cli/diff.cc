@@ -20,13 +20,13 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/findings/findings_diff.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/page/comparison_page.h"
 #include "analyzer/reader/one_job.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/noise.h"
 #include "analyzer/diff/row_keys.h"
-#include "analyzer/diff/sides.h"
+#include "analyzer/work/noise.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

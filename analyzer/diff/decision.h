@@ -7,7 +7,7 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/sides.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -10,17 +10,17 @@
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/differences.h"
-#include "analyzer/diff/done_work.h"
 #include "analyzer/diff/environment.h"
 #include "analyzer/diff/layer_names.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/merge_runs.h"
 #include "analyzer/diff/verdict.h"
-#include "analyzer/diff/work_table.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/state_looks.h"
+#include "analyzer/work/done_work.h"
+#include "analyzer/work/work_table.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

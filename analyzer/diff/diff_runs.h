@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/diff/decision.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -17,10 +17,10 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/activity_labels.h"
+#include "analyzer/work/work_table.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -8,13 +8,13 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/difference.h"
-#include "analyzer/diff/done_work.h"
 #include "analyzer/diff/environment.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/row_keys.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
+#include "analyzer/work/done_work.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -117,7 +118,6 @@ class Divider {
     const WorkPlace place = row.Place(*input_.names);
     const double ns = row.change_ns();
     if (row.Is(ActivityKind::kDataLoading)) return Add(CauseKind::kInput, ns, "", {});
-    if (absl::StartsWith(place.first, "[data")) return Add(CauseKind::kInput, ns, "", {});
     if (row.Is(ActivityKind::kWaiting)) return Add(CauseKind::kWaiting, ns, row.Newest("what"), place);
     if (row.Is(ActivityKind::kUnattributed)) return Add(CauseKind::kOther, ns, "", {});
     if (layers_.at(place.first).IsOnOneSide()) return AddLayer(row, place);
@@ -262,8 +262,10 @@ class Divider {
   void AddChoice(const WorkRow& row, double ns, const WorkPlace& place) {
     const auto changed = [&](const char* column) { return Arrow(row.Text(column, true), row.Text(column, false)); };
     if (row.Differs("types")) return AddOther(CauseKind::kTypes, ns, changed("types"), place);
-    const bool is_isa = absl::StrContains(WordsOf(DifferenceKind::kSettings), "_ISA");
-    const bool differs_by_format = row.Differs("formats") && !is_isa;
+    const auto is_isa = [](const Difference& difference) {
+      return difference.kind == DifferenceKind::kSettings && absl::EndsWith(difference.what, "_ISA");
+    };
+    const bool differs_by_format = row.Differs("formats") && absl::c_none_of(*input_.differences, is_isa);
     if (row.Differs("chosen") && !differs_by_format)
       return AddOther(CauseKind::kImplementation, ns, absl::StrCat(row.Newest("what"), " ", changed("chosen")), place);
     AddOther(CauseKind::kLayout, ns,

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "analyzer/diff/difference.h"
-#include "analyzer/diff/machine_load.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/work/machine_load.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -4,9 +4,9 @@
 #define DLHOOK_ANALYZER_DIFF_LAYER_NAMES_H_
 
 #include "analyzer/diff/row_keys.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "analyzer/diff/row_keys.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/table/table.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

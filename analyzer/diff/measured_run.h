@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/diff/machine_load.h"
-#include "analyzer/diff/noise.h"
-#include "analyzer/diff/preparing.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/work/machine_load.h"
+#include "analyzer/work/noise.h"
+#include "analyzer/work/preparing.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "analyzer/diff/done_work.h"
 #include "analyzer/diff/measured_run.h"
+#include "analyzer/work/done_work.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -10,8 +10,8 @@
 #include "analyzer/diff/decision.h"
 #include "analyzer/diff/differences.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/sides.h"
 #include "analyzer/table/table.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
 

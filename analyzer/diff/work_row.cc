@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <variant>
 
-#include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/activity_labels.h"
+#include "analyzer/work/work_table.h"
 
 namespace dlhook::analyzer::inline diff {
 

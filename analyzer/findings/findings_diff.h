@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "analyzer/diff/sides.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline findings {
 

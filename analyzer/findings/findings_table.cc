@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/diff/work_table.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/work/work_table.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

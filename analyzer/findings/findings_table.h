@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/findings/finding.h"
-#include "analyzer/findings/step_facts.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/table/human.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/gpu/idle_shares.h"
 #include "analyzer/tables/gpu/next_work.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -181,61 +182,44 @@ std::string AdviceFor(const StepFacts& facts, const std::string& cause, const st
 }
 
 struct Cause {
-  IdleCause idle = IdleCause::kUnknown;
   double ns = 0;
-  double largest_ns = 0;
-  std::string during, layer, line;
+  IdleShare largest;
 
-  // "most of it during cudaLaunchKernel"; empty where the largest row has no name.
-  std::string During() const {
-    if (during.empty() || absl::StartsWith(during, "others (")) return "";
-    const bool is_unseen = during == kNotSeenLabel;
-    return absl::StrCat(largest_ns > ns / 2 ? ", most of it " : ", the largest part ",
+  // "most of it during cudaLaunchKernel"; empty where the largest one has no name.
+  std::string During(double step_ns) const {
+    using What = IdlePiece::What;
+    if (largest.during.empty() || largest.what == What::kNothing || largest.what == What::kAsked) return "";
+    const bool is_unseen = largest.what == What::kPython;
+    return absl::StrCat(largest.part * step_ns > ns / 2 ? ", most of it " : ", the largest part ",
                         is_unseen ? "while Python or native code ran that is not seen" : "during ",
-                        is_unseen ? "" : during);
+                        is_unseen ? "" : largest.during);
   }
 };
 
-IdleCause CauseNamed(const std::string& name) {
-  int cause = 0;
-  while (cause + 1 < kIdleCauses && name != IdleCauseName(static_cast<IdleCause>(cause))) ++cause;
-  return static_cast<IdleCause>(cause);
-}
-
-std::string CauseOf(const Table& table, const Row& row) {
-  const std::string during = TextOf(table, row, "during");
-  if (during == kNotStartedLabel) return kNotStarted;
-  const bool in_op =
-      absl::StrContains(during, "::") && TextOf(table, row, "cause") == IdleCauseName(IdleCause::kLaunch);
-  const bool is_long = NumberOf(table, row, "steady_time") >= kHostComputesNs * NumberOf(table, row, "times");
-  return in_op && is_long ? kHostComputes : TextOf(table, row, "cause");
+std::string CauseOf(const IdleShare& share) {
+  if (share.what == IdlePiece::What::kAsked) return kNotStarted;
+  const bool in_op = share.cause == IdleCause::kLaunch && share.what == IdlePiece::What::kScope &&
+                     absl::StrContains(share.during, "::");
+  const bool is_long = static_cast<double>(share.steady_ns) >= kHostComputesNs * static_cast<double>(share.times);
+  return in_op && is_long ? kHostComputes : IdleCauseName(share.cause);
 }
 
 }  // namespace
 
 std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
   if (GpuTimesOf(facts.model()) != GpuTimes::kOfKernels || !facts.HasSteps()) return {};
-  const absl::StatusOr<Table> table = facts.MakeRunTable("gpu_idle");
-  if (!table.ok()) return {};
   std::map<std::string, Cause> causes;
-  double devices = 0;
-  std::map<std::string, bool> known;
-  for (const Row& row : table->rows) {
+  std::set<GpuDeviceIndex> of;
+  for (const IdleShare& share : IdleShares(facts.model(), facts.options())) {
     // As a part of the time, because the table's mean step has the much longer ones that the answer's leaves out.
-    const double ns = NumberOf(*table, row, "percent") / 100 * facts.step_ns();
-    const std::string device = absl::StrCat(NumberOf(*table, row, "process"), "/", NumberOf(*table, row, "device"));
-    if (known.try_emplace(device, true).second) ++devices;
-    const std::string during = TextOf(*table, row, "during");
-    if (during == kDeviceWorkLabel) continue;  // work for the network, as kernels are
-    Cause& cause = causes[CauseOf(*table, row)];
-    cause.idle = CauseNamed(TextOf(*table, row, "cause"));
+    const double ns = share.part * facts.step_ns();
+    of.insert(share.device);
+    if (share.what == IdlePiece::What::kOtherCopy) continue;  // work for the network, as kernels are
+    Cause& cause = causes[CauseOf(share)];
     cause.ns += ns;
-    if (ns <= cause.largest_ns) continue;
-    cause.largest_ns = ns;
-    cause.during = during == kNotStartedLabel ? "" : during;
-    cause.layer = TextOf(*table, row, "layer");
-    cause.line = TextOf(*table, row, "line");
+    if (ns > cause.largest.part * facts.step_ns()) cause.largest = share;
   }
+  const auto devices = static_cast<double>(of.size());
   const IdlePlaces places(facts);
   const std::vector<Finding> pageable = FindPageableCopies(facts);
   std::vector<Finding> findings;
@@ -247,16 +231,15 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     if (!facts.IsAtLeast(ns, kGpuIdlePercent)) continue;
     Finding finding;
     const bool is_row = name == kNotStarted || name == kHostComputes;
-    finding.where = is_row ? cause->second.layer : places.LayerOf(cause->second.idle);
-    finding.line = is_row ? cause->second.line : places.LineOf(cause->second.idle);
+    finding.where = is_row ? cause->second.largest.layer : places.LayerOf(cause->second.largest.cause);
+    finding.line = is_row ? cause->second.largest.line : places.LineOf(cause->second.largest.cause);
     const bool waits_for_copy = name == IdleCauseName(IdleCause::kSynchronization) && !finding.line.empty() &&
                                 !pageable.empty() && finding.line == pageable.front().line;
-    finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(),
+    finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(facts.step_ns()),
                                     devices > 1 ? ", mean over the GPUs." : ".");
     finding.gain_ns = ns;
-    finding.evidence =
-        is_row ? absl::StrCat("table gpu_idle, during ", name == kNotStarted ? kNotStartedLabel : cause->second.during)
-               : absl::StrCat("table gpu_idle, cause ", name);
+    finding.evidence = is_row ? absl::StrCat("table gpu_idle, during ", cause->second.largest.during)
+                              : absl::StrCat("table gpu_idle, cause ", name);
     finding.advice = waits_for_copy ? kPinned : AdviceFor(facts, name, advice.advice);
     if (name == IdleCauseName(IdleCause::kInput)) AdviseOnInput(facts, ns, finding);
     if (name == IdleCauseName(IdleCause::kLaunch)) {

@@ -8,8 +8,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/findings/finding.h"
-#include "analyzer/findings/step_facts.h"
 #include "analyzer/model/op.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
 

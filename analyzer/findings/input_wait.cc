@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/diff/preparing.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/work/preparing.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

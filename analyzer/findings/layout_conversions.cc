@@ -38,7 +38,7 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   const auto is_conversion = [&](const WorkItem& item) {
     if (!item.IsHostCompute()) return false;
     const std::optional<Move> move = MoveOf(*item.op, classes);
-    return move && absl::StrContains(move->tensor, "activations") && (IsPlain(move->from) || IsPlain(move->to));
+    return move && (move->tensor & TensorClass::kActivations) != 0 && (IsPlain(move->from) || IsPlain(move->to));
   };
   const double ns = facts.Sum([&](const WorkItem& item) {
     const bool counts = is_conversion(item);

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "analyzer/findings/finding.h"
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
 

@@ -13,7 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
 

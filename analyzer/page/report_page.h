@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/findings/step_facts.h"
 #include "analyzer/table/table.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline page {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline page {
 

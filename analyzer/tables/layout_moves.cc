@@ -66,7 +66,7 @@ Move MatrixMove(const MatrixCall& matrix) {
   Move move;
   move.dims = absl::StrCat(matrix.m, "x", matrix.n);
   if (matrix.batch > 1) move.dims = absl::StrCat(matrix.batch, "x", move.dims);
-  move.tensor = "matrix";
+  move.tensor = TensorClass::kMatrix;
   const bool transposed = IsTransposed(matrix.trans) || IsTransposed(matrix.trans_b);
   move.from = OrderName(matrix.order_a);
   move.to = OrderName(matrix.order_c);
@@ -94,7 +94,6 @@ std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes) {
   if (kernel == nullptr) return std::nullopt;
   Move move;
   move.dims = op.kernel_short;
-  move.tensor = "unknown";
   move.change = std::string(kernel->change);
   move.from = std::string(kernel->from);
   move.to = std::string(kernel->to);

@@ -12,7 +12,7 @@ namespace dlhook::analyzer::inline tables {
 
 struct Move {
   std::string dims;
-  std::string tensor;
+  TensorClassSet tensor = 0;
   std::string change;
   std::string from, to;
   std::string from_type, to_type;

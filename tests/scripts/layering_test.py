@@ -28,6 +28,11 @@ class Layering(unittest.TestCase):
                                      "preload/format/a.h": ["preload/base/b.h", "preload/drain/c.h"]}),
                          ["analyzer/model/a.cc:2", "preload/format/a.h:2"])
 
+    def test_rooms_that_judge_by_the_same_facts(self):
+        self.assertEqual(self.found({"analyzer/findings/a.cc": ["analyzer/work/b.h", "analyzer/diff/c.h"],
+                                     "analyzer/diff/a.cc": ["analyzer/findings/b.h"]}),
+                         ["analyzer/diff/a.cc:1", "analyzer/findings/a.cc:2"])
+
     def test_shim_and_analyzer(self):
         self.assertEqual(self.found({"analyzer/io/a.cc": ["preload/drain/b.h", "preload/tap/c.h"],
                                      "preload/tap/a.cc": ["preload/format/b.h", "analyzer/model/b.h", "absl/strings/match.h", PROTOBUF]}),

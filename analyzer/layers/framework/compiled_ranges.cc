@@ -119,7 +119,7 @@ class RegionLinker {
     const auto forward = forward_.find({ProcessOf(scope), scopes_.link[scope]});
     if (forward != forward_.end() && forward->second.region != kNone) {
       const auto [around, graph] = forward->second;
-      runs_.push_back({scope, around, TorchRegion(model_.names[scopes_.look[around].name]), true, graph});
+      runs_.push_back({scope, around, std::string(TorchRegion(model_.names[scopes_.look[around].name])), true, graph});
       return LayerOfRegion(around);
     }
     // Otherwise a backward pass belongs to the only region, if there is only one.
@@ -130,7 +130,7 @@ class RegionLinker {
   LayerIndex LayerOfRegion(ScopeIndex scope) {
     const auto [at, is_new] = layer_of_region_.try_emplace({ProcessOf(scope), scopes_.look[scope].name}, kNone);
     if (!is_new) return at->second;
-    const std::string region = TorchRegion(model_.names[scopes_.look[scope].name]);
+    const std::string region(TorchRegion(model_.names[scopes_.look[scope].name]));
     const CompiledCode* const compilation = FindCompilation(model_, ProcessOf(scope), region);
     const bool is_backward = absl::StartsWith(region, kBackwardRegion);  // PyTorch made its function
     const std::string function = is_backward              ? "compiled autograd"

@@ -86,7 +86,7 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
       {As(Role::kKey,
           TextColumn("tensor",
                      "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
-       &MoveTotals::tensor},
+       [](const MoveTotals& move) { return TensorClassText(move.tensor); }},
       {As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
                                        "Of these calls, those that are one half of a round trip: moved away and back "
                                        "between two ops.")),

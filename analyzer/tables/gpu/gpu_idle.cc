@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/gpu/idle_shares.h"
 #include "analyzer/tables/gpu/next_work.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
@@ -37,6 +38,7 @@ constexpr char kCauses[] =
     "stream, device or the host.";
 
 struct GpuIdleSums {
+  IdlePiece::What what = IdlePiece::What::kNothing;
   int64_t steady_ns = 0;
   int64_t run_ns = 0;
   int64_t gaps = 0;
@@ -87,7 +89,9 @@ class IdleSums {
     int64_t all_ns = 0;
     std::array<int64_t, kIdleCauses> of_cause_ns = {};
     for (const auto& [key, sums] : sums_) {
-      by_label[{key.cause, LabelOf(key)}].Merge(sums);
+      GpuIdleSums& of_label = by_label[{key.cause, LabelOf(key)}];
+      of_label.Merge(sums);
+      of_label.what = key.what;
       of_cause_ns[static_cast<size_t>(key.cause)] += sums.steady_ns;
       all_ns += sums.steady_ns;
     }
@@ -350,6 +354,22 @@ absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& 
   }
   for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));
   return table;
+}
+
+std::vector<IdleShare> IdleShares(const TraceModel& model, const TableOptions& options) {
+  std::vector<IdleShare> shares;
+  const GpuRun run(model, options.analysis->steps());
+  const HostRules rules(model);
+  NextWork next_work(model, options.analysis->attribution());
+  for (GpuDeviceIndex device : run.devices()) {
+    const auto time_ns = static_cast<double>(std::max<int64_t>(run.SteadyTime(device).total_ns(), 1));
+    for (const auto& [key, sums] : IdleSums(model, rules, run, device).Lines()) {
+      shares.push_back({device, key.first, sums.what, key.second, static_cast<double>(sums.steady_ns) / time_ns,
+                        sums.steady_ns, sums.times, next_work.LayerOf(sums.longest_next),
+                        next_work.LineOf(sums.longest_next)});
+    }
+  }
+  return shares;
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -13,6 +13,7 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
+#include "analyzer/tables/ranks/rank_facts.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
@@ -159,20 +160,43 @@ class RankTable {
     for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_.processes[i]).empty();
     const TypedColumns<RankRow> columns = RanksColumns(has_ranks);
     Table table = NewTable("ranks", "Ranks compared", columns);
-    std::vector<ProcessIndex> shown;
-    for (const ProcessIndex process : ByRank(model_)) {
-      if (sums_[process].devices > 0 || sums_[process].collectives > 0) shown.push_back(process);
-    }
-    if (shown.size() < 2) return table;
-    for (const ProcessIndex process : shown) {
-      AddRow(columns, {RankOf(model_.processes[process]), model_.processes[process], sums_[process], times_[process]},
-             &table);
-    }
+    const std::vector<ProcessIndex> shown = Compared();
+    if (shown.empty()) return table;
+    for (const ProcessIndex process : shown) AddRow(columns, RowOf(process), &table);
     AddNotes(shown, &table);
     return table;
   }
 
+  std::vector<RankFacts> Facts() const {
+    std::vector<RankFacts> facts;
+    for (const ProcessIndex process : Compared()) {
+      const RankRow row = RowOf(process);
+      const auto steps = static_cast<double>(row.steps());
+      const std::string pid = absl::StrCat("process ", row.process.pid);
+      facts.push_back({.name = row.rank.empty() ? pid : absl::StrCat("rank ", row.rank),
+                       .step_ns = static_cast<double>(row.time.duration_ns) / steps,
+                       .waiting_ns = row.KnowsWaiting() ? static_cast<double>(row.sums.waiting_ns) / steps : 0,
+                       .collectives = row.sums.collectives,
+                       .came_last = row.sums.came_last,
+                       .is_late = row.sums.is_late});
+    }
+    return facts;
+  }
+
  private:
+  // Those that did something together; none if there are fewer than two.
+  std::vector<ProcessIndex> Compared() const {
+    std::vector<ProcessIndex> compared;
+    for (const ProcessIndex process : ByRank(model_)) {
+      if (sums_[process].devices > 0 || sums_[process].collectives > 0) compared.push_back(process);
+    }
+    return compared.size() < 2 ? std::vector<ProcessIndex>() : compared;
+  }
+
+  RankRow RowOf(ProcessIndex process) const {
+    return {RankOf(model_.processes[process]), model_.processes[process], sums_[process], times_[process]};
+  }
+
   void AddWork() {
     for (const DeviceWork& work : WorkOfDevices(model_, times_)) {
       RankSums& sums = sums_[model_.gpu_devices[work.device].process];
@@ -316,6 +340,10 @@ class RankTable {
 absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& options) {
   if (model.processes.size() < 2) return NewTable("ranks", "Ranks compared", RanksColumns(false));
   return RankTable(model, options.analysis->steps()).Make();
+}
+
+std::vector<RankFacts> RanksCompared(const TraceModel& model, const std::vector<StepTrack>& tracks) {
+  return RankTable(model, tracks).Facts();
 }
 
 }  // namespace dlhook::analyzer::tables

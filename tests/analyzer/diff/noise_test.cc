@@ -1,5 +1,5 @@
 // The noise bound: quantiles against published tables, false alarms and power on samples with known truth.
-#include "analyzer/diff/noise.h"
+#include "analyzer/work/noise.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // The two sides of a comparison have distinct types, so that they can't be swapped by mistake.
-#ifndef DLHOOK_ANALYZER_DIFF_SIDES_H_
-#define DLHOOK_ANALYZER_DIFF_SIDES_H_
+#ifndef DLHOOK_ANALYZER_WORK_SIDES_H_
+#define DLHOOK_ANALYZER_WORK_SIDES_H_
 
 #include <type_traits>
 #include <utility>
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 // The run to compare with: before the change.
 template <typename T>
@@ -38,6 +38,6 @@ static_assert(!std::is_convertible_v<BaseSide<int>, NewSide<int>> &&
                   !std::is_convertible_v<int, NewSide<int>>,
               "the sides of a comparison must not become each other");
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_SIDES_H_
+#endif  // DLHOOK_ANALYZER_WORK_SIDES_H_

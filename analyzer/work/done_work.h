@@ -1,6 +1,6 @@
 // What the compared steps of a run do, as counts: everything that needs no clock.
-#ifndef DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
-#define DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
+#ifndef DLHOOK_ANALYZER_WORK_DONE_WORK_H_
+#define DLHOOK_ANALYZER_WORK_DONE_WORK_H_
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 // What prepares batches: the program's own thread, TensorFlow's threads as a pipeline of tf.data says, a loader's workers.
 enum class Preparer : uint8_t { kProgram, kPipeline, kWorkers };
@@ -36,6 +36,6 @@ struct DoneWork {
 // `all`: the steps of the whole run.
 DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps);
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
+#endif  // DLHOOK_ANALYZER_WORK_DONE_WORK_H_

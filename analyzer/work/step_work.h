@@ -1,6 +1,6 @@
 // What a step's time consists of, as finely as possible: by layer, direction and op.
-#ifndef DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
-#define DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
+#ifndef DLHOOK_ANALYZER_WORK_STEP_WORK_H_
+#define DLHOOK_ANALYZER_WORK_STEP_WORK_H_
 
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 // One recurring activity.
 struct Doing {
@@ -80,6 +80,6 @@ struct MainWork {
   const StepWork work;
 };
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
+#endif  // DLHOOK_ANALYZER_WORK_STEP_WORK_H_

@@ -1,5 +1,5 @@
 // How busy the machine was: see machine_load.h.
-#include "analyzer/diff/machine_load.h"
+#include "analyzer/work/machine_load.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
-#include "analyzer/diff/diff_table.h"
+#include "analyzer/table/human.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 namespace {
 
 constexpr size_t kLeastSamples = 8;  // during the steps: what a step took is interpolated between two of them
@@ -163,4 +163,4 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, con
   return load;
 }
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work

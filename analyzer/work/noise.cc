@@ -1,11 +1,11 @@
 // How much two means differ by chance: see noise.h.
-#include "analyzer/diff/noise.h"
+#include "analyzer/work/noise.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 namespace {
 
 constexpr double kLargestCorrelation = 0.9;
@@ -124,4 +124,4 @@ std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Sa
   return StudentQuantile(kAlpha / static_cast<double>(std::max<size_t>(tests, 1)), df) * std::sqrt(variance);
 }
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work

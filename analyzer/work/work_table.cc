@@ -1,5 +1,5 @@
 // Table `work`: see work_table.h.
-#include "analyzer/diff/work_table.h"
+#include "analyzer/work/work_table.h"
 
 #include <algorithm>
 #include <map>
@@ -10,15 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/diff/step_work.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/activity_labels.h"
+#include "analyzer/work/step_work.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 namespace {
 
 // The same as text for the table.
@@ -171,4 +171,4 @@ absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions&
   return table;
 }
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work

@@ -20,16 +20,16 @@
 //
 // Runs that agree by chance don't promise more than their steps allow: hence the maximum. A side of one run is taken to
 // vary as the other side's runs do, relative to its mean.
-#ifndef DLHOOK_ANALYZER_DIFF_NOISE_H_
-#define DLHOOK_ANALYZER_DIFF_NOISE_H_
+#ifndef DLHOOK_ANALYZER_WORK_NOISE_H_
+#define DLHOOK_ANALYZER_WORK_NOISE_H_
 
 #include <cstddef>
 #include <optional>
 #include <vector>
 
-#include "analyzer/diff/sides.h"
+#include "analyzer/work/sides.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 using BlockMeans = std::vector<double>;   // of consecutive blocks of steps, in order of time
 using Samples = std::vector<BlockMeans>;  // of each run of a side
@@ -49,6 +49,6 @@ double MeanOf(const Samples& samples);    // over runs, each of which counts the
 // probability outside +-quantile.
 double StudentQuantile(double two_sided, double degrees_of_freedom);
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_NOISE_H_
+#endif  // DLHOOK_ANALYZER_WORK_NOISE_H_

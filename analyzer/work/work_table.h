@@ -1,11 +1,11 @@
 // What a step's time consists of, as finely as possible: explains why a layer's time changed.
-#ifndef DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
-#define DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
+#ifndef DLHOOK_ANALYZER_WORK_WORK_TABLE_H_
+#define DLHOOK_ANALYZER_WORK_WORK_TABLE_H_
 
 #include "absl/status/statusor.h"
 #include "analyzer/tables/table_kind.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 // Table `work`: one row per layer, direction, op, problem and implementation, with its exact wall share. Over all steps
 // of the analysis, or the whole run if it has none.
@@ -15,6 +15,6 @@ absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions&
 
 inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
+#endif  // DLHOOK_ANALYZER_WORK_WORK_TABLE_H_

@@ -1,5 +1,5 @@
 // The facts that rules judge: see step_facts.h.
-#include "analyzer/findings/step_facts.h"
+#include "analyzer/work/step_facts.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include "analyzer/table/human.h"
 #include "analyzer/time/gap_samples.h"
 
-namespace dlhook::analyzer::inline findings {
+namespace dlhook::analyzer::inline work {
 namespace {
 
 struct Framework {
@@ -236,11 +236,4 @@ std::string StepFacts::PartOfStep(double ns) const {
                       absl::StrFormat(" (%.0f %%)", 100 * ns / step_ns_));
 }
 
-absl::StatusOr<Table> StepFacts::MakeRunTable(absl::string_view name) const {
-  for (const TableKind& kind : TableKinds()) {
-    if (kind.name == name) return MakeTable(kind, model_, options_);
-  }
-  return absl::NotFoundError(absl::StrCat("no table ", name));
-}
-
-}  // namespace dlhook::analyzer::findings
+}  // namespace dlhook::analyzer::work

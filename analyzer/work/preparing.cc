@@ -1,5 +1,5 @@
 // See preparing.h.
-#include "analyzer/diff/preparing.h"
+#include "analyzer/work/preparing.h"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 namespace {
 
 IntervalSet InputTimes(const StepTrack& track) {
@@ -129,4 +129,4 @@ Preparing WhoPrepares(const TraceModel& model, const LayerAnalysis& analysis, co
   return preparing;
 }
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work

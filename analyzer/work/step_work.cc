@@ -1,11 +1,11 @@
 // What a step's time consists of: see step_work.h.
-#include "analyzer/diff/step_work.h"
+#include "analyzer/work/step_work.h"
 
 #include <algorithm>
 
 #include "analyzer/model/same_work.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 // For a process without steps, all its time if no process has steps.
 std::vector<StepWork::Intervals> StepWork::IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks) {
@@ -97,4 +97,4 @@ MainWork::MainWork(const TraceModel& model, const TableOptions& options)
       analysis(*options.analysis, &steps.tracks),
       work(model, analysis, FoldedTime::Of(model, *options.analysis)) {}
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work

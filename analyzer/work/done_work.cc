@@ -1,5 +1,5 @@
 // Counts what a run does: see done_work.h.
-#include "analyzer/diff/done_work.h"
+#include "analyzer/work/done_work.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@
 #include "analyzer/time/intervals.h"
 #include "preload/format/taps.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 namespace {
 
 // False for ops whose number of calls depends on timing (polling), on the contents of a cache, or on the library alone.
@@ -27,9 +27,10 @@ bool IsCountedScope(ScopeKind kind) { return FactsOf(kind).is_compared; }
 // Where the DataLoader of this scope reads its batches; empty: it is no DataLoader's.
 constexpr char kInWorkers[] = "in worker processes", kInPipeline[] = "in a pipeline of tf.data";
 
-std::string LoaderOf(absl::string_view name) {
+std::string LoaderOf(absl::string_view name, ScopeRole role) {
+  if (role == ScopeRole::kInputPipeline) return kInPipeline;
+  if (role != ScopeRole::kInput) return "";
   if (absl::StrContains(name, "_MultiProcessingDataLoaderIter")) return kInWorkers;
-  if (absl::StartsWith(name, "Iterator::")) return kInPipeline;
   return absl::StrContains(name, "_SingleProcessDataLoaderIter") ? "in the program itself" : "";
 }
 
@@ -64,7 +65,9 @@ class Counter {
   void CountScopes() {
     const std::vector<ScopeName> names = ReadScopeNames(model_);
     std::vector<std::string> loaders;  // by name, as `counts`; empty: it is no loader's
-    for (const std::string& name : model_.names) loaders.push_back(LoaderOf(name));
+    for (NameIndex name = 0; name < model_.names.size(); ++name) {
+      loaders.push_back(LoaderOf(model_.names[name], model_.roles[name]));
+    }
     std::vector<int64_t> counts(model_.names.size());
     const RecurringKeys<ScopeLook>& looks = model_.scopes.look.values();
     const auto is_counted = [&](const ScopeLook& look) {
@@ -145,4 +148,4 @@ DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, c
   return counter.Take();
 }
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work

@@ -1,6 +1,6 @@
 // The facts that rules judge: what a run's mean steady step consists of.
-#ifndef DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
-#define DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
+#ifndef DLHOOK_ANALYZER_WORK_STEP_FACTS_H_
+#define DLHOOK_ANALYZER_WORK_STEP_FACTS_H_
 
 #include <cstdint>
 #include <functional>
@@ -8,19 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/diff/done_work.h"
-#include "analyzer/diff/machine_load.h"
-#include "analyzer/diff/step_work.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/work/done_work.h"
+#include "analyzer/work/machine_load.h"
+#include "analyzer/work/step_work.h"
 
-namespace dlhook::analyzer::inline findings {
+namespace dlhook::analyzer::inline work {
 
 // One kind of activity in one place, per mean step.
 struct WorkItem {
@@ -95,9 +94,6 @@ class StepFacts {
   std::string PartOfStep(double ns) const;
   bool IsAtLeast(double ns, double percent) const { return ns >= percent / 100 * step_ns_ && ns > 0; }
 
-  // A table over the whole run.
-  absl::StatusOr<Table> MakeRunTable(absl::string_view name) const;
-
  private:
   const TraceModel& model_;
   const TableOptions options_;
@@ -115,6 +111,6 @@ class StepFacts {
   std::vector<WorkItem> items_;
 };
 
-}  // namespace dlhook::analyzer::findings
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
+#endif  // DLHOOK_ANALYZER_WORK_STEP_FACTS_H_

@@ -1,16 +1,16 @@
 // How busy the machine was during the compared steps, and how much of their time that took.
-#ifndef DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
-#define DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
+#ifndef DLHOOK_ANALYZER_WORK_MACHINE_LOAD_H_
+#define DLHOOK_ANALYZER_WORK_MACHINE_LOAD_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "analyzer/diff/noise.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
+#include "analyzer/work/noise.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 // Memory that a process asks the kernel for, per step.
 struct PageFaults {
@@ -44,6 +44,6 @@ const ComparedSteps& StepsOrRun(const TraceModel& model, const ComparedSteps& st
 // `blocks`: the same steps.
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, const std::vector<ComparedSteps>& blocks);
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
+#endif  // DLHOOK_ANALYZER_WORK_MACHINE_LOAD_H_

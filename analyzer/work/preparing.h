@@ -1,18 +1,18 @@
 // What those who prepare batches did while the program waited for one: they computed, had no processor, waited for files
 // or the like, or for work themselves. By looks from outside.
-#ifndef DLHOOK_ANALYZER_DIFF_PREPARING_H_
-#define DLHOOK_ANALYZER_DIFF_PREPARING_H_
+#ifndef DLHOOK_ANALYZER_WORK_PREPARING_H_
+#define DLHOOK_ANALYZER_WORK_PREPARING_H_
 
 #include <cstdint>
 #include <string>
 
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/diff/done_work.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/time/state_looks.h"
+#include "analyzer/work/done_work.h"
 
-namespace dlhook::analyzer::inline diff {
+namespace dlhook::analyzer::inline work {
 
 struct Preparing {
   LookSums looks;
@@ -41,6 +41,6 @@ Preparing WhoPrepares(const TraceModel& model, const LayerAnalysis& analysis, co
 // "computed 5 %, had no processor 2 %, VERB blocked 93 % (in sleep)"; empty: too few looks.
 std::string LooksText(const LookSums& looks, const char* verb);
 
-}  // namespace dlhook::analyzer::diff
+}  // namespace dlhook::analyzer::work
 
-#endif  // DLHOOK_ANALYZER_DIFF_PREPARING_H_
+#endif  // DLHOOK_ANALYZER_WORK_PREPARING_H_
