@@ -3,25 +3,19 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/model/release.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kMostTold = 6;
-
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-std::string Hex(absl::string_view bytes) {
-  std::string text;
-  for (char byte : bytes.substr(0, 6)) absl::StrAppendFormat(&text, "%02x", static_cast<unsigned char>(byte));
-  return text;
-}
+constexpr size_t kBuildIdBytesTold = 6;
 
 class Facts {
  public:
@@ -38,7 +32,8 @@ class Facts {
       Add(DifferenceKind::kReleases, software, ReleaseOf(process, software));
     for (const Mapping& mapping : process.mappings) {
       if (!mapping.build_id.empty()) {
-        Add(DifferenceKind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)), Hex(mapping.build_id));
+        Add(DifferenceKind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)),
+            absl::BytesToHexString(absl::string_view(mapping.build_id).substr(0, kBuildIdBytesTold)));
       }
     }
     for (const auto& [name, value] : process.settings)

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/export/exporter.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer::inline exports {
@@ -133,7 +134,7 @@ class DotWriter {
     const std::string tooltip = function.full_name.empty() ? function.name : function.full_name;
     return absl::StrFormat("  n%d [label=\"%s%s\\n%s%s (%.1f%%)\", fontsize=%.0f, fillcolor=\"%s\", tooltip=\"%s\"]\n",
                            index, DotString(Shortened(VisibleText(function.name))),
-                           place.empty() ? "" : absl::StrCat("\\n", DotString(BaseNameOf(place))), self,
+                           place.empty() ? "" : absl::StrCat("\\n", DotString(BaseName(place))), self,
                            Amount(options_.weight, total_[index]), PercentOf(total_[index]), size,
                            Colour(PercentOf(total_[index])), DotString(tooltip));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline profiles {
 namespace {
@@ -76,9 +77,7 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
   const std::string line = with_line && frame.line > 0 ? absl::StrCat(":", frame.line) : "";
   const bool names_file = function.kind == FrameKind::kPython || !line.empty();
   if (!names_file || function.file.empty()) return function.name;
-  return absl::StrCat(function.name, " (", BaseNameOf(function.file), line, ")");
+  return absl::StrCat(function.name, " (", BaseName(function.file), line, ")");
 }
-
-std::string BaseNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace dlhook::analyzer::profiles

@@ -127,8 +127,6 @@ class Profile {
 // just the name.
 std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool with_line);
 
-std::string BaseNameOf(const std::string& path);
-
 }  // namespace dlhook::analyzer::profiles
 
 #endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_H_

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/xla/hlo_products.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
@@ -38,8 +39,6 @@ bool IsLibrary(absl::string_view file) {
   return absl::StrContains(file, "/site-packages/") || absl::StrContains(file, "/dist-packages/") ||
          absl::StrContains(file, "/lib/python3");
 }
-
-std::string BaseNameOf(absl::string_view file) { return std::string(file.substr(file.rfind('/') + 1)); }
 
 // "CNN.__call__" -> "CNN", "outer.<locals>.inner" -> "inner".
 std::string ShortFunction(absl::string_view function) {
@@ -83,7 +82,7 @@ UserCalls CallsOf(const std::vector<Frame>& frames) {
   for (auto frame = frames.begin(); frame != frames.end(); ++frame) {
     calls.is_optimizer |= absl::StrContains(frame->file, "/optax/");
     if (IsLibrary(frame->file)) continue;
-    calls.line = absl::StrCat(BaseNameOf(frame->file), ":", frame->line);
+    calls.line = absl::StrCat(BaseName(frame->file), ":", frame->line);
     if (frame->function == "<module>") continue;
     const std::string call = absl::StrCat(ShortFunction(frame->function), ":", frame->line);
     const auto before = std::find(calls.chain.begin(), calls.chain.end(), call);

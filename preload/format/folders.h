@@ -4,6 +4,8 @@
 #ifndef DLHOOK_PRELOAD_FORMAT_FOLDERS_H_
 #define DLHOOK_PRELOAD_FORMAT_FOLDERS_H_
 
+#include <string.h>
+
 namespace dlhook::inline format {
 
 // The folder at this absolute path as a descriptor (O_PATH), created with its parents (0700) if it does not exist; -1
@@ -13,6 +15,12 @@ int OpenFolder(const char* path, bool make);
 
 // The same in a place like /tmp: each of the path's last two folders must belong to us and be closed to others.
 int OpenPrivateFolder(const char* path);
+
+// The part behind the last slash. Pure.
+inline const char* BaseName(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
 
 }  // namespace dlhook::inline format
 

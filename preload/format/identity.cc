@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "preload/base/environment.h"
+#include "preload/format/folders.h"
 #include "preload/format/hook_table.h"
 
 namespace dlhook::inline format {
@@ -39,11 +40,6 @@ static_assert(sizeof kSettings / sizeof *kSettings < kMaxSettings);
 // Interpreters whose short options contain a `c` (for others an `e`) if code follows instead of a script.
 const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
 const char* const kOtherInterpreters[] = {"perl", "ruby", "node", "julia", "Rscript", "lua"};
-
-const char* BaseName(const char* path) {
-  const char* slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
 
 template <size_t kCount>
 bool IsOneOf(const char* const (&names)[kCount], const char* program) {

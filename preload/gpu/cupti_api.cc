@@ -11,6 +11,7 @@
 
 #include <initializer_list>
 
+#include "preload/format/folders.h"
 #include "preload/link/resolver.h"
 
 namespace dlhook::inline gpu {
@@ -26,11 +27,6 @@ struct MappedLibraries {
   char runtime[512];
   char math[512];  // a wheel's runtime may be linked statically: the location of its other libraries
 };
-
-const char* BaseName(const char* path) {
-  const char* slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
 
 bool StartsWith(const char* text, const char* prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 

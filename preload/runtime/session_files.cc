@@ -23,11 +23,6 @@
 namespace dlhook::inline runtime {
 namespace {
 
-const char* BaseName(const char* path) {
-  const char* slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
-
 // The mapping: rings, followed by the chunks for their growth (a hole until used).
 struct Room {
   uint64_t rings;
