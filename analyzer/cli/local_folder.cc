@@ -29,12 +29,6 @@ constexpr int kMostNames = 10000;
 
 absl::Status Failed(const std::string& what) { return absl::ErrnoToStatus(errno, what); }
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // The bytes from `offset` on, at most a piece; -1 with errno set.
 ssize_t ReadPiece(int fd, off_t offset, std::vector<char>* piece) {
   piece->resize(kPieceBytes);

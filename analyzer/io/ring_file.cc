@@ -54,12 +54,6 @@ std::string BootId() {
   return id;
 }
 
-std::string HostName() {
-  char name[sizeof SessionHeader::host] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 std::string OnlyThere(const std::string& trace, const std::string& host) {
   return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
 }
@@ -155,6 +149,12 @@ absl::StatusOr<Leftover> DrainCopy(const RingFile& ring, CopyOf what) {
 }
 
 }  // namespace
+
+std::string HostName() {
+  char name[sizeof SessionHeader::host] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
 
 PrivatePages::PrivatePages(uint64_t bytes) {
   void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

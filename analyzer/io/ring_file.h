@@ -32,6 +32,9 @@ std::string TextOf(const char (&text)[size]) {
   return std::string(text, strnlen(text, size));
 }
 
+// This machine's, as traces have it.
+std::string HostName();
+
 // Private memory of this process, initially zero; untouched pages use no memory.
 class PrivatePages {
  public:
