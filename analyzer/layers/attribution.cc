@@ -2,50 +2,38 @@
 #include "analyzer/layers/attribution.h"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 namespace dlhook::analyzer::inline layers {
 
 const char* LayerDirectionName(LayerDirection direction) {
+  constexpr const char* kNames[kLayerDirections] = {"unknown",       "forward",  "backward-data", "backward-weights",
+                                                    "backward-bias", "backward", "recompute",     "update"};
+  return kNames[static_cast<size_t>(direction)];
+}
+
+bool IsBackward(LayerDirection direction) {
+  return direction == LayerDirection::kBackward || direction == LayerDirection::kBackwardData ||
+         direction == LayerDirection::kBackwardWeights || direction == LayerDirection::kBackwardBias;
+}
+
+LayerDirection BackwardOf(Direction direction) {
   switch (direction) {
-    case LayerDirection::kUnknown:
-      return "unknown";
-    case LayerDirection::kForward:
-      return "forward";
-    case LayerDirection::kBackwardData:
-      return "backward-data";
-    case LayerDirection::kBackwardWeights:
-      return "backward-weights";
-    case LayerDirection::kBackwardBias:
-      return "backward-bias";
-    case LayerDirection::kBackward:
-      return "backward";
-    case LayerDirection::kRecompute:
-      return "recompute";
-    case LayerDirection::kUpdate:
-      return "update";
+    case Direction::kBackwardData:
+      return LayerDirection::kBackwardData;
+    case Direction::kBackwardWeights:
+      return LayerDirection::kBackwardWeights;
+    case Direction::kBackwardBias:
+      return LayerDirection::kBackwardBias;
+    default:
+      return LayerDirection::kBackward;
   }
-  return "unknown";
 }
 
 const char* EvidenceName(Evidence evidence) {
-  switch (evidence) {
-    case Evidence::kNone:
-      return "";
-    case Evidence::kFramework:
-      return "framework";
-    case Evidence::kModule:
-      return "module";
-    case Evidence::kFunction:
-      return "function";
-    case Evidence::kPointers:
-      return "pointers";
-    case Evidence::kShapes:
-      return "shapes";
-    case Evidence::kOrder:
-      return "order";
-  }
-  return "";
+  constexpr const char* kNames[] = {"", "framework", "module", "function", "pointers", "shapes", "order"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Evidence::kOrder) + 1);
+  return kNames[static_cast<size_t>(evidence)];
 }
 
 // A range that belongs to a layer, such as an optimizer's step, also contains its gaps, but for those beside a closure.

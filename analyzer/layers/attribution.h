@@ -39,6 +39,8 @@ enum class LayerDirection : uint8_t {
 constexpr size_t kLayerDirections = 8;
 using NsByDirection = std::array<int64_t, kLayerDirections>;
 const char* LayerDirectionName(LayerDirection direction);  // "forward", "backward-data", …
+bool IsBackward(LayerDirection direction);                 // of any kind; recomputed forwards are not
+LayerDirection BackwardOf(Direction direction);            // of a backward call; kBackward: of more than one kind
 
 enum class Evidence : uint8_t { kNone, kFramework, kModule, kFunction, kPointers, kShapes, kOrder };
 const char* EvidenceName(Evidence evidence);  // "framework", "module", …; "" for kNone

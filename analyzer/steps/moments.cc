@@ -20,18 +20,7 @@ namespace {
 
 using Scope = ScopeKind;
 
-bool IsBackward(LayerDirection direction) {
-  switch (direction) {
-    case LayerDirection::kBackwardData:
-    case LayerDirection::kBackwardWeights:
-    case LayerDirection::kBackwardBias:
-    case LayerDirection::kBackward:
-    case LayerDirection::kRecompute:
-      return true;
-    default:
-      return false;
-  }
-}
+bool IsInBackward(LayerDirection direction) { return IsBackward(direction) || direction == LayerDirection::kRecompute; }
 
 MomentKind KindOf(Direction direction) {
   switch (direction) {
@@ -381,7 +370,7 @@ class Collector {
 }  // namespace
 
 MomentKind KindOf(LayerDirection direction) {
-  if (IsBackward(direction)) return MomentKind::kBackward;
+  if (IsInBackward(direction)) return MomentKind::kBackward;
   if (direction == LayerDirection::kForward) return MomentKind::kForward;
   if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
   return MomentKind::kOther;

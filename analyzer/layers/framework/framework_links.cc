@@ -19,19 +19,11 @@ constexpr char kSeveralMasters[] =
 // scope decides between forward and backward, because a transposed convolution's forward pass is a convolution's
 // backward-data.
 LayerDirection DirectionOfCall(LayerDirection of_scope, const Op& op) {
-  if (!IsBackwardDirection(of_scope)) return of_scope;
-  switch (op.direction) {
-    case Direction::kBackwardData:
-      return LayerDirection::kBackwardData;
-    case Direction::kBackwardWeights:
-      return LayerDirection::kBackwardWeights;
-    case Direction::kBackwardBias:
-      return LayerDirection::kBackwardBias;
-    case Direction::kForward:
-      return IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}) ? LayerDirection::kBackwardData : of_scope;
-    default:
-      return of_scope;
-  }
+  if (!IsBackward(of_scope)) return of_scope;
+  if (op.direction == Direction::kForward && IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}))
+    return LayerDirection::kBackwardData;
+  const LayerDirection direction = BackwardOf(op.direction);
+  return direction == LayerDirection::kBackward ? of_scope : direction;
 }
 
 // Finds threads that compute parts of an op for the thread that runs it (OpenMP, at::parallel_for): none of their calls
@@ -136,11 +128,6 @@ void OrderByFirstForward(const TraceModel& model, const LaunchPlaces& launches, 
 }
 
 }  // namespace
-
-bool IsBackwardDirection(LayerDirection direction) {
-  return direction == LayerDirection::kBackward || direction == LayerDirection::kBackwardData ||
-         direction == LayerDirection::kBackwardWeights || direction == LayerDirection::kBackwardBias;
-}
 
 Attribution AttributeByFramework(const TraceModel& model) {
   Attribution attribution;

@@ -22,11 +22,6 @@ namespace {
 using Identity = uint32_t;
 using Directions = std::pair<LayerDirection, LayerDirection>;
 
-bool IsBackwardPass(LayerDirection direction) {
-  return direction == LayerDirection::kBackward || direction == LayerDirection::kBackwardData ||
-         direction == LayerDirection::kBackwardWeights || direction == LayerDirection::kBackwardBias;
-}
-
 class Namer {
  public:
   Namer(const TraceModel& model, Attribution* attribution)
@@ -283,7 +278,7 @@ LayerDirection Namer::DirectionOf(CallIndex call) const {
     // For a square problem: x and dy are transposed to sum over samples, weights to propagate back.
     if (layer.evidence != Evidence::kPointers) return FactsOf(call).product.a_is_transposed ? of_b : of_a;
   }
-  return IsBackwardPass(place.direction) ? place.direction : LayerDirection::kBackward;
+  return IsBackward(place.direction) ? place.direction : LayerDirection::kBackward;
 }
 
 // In the order of the first forward calls; layers that lost all their calls are dropped.

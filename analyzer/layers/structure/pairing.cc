@@ -16,19 +16,6 @@ bool IsWeights(const BackwardCall& call) { return call.direction == Direction::k
 
 uint64_t OutputGradientOf(const BackwardCall& call) { return IsWeights(call) ? call.operands.b : call.operands.a; }
 
-LayerDirection DirectionIn(const BackwardCall& call) {
-  switch (call.direction) {
-    case Direction::kBackwardData:
-      return LayerDirection::kBackwardData;
-    case Direction::kBackwardWeights:
-      return LayerDirection::kBackwardWeights;
-    case Direction::kBackwardBias:
-      return LayerDirection::kBackwardBias;
-    default:
-      return LayerDirection::kBackward;
-  }
-}
-
 // The forwards and the backward calls of one descriptor.
 struct Group {
   std::vector<OpenForward*> forwards;
@@ -41,7 +28,7 @@ bool& SlotOf(const BackwardCall& call, OpenForward& forward) {
 
 void Assign(const BackwardCall& call, Evidence evidence, OpenForward& forward) {
   SlotOf(call, forward) = true;
-  forward.calls.emplace_back(call.call, DirectionIn(call));
+  forward.calls.emplace_back(call.call, BackwardOf(call.direction));
   forward.evidence = std::max(forward.evidence, evidence);
   forward.output_gradients.Add(OutputGradientOf(call));
 }

@@ -7,14 +7,13 @@
 #include "absl/strings/match.h"
 #include "analyzer/calls/address_links.h"
 #include "analyzer/calls/call_context.h"
+#include "analyzer/layers/op_facts.h"
 #include "analyzer/steps/step_clock.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
 
 enum class Use { kReads, kWrites };
-
-bool IsBackward(Direction direction) { return direction != Direction::kUnknown && direction != Direction::kForward; }
 
 // By oneDNN's names. Backward convolutions, and most primitives of old releases, name gradients like what they are
 // gradients of: "src" is then a result. "data" and "diff" (old releases) are operand and result in one.

@@ -27,11 +27,6 @@ struct Score {
   std::string mistakes;
 };
 
-bool IsBackward(LayerDirection direction) {
-  return direction == LayerDirection::kBackwardData || direction == LayerDirection::kBackwardWeights ||
-         direction == LayerDirection::kBackward;
-}
-
 // A sum of both gradients matches either; otherwise the direction must be equal.
 bool IsDirection(LayerDirection said, const CallTruth& truth) {
   return said == truth.direction || (said == LayerDirection::kBackward && IsBackward(truth.direction));
