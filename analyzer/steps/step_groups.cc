@@ -92,11 +92,14 @@ std::string ProcessLabel(const TraceModel& model, ProcessIndex process) {
   return absl::StrCat("process ", model.processes[process].pid);
 }
 
+std::string ThreadLabel(const ThreadData& thread) {
+  return absl::StrCat(thread.name, thread.name.empty() ? "" : " ", thread.thread_id);
+}
+
 std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& threads) {
   if (threads.contains(kNone)) return "all";
   if (threads.size() > 1) return absl::StrCat(threads.size(), " threads");
-  const ThreadData& thread = model.threads[*threads.begin()];
-  return absl::StrCat(thread.name, " ", thread.thread_id);
+  return ThreadLabel(model.threads[*threads.begin()]);
 }
 
 bool HasThreads(const std::vector<StepGroup>& groups) {

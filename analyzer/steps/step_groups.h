@@ -36,6 +36,7 @@ std::string SteadySteps(int64_t count, StepKind kind, const std::string& sort);
 int64_t DurationOf(const std::vector<const Step*>& steps);
 std::string ProcessLabel(const TraceModel& model, ProcessIndex process);  // "process 4711"
 // "all", "worker 3" (name and number), "2 threads".
+std::string ThreadLabel(const ThreadData& thread);  // "python 3"; "3" if it has no name
 std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& threads);
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups);
 bool HasThreads(const std::vector<StepGroup>& groups);  // whether threads have steps of their own

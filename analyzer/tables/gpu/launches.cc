@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_kernels.h"
 #include "analyzer/tables/table_kind.h"
@@ -129,10 +130,6 @@ auto Quantile(Times LaunchesLaunchGroup::*sorted, double part) {
   return [sorted, part](const LaunchesLaunchGroup& group) {
     return (group.*sorted).empty() ? Cell() : Cell(QuantileOfSorted(group.*sorted, part));
   };
-}
-
-std::string ThreadLabel(const ThreadData& thread) {
-  return absl::StrCat(thread.name.empty() ? "thread" : thread.name, " ", thread.thread_id);
 }
 
 TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {

@@ -10,6 +10,7 @@
 #include "analyzer/steps/measure_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
@@ -104,12 +105,6 @@ const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadSt
   return found == threads.end() ? nullptr : &*found;
 }
 
-std::string ThreadLabel(const TraceModel& model, const MeasuredTrack& track) {
-  if (track.thread == kNone) return "all";
-  const ThreadData& thread = model.threads[track.thread];
-  return absl::StrCat(thread.name, " ", thread.thread_id);
-}
-
 int64_t ProcessId(const TraceModel& model, const MeasuredTrack& track) { return model.processes[track.process].pid; }
 
 bool UsesGpu(const TraceModel& model) {
@@ -118,11 +113,11 @@ bool UsesGpu(const TraceModel& model) {
 
 std::string Name(const TraceModel& model, const MeasuredTrack& track) {
   std::string name = absl::StrCat("process ", ProcessId(model, track));
-  if (track.thread != kNone) absl::StrAppend(&name, " thread ", ThreadLabel(model, track));
+  if (track.thread != kNone) absl::StrAppend(&name, " thread ", ThreadLabel(model, {track.thread}));
   return name;
 }
 
-std::string Median(const std::vector<int64_t>& durations) {
+std::string MedianText(const std::vector<int64_t>& durations) {
   const Quartiles quartiles = QuartilesOf(durations);
   return absl::StrCat("median ", HumanTime(quartiles.median), ", quartiles ", HumanTime(quartiles.lower), " to ",
                       HumanTime(quartiles.upper));
@@ -135,7 +130,7 @@ void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const Measu
       absl::StrCat(Name(model, track), ": ", track.steps.size(), " steps, ", track.Count(Phase::kWarmUp), " warm-up, ",
                    track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
   if (durations.size() == 1) {
-    table.notes.push_back(absl::StrCat(counts, "; steady ", Median(durations.begin()->second), "."));
+    table.notes.push_back(absl::StrCat(counts, "; steady ", MedianText(durations.begin()->second), "."));
     return;
   }
   table.notes.push_back(counts + ".");
@@ -143,7 +138,7 @@ void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const Measu
   for (const auto& [name, of_name] : durations) {
     if (++noted > kMaxSortsNoted) break;
     table.notes.push_back(
-        absl::StrCat(Name(model, track), ": steady ", name, ": ", of_name.size(), ", ", Median(of_name), "."));
+        absl::StrCat(Name(model, track), ": steady ", name, ": ", of_name.size(), ", ", MedianText(of_name), "."));
   }
   if (durations.size() > kMaxSortsNoted) {
     table.notes.push_back(
@@ -175,7 +170,8 @@ absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& op
     all += track.steps.size();
     table.rows.reserve(std::min(all, options.first_rows.value_or(all)));
     for (size_t i = 0; i < track.steps.size() && table.rows.size() < options.first_rows.value_or(all); ++i) {
-      StepRow row = {ProcessId(model, track), ThreadLabel(model, track), i, track.steps[i], steps.steps[i], {}};
+      StepRow row = {
+          ProcessId(model, track), ThreadLabel(model, {track.thread}), i, track.steps[i], steps.steps[i], {}};
       if (states != nullptr) row.states = states->In({row.measured.start_ns, row.measured.end_ns});
       untold += states != nullptr && !row.states.IsTold();
       AddRow(columns, row, &table);

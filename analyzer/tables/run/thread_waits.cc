@@ -18,6 +18,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"
 #include "analyzer/stacks/shared_code.h"
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/thread_states.h"
 
@@ -134,10 +135,6 @@ std::string WordOf(BlockedIn blocked_in) {
 }
 
 }  // namespace
-
-std::string ThreadLabel(const ThreadData& thread) {
-  return absl::StrCat(thread.name, thread.name.empty() ? "" : " ", thread.thread_id);
-}
 
 Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
   Places places(model, by);

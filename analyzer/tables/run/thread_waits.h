@@ -2,14 +2,9 @@
 #ifndef DLHOOK_ANALYZER_TABLES_RUN_THREAD_WAITS_H_
 #define DLHOOK_ANALYZER_TABLES_RUN_THREAD_WAITS_H_
 
-#include <string>
-
 #include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline tables {
-
-// "MainThread 1", "tid 4711".
-std::string ThreadLabel(const ThreadData& thread);
 
 Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by);
 
