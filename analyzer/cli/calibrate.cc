@@ -32,7 +32,7 @@ int Keep(const Calibration& calibration, const std::string& path) {
       path.empty() ? absl::FailedPreconditionError(kNoFolder) : WriteCalibration(calibration, path);
   if (status.ok()) return kExitOk;
   PrintError(absl::StrCat("calibrate: what was measured is not kept: ", status.message(),
-                          "; --output FILE keeps it elsewhere"));
+                          "; --output FILE stores it elsewhere"));
   return kExitThreshold;
 }
 
@@ -71,11 +71,11 @@ int RunCalibrate(const Args& args) {
 Command CalibrateCommand() {
   return {
       .name = "calibrate",
-      .summary = "measure the peaks of this machine, for bounds in reports",
+      .summary = "measure this machine's peak rates, for bounds in reports",
       .flags = {{"show", "", "print what was measured before, measure nothing"},
-                {"library", "PATH", "products only by this library; may be given several times"},
+                {"library", "PATH", "use only this library for products; may be repeated"},
                 {"python", "PYTHON", "look for libraries in its packages (default: python3 in the PATH)"},
-                {"output", "FILE", "keep it in FILE instead of the cache folder", 'o'},
+                {"output", "FILE", "store the result in FILE instead of the cache folder", 'o'},
                 {"format", "FORMAT", "text, csv or json (default: text)"},
                 ColorFlag()},
       .examples = {{"dlhook calibrate", "measures for some 10 s; reports then say how far from the peak a layer is"},
@@ -89,11 +89,11 @@ Command CalibrateCommand() {
                 "GFLOP/s of products of f32, f64, bf16 and int8 by the fastest library found\n"
                 "(OpenBLAS, MKL, BLIS, oneDNN; inside PyTorch and NumPy), bandwidth of L2, L3 and\n"
                 "memory, each with one thread and with all; launches and copies of a GPU. What\n"
-                "can't be measured is listed with the reason. The result is kept in the cache\n"
+                "can't be measured is listed with the reason. The result is stored in the cache\n"
                 "folder ($DLHOOK_CACHE, $XDG_CACHE_HOME/dlhook, ~/.cache/dlhook), a file for each\n"
-                "processor model, microcode and number of processors that may be used.\n\n"
-                "Exit codes: 0 measured and kept; 1 measured, but it can't be kept, or the file\n"
-                "is of another machine; 2 nothing to show, or bad usage.\n");
+                "processor model, microcode and number of available processors.\n\n"
+                "Exit codes: 0: measured and stored; 1: measured but not stored, or the file is for\n"
+                "another machine; 2: nothing to show, or bad usage.\n");
           },
       .run = RunCalibrate};
 }

@@ -97,7 +97,7 @@ int RunGuarded(const Command& command, const Args& args) {
   } catch (const std::bad_alloc&) {
     PrintError(absl::StrCat(
         where,
-        "out of memory: reading it takes more than there is, or than this process may have (ulimit -v, ulimit -d)"));
+        "out of memory: reading it needs more than is available or allowed (ulimit -v, ulimit -d)"));
   } catch (const std::exception& error) {
     PrintError(absl::StrCat(where, "cannot be finished: ", error.what()));
   }
@@ -108,12 +108,12 @@ int RunGuarded(const Command& command, const Args& args) {
 
 const std::vector<ExitCode>& ExitCodes() {
   static const auto& kExitCodes = *new std::vector<ExitCode>{
-      {"0", "all is well"},
-      {"1", "diff --fail-above: slower by more; doctor, counters, calibrate: amiss"},
-      {"2", "bad input or usage; what could be read of a damaged run is still shown"},
-      {"126", "run: the program can't be executed"},
-      {"127", "run: no such program"},
-      {"else", "run: as the program ended"},
+      {"0", "success"},
+      {"1", "diff --fail-above exceeded; doctor, counters or calibrate found a problem"},
+      {"2", "bad input or usage; the readable part of a damaged run is still shown"},
+      {"126", "run: the program cannot be executed"},
+      {"127", "run: the program was not found"},
+      {"else", "run: the exit code of the program"},
   };
   return kExitCodes;
 }

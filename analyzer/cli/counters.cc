@@ -114,8 +114,8 @@ std::string CountersDetails() {
   for (const CounterSet& set : kCounterSets)
     absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", set.name, set.meaning));
   absl::StrAppend(&text, "\ntables: ", absl::StrJoin(TableNames(), ", "), "\n\n",
-                  "Exit codes: 0 all that was asked for can be counted; 1 something can't;\n"
-                  "2 a word is not understood, or bad usage.\n");
+                  "Exit codes: 0: every requested counter is available; 1: at least one is not;\n"
+                  "2: unknown word, or bad usage.\n");
   return text;
 }
 
@@ -123,7 +123,7 @@ std::string CountersDetails() {
 
 Command CountersCommand() {
   return {.name = "counters",
-          .summary = "what this machine can count: counters of processor and kernel",
+          .summary = "show which processor and kernel counters are available",
           .operands = "[WORD]...",
           .flags = {{"set", "NAMES", "only these sets: their counters, and what they measure"},
                     {"table", "NAMES", "only these tables"},

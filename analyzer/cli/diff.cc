@@ -197,7 +197,7 @@ class OpenedSide {
   absl::Status AddEach(const char* side, const std::vector<std::string>& paths, const TableOptions& options) {
     PrintError(
         absl::StrCat("diff: ", side, ": ", absl::StrJoin(paths, ", "),
-                     " have different ranks, but did not live at the same time: each is taken as a run of its own"));
+                     " have different ranks but did not run at the same time: each counts as a separate run"));
     for (const std::string& path : paths) {
       if (absl::Status status = Add(side, {path}, options); !status.ok()) return status;
     }
@@ -282,8 +282,8 @@ int RunDiff(const Args& args) {
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
     PrintError(
-        "diff: --fail-above: NEW takes longer by more than this, but not whether that is more than noise is known: "
-        "too few steady steps");
+        "diff: --fail-above: NEW is slower by more than this, but there are too few steady steps to tell whether that is "
+        "noise");
     exit_code = kExitBadInput;
   }
   return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;
@@ -292,21 +292,21 @@ int RunDiff(const Args& args) {
 std::string DiffDetails() {
   std::string text =
       "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
-      "several of each side, which tells how much one run differs from the next; folders with\n"
-      "different ranks of one job are one run. Compared are times per steady step; of whole runs\n"
-      "where one of the two has no steps.\n";
+      "several of each side, which shows how much runs vary; folders with\n"
+      "different ranks of one job are one run. Times are compared per steady step, or for whole\n"
+      "runs if one of the two has no steps.\n";
   AppendRegistry("tables (default: layers, work, layout)", ComparableTables(), &TableKind::summary, &text);
   AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
   absl::StrAppend(&text,
                   "\nA change within its noise bound (from the spread over steps) is called noise, and text\n"
-                  "leaves such rows out; --limit 0 shows them.\n\n"
+                  "omits such rows; --limit 0 shows them.\n\n"
                   "With --fail-above P the exit code is 1 if a step (a sample, where batches differ) takes\n"
                   "longer in NEW by more than P percent and the noise bound together. Of comparisons of\n"
-                  "programs that are not slower by more than P percent at most 1 in 200 fails, as long as\n"
-                  "a run lasts six times as long as what disturbs the machine; what lasts for all of one\n"
-                  "run and not of the other, P must leave room for. Where NEW is slower by more than P\n"
-                  "percent and no noise is known (fewer than three steps), the exit code is 2. Of damaged\n"
-                  "runs what is whole is compared; then the exit code is 2.\n");
+                  "programs that are not slower by more than P percent at most 1 in 200 fails, provided that\n"
+                  "a run lasts six times as long as what disturbs the machine; P must leave room for what\n"
+                  "lasts for all of one run and not of the other. If NEW is slower by more than P\n"
+                  "percent and the noise is unknown (fewer than three steps), the exit code is 2. Of damaged\n"
+                  "runs the readable part is compared; the exit code is then 2.\n");
   return text;
 }
 
@@ -319,11 +319,11 @@ Command DiffCommand() {
           .flags = Joined({{{"base", "RUN...", "runs to compare with; their variation counts", 0, true, true},
                             {"new", "RUN...", "runs to compare; their variation counts", 0, true, true},
                             {"table", "NAME[,NAME]...", "only these tables; may be repeated"},
-                            {"format", "FORMAT", "how to write them (default: text)"},
-                            {"html", "FILE", "all of it as one page for a browser, with pictures"}},
+                            {"format", "FORMAT", "output format (default: text)"},
+                            {"html", "FILE", "write everything as one HTML page with charts"}},
                            TableFlags(),
                            {{"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
-                            {"fail-above", "PERCENT", "exit with 1 if a step got slower by more than this"},
+                            {"fail-above", "PERCENT", "exit with code 1 if a step got slower by more than this"},
                             ColorFlag()}}),
           .examples = {{"dlhook diff BEFORE AFTER", "whether a step got faster or slower, in which layers, and why"},
                        {"dlhook diff BEFORE AFTER --fail-above 3%", "in CI: exit code 1 if a step takes 3 % longer"},

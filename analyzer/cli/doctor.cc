@@ -125,7 +125,7 @@ int RunDoctor(const Args& args) {
 
 Command DoctorCommand() {
   return {.name = "doctor",
-          .summary = "what works here, what of a program can be seen, what to do",
+          .summary = "check the installation, and what of a program can be observed",
           .operands = "[PROGRAM [WORD]...]",
           .flags = {RunFolderFlag(),
                     {"format", "FORMAT", "text or json (default: text)"},
@@ -133,7 +133,7 @@ Command DoctorCommand() {
                     ColorFlag()},
           .examples = {{"dlhook doctor", "checks the installation and the machine"},
                        {"dlhook doctor --seconds 60 -- python train.py",
-                        "which of its libraries are seen, how, and what is not"}},
+                        "which of its libraries are observed, how, and which are not"}},
           .min_operands = 0,
           .max_operands = SIZE_MAX,
           .stops_at_operand = true,
@@ -141,11 +141,11 @@ Command DoctorCommand() {
               [] {
                 return std::string(
                     "The program is run and recorded as by dlhook run, whole unless --seconds ends it,\n"
-                    "and looked into when each of its processes ends; what it prints goes to stderr.\n"
-                    "RUN is kept: dlhook report RUN. While the program is watched no debugger can\n"
+                    "and each of its processes is inspected when it ends; its output goes to stderr.\n"
+                    "RUN is kept: dlhook report RUN. While the program is traced no debugger can\n"
                     "attach to it, and set-uid programs that it starts gain no rights.\n\n"
-                    "Exit codes: 0 everything that dlhook knows of can be seen; 1 there is a warning\n"
-                    "or problem; 2 no such program, or bad usage.\n");
+                    "Exit codes: 0: everything that dlhook knows of can be observed; 1: a warning\n"
+                    "or problem; 2: program not found, or bad usage.\n");
               },
           .run = RunDoctor};
 }

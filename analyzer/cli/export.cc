@@ -195,7 +195,7 @@ std::string ExportDetails() {
       "table accounting: library calls, the framework's ops, what is not seen, data loading and\n"
       "waiting, each under Python's functions, the framework's operators or native functions;\n"
       "and what GPUs did. --only library: every library call of the run, by thread time.\n"
-      "What happened when (perfetto, chrome): steps, threads, GPU streams and counters.\n"
+      "Timelines (perfetto, chrome): steps, threads, GPU streams and counters.\n"
       "Everything as tables: sqlite, parquet. The flags below choose stacks.\n";
   AppendRegistry("formats", Exporters(), &Exporter::summary, &text, kNameWidth);
   AppendRegistry("frames", FrameWords(), &FrameWord::meaning, &text, kNameWidth);
@@ -208,16 +208,16 @@ std::string ExportDetails() {
 
 Command ExportCommand() {
   return {.name = "export",
-          .summary = "a run for other tools: flame graphs, pprof, Perfetto, SQLite ...",
+          .summary = "convert a run for other tools: flame graphs, pprof, Perfetto, SQLite ...",
           .operands = "RUN",
           .flags = {{"format", "FORMAT", "how to write it: see below (default: folded)"},
-                    {"out", "FILE", "write there instead of to stdout", 'o'},
-                    {"weight", "WEIGHT", "of folded and dot: what counts (default: time)"},
+                    {"out", "FILE", "write to FILE instead of stdout", 'o'},
+                    {"weight", "WEIGHT", "folded, dot: what to add up (default: time)"},
                     {"frames", "KIND[,KIND]...", "frames around a call (default: native,python,scopes)"},
-                    {"lines", "", "of folded: names of frames with lines"},
-                    {"min-share", "PERCENT", "of dot: leave out what is below (default: 0.5)"},
-                    {"python", "PYTHON", "of parquet: has pyarrow (default: python3 in the PATH)"},
-                    {"only", "library", "library calls alone, by thread time over the whole run"},
+                    {"lines", "", "folded: add line numbers to frames"},
+                    {"min-share", "PERCENT", "dot: omit what is below this share (default: 0.5)"},
+                    {"python", "PYTHON", "parquet: interpreter with pyarrow (default: python3 in the PATH)"},
+                    {"only", "library", "only library calls, by thread time over the whole run"},
                     {"layer", "NAME", "only what belongs to this layer"},
                     {"function", "NAME", "only calls of this function and calls inside them"}},
           .examples = {{"dlhook export RUN | flamegraph.pl --countname ns >run.svg", "a flame graph"},

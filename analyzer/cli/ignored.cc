@@ -46,7 +46,7 @@ absl::Status AddLines(const std::string& path, absl::string_view text, std::vect
 
 std::vector<Flag> IgnoreFlags() {
   return {{"ignore", "RULE[:WHERE]", "leave out findings (of a layer, a line); repeatable"},
-          {"ignore-file", "FILE", "the same, one a line (default: .dlhook-ignore)"}};
+          {"ignore-file", "FILE", "file with one of these per line (default: .dlhook-ignore)"}};
 }
 
 absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args) {

@@ -267,7 +267,7 @@ std::string ReportDetails() {
   AppendRegistry("tables", ReportTables(), &TableKind::summary, &text);
   AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
   absl::StrAppend(&text,
-                  "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
+                  "\nOf a damaged run the readable part is reported; the exit code is then 2 and a\n"
                   "message on stderr says what is wrong.\n");
   return text;
 }
@@ -302,16 +302,16 @@ absl::StatusOr<std::string> LatestRun(const std::string& folder) {
 Command ReportCommand() {
   return {
       .name = "report",
-      .summary = "what is slow, why, and what to do; tables as proof",
+      .summary = "show what is slow, why, and what to do about it",
       .operands = "[RUN]...",
       .flags =
           Joined({{{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
-                   {"format", "FORMAT", "how to write them (default: text)"},
-                   {"html", "FILE", "all of it as one page for a browser, with pictures"},
-                   {"sort", "COLUMN", "sort by it, largest first; program: layers in their order"}},
+                   {"format", "FORMAT", "output format (default: text)"},
+                   {"html", "FILE", "write everything as one HTML page with charts"},
+                   {"sort", "COLUMN", "sort by this column, largest first; program: layers in program order"}},
                   TableFlags(Flag{"step", "KIND", "layers in steps of training (default), validation or inference"}),
                   {{"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
-                   {"calibration", "FILE", "peaks by this file of dlhook calibrate; off: stated ones"}},
+                   {"calibration", "FILE", "use the peaks in this file of dlhook calibrate; off: stated peaks"}},
                   IgnoreFlags(),
                   {{"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
                    ColorFlag()}}),
@@ -319,7 +319,7 @@ Command ReportCommand() {
           {{"dlhook report", "the answer for the latest run here"},
            {"dlhook report RUN --table all", "every table that has rows"},
            {"dlhook report RUN --table findings", "what could be faster, with evidence and advice"},
-           {"dlhook report RUN --ignore float64:fc1", "without what is so on purpose"},
+           {"dlhook report RUN --ignore float64:fc1", "without a finding that is intended"},
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
            {"dlhook report RUN --html report.html", "the same as pictures: one file, which needs no network"},

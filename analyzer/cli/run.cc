@@ -285,7 +285,7 @@ Command RunCommand() {
                     {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
                     {.name = "sample",
                      .value = "HZ",
-                     .help = "also where threads compute, HZ times per second of their CPU time (default: 99)",
+                     .help = "also sample where threads compute, HZ times per second of CPU time (default: 99)",
                      .standard = "99"}},
           .examples =
               {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
@@ -300,8 +300,8 @@ Command RunCommand() {
           .details =
               [] {
                 return std::string(
-                    "Ends as the program ends: with its exit code, or by its signal. 127: no such\n"
-                    "program; 126: it can't be executed; 2: it can't be profiled, or bad usage.\n"
+                    "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
+                    "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
                     "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
               },
           .run = RunRun};

@@ -87,7 +87,7 @@ std::string ScalingDetails() {
       "RUNs are runs of one program on different numbers of devices, in any order. Compared are\n"
       "mean steady steps; the run with fewest devices is what the others are measured by.\n\n"
       "Strong scaling: more devices share the same batch. Weak scaling: each device keeps its\n"
-      "batch. auto tells them apart by the batch sizes in the calls; each process is taken to\n"
+      "batch. auto distinguishes them by the batch sizes in the calls; each process is taken to\n"
       "have a batch of its own (data parallel).\n\n"
       "columns:\n";
   for (const Column& column : ScalingTable({}, ScalingKind::kByBatch).columns) {
@@ -104,14 +104,14 @@ std::string ScalingDetails() {
 
 Command ScalingCommand() {
   return {.name = "scaling",
-          .summary = "how runs on more devices compare: speed-up, efficiency, lost time",
+          .summary = "compare runs on different numbers of devices: speed-up, efficiency",
           .operands = "RUN RUN...",
           .flags = {{"kind", "KIND", "auto, strong (same batch) or weak (same for each device)"},
                     {"format", "FORMAT", "text, csv or json (default: text)"},
-                    {"html", "FILE", "as one page for a browser, with pictures"},
+                    {"html", "FILE", "write one HTML page with charts"},
                     ColorFlag()},
           .examples = {{"dlhook scaling ONE TWO FOUR", "speed-up and efficiency, and what grew with the devices"},
-                       {"dlhook scaling ONE FOUR --kind weak", "the same, where calls do not tell the batch size"},
+                       {"dlhook scaling ONE FOUR --kind weak", "the same, if the calls do not show the batch size"},
                        {"dlhook scaling ONE TWO FOUR --format csv >scaling.csv", "for a plot"}},
           .min_operands = 2,
           .max_operands = SIZE_MAX,

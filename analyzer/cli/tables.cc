@@ -139,11 +139,11 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by) {
   return Joined({{{"by", "WHAT", "layer, module, type, op, line, function, library, stack; phase, ..."}},
                  behind_by ? std::vector<Flag>{*behind_by} : std::vector<Flag>(),
-                 {{"interval", "MS", "..._over_time tables by so many milliseconds (default: by step)"},
+                 {{"interval", "MS", "rows of the ..._over_time tables in ms (default: one per step)"},
                   {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
                   {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
                   {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"},
-                  {"only", "library", "stacks: every library call of the run, not the steps' whole time"}}});
+                  {"only", "library", "stacks: every library call of the run instead of the steps' time"}}});
 }
 
 absl::StatusOr<const Renderer*> ReadFormatFlag(const Args& args) {

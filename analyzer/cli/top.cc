@@ -177,17 +177,17 @@ class Live {
           " ", count == 1 ? one : several, "."));
     };
     add(ended, "has ended", "have ended");
-    add(killed, "was killed, or went on as another program", "were killed, or went on as other programs");
-    add(elsewhere, "is not seen from here (another machine or container): whether it lives is not known",
-        "are not seen from here (other machines or containers): whether they live is not known");
-    add(paused, "is not recorded now (dlhook ctl start goes on)", "are not recorded now (dlhook ctl start goes on)");
+    add(killed, "was killed, or executed another program", "were killed, or executed other programs");
+    add(elsewhere, "cannot be observed from here (another machine or container): it may or may not be alive",
+        "cannot be observed from here (other machines or containers): they may or may not be alive");
+    add(paused, "is not being recorded (resume: dlhook ctl start)", "are not being recorded (resume: dlhook ctl start)");
     add(full, "has reached the limit of its trace (DLHOOK_MAX_BYTES): single calls are not recorded any more",
         "have reached the limit of their traces (DLHOOK_MAX_BYTES): single calls are not recorded any more");
     if (silent.empty()) return sentences;
     sentences.push_back(absl::StrCat(
         "Nothing was recorded for ", HumanTime(static_cast<double>(silent_ns)),
         silent.size() == traces.size() ? "" : absl::StrCat(" by ", silent.size(), " of ", traces.size(), " processes"),
-        ", but the program lives. Where it stands:"));
+        ", but the program is alive. What its threads are blocked on:"));
     const std::vector<std::string> lines = StandingNow(&silent, now_ns);
     sentences.insert(sentences.end(), lines.begin(), lines.end());
     return sentences;
@@ -310,16 +310,16 @@ int RunTop(const Args& args) {
   if (live.is_over()) PrintOutput(live.text());
   if (launched && !exit_code) {
     PrintError(
-        absl::StrCat("top: the program goes on; dlhook top ", path, " shows it again; its output: ", launched->output));
+        absl::StrCat("top: the program keeps running; dlhook top ", path, " shows it again; its output: ", launched->output));
   }
   return exit_code.value_or(kExitOk);
 }
 
 std::string TopDetails() {
-  return "The newest part of a run that goes on, read again each second: the step time now and\n"
-         "before, where a step goes, the heaviest layers, findings; of a program that hangs, where\n"
-         "its threads stand. RUN need not exist yet. q or Ctrl-C quits; the program goes on. A\n"
-         "program after -- is recorded, with what it prints in output.txt in the run's folder;\n"
+  return "The newest part of a running program, read again every second: the current step time and\n"
+         "its history, where a step goes, the heaviest layers, findings, and, if it hangs, what each\n"
+         "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running. A\n"
+         "program after -- is recorded, with its output in output.txt in the run's folder;\n"
          "if it has ended, its exit code is that of dlhook top.\n";
 }
 
@@ -327,14 +327,14 @@ std::string TopDetails() {
 
 Command TopCommand() {
   return {.name = "top",
-          .summary = "a run that goes on, on the terminal, refreshed each second",
+          .summary = "live view of a running program, updated every second",
           .operands = "[RUN | -- PROGRAM [WORD]...]",
           .flags = Joined(
               {{{"once", "", "print the screen once: for scripts"}, RunFolderFlag()}, IgnoreFlags(), {ColorFlag()}}),
           .examples = {{"dlhook top", "the latest run here"},
                        {"dlhook top -o first -- python train.py",
                         "starts it and records it into the folder first, as dlhook run does"},
-                       {"dlhook top RUN --once", "how it goes just now, as text"}},
+                       {"dlhook top RUN --once", "the current state, once, as text"}},
           .min_operands = 0,
           .max_operands = SIZE_MAX,
           .details = TopDetails,

@@ -32,7 +32,7 @@ const std::vector<FrameWord>& FrameWords();
 
 struct ProfileOptions {
   FrameChoice frames = {};
-  bool library_only = false;  // library calls alone, by thread time over the whole run
+  bool library_only = false;  // only library calls, by thread time over the whole run
   bool with_kinds = true;  // names of operators and calls end in their kind, "sgemm [library]"; not with library_only
   // Only calls of this layer or function, including nested ones; empty: all.
   std::string layer = {};
