@@ -140,8 +140,8 @@ void Screen::Findings() {
     const double seen_ns =
         facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
     if (seen_ns < facts_.step_ns() / 2) {
-      Text(absl::StrCat("Most of the time is in no call that dlhook sees, so most rules could not judge it",
-                        facts_.model().samples.empty() ? "; whose code computes: dlhook run --sample." : "."),
+      Text(absl::StrCat("Most of the time is outside recorded calls, so most rules could not be applied",
+                        facts_.model().samples.empty() ? "; dlhook run --sample shows whose code computes." : "."),
            "  ");
     }
     for (const std::string& sentence : NotJudged(facts_, kNamedRules)) Text(sentence, "  ");

@@ -44,7 +44,7 @@ std::string SpanOf(int64_t ns) { return HumanTime(static_cast<double>(ns)); }
 // "A training step takes 4.55 ms now (median of 13000 in the last 60.0 s). Batch 64: 14066 samples/s."
 std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
   const std::string noun = facts.StepNoun();
-  return absl::StrFormat("A %s takes %s now (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
+  return absl::StrFormat("Current time of a %s: %s (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
                          trend.now_steps, SpanOf(trend.now_span_ns)) +
          BatchSentence(facts.steps(), trend.now_ns);
 }
@@ -161,7 +161,7 @@ absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHis
   };
   const std::optional<StepTrend> trend = history.Trend();
   if (!facts.HasSteps() || !trend) {
-    add("No repeating step is seen yet: what follows is about what was recorded last.");
+    add("No repeating step yet: the rest describes what was recorded last.");
   } else {
     add(TrendSentence(facts, *trend));
     const std::string change = ChangeOf(*trend);

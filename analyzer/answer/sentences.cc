@@ -167,7 +167,7 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns) {
 
 std::string HowLong(const StepFacts& facts) {
   if (!facts.HasSteps()) {
-    return "No repeating step was found: what follows is about the whole run.";
+    return "No repeating step was found: the rest describes the whole run.";
   }
   const Quartiles quartiles = QuartilesOf(facts.steps().Durations());
   int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;

@@ -147,7 +147,7 @@ std::string Cause::Clause() const {
     case CauseKind::kOther:
       break;
   }
-  return "time in which nothing known was done";
+  return "time with no known activity";
 }
 
 std::vector<Cause> FindCauses(const CauseInput& input) {
@@ -189,7 +189,7 @@ Table CausesTable(const std::vector<Cause>& causes, const Decision& decision) {
   rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return row.second == 0; }), rows.end());
   using Entry = std::pair<const Cause*, int64_t>;
   const TypedColumns<Entry> columns = {
-      {As(Role::kKey, TextColumn("cause", "Kind of cause; docs/compare.md explains each.")),
+      {As(Role::kKey, TextColumn("cause", "Kind of cause, as explained in docs/compare.md.")),
        [](const Entry& row) { return Cell(std::string(CauseName(row.first->kind))); }},
       {Within(Range::kSigned,
               IntegerColumn("change", "ns", Better::kLower, "Of a step, new minus base; the rows add up to it.")),

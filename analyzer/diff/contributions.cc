@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kPartOfReason = 0.2;  // of the change to explain
 constexpr size_t kMostReasons = 2;
-constexpr char kSameCalls[] = "its calls take longer or shorter";
-constexpr char kSameOps[] = "its ops take longer or shorter";
+constexpr char kSameCalls[] = "its calls changed in duration";
+constexpr char kSameOps[] = "its ops changed in duration";
 
 // Moving tensors into other memory formats, in one layer and direction.
 struct LayoutChange {
@@ -99,7 +99,7 @@ class Clauses {
   }
 
   std::string ClauseOf(const LayoutChange& layout) const {
-    if (!layout.HasOtherCalls()) return "its layout conversions take longer or shorter";
+    if (!layout.HasOtherCalls()) return "its layout conversions changed in duration";
     return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g %s", layout.base_calls,
                            layout.new_calls, per_);
   }

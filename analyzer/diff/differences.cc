@@ -301,12 +301,12 @@ std::string DifferencesText(const std::vector<Difference>& all) {
 
 Table DifferencesTable(const std::vector<Difference>& differences) {
   const TypedColumns<Difference> columns = {
-      {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
+      {TextColumn("what", "What differs; counts are per step, or for whole runs if one has no steps."),
        &Difference::what},
       {TextColumn("base", "In the base run."), Known(&Difference::base)},
       {TextColumn("new", "In the new run."), Known(&Difference::new_side)}};
-  return NewTable("differences", "What the programs do differently and ran on, whatever it costs", columns,
-                  differences);
+  return NewTable("differences", "Differences in what the programs do and run on, whether or not they cost time",
+                  columns, differences);
 }
 
 }  // namespace dlhook::analyzer::diff

@@ -58,7 +58,7 @@ std::string ParanoidAdvice(const CountingMachine& machine) {
 }
 
 std::string RdpmcText(const CountingMachine& machine) {
-  if (!machine.rdpmc.has_value()) return "no such instruction here, or no counters";
+  if (!machine.rdpmc.has_value()) return "not supported by this processor, or no counters";
   return *machine.rdpmc == 0 ? "forbidden: a reading is a system call" : "allowed: a reading needs no system call";
 }
 
@@ -175,7 +175,8 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
   add("PAPI", PapiText(papi));
   const TypedColumns<MachineFact> columns = {
       {TextColumn("fact", "What it is about."), &MachineFact::fact},
-      {Detail(TextColumn("advice", "What would allow more; empty: nothing.")), Known(&MachineFact::advice)},
+      {Detail(TextColumn("advice", "What would make more counters available; empty: nothing.")),
+       Known(&MachineFact::advice)},
       {TextColumn("value", "What was found."), &MachineFact::value}};
   Table table = NewTable("machine", "What counting depends on", columns, facts);
   AddAdvice(facts, &MachineFact::advice, &table);
@@ -198,7 +199,7 @@ Table SetsTable(const CountingReport& report) {
        [](const SetTrial& trial) { return KnownText(NamesOf(trial.counters, false)); }},
       {Detail(TextColumn("tells", "What it is for.")),
        [](const SetTrial& trial) { return std::string(trial.set.meaning); }},
-      {TextColumn("why_not", "What keeps counters from working."),
+      {TextColumn("why_not", "Why counters of the set are not available."),
        [](const SetTrial& trial) { return KnownText(Reasons(trial.counters, trial.refused)); }},
   };
   return NewTable("sets", "Sets of counters", columns, report.sets);
@@ -212,10 +213,9 @@ Table CountersTable(const CountingReport& report) {
   }
   const TypedColumns<CounterRow> columns = {
       {TextColumn("counter", "Its name in DLHOOK_COUNTERS."), &CounterRow::name},
-      {TextColumn("works", "Whether it can be counted here: it was tried."),
+      {TextColumn("works", "Whether it is available (tested by opening and reading it)."),
        [](const CounterRow& row) { return row.works ? "yes" : "no"; }},
-      {TextColumn("source", "The cheapest place that has it: getrusage, rdpmc, perf_event, PAPI."),
-       Known(&CounterRow::source)},
+      {TextColumn("source", "The cheapest source: getrusage, rdpmc, perf_event, PAPI."), Known(&CounterRow::source)},
       {TextColumn("counts_in", "user, kernel: the modes in which it counts."), Known(&CounterRow::counts_in)},
       {IntegerColumn("read_ns", "ns", Better::kLower, "One reading of this counter alone."),
        [](const CounterRow& row) {
@@ -223,7 +223,7 @@ Table CountersTable(const CountingReport& report) {
        }},
       {Detail(TextColumn("meaning", "What it counts.")), Known(&CounterRow::meaning)},
       {Detail(TextColumn("advice", "What to do about it.")), Known(&CounterRow::advice)},
-      {TextColumn("why_not", "Why it can't be counted."), Known(&CounterRow::why_not)},
+      {TextColumn("why_not", "Why it is not available."), Known(&CounterRow::why_not)},
   };
   Table table = NewTable("counters", "Counters", columns, rows);
   AddAdvice(rows, &CounterRow::advice, &table);
@@ -237,7 +237,8 @@ Table PapiTable(const PapiTrials& papi) {
        [](const PapiEvent& event) { return event.works ? "yes" : "no"; }},
       {TextColumn("why_not", "PAPI's reason."), [](const PapiEvent& event) { return KnownText(event.reason); }},
   };
-  return NewTable("papi", "PAPI's presets that it claims to have here, and the requested events", columns, papi.events);
+  return NewTable("papi", "PAPI presets reported as available on this machine, and the requested events", columns,
+                  papi.events);
 }
 
 Table MetricsTable(const std::vector<CounterTrial>& counters) {
@@ -253,7 +254,7 @@ Table MetricsTable(const std::vector<CounterTrial>& counters) {
       {TextColumn("meaning", "What it is."),
        [](const DerivedMetric& metric) { return std::string(metric.explanation); }},
   };
-  Table table = NewTable("metrics", "What these counters tell", columns);
+  Table table = NewTable("metrics", "Metrics derived from these counters", columns);
   std::set<std::string> names;
   for (const CounterTrial& trial : counters) names.insert(std::string(absl::StripSuffix(trial.spec.name, ":u")));
   std::set<absl::string_view> told;
@@ -283,7 +284,7 @@ Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTri
                                    : absl::StrCat("sets that work: ", absl::StrJoin(works, ", "));
   if (!fails.empty()) absl::StrAppend(&text, "; that don't: ", absl::StrJoin(fails, ", "), " (", reason, ")");
   return {"counters", fails.empty() ? Level::kOk : Level::kNote, "", absl::StrCat(text, "."),
-          fails.empty() ? "" : "dlhook counters says for each counter why not, and what to do."};
+          fails.empty() ? "" : "dlhook counters gives the reason for each counter, and what to do."};
 }
 
 }  // namespace dlhook::analyzer::doctor

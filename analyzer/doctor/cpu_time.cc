@@ -58,7 +58,7 @@ std::string Joined(const std::set<std::string>& paths) {
   return absl::StrJoin(paths, " and ", [](std::string* out, const std::string& path) { *out += ShortPath(path); });
 }
 
-// "61 % in libraries that dlhook sees (libtorch_cpu.so 50 %, libmkl_core.so.2 11 %)"
+// "61 % in libraries that dlhook observes (libtorch_cpu.so 50 %, libmkl_core.so.2 11 %)"
 std::string Share(const std::vector<CpuTime>& times, CpuTime::Kind kind, absl::string_view what) {
   constexpr size_t kShown = 3;
   const int64_t all = SumAll(times);
@@ -131,19 +131,20 @@ void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, s
   if (!trial.why_not_sampled.empty()) {
     findings->push_back(
         {"cpu-time-unknown", Level::kNote, "",
-         absl::StrCat("how much of the program's CPU time is spent in libraries that dlhook sees is not known (",
+         absl::StrCat("the share of the program's CPU time in libraries that dlhook observes is not known (",
                       trial.why_not_sampled, ")."),
          "Allow perf_event_open: kernel.perf_event_paranoid at most 2; in a container --cap-add=PERFMON."});
   }
   if (!SeenPercent(times).has_value()) return;
   const int64_t all = SumAll(times);
-  findings->push_back({"cpu-time", Level::kOk, "",
-                       absl::StrCat(Share(times, CpuTime::Kind::kSeen, "of its CPU time in libraries that dlhook sees"),
-                                    "; ", Share(times, CpuTime::Kind::kUnseen, "in others"), "; ",
-                                    Percent(SumOf(times, CpuTime::Kind::kPython), all), " % in Python's interpreter; ",
-                                    Share(times, CpuTime::Kind::kSystem, "in the C library and in runtimes"), "; ", all,
-                                    " samples, start and imports included."),
-                       ""});
+  findings->push_back(
+      {"cpu-time", Level::kOk, "",
+       absl::StrCat(Share(times, CpuTime::Kind::kSeen, "of its CPU time in libraries that dlhook observes"), "; ",
+                    Share(times, CpuTime::Kind::kUnseen, "in others"), "; ",
+                    Percent(SumOf(times, CpuTime::Kind::kPython), all), " % in Python's interpreter; ",
+                    Share(times, CpuTime::Kind::kSystem, "in the C library and in runtimes"), "; ", all,
+                    " samples, start and imports included."),
+       ""});
   for (const CpuTime& time : times) {
     if (10 * time.samples < all) continue;
     if (time.kind == CpuTime::Kind::kSeen && !time.others.empty()) {
@@ -151,14 +152,14 @@ void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, s
           {"computes-for-others", Level::kNote, time.path,
            absl::StrCat("has ", Percent(time.samples, all), " % of the program's CPU time and computes for ",
                         Joined(time.through), ", whose calls are recorded, and for ", Joined(time.others),
-                        ", whose calls are not: how much for which is not told apart."),
+                        ", whose calls are not: the shares of the two cannot be separated."),
            kSampleAdvice});
     }
     if (time.kind != CpuTime::Kind::kUnseen) continue;
     findings->push_back(
         {"computes-unseen", Level::kWarning, time.path,
          absl::StrCat(time.path.empty() ? "code generated at run time " : "", "has ", Percent(time.samples, all),
-                      " % of the program's CPU time, and dlhook cannot see what it does."),
+                      " % of the program's CPU time, and dlhook cannot observe what it does."),
          kSampleAdvice});
   }
 }

@@ -10,7 +10,7 @@ namespace dlhook::analyzer::inline doctor {
 enum class Level {
   kOk,
   kNote,     // worth knowing; nothing that this version shows is missing
-  kWarning,  // something can't be seen
+  kWarning,  // some data will be missing
   kProblem,  // nothing can be seen
 };
 const char* LevelName(Level level);  // "ok", "note", "warning", "problem"

@@ -111,7 +111,7 @@ Finding DriverFinding(const GpuMachine& machine) {
   if (!machine.trouble.empty()) {
     return {"gpu", Level::kNote, "", absl::StrCat("which GPUs there are is not known: ", machine.trouble, "."), ""};
   }
-  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: dlhook sees only what runs on the CPU.", ""};
+  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: only work on the CPU is observed.", ""};
   if (machine.driver_status != 0 || machine.devices.empty()) {
     return {"gpu", Level::kNote, "", "the CUDA driver is installed but finds no device.", ""};
   }
@@ -132,7 +132,7 @@ Finding TimesFinding(const GpuMachine& machine) {
   }
   if (machine.cupti_version == 0) {
     return {"gpu-times", Level::kWarning, machine.cupti,
-            "finds no driver that it can work with: GPU times come from pairs of events, if at all.",
+            "finds no driver that it can work with: GPU times are then taken from CUDA events, or missing.",
             "Use CUPTI of a CUDA version that the driver supports."};
   }
   return {"gpu-times", Level::kOk, machine.cupti,
@@ -160,7 +160,7 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
   std::vector<std::string> words;
   if (machine.has_mps) {
     words.emplace_back(
-        "MPS lets several processes' kernels run at once: a kernel's time then includes what others take from it");
+        "MPS runs kernels of several processes at once: a kernel's time then includes the slowdown by others");
   }
   const bool has_mig = std::any_of(machine.devices.begin(), machine.devices.end(),
                                    [](const std::string& name) { return absl::StrContains(name, "MIG "); });

@@ -50,16 +50,16 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
     absl::StatusOr<LoadedRun> loaded = LoadRun(scratch, {.drain_leftover = drain, .progress = nullptr});
     if (loaded.ok()) run = *std::move(loaded);
     if (run.model.scopes.size() != 1)
-      status = absl::InternalError("a process with it preloaded ran, but nothing was recorded");
+      status = absl::InternalError("a test process ran with it preloaded, but nothing was recorded");
   }
   if (!status.ok()) {
-    findings->push_back(
-        {"shim", Level::kProblem, *shim, absl::StrCat("does not work: ", status.message(), "."),
-         "Try LD_DEBUG=libs LD_PRELOAD=libdlhook.so with a small program; x86-64 and glibc 2.34 or newer are needed."});
+    findings->push_back({"shim", Level::kProblem, *shim, absl::StrCat("does not work: ", status.message(), "."),
+                         "Try LD_DEBUG=libs LD_PRELOAD=libdlhook.so with a small program; x86-64 and glibc 2.34 or "
+                         "newer are required."});
     return;
   }
   const ProcessInfo& process = run.model.processes.front();
-  findings->push_back({"shim", Level::kOk, *shim, "was preloaded into a process and recorded what it did.", ""});
+  findings->push_back({"shim", Level::kOk, *shim, "was preloaded into a test process and recorded its call.", ""});
   const bool same = process.tool_version == DLHOOK_VERSION;
   findings->push_back({"version", same ? Level::kOk : Level::kProblem, "",
                        absl::StrCat("dlhook ", DLHOOK_VERSION, ", its library ", process.tool_version, "."),
@@ -102,9 +102,10 @@ void CheckRings(Findings* findings) {
   if (trouble.empty()) {
     findings->push_back({"rings", Level::kOk, "/dev/shm", "has room for the rings of records.", ""});
   } else {
-    findings->push_back({"rings", Level::kWarning, "/dev/shm",
-                         absl::StrCat("can't hold the rings: ", trouble, ". They go into the run's folder instead."),
-                         "Give it 64 MiB a process (docker run --shm-size=1g), or write runs to a local disk."});
+    findings->push_back(
+        {"rings", Level::kWarning, "/dev/shm",
+         absl::StrCat("cannot hold the rings: ", trouble, ". They are placed in the run's folder instead."),
+         "Provide 64 MiB per process (docker run --shm-size=1g), or write runs to a local disk."});
   }
 }
 
@@ -144,8 +145,8 @@ void CheckPreloaders(Findings* findings) {
   findings->push_back({"preloaders", others.empty() ? Level::kOk : Level::kNote, "",
                        others.empty() ? "nothing else is preloaded."
                                       : absl::StrCat("other libraries are preloaded too: ", absl::StrJoin(others, "; "),
-                                                     ". dlhook comes first and calls go on to them."),
-                       others.empty() ? "" : "dlhook doctor -- PROGRAM shows whether they take calls away."});
+                                                     ". dlhook comes first; calls are passed on to them."),
+                       others.empty() ? "" : "dlhook doctor -- PROGRAM shows whether they intercept calls."});
 }
 
 void CheckCounters(Findings* findings) {
@@ -206,7 +207,7 @@ void CheckConfinement(Findings* findings) {
   findings->push_back(
       {"confinement", no_ptrace ? Level::kNote : Level::kOk, "",
        absl::StrCat(words.empty() ? "none" : absl::StrCat("this is ", absl::StrJoin(words, " with ")),
-                    no_ptrace ? "; ptrace is forbidden, so dlhook doctor can't follow a program." : "."),
+                    no_ptrace ? "; ptrace is forbidden, so dlhook doctor cannot follow a program." : "."),
        no_ptrace ? "sysctl kernel.yama.ptrace_scope=1" : ""});
 }
 

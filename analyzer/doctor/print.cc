@@ -91,7 +91,7 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
   std::vector<std::string> counts;
   for (const auto& [family, count] : report.recorded) counts.push_back(absl::StrCat(family, ": ", count));
   AppendWrapped("ended", Style::kPlain,
-                absl::StrCat(program.end, "; processes looked into: ", report.processes_looked_into,
+                absl::StrCat(program.end, "; processes inspected: ", report.processes_looked_into,
                              ", recorded: ", report.processes_recorded, "."),
                 width, color, out);
   AppendWrapped("recorded", Style::kPlain, absl::StrCat(counts.empty() ? "nothing" : absl::StrJoin(counts, ", "), "."),
@@ -112,8 +112,8 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
     if (lines.empty()) lines = std::string(none);
     if (!lines.empty()) absl::StrAppend(out, "\n", Styled(title, Style::kTitle, color), "\n", lines);
   };
-  append("seen besides the calls", true, "");
-  append("what can't be seen, or only partly", false, "  nothing known\n");
+  append("observed besides the calls", true, "");
+  append("not observed, or only in part", false, "  nothing known\n");
 }
 
 Json FindingsJson(const std::vector<Finding>& findings) {
@@ -194,13 +194,14 @@ int DoctorReport::CountBad() const {
 std::string DoctorReport::Verdict() const {
   const int bad = CountBad();
   if (bad > 0)
-    return absl::StrCat(bad, bad == 1 ? " thing needs" : " things need", " a look: see warning and problem above.");
+    return absl::StrCat(bad, bad == 1 ? " check needs" : " checks need", " attention: see warning and problem above.");
   if (!program.has_value()) return "dlhook works here. For a program: dlhook doctor -- PROGRAM.";
   const std::optional<int> seen = SeenPercent(program->report.cpu_time);
-  return seen.has_value()
-             ? absl::StrCat("dlhook works here: it sees libraries that have ", *seen, " % of this program's CPU time.")
-             : "dlhook works here. What share of this program it sees is not known: its trial was too short, or could "
-               "not be sampled.";
+  return seen.has_value() ? absl::StrCat("dlhook works here: libraries that it observes have ", *seen,
+                                         " % of this program's CPU time.")
+                          : "dlhook works here. What share of this program it observes is not known: the trial was too "
+                            "short, or could "
+                            "not be sampled.";
 }
 
 std::string DoctorText(const DoctorReport& report, size_t width, bool color) {

@@ -88,19 +88,19 @@ absl::Status RunProbe(const std::string& shim, const std::string& folder) {
   char* argv[] = {name, command, nullptr};
   pid_t child = 0;
   const int error = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, envp.data());
-  if (error != 0) return absl::InternalError(absl::StrCat("can't start a process: ", strerror(error)));
+  if (error != 0) return absl::InternalError(absl::StrCat("cannot start a process: ", strerror(error)));
   const int status = WaitFor(child);
   if (WIFSIGNALED(status)) {
-    return absl::InternalError(absl::StrCat("a process with it preloaded was ended by signal ", WTERMSIG(status)));
+    return absl::InternalError(absl::StrCat("a test process with it preloaded was ended by signal ", WTERMSIG(status)));
   }
   switch (WEXITSTATUS(status)) {
     case 0:
       return absl::OkStatus();
     case kExitNotThere:
-      return absl::FailedPreconditionError("the loader did not take it into a process");
+      return absl::FailedPreconditionError("the loader did not load it");
     default:
       return absl::FailedPreconditionError(
-          absl::StrCat("a process with it preloaded ended with exit code ", WEXITSTATUS(status)));
+          absl::StrCat("a test process with it preloaded ended with exit code ", WEXITSTATUS(status)));
   }
 }
 

@@ -76,23 +76,23 @@ Finding DescribePast(const LoadedObject& object, const LoadedObject& target, con
   if (IsPreloaded(target.path, look)) {
     finding.id = "other-preloader";
     finding.text =
-        absl::StrCat(calls, ", past dlhook: that is preloaded before it and has functions of the same names.");
+        absl::StrCat(calls, ", bypassing dlhook: that is preloaded before it and has functions of the same names.");
     finding.advice = "Let dlhook come first in LD_PRELOAD: the other library still gets the calls, from dlhook.";
   } else if (target.image.is_executable) {
     finding.id = "executable-definition";
     finding.text = absl::StrCat(
-        calls, ", past dlhook: the program defines these functions itself, and the loader takes its own first.");
+        calls, ", bypassing dlhook: the program defines these functions itself, and the loader prefers them.");
     finding.advice =
         "Link the program without -rdynamic (--export-dynamic), or with the functions in a shared library.";
   } else if (HasTwoNamespaces(look)) {
     finding.id = "other-namespace";
     finding.text = absl::StrCat(
-        calls, ", past dlhook: it was opened by dlmopen into a namespace of its own, where nothing is preloaded.");
+        calls, ", bypassing dlhook: it was opened by dlmopen into a namespace of its own, where nothing is preloaded.");
     finding.advice = "While profiling, have it opened by dlopen.";
   } else {
     finding.id = "deepbind";
     finding.text =
-        absl::StrCat(calls, ", past dlhook: it was opened with RTLD_DEEPBIND, so its own libraries come first.");
+        absl::StrCat(calls, ", bypassing dlhook: it was opened with RTLD_DEEPBIND, so its own libraries come first.");
     finding.advice = "While profiling, open it without RTLD_DEEPBIND.";
   }
   return finding;
@@ -122,7 +122,7 @@ void AddOtherPreloaders(const Trial& trial, const ProgramReport& report, Finding
       if (library == report.libraries.end() || library->provides.empty()) continue;
       AddOnce({"preloader-chained", Level::kNote, object.path,
                absl::StrCat("is preloaded, too, and has ", Names(library->provides),
-                            ": calls go through dlhook first and then on to it; times include its own."),
+                            ": calls pass through dlhook and then through it; times include its own."),
                ""},
               findings);
     }
@@ -135,8 +135,8 @@ void AddWeakReferences(const ProgramReport& report, Findings* findings) {
     findings->push_back(
         {"weak-reference", Level::kWarning, library.path,
          absl::StrCat("refers weakly to ", Names(library.weak),
-                      ", which nothing but dlhook defines: under dlhook it takes the function to be there."),
-         "If it behaves otherwise under dlhook, give it the library, or profile without that feature."});
+                      ", which nothing but dlhook defines: under dlhook it believes that the function exists."),
+         "If it behaves differently under dlhook, provide the library, or profile without that feature."});
   }
 }
 
@@ -159,9 +159,9 @@ void AddSymbolic(const Trial& trial, Findings* findings) {
       if (names.empty()) continue;
       const bool is_a_blas = IsABlas(object.path);
       AddOnce({"symbolic", is_a_blas ? Level::kNote : Level::kWarning, object.path,
-               absl::StrCat(
-                   "defines ", Names(names), object.image.is_symbolic ? " and is linked -Bsymbolic" : " as protected",
-                   ": calls that it makes to them itself (from its LAPACK, say) can't be seen; calls by others are."),
+               absl::StrCat("defines ", Names(names),
+                            object.image.is_symbolic ? " and is linked -Bsymbolic" : " as protected",
+                            ": its own calls of them (from its LAPACK, say) cannot be observed; calls by others are."),
                is_a_blas ? "" : "While profiling, link it without -Bsymbolic and without protected symbols."},
               findings);
     }
@@ -185,13 +185,14 @@ bool IsDeaf(const std::string& path, const Trial& trial) {
 
 Finding DescribeInside(const LibraryReport& library, const Trial& trial) {
   if (library.inside != "oneDNN") {
-    return {"hidden-blas", Level::kWarning, library.path,
-            absl::StrCat("has ", library.inside, " linked into it with hidden functions: its calls can't be seen."),
-            "Use a build that loads it as a shared library."};
+    return {
+        "hidden-blas", Level::kWarning, library.path,
+        absl::StrCat("has ", library.inside, " linked into it with hidden functions: its calls cannot be observed."),
+        "Use a build that loads it as a shared library."};
   }
   if (IsDeaf(library.path, trial)) {
     return {"deaf-onednn", Level::kWarning, library.path,
-            "has oneDNN and reads its settings without passing dlhook: its log can't be turned on.",
+            "has oneDNN and reads its settings bypassing dlhook: its log cannot be turned on.",
             "While profiling, open it without RTLD_DEEPBIND."};
   }
   return {"onednn-silent", Level::kNote, library.path,
@@ -256,7 +257,7 @@ void AddUnreached(const Trial& trial, Findings* findings) {
     const bool was_asked = look.environment.contains("LD_PRELOAD");
     AddOnce(
         {was_asked ? "shim-not-loaded" : "environment-cleared", Level::kWarning, look.program,
-         was_asked ? "was started with LD_PRELOAD, but the loader did not take dlhook into it."
+         was_asked ? "was started with LD_PRELOAD, but the loader did not load dlhook into it."
                    : "was started without LD_PRELOAD: the process that started it cleared the environment.",
          was_asked
              ? "See what it says itself with LD_DEBUG=libs; a file with capabilities or another root hides LD_PRELOAD."
@@ -265,7 +266,7 @@ void AddUnreached(const Trial& trial, Findings* findings) {
   }
   for (const Obstacle& obstacle : trial.obstacles) {
     AddOnce({obstacle.id, Level::kNote, obstacle.program,
-             absl::StrCat("was started by the program and can't be seen: ", obstacle.text, "."),
+             absl::StrCat("was started by the program and cannot be observed: ", obstacle.text, "."),
              "If it does the work to be profiled, start another build of it."},
             findings);
   }
@@ -279,11 +280,12 @@ void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* fi
            family.first == "cublaslt" || family.first == "cudnn";
   });
   if (!computes) return;
-  findings->push_back({"no-layer-names", Level::kNote, "",
-                       "no framework says which layer a call belongs to: layers are found from the calls alone and do "
-                       "not have the program's names.",
-                       "In a C++ program with symbols, DLHOOK_STACKS=native names them by the functions above the "
-                       "calls; for a Python program, report --by line shows the lines."});
+  findings->push_back(
+      {"no-layer-names", Level::kNote, "",
+       "no framework reports which layer a call belongs to: layers are inferred from the calls alone and do "
+       "not have the program's names.",
+       "In a C++ program with symbols, DLHOOK_STACKS=native names them by the functions above the "
+       "calls; for a Python program, report --by line shows the lines."});
 }
 
 // CUPTI admits one subscriber; dlhook leaves it to the other tool.
@@ -292,8 +294,8 @@ void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
   const auto tool = look.environment.find("CUDA_INJECTION64_PATH");
   if (tool != look.environment.end() && BaseName(tool->second) != "libdlhook.so") {
     AddOnce({"cupti-taken", Level::kNote, tool->second,
-             "is injected into CUDA programs and may take CUPTI, which admits one tool: times of GPUs then come from "
-             "pairs of events, or from nowhere.",
+             "is injected into CUDA programs and may take CUPTI, which admits one tool: GPU times are then taken "
+             "from CUDA events, or missing.",
              kAdvice},
             findings);
   } else if (look.environment.contains("NSYS_PROFILING_SESSION_ID")) {

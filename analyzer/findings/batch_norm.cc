@@ -24,14 +24,14 @@ std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
   Finding finding;
   finding.where = facts.LayersOf(IsBatchNorm);
   finding.sentence =
-      absl::StrCat("Batch normalization runs as an operation of its own in inference: ", facts.PartOfStep(ns), ".");
+      absl::StrCat("Batch normalization runs as a separate operation in inference: ", facts.PartOfStep(ns), ".");
   finding.gain_ns = ns;
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;
   finding.evidence =
       "table layers: batch norm. The gain is its time where it directly follows a convolution or product";
   finding.advice =
-      "Fold it into the convolution before it, once: torch.nn.utils.fusion.fuse_conv_bn_eval, or "
+      "Fold it into the preceding convolution once: torch.nn.utils.fusion.fuse_conv_bn_eval, or "
       "torch.jit.optimize_for_inference(torch.jit.trace(model, example)).";
   return {finding};
 }

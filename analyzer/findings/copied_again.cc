@@ -59,13 +59,13 @@ std::vector<Finding> FindCopiedAgain(const StepFacts& facts) {
   Finding finding;
   finding.line = copies.line;
   finding.sentence = absl::StrFormat(
-      "%.1f copies a step bring the same contents to the GPU again, and while they last it computes nothing: %s.",
+      "%.1f copies per step transfer the same contents to the GPU again, and it computes nothing meanwhile: %s.",
       copies.calls, facts.PartOfStep(copies.idle_ns));
   finding.gain_ns = copies.idle_ns;
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
   finding.evidence =
-      "8 pieces of 128 bytes of each copy, the same in nine of ten steps or more; the rest was not compared";
+      "8 blocks of 128 bytes of each copy, equal in nine of ten steps or more; the rest was not compared";
   finding.advice =
       "Copy it once before the loop and keep it on the GPU: x = x.to(device), register_buffer for constants of a "
       "module.";

@@ -79,7 +79,7 @@ Table FindingsDiff(const BaseSide<FindingsOfRuns>& base, const NewSide<FindingsO
       {TextColumn("change", "new: only NEW has it; gone: only BASE has it."),
        [](const Change& row) { return Cell(std::string(row.change)); }},
       {As(Role::kKey, TextColumn("rule", "What found it.")), [](const Change& row) { return Cell(row.found->rule); }},
-      {IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most, on the side that has it."),
+      {IntegerColumn("gain", "ns", Better::kLower, "Upper bound on the time saved per step, on the side that has it."),
        [](const Change& row) { return Cell(static_cast<int64_t>(row.found->finding.gain_ns)); }},
       {TextColumn("where", "Layers or part of the step."),
        [](const Change& row) { return KnownText(row.found->finding.where); }},

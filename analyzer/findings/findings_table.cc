@@ -28,9 +28,9 @@ TypedColumn<FindingRow> Text(std::string name, std::string explanation, std::str
 TypedColumns<FindingRow> Columns() {
   return {
       {As(Role::kKey, TextColumn("rule", "What found it; stable, for --ignore.")), &FindingRow::rule},
-      {IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most; see basis."),
+      {IntegerColumn("gain", "ns", Better::kLower, "Upper bound on the time saved per step; see `basis`."),
        [](const FindingRow& row) { return static_cast<int64_t>(row.finding.gain_ns); }},
-      {RealColumn("gain_percent", "%", Better::kLower, "The same as a part of the step."),
+      {RealColumn("gain_percent", "%", Better::kLower, "The gain as a percentage of the step."),
        [](const FindingRow& row) { return Cell(row.finding.GainPercent(row.step_ns)); }},
       As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
       Text("line", "Of the program.", &Finding::line),
@@ -38,10 +38,10 @@ TypedColumns<FindingRow> Columns() {
       Text("advice", "What to do.", &Finding::advice),
       {TextColumn(
            "basis",
-           "How the gain was found. measured: the time that would be gone; computed: by the formula that evidence "
-           "states; at most: an unknown part of it."),
+           "How the gain was determined. measured: this time would be saved; computed: by the formula in evidence; "
+           "at most: an unknown part of it would be saved."),
        [](const FindingRow& row) { return KnownText(GainBasisName(row.finding.basis)); }},
-      {TextColumn("confidence", "high: measured intervals; medium: by a model; low: a sign only."),
+      {TextColumn("confidence", "high: measured intervals; medium: a model; low: an indication only."),
        [](const FindingRow& row) { return KnownText(ConfidenceName(row.finding.confidence)); }},
       {TextColumn("numerics", "changes: the advice changes results beyond rounding, or their precision."),
        [](const FindingRow& row) { return KnownText(row.finding.changes_numerics ? "changes" : ""); }},
@@ -104,9 +104,9 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
   for (RuleFinding& found : FindAll(facts)) {
     rows.push_back({std::move(found.rule), std::move(found.finding), facts.step_ns()});
   }
-  Table table = NewTable("findings", "What could be faster, by what a step would gain", Columns(), rows);
+  Table table = NewTable("findings", "What could be faster, by the gain per step", Columns(), rows);
   table.notes.push_back(absl::StrCat(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ",
-                                     HumanTime(facts.step_ns()), ". Gains may overlap and are not to be added up."));
+                                     HumanTime(facts.step_ns()), ". Gains may overlap: do not add them up."));
   for (std::string& sentence : NotJudged(facts)) table.notes.push_back(std::move(sentence));
   return table;
 }

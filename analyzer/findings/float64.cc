@@ -29,12 +29,12 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
   Finding finding;
   finding.where = facts.LayersOf(is_double);
   finding.line = facts.LineOfLongest(is_double);
-  finding.sentence = absl::StrCat("The libraries compute in float64: ", facts.PartOfStep(ns), ".");
+  finding.sentence = absl::StrCat("The libraries compute in double precision (float64): ", facts.PartOfStep(ns), ".");
   finding.gain_ns = kGain * ns;
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table gemm, column types: float32 does twice as many operations in the same time";
-  finding.advice = "Where double precision is not wanted, find where it comes from";
+  finding.advice = "If double precision is not needed, find where it comes from";
   absl::StrAppend(&finding.advice,
                   RunsPython(facts.model())
                       ? ": NumPy makes float64 by default (dtype=np.float32, x.astype(np.float32))"

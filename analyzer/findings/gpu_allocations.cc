@@ -20,9 +20,9 @@ std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
   if (calls.calls < kGpuAllocationsLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
   Finding finding;
   finding.line = calls.line;
-  finding.sentence =
-      absl::StrFormat("GPU memory is allocated and freed %.1f times a step, in which the GPU computes nothing: %s.",
-                      calls.calls, facts.PartOfStep(calls.idle_ns));
+  finding.sentence = absl::StrFormat(
+      "GPU memory is allocated and freed %.1f times per step, and the GPU computes nothing meanwhile: %s.", calls.calls,
+      facts.PartOfStep(calls.idle_ns));
   finding.gain_ns = calls.idle_ns;
   finding.evidence = "table ops: cudaMalloc, cudaFree";
   finding.advice =

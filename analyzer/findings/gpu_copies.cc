@@ -38,7 +38,7 @@ std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
   Finding finding;
   finding.line = copies.line;
   finding.sentence = absl::StrFormat(
-      "%.1f asynchronous copies a step are of memory that is not pinned, and while they last the GPU computes nothing: "
+      "%.1f asynchronous copies per step use memory that is not pinned, and the GPU computes nothing meanwhile: "
       "%s.",
       copies.calls, facts.PartOfStep(copies.idle_ns));
   finding.gain_ns = copies.idle_ns;
@@ -46,7 +46,7 @@ std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table copies: rows of pageable memory; table gpu_idle";
   finding.advice =
-      "Pin what is copied: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
+      "Pin the source: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
       "non_blocking=True) returns at once, and copying the next batch overlaps with compute.";
   return {finding};
 }
@@ -60,7 +60,7 @@ std::vector<Finding> FindSmallCopies(const StepFacts& facts) {
   Finding finding;
   finding.line = copies.line;
   finding.sentence =
-      absl::StrFormat("%.0f copies of less than 64 KiB to the GPU in a step; while they last it computes nothing: %s.",
+      absl::StrFormat("%.0f copies of less than 64 KiB to the GPU per step, and it computes nothing meanwhile: %s.",
                       copies.calls, facts.PartOfStep(copies.idle_ns));
   finding.gain_ns = gain_ns;
   finding.basis = GainBasis::kComputed;

@@ -27,7 +27,7 @@ constexpr double kGpuIdlePercent = 3;
 
 // Advice where the wait belongs to a copy of unpinned memory.
 constexpr char kPinned[] =
-    "Pin what is copied there and pass non_blocking=True (see pageable-copies): then the program does not wait for it.";
+    "Pin the source and pass non_blocking=True (see pageable-copies): the program then does not wait for the copy.";
 
 // Causes of their own here: in the table they are parts of "not known" and of "launch-bound".
 constexpr char kNotStarted[] = "not started";
@@ -47,11 +47,12 @@ const std::map<std::string, Advice>& Advices() {
   static const auto& kAdvices = *new std::map<std::string, Advice>{
       {"input pipeline", {"The GPU waits for the next batch", ""}},
       {"synchronization",
-       {"The GPU has nothing to do because the program waited for it",
+       {"The GPU is idle because the program waited for it",
         "Keep values on the GPU: .item(), .cpu(), print(tensor) and nonzero() wait; read the loss every N steps."}},
       {"launch-bound",
        {"The GPU waits for the next kernel to be launched",
-        "Launch less: torch.compile(model, mode=\"reduce-overhead\"), CUDA graphs, fused operations, a larger batch."}},
+        "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\"), CUDA graphs, fused operations, a larger "
+        "batch."}},
       {"copies",
        {"The GPU computes nothing while it copies",
         "Overlap copies with compute: pinned memory and x.to(device, non_blocking=True), the next batch on a "
@@ -64,8 +65,8 @@ const std::map<std::string, Advice>& Advices() {
        {"The GPU waits for an operation on the CPU",
         "Let the GPU do it (device=\"cuda\"), or the data loader's workers, before the step needs it."}},
       {kNotStarted,
-       {"The GPU does nothing for this program although kernels were launched",
-        "See whether other programs use this GPU (nvidia-smi): they take turns with this one. If none does, the work "
+       {"The GPU does not run this program's kernels although they were launched",
+        "Check whether other programs use this GPU (nvidia-smi): they take turns with this one. If none does, the work "
         "waits for another device or for a function on the host."}},
   };
   return kAdvices;
@@ -137,9 +138,10 @@ double SaidOfCopiesNs(const StepFacts& facts) {
 
 // Of a program without PyTorch.
 std::string AdviceForOthers(const std::string& cause, const std::string& advice) {
-  if (cause == IdleCauseName(IdleCause::kLaunch)) return "Launch less: fused operations, CUDA graphs, larger arrays.";
+  if (cause == IdleCauseName(IdleCause::kLaunch))
+    return "Launch fewer kernels: fused operations, CUDA graphs, larger arrays.";
   if (cause == IdleCauseName(IdleCause::kSynchronization)) {
-    return "Keep values on the GPU: what the program reads on the host, or prints, it has to wait for.";
+    return "Keep values on the GPU: the program has to wait for what it reads on the host or prints.";
   }
   if (cause == IdleCauseName(IdleCause::kCopies)) {
     return "Overlap copies with compute: pinned memory and asynchronous copies on a stream of their own.";
@@ -155,7 +157,7 @@ std::string AdviceForCompiled(const TraceModel& model, const std::string& advice
            "step into what is compiled or captured; or a larger batch.";
   }
   const bool is_compiled = model.HasRole(ScopeRole::kTorchRegion);
-  return is_compiled ? "Launch less: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
+  return is_compiled ? "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
                        "optimizer's step compiled, too, a larger batch."
                      : advice;
 }
@@ -163,7 +165,8 @@ std::string AdviceForCompiled(const TraceModel& model, const std::string& advice
 // Of a program that XLA compiled: what there is in JAX.
 std::string AdviceForXla(const std::string& cause, const std::string& advice) {
   if (cause == IdleCauseName(IdleCause::kLaunch)) {
-    return "Launch less: more of the step in one jax.jit, several steps in one call (jax.lax.scan), a larger batch.";
+    return "Launch fewer kernels: more of the step in one jax.jit, several steps in one call (jax.lax.scan), a larger "
+           "batch.";
   }
   if (cause == IdleCauseName(IdleCause::kSynchronization)) {
     return "Keep values on the GPU: block_until_ready(), float(array) and print(array) wait; read the loss every N "
@@ -191,7 +194,7 @@ struct Cause {
     if (largest.during.empty() || largest.what == What::kNothing || largest.what == What::kAsked) return "";
     const bool is_unseen = largest.what == What::kPython;
     return absl::StrCat(largest.part * step_ns > ns / 2 ? ", most of it " : ", the largest part ",
-                        is_unseen ? "while Python or native code ran that is not seen" : "during ",
+                        is_unseen ? "while Python or native code ran that was not observed" : "during ",
                         is_unseen ? "" : largest.during);
   }
 };

@@ -88,7 +88,7 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
   finding.where = CompiledFunctionName(first.function);
   finding.line = FileLine(first);
   finding.sentence =
-      absl::StrFormat("torch.compile breaks the graph of %s at %s%s: %s. Between its graphs pass %s.",
+      absl::StrFormat("torch.compile breaks the graph of %s at %s%s: %s. The time between its graphs is %s.",
                       CompiledFunctionName(first.function), FileLine(first),
                       breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
                       absl::StripSuffix(parts.front(), "."), facts.PartOfStep(*median));

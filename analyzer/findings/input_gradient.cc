@@ -38,12 +38,12 @@ std::vector<Finding> FindInputGradient(const StepFacts& facts) {
   finding.where = first.name;
   finding.line = first.line;
   finding.sentence =
-      absl::StrCat("The gradient of the network's input is computed in the first layer: ", facts.PartOfStep(ns), ".");
+      absl::StrCat("The first layer computes the gradient of the network's input: ", facts.PartOfStep(ns), ".");
   finding.gain_ns = ns;
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table layers, column backward_data of the first row";
   finding.advice =
-      "If nothing reads it (no adversarial or saliency method): leave requires_grad of the input at False, and detach "
+      "If nothing reads it (no adversarial or saliency method), leave requires_grad of the input False, and detach "
       "what comes out of a frozen part: x = x.detach().";
   return {finding};
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kInputWaitPercent = 5;  // "moderate" in XProf's input pipeline analysis
 constexpr int64_t kMostWorkers = 16;     // each is a process of its own
-constexpr char kLessWork[] = "cheaper transforms, or data that was decoded before.";
+constexpr char kLessWork[] = "cheaper transforms, or data decoded in advance.";
 
 // How many workers would prepare batches as fast as the step can use them, and how long it would take then: not less than
 // its own part, nor than the processors need for what the run computes meanwhile, which workers do not change.
@@ -62,7 +62,7 @@ std::string WhyNotMore(const Preparing& preparing) {
   }
   if (preparing.Mostly(preparing.looks.queued_ns)) {
     return absl::StrCat(
-        "What prepares them has no processor: more of it does not help. Fewer threads beside it (OMP_NUM_THREADS), ",
+        "The workers wait for a processor: more of them do not help. Fewer other threads (OMP_NUM_THREADS), ",
         kLessWork);
   }
   if (preparing.IsPython() && !preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork())) {
@@ -105,7 +105,7 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
     absl::StrAppend(&finding.sentence, " Meanwhile ", did, ".");
   } else if (!is_seen && !facts.model().states.empty()) {
     absl::StrAppend(&finding.sentence, " What the ", preparer == Preparer::kWorkers ? "workers" : "pipeline",
-                    " did meanwhile was not seen.");
+                    " did meanwhile was not observed.");
   }
   if (is_seen) {
     Advise(facts, ns, preparing, preparer == Preparer::kProgram ? 0 : preparing.threads, finding);

@@ -103,8 +103,8 @@ Finding Narrow(const StepFacts& facts, const std::function<bool(const WorkItem&)
   const double ns = facts.Sum(is_in);
   Finding finding;
   finding.where = facts.LayersOf(is_in);
-  finding.sentence = absl::StrFormat("%s computes with vectors of %d bits, the processor has %d: %s.", library, bits,
-                                     unit_bits, facts.PartOfStep(ns));
+  finding.sentence = absl::StrFormat("%s uses vectors of %d bits, the processor has %d: %s.", library, bits, unit_bits,
+                                     facts.PartOfStep(ns));
   finding.gain_ns = ns * (1 - static_cast<double>(bits) / unit_bits);
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
@@ -126,9 +126,9 @@ std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
     };
     if (facts.IsAtLeast(facts.Sum(is_narrow), kInstructionSetPercent)) {
       Finding finding = Narrow(facts, is_narrow, "oneDNN", widest, unit_bits);
-      finding.evidence = "table algorithms, column implementation: none is of wider vectors";
-      finding.advice = onednn.bits > 0 ? absl::StrCat(onednn.name, "=", onednn.value, " is set: run without it.")
-                                       : "No variable limits it: look for dnnl_set_max_cpu_isa, or take a newer build.";
+      finding.evidence = "table algorithms, column implementation: none uses wider vectors";
+      finding.advice = onednn.bits > 0 ? absl::StrCat(onednn.name, "=", onednn.value, " is set: unset it.")
+                                       : "No variable limits it: look for dnnl_set_max_cpu_isa, or use a newer build.";
       if (onednn.bits == 0) finding.confidence = Confidence::kLow;
       findings.push_back(finding);
     }
@@ -138,8 +138,8 @@ std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
     const auto is_narrow = [&](const WorkItem& item) { return IsOpenBlas(process, item); };
     if (facts.IsAtLeast(facts.Sum(is_narrow), kInstructionSetPercent)) {
       Finding finding = Narrow(facts, is_narrow, "OpenBLAS", openblas.bits, unit_bits);
-      finding.evidence = "table gemm; the width is that of the processor that the variable names";
-      finding.advice = absl::StrCat(openblas.name, "=", openblas.value, " is set: run without it.");
+      finding.evidence = "table gemm; the width is that of the processor named by the variable";
+      finding.advice = absl::StrCat(openblas.name, "=", openblas.value, " is set: unset it.");
       findings.push_back(finding);
     }
   }

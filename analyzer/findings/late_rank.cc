@@ -35,7 +35,7 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   Finding finding;
   finding.where = is_one ? last->name : "ranks";
   finding.sentence =
-      is_one ? absl::StrFormat("The other ranks wait for %s, which comes last to %d of %d collective operations: %s.",
+      is_one ? absl::StrFormat("The other ranks wait for %s, the last to arrive at %d of %d collective operations: %s.",
                                finding.where, last->came_last, last->collectives, facts.PartOfStep(ns))
              : absl::StrFormat("Ranks wait for each other in collective operations; no single rank stands out: %s.",
                                facts.PartOfStep(ns));
@@ -44,9 +44,9 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table ranks: waiting, waited_for";
   finding.advice =
-      is_one ? "Find what that rank does longer than the others: report its process trace (RUN/*.dlh) by itself and "
+      is_one ? "Find what takes that rank longer than the others: report its process trace (RUN/*.dlh) alone and "
                "compare its input, its processors and its GPU with another one's."
-             : "Give each rank as much work a step: batches of equal size, sequences of similar length.";
+             : "Give each rank the same work per step: batches of equal size, sequences of similar length.";
   return {finding};
 }
 

@@ -61,7 +61,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   if (ops < kOptimizerOpsLeastOps) return {};
   Finding finding;
   finding.where = absl::StrCat("optimizer (", optimizer, ")");
-  finding.sentence = absl::StrFormat("%s updates each tensor by itself: about %.0f operations, %s.", optimizer, ops,
+  finding.sentence = absl::StrFormat("%s updates each tensor separately: about %.0f operations, %s.", optimizer, ops,
                                      facts.PartOfStep(ns));
   finding.gain_ns = (1 - kFusedPart) * ns;
   finding.basis = GainBasis::kComputed;

@@ -84,7 +84,7 @@ std::vector<Finding> FindingOf(const StepFacts& facts, const std::map<std::strin
   finding.where = facts.LayersOf(is_in);
   finding.line = facts.LineOfLongest(is_in);
   finding.sentence = absl::StrFormat(
-      "PyTorch computes %s in loops of its own, not by a library: %s.%s", absl::StrJoin(ops, ", "),
+      "PyTorch computes %s in its own loops instead of calling a library: %s.%s", absl::StrJoin(ops, ", "),
       facts.PartOfStep(ns), is_information ? " With one or two rows these are fast, with more they are not." : "");
   finding.gain_ns = ns;
   finding.basis = GainBasis::kUpperBound;
@@ -95,7 +95,7 @@ std::vector<Finding> FindingOf(const StepFacts& facts, const std::map<std::strin
       absl::StrFormat("table work; no call of a library inside; aten::%s %.0f times in a step, %s each", longest->first,
                       longest->second.count / facts.count(), HumanTime(longest->second.ns / longest->second.count));
   finding.advice =
-      "Their type, which is not recorded, is probably one that no library takes on this processor (float16 without "
+      "Their type, which is not recorded, is probably one that no library supports on this processor (float16 without "
       "AVX512-FP16 or AMX, integers): use float32, or bfloat16 where the processor has it (torch.autocast(\"cpu\", "
       "dtype=torch.bfloat16)). Measure both.";
   return {finding};

@@ -75,7 +75,7 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
   if (!facts.IsAtLeast(ns, kPageFaultsPercent) || AllocatorIsSet(facts)) return {};
   Finding finding;
   finding.sentence = absl::StrFormat(
-      "Memory is taken from the kernel and given back in each step: %.0f page faults (%s) take %s.",
+      "Memory is requested from the kernel and returned in each step: %.0f page faults (%s) take %s.",
       PagesGivenBack(faults), HumanCell(static_cast<int64_t>(PagesGivenBack(faults) * kPageBytes), "bytes"),
       facts.PartOfStep(ns));
   finding.gain_ns = ns;

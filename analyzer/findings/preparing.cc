@@ -77,7 +77,7 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
   }
   Finding finding;
   finding.where = facts.LayersOf(IsPreparing);
-  finding.sentence = absl::StrFormat("%s continues in steady steps, %.1f times a step for %d problems: %s.",
+  finding.sentence = absl::StrFormat("%s continues in steady steps, %.1f times per step for %d problems: %s.",
                                      searches ? "The search for algorithms" : "The preparation of primitives", calls,
                                      problems.size(), facts.PartOfStep(ns));
   if (const std::string changes = WhatChanges(facts); !changes.empty()) {
@@ -88,11 +88,10 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
   finding.basis = GainBasis::kMeasured;
   if (!searches) finding.confidence = Confidence::kLow;
   finding.evidence = "table tuning";
-  finding.advice = searches
-                       ? "Shapes that change make cuDNN search again: pad or bucket the input to few sizes, or set "
-                         "torch.backends.cudnn.benchmark = False."
-                       : "Shapes that change make the library prepare again: pad or bucket the input to few sizes, "
-                         "none much larger than it needs.";
+  finding.advice = searches ? "Changing shapes make cuDNN search again: pad or bucket the input to few sizes, or set "
+                              "torch.backends.cudnn.benchmark = False."
+                            : "Changing shapes make the library prepare again: pad or bucket the input to few sizes, "
+                              "none much larger than it needs.";
   return {finding};
 }
 

@@ -112,12 +112,12 @@ std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
   finding.sentence = absl::StrFormat(
-      "The quota of processor time of the program's control group (container) is used up, and its threads are stopped: "
+      "The CPU quota of the program's control group (container) is used up, and its threads are throttled: "
       "up to %s; they ran on %.1f processors.",
       facts.PartOfStep(finding.gain_ns), facts.RunningThreads());
   finding.evidence = "throttled time of the control group (cpu.stat), at most the thread's run-queue wait";
   finding.advice =
-      "Raise the quota (docker --cpus, Kubernetes limits.cpu, cpu.max), or start no more threads than it pays for "
+      "Raise the quota (docker --cpus, Kubernetes limits.cpu, cpu.max), or start no more threads than the quota allows "
       "(OMP_NUM_THREADS, loader workers).";
   return {finding};
 }
@@ -147,8 +147,8 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
   const bool is_loss = !OthersAreBusy(facts) && facts.IsAtLeast(wait_ns, kWaitPercent);
   Finding finding;
   finding.sentence = absl::StrFormat(
-      "Of %s of processor time in a %s, threads beside the first use %s beyond what operations can have had: OpenMP's, "
-      "which wait actively for their next work, or code that dlhook does not see.",
+      "Of %s of CPU time per %s, threads other than the first use %s more than operations can account for: OpenMP's, "
+      "which spin while waiting for work, or code that dlhook does not observe.",
       HumanTime(facts.load().cpu_ns), facts.StepNoun(), HumanTime(spun_ns));
   if (is_loss) {
     absl::StrAppend(&finding.sentence, " The main thread waits for a processor: ", facts.PartOfStep(WaitNs(facts)),
@@ -163,7 +163,8 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
       "processor time of all threads but the first (schedstat), less what they can have used while operations ran";
   finding.advice =
       "Where processors are shared (several ranks, loader workers, other programs): OMP_WAIT_POLICY=passive (libgomp), "
-      "KMP_BLOCKTIME=0 (libiomp5), or fewer threads (torch.set_num_threads). Alone on a machine it costs nothing.";
+      "KMP_BLOCKTIME=0 (libiomp5), or fewer threads (torch.set_num_threads). On an otherwise idle machine it costs "
+      "nothing.";
   return {finding};
 }
 
@@ -214,7 +215,7 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   Finding finding;
   finding.where = facts.LayersOf(is_long);
   finding.sentence = absl::StrFormat(
-      "One thread computes while %d processors are there%s: %s in calls of 0.5 ms and more.", processors,
+      "One thread computes although %d processors are available%s: %s in calls of 0.5 ms and more.", processors,
       own > kOneThread ? absl::StrFormat(", of which the program uses %.1f", own) : "", facts.PartOfStep(ns));
   finding.gain_ns = ns * (1 - 1.0 / threads);
   finding.basis = GainBasis::kUpperBound;

@@ -116,9 +116,8 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   }
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
   if (!facts.IsAtLeast(finding.gain_ns, kPythonBoundPercent)) return {};
-  finding.advice = facts.UsesTorch()
-                       ? "A larger batch, or torch.compile(model), makes fewer and larger operations."
-                       : "Ask for more at once: a larger batch, whole arrays instead of loops over elements.";
+  finding.advice = facts.UsesTorch() ? "Use a larger batch or torch.compile(model): fewer and larger operations."
+                                     : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
   return {finding};
 }
 

@@ -47,8 +47,8 @@ Finding FindingOf(const StepFacts& facts, const WorkItem& longest,
   finding.confidence = Confidence::kMedium;
   finding.evidence = absl::StrCat("table algorithms, column implementation; ", op.problem, ", ", op.types);
   finding.advice =
-      "It has no faster one for this: look which parameter makes the difference (ONEDNN_VERBOSE=dispatch says why "
-      "others were refused), another size, type or memory format; or take a newer build of oneDNN.";
+      "It has no faster one for this: find which parameter makes the difference (ONEDNN_VERBOSE=dispatch says why "
+      "others were refused), another size, type or memory format; or use a newer build of oneDNN.";
   return finding;
 }
 

@@ -85,7 +85,7 @@ Finding OneByOne(const StepFacts& facts, const WorkItem& item, double best_rate)
   finding.confidence = Confidence::kLow;
   finding.evidence = "table gemm, column rate: all of its FLOPs at the best rate of the run";
   finding.advice =
-      "Where they don't depend on each other, compute them as one: all rows in one call, or torch.bmm where each has "
+      "If they are independent, compute them as one: all rows in one call, or torch.bmm if each has "
       "a matrix of its own.";
   return finding;
 }
@@ -145,15 +145,15 @@ Reason ReasonOf(const WorkItem& item) {
 const char* AdviceFor(Reason reason) {
   switch (reason) {
     case Reason::kFewRows:
-      return "One side is of 16 or less: give the product more rows at once (a larger batch, several in one), swap the "
+      return "One side is at most 16: give the product more rows at once (a larger batch, several in one), swap the "
              "operands ((B.T @ A.T).T), or pad that side to 16, which was faster than 2 to 8 in trials.";
     case Reason::kShortInner:
-      return "The inner dimension is of 16 or less: join products with the same output into one, or pad it with zeros "
+      return "The inner dimension is at most 16: join products with the same output into one, or pad it with zeros "
              "to 16, which was faster than 2 to 8 in trials.";
     case Reason::kMany:
-      return "Many small ones: compute them as one, by torch.bmm where each has a matrix of its own.";
+      return "Many small ones: compute them as one, by torch.bmm if each has its own matrix.";
     case Reason::kNone:
-      return "Its shape gives no reason: try the library that dlhook calibrate found fastest (dlhook calibrate "
+      return "Its shape does not explain it: try the library that dlhook calibrate found fastest (dlhook calibrate "
              "--show).";
   }
   return "";

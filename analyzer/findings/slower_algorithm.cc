@@ -85,7 +85,8 @@ std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts) {
   finding.where = facts.LayersOf([&](const WorkItem& item) { return LossOf(item, by_problem).ns > 0; });
   finding.line = facts.LineOf(*largest.item);
   finding.sentence = absl::StrFormat(
-      "A search measured a faster algorithm than the one that runs: %s %s where %s takes %s, %.0f times a step; in all "
+      "A search measured a faster algorithm than the one that runs: %s %s where %s takes %s, %.0f times per step; in "
+      "all "
       "%s.",
       largest.fastest->first, HumanTime(static_cast<double>(largest.fastest->second.ns)), largest.chosen->first,
       HumanTime(static_cast<double>(largest.chosen->second.ns)), largest.item->calls, facts.PartOfStep(sum_ns));
@@ -99,11 +100,11 @@ std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts) {
                                   " (it has ", HumanCell(largest.chosen->second.workspace_bytes, "bytes"), " now).");
   } else if (!fastest.is_deterministic) {
     finding.advice =
-        "Its results differ in the last bits from run to run. If that may be: "
+        "Its results differ in the last bits from run to run. If that is acceptable: "
         "torch.use_deterministic_algorithms(False), torch.backends.cudnn.deterministic = False.";
     finding.changes_numerics = true;
   } else {
-    finding.advice = "Take the algorithm that the search found (torch.backends.cudnn.benchmark = True does).";
+    finding.advice = "Use the algorithm that the search found (torch.backends.cudnn.benchmark = True).";
   }
   return {finding};
 }

@@ -171,8 +171,8 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
   if (!is_one && (is_disturbed || !facts.IsAtLeast(ns, kInTurnPercent))) return {};
   Finding finding;
   finding.where = is_one ? absl::StrCat("thread ", ThreadLabel(facts.model(), {latest})) : "threads";
-  finding.sentence =
-      absl::StrFormat("%d threads share a step's work unevenly, and the step waits for the last: ", sharing.threads);
+  finding.sentence = absl::StrFormat("%d threads share a step's work unevenly, and the step waits for the last one: ",
+                                     sharing.threads);
   absl::StrAppend(&finding.sentence,
                   is_one ? absl::StrFormat("%s works for %s of it, the others for %s on average.", finding.where,
                                            HumanTime(own_ns / sharing.steps), HumanTime(others_ns / sharing.steps))
@@ -184,7 +184,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
       "each thread's time from its first operation in a step to its last; the gain: as if all ended at once, less what "
       "the first thread computed meanwhile";
   finding.advice =
-      "Divide the work by its cost rather than its number of items: more and smaller pieces than threads, of which "
+      "Partition by cost, not by item count: more and smaller chunks than threads, of which "
       "each thread takes the next (ThreadPoolExecutor.map).";
   return {finding};
 }

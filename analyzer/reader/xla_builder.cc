@@ -209,7 +209,7 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
     Thread& thread = threads_[place[event.thread]];
     thread.scopes.push_back(scope);
     if (profiles_.ops()[event.op].product.of_one_fusion > 1 && !event.is_continuation) {
-      oddities->Count("a fusion of several products (without a row of their own: their times are not told apart)");
+      oddities->Count("a fusion of several products (without rows of their own: their times cannot be separated)");
     }
     const OpIndex op = products.OpOf(event);
     if (op == kNone) continue;

@@ -30,7 +30,7 @@ std::string LooksText(const LookSums& looks, const char* verb) {
   const std::optional<int64_t> blocked = looks.BlockedOf(100), queued = looks.QueuedOf(100);
   if (!blocked) return "";
   const std::string in = BlockedInText(looks.found_ns);
-  return absl::StrFormat("computed %d %%, had no processor %d %%, %s blocked %d %%%s", 100 - *blocked - *queued,
+  return absl::StrFormat("computed %d %%, waited for a processor %d %%, %s blocked %d %%%s", 100 - *blocked - *queued,
                          *queued, verb, *blocked, in.empty() ? "" : absl::StrCat(" (in ", in, ")"));
 }
 

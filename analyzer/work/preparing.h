@@ -27,7 +27,7 @@ struct Preparing {
   int64_t WithoutWork() const { return Found(BlockedIn::kPoll) + Found(BlockedIn::kLock); }
   // A pipeline's operations that are functions in Python, of which one at a time computes.
   bool IsPython() const { return op == "PyFunc" || op == "EagerPyFunc"; }
-  // "its 2 workers computed 5 %, had no processor 2 %, were blocked 93 % (in sleep)"; empty: not known.
+  // "its 2 workers computed 5 %, waited for a processor 2 %, were blocked 93 % (in sleep)"; empty: not known.
   std::string Text() const;
 
  private:
@@ -38,7 +38,7 @@ struct Preparing {
 Preparing WhoPrepares(const TraceModel& model, const LayerAnalysis& analysis, const ComparedSteps& steps,
                       Preparer preparer);
 
-// "computed 5 %, had no processor 2 %, VERB blocked 93 % (in sleep)"; empty: too few looks.
+// "computed 5 %, waited for a processor 2 %, VERB blocked 93 % (in sleep)"; empty: too few looks.
 std::string LooksText(const LookSums& looks, const char* verb);
 
 }  // namespace dlhook::analyzer::work

@@ -56,7 +56,7 @@ class Waiting(Case):
         result = self.under("launcher", [python, *program("input_pipeline", 60)[1:]])
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
         finding, = (row for row in e2e.Run(self.run_path).table("findings") if row["rule"] == "input-wait")
-        told = re.search(r"pipeline's operations \(mostly PyFunc, in 2 threads\) computed (\d+) %, had no processor (\d+) %, "
+        told = re.search(r"pipeline's operations \(mostly PyFunc, in 2 threads\) computed (\d+) %, waited for a processor (\d+) %, "
                          r"were blocked (\d+) % \(in sleep", finding["finding"])
         self.assertIsNotNone(told, finding)
         computed, _, blocked = map(int, told.groups())

@@ -376,7 +376,7 @@ class Case(unittest.TestCase):
         self.run_path = tempfile.mktemp(prefix="run-", dir=self.folder)
         return self.run_path
 
-    def hanging(self, argv, words="but the program lives", env=None):
+    def hanging(self, argv, words="but the program is alive", env=None):
         """Starts a program that hangs, records it, and ends it with the test; what dlhook top says, in one line, once it has
         these words."""
         process = start([DLHOOK, "run", "-o", self.fresh_run(), "--", *argv], env=env, cwd=self.folder)

@@ -142,7 +142,7 @@ class Trouble(e2e.Case):
         result = calibrate("--library", "/none.so", "--format", "json", DLHOOK_CACHE=os.path.join(file, "cache"))
         self.assertEqual(result.code, 1)
         self.assertRegex(result.err.decode(), r"^dlhook: calibrate: what was measured is not kept: \S+\.json can't be written: "
-                         r"Not a directory; --output FILE keeps it elsewhere\n$")
+                         r"Not a directory; --output FILE stores it elsewhere\n$")
         rows, notes = rows_of(result.out)
         self.assertIn("memory read", {row["what"] for row in rows if row["best"] is not None})
         self.assertIn("Not measured: /none.so: /none.so: cannot open shared object file: No such file or directory.", notes)

@@ -120,7 +120,7 @@ class Machine(Case):
         prefix = self.installed()
         with open(os.path.join(prefix, "lib", "libdlhook.so"), "wb") as file:
             file.write(b"no library")
-        self.assertIn("did not take it", self.broken(prefix))
+        self.assertIn("did not load it", self.broken(prefix))
 
     def test_others_are_preloaded(self):
         result = self.doctor("--format=json", LD_PRELOAD=e2e.library("preloader"))

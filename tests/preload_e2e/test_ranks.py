@@ -76,7 +76,7 @@ class Ranks(e2e.Case):
         said = e2e.run([e2e.DLHOOK, "diff", "--base", *folders[:2], "--new", *folders[2:], "--format", "json"])
         self.assertEqual(said.code, 0, said.err)
         for side, paths in (("BASE", folders[:2]), ("NEW", folders[2:])):
-            self.assertIn(f"diff: {side}: {', '.join(paths)} have different ranks, but did not live at the same time".encode(), said.err)
+            self.assertIn(f"diff: {side}: {', '.join(paths)} have different ranks but did not run at the same time".encode(), said.err)
         self.assertEqual(len(json.loads(said.out)["more_runs"]), 1)
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")

@@ -152,7 +152,7 @@ class Layers(Sampled):
         subprocess.run(["strip", "-o", stripped, e2e.victim("sampled")], check=True)
         rows, notes = self.layers(stripped, "module")
         self.assertEqual(list(rows), ["[unattributed]"])
-        self.assertIn("[stripped], whose functions have no names: which layers it computed can't be told", notes)
+        self.assertIn("[stripped], whose functions have no names: the layers that it computed are not known", notes)
 
 
 class Compiled(Sampled):

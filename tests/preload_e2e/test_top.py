@@ -97,7 +97,7 @@ class Top(e2e.Case):
         e2e.until_top_says(run, " 100 calls and ranges recorded")
         self.calls(process, 50)
         e2e.until_top_says(run, " 150 calls and ranges recorded")
-        text = e2e.until_top_says(run, "but the program lives")
+        text = e2e.until_top_says(run, "but the program is alive")
         self.assertRegex(text, r"process \d+, thread \d+ sleeps.*: last cblas_sgemm \(gemm\), .* ago")
         os.kill(self.pid_of(run), signal.SIGKILL)
         e2e.until_top_says(run, "The process was killed")

@@ -13,7 +13,7 @@ namespace dlhook::analyzer::inline framework {
 namespace {
 
 constexpr char kSeveralMasters[] =
-    "a call of a worker thread while several threads ran operators: for which of them is not told apart";
+    "a call of a worker thread while several threads ran operators: which of them it belongs to is ambiguous";
 
 // The library's direction is finer than the scope's: a convolution's backward node contains both gradients. But the
 // scope decides between forward and backward, because a transposed convolution's forward pass is a convolution's

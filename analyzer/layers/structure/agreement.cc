@@ -124,7 +124,7 @@ void Reader::NotePartsOf(KindIndex forward, LayerDirection direction, size_t ope
 void Reader::NotePart(size_t own, size_t all, const char* what, Layer* layer) {
   if (own >= all) return;
   absl::StrAppend(&layer->ambiguity, layer->ambiguity.empty() ? "" : "; ", "has ", own, " of ", all,
-                  " gradients of its ", what, ": the others are not told apart from other layers'");
+                  " gradients of its ", what, ": the others cannot be distinguished from other layers'");
 }
 
 // Vectors are scaled, repeated or summed by products, too (a softmax, a mean): where networks are trained, a layer of one

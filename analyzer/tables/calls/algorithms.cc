@@ -216,7 +216,7 @@ void AddNotes(const LeftOut& left_out, Table& table) {
   if (left_out.of_xla > 0) {
     table.notes.push_back(absl::StrCat(left_out.of_xla,
                                        " products of XLA's are not listed: whether Eigen or code that XLA generated "
-                                       "computed them is not told apart, because its program does not say it."));
+                                       "computed them is not known, because its program does not say so."));
   }
   if (left_out.silent_calls > 0) {
     table.notes.push_back(absl::StrCat(left_out.silent_calls,

@@ -20,7 +20,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr char kCallersTitle[] = "Who called for what: by framework function, line of the program and layer";
+constexpr char kCallersTitle[] = "Call sites: framework function, line of the program and layer of each problem";
 
 struct CallersKey {
   std::string kind, problem;

@@ -23,7 +23,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr char kHotspotsTitle[] = "Where threads computed, by samples of their CPU time";
+constexpr char kHotspotsTitle[] = "Where threads computed (samples of CPU time)";
 constexpr char kNoLayer[] = "[no layer]";
 constexpr char kNoPlace[] = "[not known]";
 constexpr char kPythonCode[] = "Python";

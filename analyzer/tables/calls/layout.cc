@@ -88,7 +88,7 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
                      "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
        [](const MoveTotals& move) { return TensorClassText(move.tensor); }},
       {As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
-                                       "Of these calls, those that are one half of a round trip: moved away and back "
+                                       "Of these calls, those that are one half of a round trip: converted and back "
                                        "between two ops.")),
        &MoveTotals::round_trip_calls},
       {IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."), &MoveTotals::round_trip_ns},
@@ -119,7 +119,7 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
   table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).", calls,
                                         HumanTime(total_ns), HumanTime(share_ns), percent));
   table.notes.push_back(
-      absl::StrFormat("%d round trips (a tensor moved away and back between two ops of the same "
+      absl::StrFormat("%d round trips (a tensor converted and back between two ops of the same "
                       "pass) took %s, both halves together.",
                       round_trips, HumanTime(trip_ns)));
 }

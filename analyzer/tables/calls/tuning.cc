@@ -176,7 +176,7 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
                      "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
       {RealColumn("run_percent", "%", Better::kLower,
-                  "The part of the run's time in which it went on: where threads overlap, less than total time's."),
+                  "Percentage of the run's time in which it was active: less than total time's where threads overlap."),
        [wall_ns](const Cost& cost) {
          return cost.is_time_known ? Cell(PercentOfRun(cost.spans, cost.unplaced_ns, wall_ns)) : Cell();
        }},
@@ -225,7 +225,7 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
   std::vector<const Cost*> order;
   for (const auto& [key, cost] : costs) order.push_back(&cost);
   std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
-  Table table = NewTable("tuning", "What finding and preparing algorithms cost", TuningColumns(model.wall_ns()), order);
+  Table table = NewTable("tuning", "Cost of searching and preparing algorithms", TuningColumns(model.wall_ns()), order);
   AddNotes(costs, model.wall_ns(), table);
   return table;
 }

@@ -81,7 +81,7 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
       {time("of",
             "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
        [](const GuidedLine& line) { return Mean(line.of_ns, line.steps); }},
-      {IntegerColumn("at_stake", "ns", Better::kLower, "At most this much of a mean step could be saved here."),
+      {IntegerColumn("at_stake", "ns", Better::kLower, "Upper bound on the time saved per step."),
        [](const GuidedLine& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
       {Detail(TextColumn("threshold", "What is called low, and where that comes from.")), &GuidedLine::threshold},
       {Detail(TextColumn("advice", "What helps.")), &GuidedLine::advice},

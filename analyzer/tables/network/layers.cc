@@ -200,7 +200,7 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
        [](const LayerRow& row) { return Percent(row.sums.share_ns, row.all.total_ns); }},
       {RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
        &LayerRow::Rate},
-      As(Role::kPart, TimeColumn("layout", "Of all its time: moving tensors into another memory format for it.",
+      As(Role::kPart, TimeColumn("layout", "Part of its time spent converting tensors to another memory format.",
                                  &LayerSums::Group::layout_ns)),
       {TextColumn("matched_by",
                   "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
@@ -336,8 +336,9 @@ class LayersReport {
     if (by_ != LayersBy::kLayer && by_ != LayersBy::kModule && by_ != LayersBy::kType) return;
     for (const auto& [library, sum] : groups_.nameless()) {
       if (sum.samples < kFewestOfRow) continue;
-      table->notes.push_back(absl::StrCat("Samples: ", HumanTime(sum.cpu_ns), " of CPU time in ", library,
-                                          ", whose functions have no names: which layers it computed can't be told."));
+      table->notes.push_back(
+          absl::StrCat("Samples: ", HumanTime(sum.cpu_ns), " of CPU time in ", library,
+                       ", whose functions have no names: the layers that it computed are not known."));
     }
   }
 
@@ -346,10 +347,9 @@ class LayersReport {
     const int64_t blind_ns = sums_.groups[groups_.gpu_blind()].gpu_share_ns;
     const int64_t measured_ns = sums_.gpu_total_ns - blind_ns;
     if (measured_ns == 0) return;
-    table->notes.push_back(
-        absl::StrFormat("GPUs had nothing to do in %.1f %% of the steps' time%s: see the table gpu_idle.",
-                        100.0 * static_cast<double>(idle_ns) / static_cast<double>(measured_ns),
-                        blind_ns > 0 ? " in which they were measured" : ""));
+    table->notes.push_back(absl::StrFormat("GPUs were idle for %.1f %% of the steps' time%s: see the table gpu_idle.",
+                                           100.0 * static_cast<double>(idle_ns) / static_cast<double>(measured_ns),
+                                           blind_ns > 0 ? " in which they were measured" : ""));
     if (blind_ns > 0) {
       table->notes.push_back(absl::StrCat("Of ", HumanTime(blind_ns), " of the steps it is not known what GPUs did."));
     }

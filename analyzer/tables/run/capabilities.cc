@@ -206,10 +206,10 @@ absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOpti
       if (fact.kind == kind) order.push_back(&fact);
     }
   }
-  Table table = NewTable("capabilities", "What was seen, how, and what could not be", CapabilitiesColumns(), order);
+  Table table = NewTable("capabilities", "What was observed, how, and what could not be", CapabilitiesColumns(), order);
   if (table.rows.empty()) return table;
   table.notes.emplace_back(
-      "What this run did not do is not here: dlhook doctor -- PROGRAM looks at every library that a program loads.");
+      "Libraries that this run did not use are not listed: dlhook doctor -- PROGRAM inspects every loaded library.");
   return table;
 }
 

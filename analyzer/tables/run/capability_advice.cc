@@ -22,7 +22,7 @@ constexpr Advice kMissing[] = {
     {"module-names", "Layers are then named by their classes and lines."},
     {"native-stacks", "Callers are then known only by Python lines and framework ops."},
     {"compiled-code", "What torch.compile compiled is then known without names, modules or reasons, or in part."},
-    {"samples", "What no hook sees is then known by its time alone, or in part."},
+    {"samples", "Code without hooks then appears only as sampled time, or in part."},
     {"libxsmm-kernels", "What they compute is in samples only: dlhook run --sample."},
     {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };

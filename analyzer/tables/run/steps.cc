@@ -83,13 +83,12 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},
       {Detail(
            IntegerColumn("running", "ns", Better::kNeither,
-                         "Its thread (of a process, the first) ran on a processor. This and the next two: not known of "
-                         "steps that are not much longer than the time between two looks (table threads).")),
+                         "Its thread (of a process, the first) ran on a CPU. This and the next two: not known of steps "
+                         "that are not much longer than the sampling interval (table threads).")),
        [](const StepRow& row) { return row.Told(row.states.running_ns); }},
-      {Detail(
-           IntegerColumn("no_processor", "ns", Better::kLower, "The thread was ready to run, but had no processor.")),
+      {Detail(IntegerColumn("no_processor", "ns", Better::kLower, "The thread was runnable, waiting for a CPU.")),
        [](const StepRow& row) { return row.Told(row.states.queued_ns); }},
-      {Detail(IntegerColumn("blocked", "ns", Better::kNeither, "The rest: it waited for something else.")),
+      {Detail(IntegerColumn("blocked", "ns", Better::kNeither, "The rest: the thread was blocked.")),
        [](const StepRow& row) { return row.Told(row.states.blocked_ns()); }},
   };
 }
@@ -179,10 +178,9 @@ absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& op
     AddNotes(model, steps, track, table);
   }
   if (untold > 0) {
-    table.notes.push_back(
-        absl::StrCat("What the thread did in ", untold, " single steps (running, no_processor, blocked) is ",
-                     "not told apart, because the looks are too far apart for so short a time; the table ",
-                     "threads has the mean step."));
+    table.notes.push_back(absl::StrCat(
+        "What the thread did in ", untold, " single steps (running, no_processor, blocked) is ",
+        "not known: these steps are shorter than the sampling interval; the table ", "threads has the mean step."));
   }
   if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be a step.");
   int64_t aggregated = 0;

@@ -180,7 +180,7 @@ void AddSteps(const TraceModel& model, const LayerAnalysis& analysis, Metrics& m
   const Quartiles quartiles = QuartilesOf(longest->second);
   metrics.Time("step_median", quartiles.median,
                durations.size() == 1
-                   ? "of steady steps; the last one is cut short and left out"
+                   ? "steady steps; the incomplete last step is excluded"
                    : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
   metrics.Time("step_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
 }

@@ -62,7 +62,7 @@ TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
       {As(Role::kKey, TextColumn("blocked_in", "The kind of system call, as in the table by threads.")),
        &PlaceRow::blocked_in},
       {As(Role::kWeight, IntegerColumn("blocked", "ns", Better::kNeither,
-                                       "What looks stand for that found threads blocked there: the sum over threads.")),
+                                       "Estimated blocked time at this place, summed over threads.")),
        &PlaceRow::blocked_ns},
       {TextColumn("threads", "The thread, or how many there are."), &PlaceRow::threads},
   };

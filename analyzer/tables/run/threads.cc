@@ -46,8 +46,7 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
       {IntegerColumn("time", "ns", Better::kNeither,
                      "That the thread was there: of the step, or of its life. The next three add up to it."),
        [](const ThreadRow& row) { return row.sums.wall_ns > 0 ? Mean(row.sums.wall_ns, row.steps) : Cell(); }},
-      {TimeColumn("running",
-                  "It ran on a processor. Not known where steps are shorter than the time between two looks."),
+      {TimeColumn("running", "It ran on a CPU. Not known where steps are shorter than the sampling interval."),
        [](const ThreadRow& row) {
          return row.thread == kEnded ? Cell(row.sums.running_ns) : row.MeanOf(row.sums.running_ns);
        }},
@@ -129,7 +128,7 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
     const bool a_whole = a.step == kWholeRun, b_whole = b.step == kWholeRun;
     return a_whole != b_whole ? b_whole : a.sums.running_ns > b.sums.running_ns;
   });
-  Table table = NewTable("threads", "What threads did: ran, had no processor, were blocked",
+  Table table = NewTable("threads", "Thread states: running, waiting for a CPU, blocked",
                          ThreadsColumns(model.processes.size() > 1), rows);
   if (rows.empty()) {
     table.notes.push_back(

@@ -130,7 +130,7 @@ TEST_F(DiffCliTest, RunsWithoutStepsAreComparedAsAWhole) {
   const Outcome outcome = Diff(absl::StrCat(base, " ", new_side, " --fail-above 3"));
   EXPECT_EQ(outcome.exit_code, 2) << "neither passed nor failed";
   EXPECT_TRUE(absl::StrContains(outcome.out, "noise not known")) << outcome.out;
-  EXPECT_TRUE(absl::StrContains(outcome.err, "--fail-above: NEW takes longer by more than this")) << outcome.err;
+  EXPECT_TRUE(absl::StrContains(outcome.err, "--fail-above: NEW is slower by more than this")) << outcome.err;
 }
 
 TEST_F(DiffCliTest, TablesThatCannotBeComparedAreNamed) {

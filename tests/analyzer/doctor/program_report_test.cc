@@ -167,7 +167,7 @@ TEST(ProgramReportTest, WhoComputes) {
   EXPECT_EQ(findings["computes-unseen"].subject, "/v/lib/python3.11/site-packages/onnxruntime/libonnxruntime.so.1");
   EXPECT_EQ(
       findings["cpu-time"].text,
-      "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others "
+      "50 % of its CPU time in libraries that dlhook observes (libblas.so 50 %); 27 % in others "
       "(onnxruntime/libonnxruntime.so.1 25 %, "
       "code generated at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 "
       "8 %); 100 samples, "
@@ -320,8 +320,9 @@ TEST(DoctorReportTest, Verdicts) {
   report.program = TriedProgram{{"prog"}, "exit code 0", Report(Look(kBlas + 8), &model)};
   EXPECT_EQ(report.CountBad(), 1);
   const std::string text = DoctorText(report, 80, false);
-  EXPECT_NE(text.find("1 thing needs a look"), std::string::npos);
-  EXPECT_NE(text.find("warning  deepbind: user.so calls sgemm_ in libblas.so, past dlhook"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 check needs attention"), std::string::npos);
+  EXPECT_NE(text.find("warning  deepbind: user.so calls sgemm_ in libblas.so, bypassing dlhook"), std::string::npos)
+      << text;
   EXPECT_EQ(text.find('\033'), std::string::npos);
   EXPECT_NE(DoctorText(report, 80, true).find('\033'), std::string::npos);
   size_t width = 0;

@@ -99,8 +99,9 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
     const char* advice;
     int64_t scope_ns = 480'000;
   };
-  for (const Case& one : {Case{"enumerate(DataLoader)#next", "num_workers"},
-                          Case{"aten::conv2d", "Launch less", 24'000}, Case{"aten::normal_", "Let the GPU do it"}}) {
+  for (const Case& one :
+       {Case{"enumerate(DataLoader)#next", "num_workers"}, Case{"aten::conv2d", "Launch fewer kernels", 24'000},
+        Case{"aten::normal_", "Let the GPU do it"}}) {
     program_ = GpuProgram();
     for (int64_t at_ns = 510'000; at_ns < 990'000; at_ns += one.scope_ns) Scope(one.scope, at_ns, at_ns + one.scope_ns);
     Steps(5000, 500'000);
@@ -108,7 +109,7 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
     ASSERT_THAT(Rules(table), ElementsAre("gpu-idle")) << one.scope;
     EXPECT_THAT(Text(table, 0, "advice"), HasSubstr(one.advice));
     EXPECT_GE(Integer(table, 0, "gain"), 450'000);
-    const bool is_launch = absl::string_view(one.advice) == "Launch less";
+    const bool is_launch = absl::string_view(one.advice) == "Launch fewer kernels";
     EXPECT_EQ(absl::StrContains(Text(table, 0, "evidence"), "for recording was subtracted"), is_launch);
   }
 }
@@ -196,7 +197,7 @@ TEST_F(GpuFindingsTest, LaunchedWorkThatDoesNotStart) {
   }
   const Table table = Findings();
   const size_t row = RowWhere(table, {{"rule", "gpu-idle"}});
-  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("although kernels were launched: 380 us"));
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("although they were launched: 380 us"));
   EXPECT_THAT(Text(table, row, "advice"), HasSubstr("nvidia-smi"));
 }
 

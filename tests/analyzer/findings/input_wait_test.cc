@@ -164,18 +164,19 @@ TEST(InputWaitOfTensorFlow, PythonThatSleeps) {
 
 TEST(InputWaitOfTensorFlow, PythonThatComputes) {
   const std::string found = OfPipeline({{"PyFunc:PyFunc"}, {20, 0, 20, 0}});
-  EXPECT_THAT(found, HasSubstr("computed 50 %, had no processor 0 %, were blocked 50 % (in lock)"));
+  EXPECT_THAT(found, HasSubstr("computed 50 %, waited for a processor 0 %, were blocked 50 % (in lock)"));
   EXPECT_THAT(found, HasSubstr("of which mostly one at a time computes"));
 }
 
 TEST(InputWaitOfTensorFlow, PythonWithoutAProcessor) {
-  EXPECT_THAT(OfPipeline({{"PyFunc:PyFunc"}, {10, 25, 5, 0}}), HasSubstr("has no processor: more of it does not help"));
+  EXPECT_THAT(OfPipeline({{"PyFunc:PyFunc"}, {10, 25, 5, 0}}),
+              HasSubstr("wait for a processor: more of them do not help"));
 }
 
 TEST(InputWaitOfTensorFlow, SeveralOperationsWithoutAProcessor) {
   const std::string found = OfPipeline({{"a:DecodeJpeg", "b:Resize", "c:Cast"}, {10, 30, 0, 0}});
-  EXPECT_THAT(found, HasSubstr("the pipeline's operations (in 2 threads) computed 25 %, had no processor 75 %"));
-  EXPECT_THAT(found, HasSubstr("has no processor: more of it does not help"));
+  EXPECT_THAT(found, HasSubstr("the pipeline's operations (in 2 threads) computed 25 %, waited for a processor 75 %"));
+  EXPECT_THAT(found, HasSubstr("wait for a processor: more of them do not help"));
 }
 
 }  // namespace input_wait_test

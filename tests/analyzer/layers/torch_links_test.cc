@@ -382,7 +382,7 @@ TEST_F(NetTest, CallsOfWorkersWhileTwoThreadsRunOpsAreNotToldApart) {
   const Attribution attribution = AttributeToLayers(model, {});
   EXPECT_THAT(PlacesOfCalls(model, attribution), ElementsAre("fc1 forward", "- unknown", "fc1 forward"));
   ASSERT_EQ(attribution.oddities.size(), 1u);
-  EXPECT_THAT(attribution.oddities.begin()->first, testing::HasSubstr("not told apart"));
+  EXPECT_THAT(attribution.oddities.begin()->first, testing::HasSubstr("is ambiguous"));
   EXPECT_EQ(attribution.oddities.begin()->second, 1);
 }
 

@@ -201,7 +201,8 @@ TEST(StepsTableTest, TellsNothingWhereTheLooksAreTooFarApart) {
   const Table table = StepsLookedAtEvery(900);
   for (const char* column : {"running", "no_processor", "blocked"})
     EXPECT_TRUE(std::holds_alternative<std::monostate>(table.rows[2][*FindColumn(table, column)])) << column;
-  EXPECT_NE(table.notes.back().find("is not told apart, because the looks are too far apart"), std::string::npos);
+  EXPECT_NE(table.notes.back().find("is not known: these steps are shorter than the sampling interval"),
+            std::string::npos);
 }
 
 TEST(StepsTableTest, TellsKindBatchAndMicroSteps) {
