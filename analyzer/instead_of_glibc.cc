@@ -50,7 +50,7 @@ extern "C" __attribute__((visibility("hidden"))) uint32_t arc4random() noexcept 
 
 // std::call_once, whose function may throw: what is derived from a run once, descriptors of libprotobuf. In glibc's, the
 // exception of a statically linked unwinder would meet the handlers of the shared libgcc, which abort.
-extern "C" __attribute__((visibility("hidden"))) int pthread_once(pthread_once_t* control, void (*make)()) {
+extern "C" int pthread_once(pthread_once_t* control, void (*make)()) {
   enum : pthread_once_t { kNew = PTHREAD_ONCE_INIT, kBeingMade, kMade };
   const std::atomic_ref<pthread_once_t> state(*control);
   for (pthread_once_t is = state.load(); is != kMade; is = state.load()) {

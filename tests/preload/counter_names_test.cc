@@ -88,9 +88,10 @@ TEST(CounterNames, KnowsProcessorsByFamilyAndModel) {
 uint32_t SetsOf(std::string flags) {
   for (char& c : flags) c = c == '\n' || c == '\t' ? ' ' : c;
   const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
-  return (has("fma") && has("avx2") ? kFma : 0) | (has("avx512f") ? kAvx512 : 0) |
-         (has("avx512_vnni") ? kAvx512Vnni : 0) | (has("avx512_bf16") ? kAvx512Bf16 : 0) |
-         (has("amx_int8") ? kAmxInt8 : 0) | (has("amx_bf16") ? kAmxBf16 : 0);
+  const auto bit_if = [](bool is_there, uint32_t bit) { return is_there ? bit : 0; };
+  return bit_if(has("fma") && has("avx2"), kFma) | bit_if(has("avx512f"), kAvx512) |
+         bit_if(has("avx512_vnni"), kAvx512Vnni) | bit_if(has("avx512_bf16"), kAvx512Bf16) |
+         bit_if(has("amx_int8"), kAmxInt8) | bit_if(has("amx_bf16"), kAmxBf16);
 }
 
 // The processor that runs this test is the one in /proc/cpuinfo.

@@ -145,7 +145,9 @@ TEST(PythonLayoutTest, WhereStringsSayTheirKind) {
     for (uint32_t interned : {0u, 1u, 3u}) {
       for (uint32_t bits : {kAscii, kWide}) {
         EXPECT_EQ(TextBits((bits | kAbove) << 2 | interned, layout) & 31, bits) << int{shift};
-        if (shift == 16) EXPECT_EQ(TextBits((bits | kAbove) << 16 | interned, layout) & 31, bits);
+        if (shift == 16) {
+          EXPECT_EQ(TextBits((bits | kAbove) << 16 | interned, layout) & 31, bits);
+        }
       }
     }
   }

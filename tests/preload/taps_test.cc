@@ -19,7 +19,9 @@ TEST(TapsTest, CapabilitiesAndSourcesAreTheirOwn) {
   std::set<std::string> capabilities;
   for (const Tap* tap : kTaps) {
     EXPECT_TRUE(capabilities.insert(tap->capability).second) << tap->capability;
-    if (tap->source != fields::TimeSource::kUnknown) EXPECT_EQ(TapOfSource(tap->source), tap);
+    if (tap->source != fields::TimeSource::kUnknown) {
+      EXPECT_EQ(TapOfSource(tap->source), tap);
+    }
     EXPECT_NE(std::string(tap->advice.off), "") << tap->capability;
   }
   EXPECT_EQ(TapOfSource(fields::TimeSource::kUnknown), nullptr);

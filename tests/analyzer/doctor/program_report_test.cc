@@ -197,7 +197,9 @@ TEST(ProgramReportTest, WhoComputesForARecordedLibrary) {
   EXPECT_EQ(levels(true, kCpuNs).count("computes-for-others"), 0u) << "recorded calls are all of it";
   EXPECT_EQ(levels(true, 30)["computes-unseen"], Level::kWarning) << "they are nothing of it";
   const unsigned processors = std::thread::hardware_concurrency();
-  if (processors > 1) EXPECT_EQ(levels(true, kCpuNs / 2)["computes-for-others"], Level::kNote);
+  if (processors > 1) {
+    EXPECT_EQ(levels(true, kCpuNs / 2)["computes-for-others"], Level::kNote);
+  }
 }
 
 TEST(ProgramReportTest, WhoComputesIsNotGuessed) {

@@ -47,7 +47,9 @@ class Recorder : public TimelineWriter {
         open.empty() ? closed_ns_[slice.track] : std::max(open.back().first, closed_ns_[slice.track]);
     EXPECT_LE(least_ns, slice.start_ns);
     EXPECT_LE(slice.start_ns, slice.end_ns);
-    if (!open.empty()) EXPECT_LE(slice.end_ns, open.back().second);
+    if (!open.empty()) {
+      EXPECT_LE(slice.end_ns, open.back().second);
+    }
     open.emplace_back(slice.start_ns, slice.end_ns);
     const std::string& name = texts_[slice.name];
     slices.push_back(
@@ -185,7 +187,9 @@ TEST(Timeline, TenThousandLayers) {
       exporter.of_timeline({model, analysis, {}}, output);
       EXPECT_TRUE(output.Finish().ok());
     }
-    if (exporter.of_tables == nullptr) EXPECT_GT(bytes, 500u) << exporter.name;
+    if (exporter.of_tables == nullptr) {
+      EXPECT_GT(bytes, 500u) << exporter.name;
+    }
   }
   const TemporaryFolder folder;
   EXPECT_TRUE(ExportSqlite({model, analysis, {}}, {}, {}, folder.path() + "/run.sqlite").ok());

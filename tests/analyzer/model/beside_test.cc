@@ -27,7 +27,9 @@ class BesideTest : public testing::TestWithParam<bool> {
 TEST_P(BesideTest, UsesASecondProcessorIfThereIsOne) {
   auto thread = Beside([] { return std::this_thread::get_id(); });
   EXPECT_EQ(thread.get() != std::this_thread::get_id(), MayUseTwoProcessors());
-  if (HasOne()) EXPECT_FALSE(MayUseTwoProcessors());
+  if (HasOne()) {
+    EXPECT_FALSE(MayUseTwoProcessors());
+  }
 }
 
 TEST_P(BesideTest, ThrowsWhatTheTaskThrew) {

@@ -190,7 +190,9 @@ TEST(RunColumnTest, RangesOfThreads) {
     const auto [first, last] = std::equal_range(values.begin(), values.end(), thread);
     const auto [begin, end] = threads.RangeOf(thread);
     ASSERT_EQ(end - begin, last - first);
-    if (begin < end) EXPECT_EQ(begin, first - values.begin());
+    if (begin < end) {
+      EXPECT_EQ(begin, first - values.begin());
+    }
   }
 }
 

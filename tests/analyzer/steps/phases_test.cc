@@ -360,7 +360,9 @@ TEST(PhasesTest, TrainingsAfterOneAnotherAreSortsOfTheirOwn) {
   const std::string sorts[] = {"A, batch 8", "A, batch 16", "B, batch 8", "B, batch 16"};
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(track.steps[i].is_regular, i % 5 != 4) << i;
-    if (i % 5 != 4) EXPECT_EQ(track.steps[i].sort, sorts[i / 5]) << i;
+    if (i % 5 != 4) {
+      EXPECT_EQ(track.steps[i].sort, sorts[i / 5]) << i;
+    }
   }
 }
 
