@@ -1,10 +1,12 @@
-// By the same rules as preload/python/python_stack.cc, over copies. Trusts nothing: what does not look like a frame ends it.
+// By the shim's own walk (preload/python/python_frames.h), over copies. Trusts nothing: what does not look like a frame ends it.
 #include "analyzer/io/outside_python.h"
 
 #include <string.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "preload/python/python_frames.h"
 #include "preload/python/python_lines.h"
 
 namespace dlhook::analyzer::inline io {
@@ -33,21 +35,49 @@ bool OutsidePython::ReadLayout() {
   return true;
 }
 
+// For VisitFrames.
+struct OutsidePython::Frames {
+  const void* PointerAt(const void* object, size_t offset) const {
+    return reinterpret_cast<const void*>(
+        python.Word<uint64_t>(reinterpret_cast<uint64_t>(object) + offset).value_or(0));
+  }
+  const char* Frame(const void* frame) {
+    for (const Copy& copy : copies) {
+      if (copy.frame == frame) return copy.bytes;
+    }
+    Copy& copy = copies[visited % std::size(copies)];
+    copy.frame = nullptr;
+    const bool is_read =
+        ++visited <= kMostVisited && python.memory_.Read(reinterpret_cast<uint64_t>(frame), copy.bytes, kFrameBytes);
+    if (is_read) copy.frame = frame;
+    return is_read ? copy.bytes : nullptr;
+  }
+  const char* Code(const void* object) {
+    code = python.CodeAt(reinterpret_cast<uint64_t>(object));
+    return code == nullptr ? nullptr : code->bytes.data();
+  }
+
+  struct Copy {
+    const void* frame = nullptr;
+    alignas(8) char bytes[kFrameBytes];
+  };
+  OutsidePython& python;
+  OutsidePython::Code* code = nullptr;  // of the frame that is visited
+  Copy copies[2] = {};
+  size_t visited = 0;
+};
+
 // Truncated; empty: not known.
 const char* OutsidePython::TextAt(uint64_t string) {
   alignas(8) char head[64];
   std::string text;
   if (string != 0 && memory_.Read(string, head, sizeof head)) {
-    const uint32_t bits = TextBits(ReadAt<uint32_t>(head, kPyStringState), layout_);
-    const uint32_t kind = bits & 7;
-    const bool is_compact = (bits & 8) != 0, is_ascii = (bits & 16) != 0;
-    const size_t length = std::min(ReadAt<size_t>(head, kPyStringLength), kMostText);
-    const size_t header = is_compact && is_ascii ? layout_.ascii_bytes : layout_.compact_bytes;
-    std::vector<char> units(length * kind);
+    const PythonString shape = PythonStringOf(layout_, head);
+    const size_t length = std::min(shape.length, kMostText);
+    std::vector<char> units(length * shape.kind);
     char encoded[4 * kMostText];
-    if (is_compact && (kind == 1 || kind == 2 || kind == 4) &&
-        memory_.Read(string + header, units.data(), units.size()))
-      text.assign(encoded, EncodeUtf8(units.data(), length, kind, encoded, sizeof encoded));
+    if (shape.is_compact && shape.kind != 0 && memory_.Read(string + shape.contents, units.data(), units.size()))
+      text.assign(encoded, EncodeUtf8(units.data(), length, shape.kind, encoded, sizeof encoded));
   }
   const auto known = texts_.try_emplace(std::move(text), nullptr).first;
   return known->second = known->first.c_str();
@@ -57,8 +87,7 @@ const char* OutsidePython::TextAt(uint64_t string) {
 OutsidePython::Code* OutsidePython::CodeAt(uint64_t address) {
   constexpr size_t kAfterCount = 8;  // its references' number, which changes
   std::vector<char> bytes(kCodeBytes);
-  if (address == 0 || !memory_.Read(address, bytes.data(), bytes.size()) ||
-      ReadAt<uint64_t>(bytes.data(), kPyTypeOffset) != code_type_)
+  if (!memory_.Read(address, bytes.data(), bytes.size()) || ReadAt<uint64_t>(bytes.data(), kPyTypeOffset) != code_type_)
     return nullptr;
   Code& code = codes_[address];
   if (code.bytes.empty() ||
@@ -83,36 +112,16 @@ uint32_t OutsidePython::LineOf(Code* code, int64_t offset) {
 }
 
 bool OutsidePython::ReadFrames(uint64_t thread_state, std::vector<Frame>* frames, bool* is_cut) {
-  uint64_t at = Word<uint64_t>(thread_state + layout_.thread_frame).value_or(0);
-  if (layout_.holder_frame >= 0 && at != 0)
-    at = Word<uint64_t>(at + static_cast<uint64_t>(layout_.holder_frame)).value_or(0);
-  alignas(8) char frame[kFrameBytes];
-  for (size_t visited = 0; at != 0; ++visited) {
-    if (visited == kMostVisited || !memory_.Read(at, frame, sizeof frame)) return false;
-    const bool is_shim = layout_.frame_owner != 0 && ReadAt<uint8_t>(frame, layout_.frame_owner) >= kFirstShimOwner;
-    if (is_shim && !frames->empty() && layout_.frame_entry == 0) frames->back().is_entry = true;  // from 3.12 on
-    const uint64_t outer = ReadAt<uint64_t>(frame, layout_.frame_previous);
-    const uint64_t address = ReadAt<uint64_t>(frame, layout_.frame_code) & ~uint64_t{layout_.tag_bits};
-    Code* const code = is_shim ? nullptr : CodeAt(address);
-    const bool is_own =
-        code != nullptr && layout_.minor >= 13 && ReadAt<int32_t>(code->bytes.data(), layout_.code_first_line) == 0;
-    if (code != nullptr && !is_own) {
-      if (frames->size() == kMostFrames) {
-        *is_cut = true;
-        return true;
-      }
-      const int64_t offset =
-          layout_.instruction_unit != 0
-              ? int64_t{ReadAt<int32_t>(frame, layout_.frame_instruction)} * layout_.instruction_unit
-              : static_cast<int64_t>(ReadAt<uint64_t>(frame, layout_.frame_instruction) - address - layout_.code_start);
-      const bool is_entry = layout_.frame_entry != 0   ? ReadAt<uint8_t>(frame, layout_.frame_entry) != 0
-                            : layout_.frame_owner == 0 ? true
-                                                       : outer == 0;
-      frames->push_back({code->file, code->function, LineOf(code, offset), is_entry});
-    }
-    at = outer;
-  }
-  return true;
+  Frames memory = {.python = *this};
+  const void* const first = PythonFrameOf(layout_, memory, reinterpret_cast<const void*>(thread_state));
+  return VisitFrames(layout_, memory, first, [&](const void* frame, const char*, int64_t offset) {
+    *is_cut = frames->size() == kMostFrames;
+    if (*is_cut) return false;
+    Code* const code = memory.code;
+    const bool is_entry = IsEntryFrame(layout_, memory, frame);
+    frames->push_back({code->file, code->function, LineOf(code, offset), is_entry});
+    return true;
+  });
 }
 
 // A state begins with its neighbours in the list, and somewhere has the kernel's number of its thread: where, the known one tells.

@@ -47,6 +47,7 @@ class OutsidePython {
     const char* function = nullptr;
     std::map<int64_t, uint32_t> lines;  // by byte of the instruction
   };
+  struct Frames;
 
   template <typename T>
   std::optional<T> Word(uint64_t address) const {

@@ -14,14 +14,35 @@ constexpr uint64_t kMostUnits = 1 << 20;  // of a string or line table
 constexpr uint32_t kMostFrames = 136;     // kMaxPythonFrames and as many of the interpreter's own
 constexpr uint32_t kWindowPages = 4;
 
-// Frames lie one above the other, the innermost on top: a copy of a few pages holds several.
+template <typename T>
+bool CopyAt(const void* address, T* to) {
+  return CopyOwnMemory(reinterpret_cast<uint64_t>(address), to, sizeof *to) == sizeof *to;
+}
+
+// For VisitFrames. Frames lie one above the other, the innermost on top: a copy of a few pages holds several. What may be code
+// objects is collected, not visited.
 class FrameWindow {
  public:
-  // The frame at `address`, null if it can't be read.
-  const char* At(uint64_t address) {
-    if (address < start_ || address + kFrameBytes > end_) Copy(address);
-    return address >= start_ && address + kFrameBytes <= end_ ? bytes_ + (address - low_) : nullptr;
+  static const void* PointerAt(const void* object, size_t offset) {
+    const void* value = nullptr;
+    return CopyAt(static_cast<const char*>(object) + offset, &value) ? value : nullptr;
   }
+  const char* Frame(const void* frame) {
+    auto address = reinterpret_cast<uint64_t>(frame);
+    if (frames_ == kMostFrames) return nullptr;
+    if (address < start_ || address + kFrameBytes > end_) Copy(address);
+    if (address < start_ || address + kFrameBytes > end_) return nullptr;
+    ++frames_;
+    return bytes_ + (address - low_);
+  }
+  const char* Code(const void* object) {
+    codes_[count_++] = object;
+    return nullptr;
+  }
+
+  bool is_full() const { return frames_ == kMostFrames; }
+  const void* const* codes() const { return codes_; }
+  uint32_t count() const { return count_; }
 
  private:
   // From the page that holds the frame's end downwards, until one is not there.
@@ -45,40 +66,10 @@ class FrameWindow {
   uint64_t low_ = 0;    // of the first byte in bytes_
   uint64_t start_ = 0;  // of the first byte that was copied
   uint64_t end_ = 0;
+  const void* codes_[kMostFrames];
+  uint32_t count_ = 0;
+  uint32_t frames_ = 0;
 };
-
-template <typename T>
-bool CopyAt(const void* address, T* to) {
-  return CopyOwnMemory(reinterpret_cast<uint64_t>(address), to, sizeof *to) == sizeof *to;
-}
-
-const void* CurrentFrame(const PythonRuntime& python, const void* thread_state) {
-  const PythonLayout& layout = python.layout;
-  const void* holder = nullptr;
-  if (!CopyAt(static_cast<const char*>(thread_state) + layout.thread_frame, &holder)) return nullptr;
-  if (layout.holder_frame < 0 || holder == nullptr) return holder;
-  const void* frame = nullptr;
-  return CopyAt(static_cast<const char*>(holder) + layout.holder_frame, &frame) ? frame : nullptr;
-}
-
-// The code objects of all frames, null for none. False: a frame is not there, or there are too many.
-struct Codes {
-  const void* objects[kMostFrames];
-  uint32_t count;
-};
-bool CollectCodes(const PythonRuntime& python, const void* first, Codes* codes) {
-  const PythonLayout& layout = python.layout;
-  FrameWindow window;
-  const void* frame = first;
-  for (codes->count = 0; frame != nullptr && codes->count < kMostFrames; ++codes->count) {
-    const char* copy = window.At(reinterpret_cast<uint64_t>(frame));
-    if (copy == nullptr) return false;
-    uintptr_t reference = ReadAt<uintptr_t>(copy, layout.frame_code) & ~uintptr_t{layout.tag_bits};
-    codes->objects[codes->count] = reinterpret_cast<const void*>(reference);
-    frame = ReadAt<const void*>(copy, layout.frame_previous);
-  }
-  return true;
-}
 
 // Can each of these ranges be read? One system call.
 bool AreReadable(const iovec* ranges, uint32_t count, void* buffer, size_t size) {
@@ -88,22 +79,18 @@ bool AreReadable(const iovec* ranges, uint32_t count, void* buffer, size_t size)
 }
 
 // Everything that looks like an object's head where a frame's code should be. (Other kinds of objects are skipped.)
-bool HaveTypes(const Codes& codes) {
+bool HaveTypes(const FrameWindow& frames) {
   iovec ranges[kMostFrames];
   uint64_t heads[kMostFrames];
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < codes.count; ++i) {
-    if (codes.objects[i] == nullptr) continue;
-    ranges[count++] = {const_cast<char*>(static_cast<const char*>(codes.objects[i])) + kPyTypeOffset, 8};
-  }
-  return AreReadable(ranges, count, heads, sizeof heads);
+  for (uint32_t i = 0; i < frames.count(); ++i)
+    ranges[i] = {const_cast<char*>(static_cast<const char*>(frames.codes()[i])) + kPyTypeOffset, 8};
+  return AreReadable(ranges, frames.count(), heads, sizeof heads);
 }
 
 // The names and the line table of the innermost frame's code, which the frame may just have let go.
 bool IsWhole(const PythonRuntime& python, const void* code) {
   const PythonLayout& layout = python.layout;
   char copy[kCodeBytes];
-  if (code == nullptr) return true;
   if (!CopyAt(code, &copy)) return false;
   if (ReadAt<const void*>(copy, kPyTypeOffset) != python.code_type) return true;
   char heads[3][kObjectBytes];
@@ -118,7 +105,7 @@ bool IsWhole(const PythonRuntime& python, const void* code) {
   // Memory is given back by the block: if the first and the last byte are there, so is the rest.
   for (uint32_t i = 0; i < count; ++i) {
     uint64_t units = ReadAt<uint64_t>(heads[i], kPyStringLength);
-    uint64_t unit_bytes = ranges[i].iov_base == lines ? 1 : TextBits(python, heads[i]) & 7;
+    uint64_t unit_bytes = ranges[i].iov_base == lines ? 1 : PythonStringOf(layout, heads[i]).kind;
     if (units > kMostUnits) return false;
     ranges[i] = {static_cast<char*>(ranges[i].iov_base) + kPyBytesData + units * unit_bytes, 1};
   }
@@ -128,10 +115,12 @@ bool IsWhole(const PythonRuntime& python, const void* code) {
 }  // namespace
 
 const void* ReadableFrameOf(const PythonRuntime& python, const void* thread_state) {
-  const void* first = CurrentFrame(python, thread_state);
-  Codes codes;
-  if (first == nullptr || !CollectCodes(python, first, &codes)) return nullptr;
-  return HaveTypes(codes) && IsWhole(python, codes.objects[0]) ? first : nullptr;
+  FrameWindow frames;
+  const void* first = PythonFrameOf(python.layout, frames, thread_state);
+  const auto all = [](const void*, const char*, int64_t) { return true; };
+  if (first == nullptr || !(VisitFrames(python.layout, frames, first, all) || frames.is_full())) return nullptr;
+  if (frames.count() == 0) return first;
+  return HaveTypes(frames) && IsWhole(python, frames.codes()[0]) ? first : nullptr;
 }
 
 }  // namespace dlhook::inline python

@@ -168,14 +168,11 @@ void FindPythonAt(uint64_t address) {
 
 size_t PythonText(const PythonRuntime& python, const void* string, char* text, size_t capacity) {
   if (string == nullptr) return 0;
-  uint32_t kind = TextBits(python, string) & 7;
-  bool is_compact = IsCompactText(python, string);
-  bool is_ascii = (TextBits(python, string) & 16) != 0;
-  if (kind != 1 && kind != 2 && kind != 4) return 0;
-  size_t header = is_compact && is_ascii ? python.layout.ascii_bytes : python.layout.compact_bytes;
-  const void* data = is_compact ? static_cast<const char*>(string) + header : ReadAt<const void*>(string, header);
-  if (data == nullptr) return 0;
-  return EncodeUtf8(data, ReadAt<size_t>(string, kPyStringLength), kind, text, capacity);
+  const PythonString shape = PythonStringOf(python.layout, string);
+  auto data = static_cast<const char*>(string) + shape.contents;
+  if (!shape.is_compact) data = ReadAt<const char*>(data, 0);
+  if (shape.kind == 0 || data == nullptr) return 0;
+  return EncodeUtf8(data, shape.length, shape.kind, text, capacity);
 }
 
 }  // namespace dlhook::inline python

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "preload/python/python_layout.h"
+#include "preload/python/python_frames.h"
 
 namespace dlhook::inline python {
 
@@ -54,47 +54,19 @@ bool TakePythonSymbol(const char* name, Pointer* pointer) {
   return *pointer != nullptr;
 }
 
-// The innermost frame of a thread state, or null.
+// The walks of python_frames.h over the calling thread's own frames.
 inline const void* PythonFrameOf(const PythonRuntime& python, const void* thread_state) {
-  const PythonLayout& layout = python.layout;
-  const void* holder = ReadAt<const void*>(thread_state, layout.thread_frame);
-  if (layout.holder_frame < 0 || holder == nullptr) return holder;
-  return ReadAt<const void*>(holder, static_cast<size_t>(layout.holder_frame));
+  const OwnFrames own = {python.code_type};
+  return PythonFrameOf(python.layout, own, thread_state);
 }
-
-// From 3.13 on the interpreter puts a frame of its own below an __init__ that it calls without leaving its loop: its
-// code's file has the same name as its function, and it has no line.
-inline bool IsInterpretersOwn(const PythonLayout& layout, const void* code) {
-  constexpr uint8_t kFirstMinor = 13;
-  return layout.minor >= kFirstMinor && ReadAt<int32_t>(code, layout.code_first_line) == 0 &&
-         ReadAt<const void*>(code, layout.code_file) == ReadAt<const void*>(code, layout.code_name);
-}
-
-// Calls visit(frame, code, byte of the instruction) from the innermost frame outwards until it returns false.
 template <typename Visit>
 inline void VisitFrames(const PythonRuntime& python, const void* frame, Visit visit) {
-  const PythonLayout& layout = python.layout;
-  for (; frame != nullptr; frame = ReadAt<const void*>(frame, layout.frame_previous)) {
-    if (layout.frame_owner != 0 && ReadAt<uint8_t>(frame, layout.frame_owner) >= kFirstShimOwner) continue;
-    uintptr_t reference = ReadAt<uintptr_t>(frame, layout.frame_code) & ~uintptr_t{layout.tag_bits};
-    auto code = reinterpret_cast<const char*>(reference);
-    if (code == nullptr || ReadAt<const void*>(code, kPyTypeOffset) != python.code_type) continue;
-    if (__builtin_expect(IsInterpretersOwn(layout, code), 0)) continue;
-    int64_t offset = layout.instruction_unit != 0
-                         ? int64_t{ReadAt<int32_t>(frame, layout.frame_instruction)} * layout.instruction_unit
-                         : ReadAt<const char*>(frame, layout.frame_instruction) - (code + layout.code_start);
-    if (!visit(frame, code, offset)) return;
-  }
+  const OwnFrames own = {python.code_type};
+  VisitFrames(python.layout, own, frame, visit);
 }
-
-// Whether a frame is the outermost one run by its call of the interpreter (_PyEval_EvalFrameDefault). From 3.12 on that
-// call puts a frame of its own below it.
 inline bool IsEntryFrame(const PythonRuntime& python, const void* frame) {
-  const PythonLayout& layout = python.layout;
-  if (layout.frame_entry != 0) return ReadAt<uint8_t>(frame, layout.frame_entry) != 0;
-  if (layout.frame_owner == 0) return true;
-  const void* outer = ReadAt<const void*>(frame, layout.frame_previous);
-  return outer == nullptr || ReadAt<uint8_t>(outer, layout.frame_owner) >= kFirstShimOwner;
+  const OwnFrames own = {python.code_type};
+  return IsEntryFrame(python.layout, own, frame);
 }
 
 // The first argument of a running function; null if it was deleted.
@@ -107,14 +79,6 @@ inline const void* FirstArgument(const PythonRuntime& python, const void* frame)
     return ReadAt<const void*>(argument, kPyCellContent);  // inner functions use it
   }
   return argument;
-}
-
-// kind (3 bits), compact, ascii of a Python string.
-inline uint32_t TextBits(const PythonRuntime& python, const void* string) {
-  return TextBits(ReadAt<uint32_t>(string, kPyStringState), python.layout);
-}
-inline bool IsCompactText(const PythonRuntime& python, const void* string) {
-  return (TextBits(python, string) & 8) != 0;
 }
 
 // How far outwards a stack is searched for modules, possibly beyond the recorded frames.

@@ -62,7 +62,7 @@ uint64_t TextKey(const PythonRuntime& python, const void* string) {
   auto text = static_cast<const char*>(string);
   size_t length = ReadAt<size_t>(text, kPyStringLength);
   uint64_t key = reinterpret_cast<uint64_t>(string) + ReadAt<uint64_t>(text, kPyStringHash) * 3 + length;
-  if (length < 8 || !IsCompactText(python, string)) return key;
+  if (length < 8 || !PythonStringOf(python.layout, string).is_compact) return key;
   return key ^ (ReadAt<uint64_t>(text, python.layout.ascii_bytes + length - 8) << 1);
 }
 
