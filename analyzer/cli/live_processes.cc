@@ -73,7 +73,7 @@ const std::vector<std::string>& SleepingStacks::Of(uint32_t pid, uint32_t tid) {
   Stack& stack = stacks_[{pid, tid}];
   std::string system_call = SystemCallOf(pid, tid);
   if (system_call != stack.system_call) {
-    stack.functions = LiveStack(pid, tid, system_call);
+    stack.functions = LiveStack(pid, system_call);
     stack.system_call = std::move(system_call);
   }
   return stack.functions;

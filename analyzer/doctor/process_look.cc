@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -50,27 +49,6 @@ std::map<std::string, std::string> WantedVariables(absl::string_view environment
   return variables;
 }
 
-struct MapsLine {
-  uint64_t start = 0;
-  uint64_t offset = 0;
-  bool is_code = false;
-  std::string file;  // device, inode and path, which identify the file
-  std::string path;
-};
-
-// "7f3a0000-7f3b0000 r-xp 00001000 08:01 1234   /usr/lib/libm.so.6"; false: not a file.
-bool ParseMapsLine(absl::string_view line, MapsLine* parsed) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 5));
-  if (parts.size() < 6) return false;
-  const absl::string_view path = absl::StripLeadingAsciiWhitespace(parts[5]);
-  const absl::string_view start = parts[0].substr(0, parts[0].find('-'));
-  if (!absl::StartsWith(path, "/") || !absl::SimpleHexAtoi(start, &parsed->start)) return false;
-  parsed->is_code = absl::StrContains(parts[1], 'x');
-  parsed->file = absl::StrCat(parts[3], " ", parts[4], " ", path);
-  parsed->path = std::string(absl::StripSuffix(path, " (deleted)"));
-  return absl::SimpleHexAtoi(parts[2], &parsed->offset);
-}
-
 bool IsSameFile(const std::string& path, const std::string& other) {
   std::error_code error;
   return path == other || (std::filesystem::equivalent(path, other, error) && !error);
@@ -95,7 +73,7 @@ std::vector<MappedFile> MappedFiles(absl::string_view maps) {
     MapsLine parsed;
     if (!ParseMapsLine(line, &parsed)) continue;
     if (parsed.offset == 0 && (groups.empty() || groups.back().key != parsed.file || groups.back().has_code)) {
-      groups.push_back({{parsed.path, parsed.start}, parsed.file, parsed.is_code});
+      groups.push_back({{std::string(absl::StripSuffix(parsed.path, " (deleted)")), parsed.start}, parsed.file, parsed.is_code});
       continue;
     }
     const auto group = std::find_if(groups.rbegin(), groups.rend(),

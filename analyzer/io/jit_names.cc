@@ -14,10 +14,8 @@
 #include <functional>
 #include <memory>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/clock.h"
@@ -185,18 +183,11 @@ bool JitNames::FindDescriptors() {
   bool has_new = false;
   std::ifstream maps(absl::StrCat("/proc/", pid_, "/maps"));
   for (std::string line; std::getline(maps, line);) {
-    // START-END PERMISSIONS OFFSET DEVICE INODE PATH
-    const size_t path_at = line.find('/');
-    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 3));
-    uint64_t start = 0;
-    if (path_at == std::string::npos || words.size() < 4 || words[2] != "00000000" ||
-        !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start))
-      continue;
-    const std::string path = line.substr(path_at);
-    if (!files_.insert(path).second) continue;
+    MapsLine parsed;
+    if (!ParseMapsLine(line, &parsed) || parsed.offset != 0 || !files_.insert(parsed.path).second) continue;
     has_new = true;
-    const auto offset = OffsetOfJitDescriptor(absl::StrCat("/proc/", pid_, "/root", path));
-    if (offset) descriptors_.push_back(start + *offset);
+    const auto offset = OffsetOfJitDescriptor(absl::StrCat("/proc/", pid_, "/root", parsed.path));
+    if (offset) descriptors_.push_back(parsed.start + *offset);
   }
   return has_new;
 }

@@ -11,11 +11,10 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/io/memory_reader.h"
 #include "preload/format/clock.h"
 
 namespace dlhook::analyzer::inline io {
@@ -162,21 +161,14 @@ void OutsideCode::ReadMappings() {
   std::ifstream maps(absl::StrCat("/proc/", pid_, "/maps"));
   Object* last = nullptr;
   for (std::string line; std::getline(maps, line);) {
-    // START-END PERMISSIONS OFFSET DEVICE INODE PATH
-    const size_t path_at = line.find('/');
-    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 5));
-    const std::vector<absl::string_view> ends = absl::StrSplit(words[0], '-');
-    uint64_t start = 0, end = 0, inode = 0;
-    if (path_at == std::string::npos || words.size() < 6 || ends.size() != 2 || !absl::SimpleHexAtoi(ends[0], &start) ||
-        !absl::SimpleHexAtoi(ends[1], &end) || !absl::SimpleAtoi(words[4], &inode))
-      continue;
-    std::string path = line.substr(path_at);
-    const bool begins = words[2] == "00000000";
-    if (last != nullptr && last->path == path && !begins) {
-      last->end = end;
+    MapsLine parsed;
+    if (!ParseMapsLine(line, &parsed)) continue;
+    const bool begins = parsed.offset == 0;
+    if (last != nullptr && last->path == parsed.path && !begins) {
+      last->end = parsed.end;
     } else if (begins) {
-      last = &objects[start];
-      *last = {.start = start, .end = end, .path = std::move(path), .inode = inode};
+      last = &objects[parsed.start];
+      *last = {.start = parsed.start, .end = parsed.end, .path = std::move(parsed.path), .inode = parsed.inode};
     } else {
       last = nullptr;
     }

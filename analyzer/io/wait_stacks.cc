@@ -1,10 +1,10 @@
 // Trusts nothing in the process.
 #include "analyzer/io/wait_stacks.h"
 
-#include <string.h>
 #include <time.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -15,102 +15,62 @@
 #include "preload/drain/proc_counters.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
+#include "preload/unwind/stack_walk.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {
 
 constexpr size_t kMostOuterFrames = 100;
-constexpr size_t kStackBytes = 16 << 10;
 constexpr int64_t kHandOverEveryNs = 1'000'000'000;
 
-// Words of the stack, by copies of a part at a time.
-class StackWindow {
+// The rules of another process's code, for StackWalk.
+class OutsideRules {
  public:
-  explicit StackWindow(const MemoryReader& memory) : memory_(memory) {}
+  explicit OutsideRules(OutsideCode* code) : code_(*code) {}
 
-  bool Read(uint64_t address, uint64_t* word) {
-    if (address % 8 != 0) return false;
-    if (address - start_ >= bytes_ && !Copy(address)) return false;
-    memcpy(word, window_.data() + (address - start_), sizeof *word);
-    return true;
+  // Nothing is known of code that is in no file: JIT code, or no return address at all.
+  CachedRule* Find(uint64_t address, bool is_exact, bool /*may_lock*/) {
+    const uint64_t pc = is_exact ? address : address - 1;
+    const OutsideCode::Object* const object = code_.Find(pc);
+    rule_ = CachedRule::Of(
+        object == nullptr ? NoRule(StackCut::kNoUnwindInfo) : object->file->RuleAt(pc, object->start, address), 0);
+    return &rule_;
   }
+  static bool IsAfterCall(CachedRule*, uint64_t) { return true; }
 
  private:
-  // Up to the end of what is mapped: a page less at each try.
-  bool Copy(uint64_t address) {
-    if (++copies_ > 64) return false;
-    window_.resize(kStackBytes);
-    start_ = address;
-    for (bytes_ = kStackBytes - address % 4096; bytes_ > 0; bytes_ -= std::min<size_t>(bytes_, 4096)) {
-      if (memory_.Read(address, window_.data(), bytes_)) return true;
-    }
-    return false;
-  }
-
-  const MemoryReader& memory_;
-  std::vector<char> window_;
-  uint64_t start_ = 0;
-  size_t bytes_ = 0;
-  int copies_ = 0;
+  OutsideCode& code_;
+  CachedRule rule_ = {};
 };
-
-struct Registers {
-  uint64_t address = 0;
-  uint64_t sp = 0;
-  std::optional<uint64_t> bp;  // not known at first
-  bool is_exact = true;        // the address is an instruction, not a return address
-};
-
-// The caller's; false, with the reason unless the frame is the outermost: there is none.
-bool StepOut(const UnwindRule& rule, StackWindow* stack, Registers* at, StackCut* cut) {
-  *cut = StackCut::kWhole;
-  if (rule.return_from == ReturnFrom::kOutermost) return false;
-  *cut = StackCut::kNoUnwindInfo;
-  if (rule.return_from == ReturnFrom::kNowhere) return false;
-  const bool is_from_bp = rule.cfa_from == CfaFrom::kBp || rule.cfa_from == CfaFrom::kAtBp;
-  if ((is_from_bp || rule.bp_from == BpFrom::kAtBp) && !at->bp) return false;
-  *cut = StackCut::kOutOfStack;
-  uint64_t cfa = (is_from_bp ? *at->bp : at->sp) + static_cast<uint64_t>(int64_t{rule.cfa_offset});
-  const bool is_there = rule.cfa_from == CfaFrom::kAtSp || rule.cfa_from == CfaFrom::kAtBp;
-  if (is_there && !stack->Read(cfa, &cfa)) return false;
-  if (cfa <= at->sp && !rule.is_signal_frame) return false;  // signals have stacks of their own
-  const auto place = [&](bool is_at_cfa, int16_t offset) {
-    return (is_at_cfa ? cfa : at->sp) + static_cast<uint64_t>(int64_t{offset});
-  };
-  Registers outer = {.sp = cfa, .bp = at->bp, .is_exact = rule.is_signal_frame};
-  if (!stack->Read(place(rule.return_from == ReturnFrom::kAtCfa, rule.return_offset), &outer.address)) return false;
-  if (rule.bp_from != BpFrom::kSame) {
-    uint64_t bp = 0;
-    const uint64_t from = rule.bp_from == BpFrom::kAtBp ? *at->bp + static_cast<uint64_t>(int64_t{rule.bp_offset})
-                                                        : place(rule.bp_from == BpFrom::kAtCfa, rule.bp_offset);
-    if (!stack->Read(from, &bp)) return false;
-    outer.bp = bp;
-  }
-  *at = outer;
-  *cut = StackCut::kWhole;
-  return outer.address != 0;
-}
 
 }  // namespace
 
 OutsideFrames FollowStack(uint64_t address, uint64_t sp, const MemoryReader& memory, OutsideCode* code) {
-  StackWindow stack(memory);
-  Registers at = {.address = address, .sp = sp};
-  OutsideFrames frames;
-  for (;;) {
-    const uint64_t pc = at.is_exact ? at.address : at.address - 1;
-    const OutsideCode::Object* const object = code->Find(pc);
-    if (object == nullptr) {  // nothing is known of its code: JIT code, or no return address at all
-      frames.cut = StackCut::kNoUnwindInfo;
-      return frames;
-    }
-    if (!StepOut(object->file->RuleAt(pc, object->start, at.address), &stack, &at, &frames.cut)) return frames;
-    if (frames.outer.size() == kMostOuterFrames) {
-      frames.cut = StackCut::kTooDeep;
-      return frames;
-    }
-    frames.outer.push_back({at.address, at.is_exact});
-  }
+  constexpr uint64_t kUnknownBp = 1;  // nothing is read by it: words are at multiples of 8
+  OutsideRules rules(code);
+  WalkedFrame walked[1 + kMostOuterFrames];
+  StackWalk walk(&rules, walked, std::size(walked), false);
+  StackWindow window;
+  CopiedStack stack(memory, &window);
+  NoJoin none;
+  const WalkEnd end = walk.Run({.address = address, .sp = sp, .bp = kUnknownBp, .is_interrupted = true}, &stack, &none);
+  OutsideFrames frames = {.address = address, .outer = {}, .cut = CutOf(end)};
+  for (uint32_t i = 1; i < walk.count(); ++i)
+    frames.outer.push_back({walked[i].state.address, walked[i].state.is_interrupted});
+  const WalkedFrame& last = walked[walk.count() - 1];
+  if (end == WalkEnd::kUnreadable)
+    frames.cut = last.needs_bp && last.state.bp == kUnknownBp ? StackCut::kNoUnwindInfo : StackCut::kOutOfStack;
+  return frames;
+}
+
+// "202 0x7f… … SP PC", "-1 SP PC".
+std::optional<OutsideFrames> StackInSystemCall(absl::string_view system_call, const MemoryReader& memory,
+                                               OutsideCode* code) {
+  const std::vector<absl::string_view> words = absl::StrSplit(system_call, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  uint64_t sp = 0, address = 0;
+  const bool is_told = words.size() >= 3 && absl::SimpleHexAtoi(words[words.size() - 2], &sp) &&
+                       absl::SimpleHexAtoi(words.back(), &address);
+  return is_told ? std::optional(FollowStack(address, sp, memory, code)) : std::nullopt;
 }
 
 WaitStacks::WaitStacks(const SessionHeader& session) : session_(session) {
@@ -147,23 +107,17 @@ void WaitStacks::See(void* self, const BlockedLook& look) {
   waits.push_back(wait);
 }
 
-// "202 0x7f… … SP PC", "-1 SP PC".
 Wait WaitStacks::PlaceOf(const BlockedLook& look) {
-  const std::vector<absl::string_view> words =
-      absl::StrSplit(look.system_call, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  uint64_t sp = 0, address = 0;
-  if (words.size() < 3 || !absl::SimpleHexAtoi(words[words.size() - 2], &sp) ||
-      !absl::SimpleHexAtoi(words.back(), &address))
-    return {};
-  const OutsideFrames frames = FollowStack(address, sp, *memory_, &*code_);
+  const std::optional<OutsideFrames> frames = StackInSystemCall(look.system_call, *memory_, &*code_);
+  if (!frames) return {};
   const uint32_t python = python_->StackOf(PythonStateOf(look));
   if (!StandsStill(look)) return {};
   Wait place = {};
-  place.address = address;
-  place.native_stack = NodesOf(frames);
-  place.cut = frames.cut;
+  place.address = frames->address;
+  place.native_stack = NodesOf(*frames);
+  place.cut = frames->cut;
   place.python_stack = python;
-  NoteCode(address);
+  NoteCode(frames->address);
   return place;
 }
 

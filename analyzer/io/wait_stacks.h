@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "analyzer/io/memory_reader.h"
 #include "analyzer/io/outside_code.h"
 #include "analyzer/io/outside_python.h"
@@ -28,10 +29,14 @@ struct OutsideFrames {
     uint64_t address;
     bool is_interrupted;
   };
+  uint64_t address = 0;
   std::vector<Frame> outer;  // innermost first
   StackCut cut = StackCut::kWhole;
 };
 OutsideFrames FollowStack(uint64_t address, uint64_t sp, const MemoryReader& memory, OutsideCode* code);
+// Of a thread of which /proc/PID/task/TID/syscall says this; nullopt: it says nothing.
+std::optional<OutsideFrames> StackInSystemCall(absl::string_view system_call, const MemoryReader& memory,
+                                               OutsideCode* code);
 
 class WaitStacks {
  public:

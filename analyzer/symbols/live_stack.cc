@@ -1,106 +1,78 @@
 // See live_stack.h.
 #include "analyzer/symbols/live_stack.h"
 
-#include <elfutils/libdwfl.h>
-#include <sys/uio.h>
-
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/io/machine_files.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/io/wait_stacks.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/resolve_object.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {
 
 constexpr int kSeconds = 20;
 constexpr size_t kMostFrames = 64;
-constexpr int kStackPointer = 7;  // DWARF's number on x86-64
 constexpr char kCut[] = "…";
 
-struct Sleeper {
-  pid_t pid = 0, tid = 0;
-  Dwarf_Word stack_pointer = 0, instruction = 0;
-  std::vector<std::string> functions;
+// Offsets in files and their symbols, by the paths that the process has mapped.
+using Symbols = std::map<std::string, std::map<uint64_t, SymbolFrames>>;
+
+// Of what is in the files themselves and in debug files beside them: the network is not asked.
+void Resolve(uint32_t pid, Symbols* symbols) {
+  unsetenv("DEBUGINFOD_URLS");
+  for (auto& [path, at] : *symbols) {
+    ObjectRequest request = {.path = absl::StrCat("/proc/", pid, "/root", path), .build_id = "", .offsets = {}};
+    for (const auto& [offset, frames] : at) request.offsets.push_back(offset);
+    ObjectAnswer answer = ResolveObject(request, {.cache_folder = "", .use_debug_info = false});
+    for (size_t i = 0; i < answer.frames.size(); ++i) at[request.offsets[i]] = std::move(answer.frames[i]);
+  }
+}
+
+// Empty: it is left out.
+std::string NameOf(const std::string& path, const SymbolFrames& frames) {
+  const absl::string_view file = BaseName(path);
+  const std::string symbol = frames.empty() ? "" : frames.back().function;
+  if (absl::StartsWith(file, "python") || absl::StartsWith(file, "libpython")) return "[Python]";
+  if (!symbol.empty()) return FoldFunction(absl::StripPrefix(symbol, "dlhook_body_"));  // preload/base/entry.h
+  const bool is_wrapper = file == "libdlhook.so";                                       // stripped
+  const bool is_start = absl::StartsWith(file, "libc.");                                // it has no name there
+  return is_wrapper || is_start ? "" : absl::StrCat("[", file.empty() ? "?" : file, "]");
+}
+
+struct CodePlace {
+  std::string path;  // empty: in no file
+  uint64_t offset;
 };
 
-pid_t NextThread(Dwfl*, void* arg, void** thread_arg) {
-  if (*thread_arg != nullptr) return 0;
-  *thread_arg = arg;
-  return static_cast<Sleeper*>(arg)->tid;
-}
-
-bool GetThread(Dwfl*, pid_t tid, void* arg, void** thread_arg) {
-  *thread_arg = arg;
-  return tid == static_cast<Sleeper*>(arg)->tid;
-}
-
-bool ReadMemory(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* arg) {
-  const iovec to = {word, sizeof *word}, from = {reinterpret_cast<void*>(address), sizeof *word};
-  return process_vm_readv(static_cast<Sleeper*>(arg)->pid, &to, 1, &from, 1, 0) == ssize_t{sizeof *word};
-}
-
-bool SetRegisters(Dwfl_Thread* thread, void* arg) {
-  const auto& sleeper = *static_cast<Sleeper*>(arg);
-  dwfl_thread_state_register_pc(thread, sleeper.instruction);
-  return dwfl_thread_state_registers(thread, kStackPointer, 1, &sleeper.stack_pointer);
-}
-
-int TakeFrame(Dwfl_Frame* frame, void* arg) {
-  std::vector<std::string>* const functions = &static_cast<Sleeper*>(arg)->functions;
-  Dwarf_Addr address = 0;
-  bool is_exact = false;
-  if (functions->size() >= kMostFrames || !dwfl_frame_pc(frame, &address, &is_exact)) return DWARF_CB_ABORT;
-  if (!is_exact) --address;
-  Dwfl_Module* const module = dwfl_addrmodule(dwfl_thread_dwfl(dwfl_frame_thread(frame)), address);
-  const char* const path =
-      module == nullptr ? nullptr
-                        : dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
-  const std::string file =
-      path == nullptr ? "" : std::string(absl::string_view(path).substr(absl::string_view(path).rfind('/') + 1));
-  const char* const symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
-  if (symbol == nullptr && file == "libdlhook.so") return DWARF_CB_OK;  // a wrapper, in a stripped library
-  std::string function =
-      absl::StartsWith(file, "python") || absl::StartsWith(file, "libpython") ? "[Python]"
-      : symbol != nullptr
-          ? FoldFunction(DemangleSymbol(absl::StripPrefix(symbol, "dlhook_body_")))  // preload/base/entry.h
-          : absl::StrCat("[", file.empty() ? "?" : file, "]");
-  const bool repeats = !functions->empty() && function == functions->back();
-  const bool is_start = symbol == nullptr && absl::StartsWith(file, "libc.");  // it has no name there
-  if (!repeats && !is_start && !IsPlumbing(function)) functions->push_back(std::move(function));
-  return DWARF_CB_OK;
-}
-
-// In a child process: libdw reads other programs' files.
-std::string Unwind(Sleeper sleeper) {
-  static const Dwfl_Callbacks kFiles = {
-      .find_elf = dwfl_linux_proc_find_elf,
-      .find_debuginfo = [](auto...) { return -1; },  // .eh_frame is in the file itself
-      .section_address = nullptr,
-      .debuginfo_path = nullptr};
-  static const Dwfl_Thread_Callbacks kThread = {.next_thread = NextThread,
-                                                .get_thread = GetThread,
-                                                .memory_read = ReadMemory,
-                                                .set_initial_registers = SetRegisters,
-                                                .detach = nullptr,
-                                                .thread_detach = nullptr};
-  Dwfl* const session = dwfl_begin(&kFiles);
-  if (session == nullptr || dwfl_linux_proc_report(session, sleeper.pid) != 0 ||
-      dwfl_report_end(session, nullptr, nullptr) != 0 ||
-      !dwfl_attach_state(session, nullptr, sleeper.pid, &kThread, &sleeper)) {
-    return "";
+// In a child process: reads other programs' files.
+std::string NamesOf(uint32_t pid, const std::vector<CodePlace>& places, bool is_whole) {
+  Symbols symbols;
+  for (const CodePlace& place : places) {
+    if (!place.path.empty()) symbols[place.path][place.offset];
   }
-  const bool is_whole = dwfl_getthread_frames(session, sleeper.tid, TakeFrame, &sleeper) == 0;
-  if (!is_whole && !sleeper.functions.empty()) sleeper.functions.push_back(kCut);
-  return absl::StrJoin(sleeper.functions, "\n");
+  Resolve(pid, &symbols);
+  std::vector<std::string> names;
+  for (const CodePlace& place : places) {
+    std::string name = NameOf(place.path, symbols[place.path][place.offset]);
+    const bool repeats = !names.empty() && name == names.back();
+    if (name.empty() || repeats || IsPlumbing(name)) continue;
+    if (names.size() == kMostFrames) {
+      is_whole = false;
+      break;
+    }
+    names.push_back(std::move(name));
+  }
+  if (!is_whole && !names.empty()) names.push_back(kCut);
+  return absl::StrJoin(names, "\n");
 }
 
 }  // namespace
@@ -110,13 +82,20 @@ std::string SystemCallOf(uint32_t pid, uint32_t tid) {
   return absl::StartsWith(line, "running") ? "" : line;
 }
 
-std::vector<std::string> LiveStack(uint32_t pid, uint32_t tid, const std::string& system_call) {
-  const std::vector<std::string> words = absl::StrSplit(system_call, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  if (words.size() < 2) return {};
-  Sleeper sleeper = {.pid = static_cast<pid_t>(pid), .tid = static_cast<pid_t>(tid)};
-  sleeper.stack_pointer = strtoull(words[words.size() - 2].c_str(), nullptr, 16);
-  sleeper.instruction = strtoull(words.back().c_str(), nullptr, 16);
-  const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, [&](size_t) { return Unwind(sleeper); });
+std::vector<std::string> LiveStack(uint32_t pid, const std::string& system_call) {
+  OutsideCode code(static_cast<pid_t>(pid));
+  const std::optional<OutsideFrames> frames =
+      StackInSystemCall(system_call, ProcessMemory(static_cast<pid_t>(pid)), &code);
+  if (!frames) return {};
+  std::vector<CodePlace> places;
+  const auto add = [&](uint64_t pc) {
+    const OutsideCode::Object* const object = code.Find(pc);
+    places.push_back(object == nullptr ? CodePlace{"", 0} : CodePlace{object->path, pc - object->start});
+  };
+  add(frames->address);
+  for (const OutsideFrames::Frame& frame : frames->outer) add(frame.is_interrupted ? frame.address : frame.address - 1);
+  const std::vector<IsolatedResult> results =
+      RunIsolated(1, kSeconds, [&](size_t) { return NamesOf(pid, places, frames->cut == StackCut::kWhole); });
   return absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty());
 }
 

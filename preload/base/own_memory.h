@@ -32,6 +32,11 @@ inline size_t CopyOwnMemory(uint64_t address, void* to, size_t size) {
   return CopyOwnPieces(&piece, 1, to, size);
 }
 
+// The process's own memory as what walks over stacks read (StackWalk): copies, which never fault.
+struct OwnMemory {
+  static size_t Copy(uint64_t address, void* to, size_t size) { return CopyOwnMemory(address, to, size); }
+};
+
 }  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_

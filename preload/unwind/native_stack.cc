@@ -43,10 +43,6 @@ struct NativeStackThread {
 
 namespace {
 
-struct NoJoin {
-  bool Knows(const FrameState&) const { return false; }
-};
-
 void SayThatThereAreStacks(CapabilityState state, const char* reason) {
   static std::atomic<bool> is_said{false};
   bool is_wanted = GetConfig().stack_families != 0;
@@ -87,46 +83,9 @@ NativeStackThread* MemoryOf(ThreadState* thread) {
   return memory;
 }
 
-StackCut CutOf(WalkEnd end) {
-  switch (end) {
-    case WalkEnd::kTooDeep:
-      return StackCut::kTooDeep;
-    case WalkEnd::kNoUnwindInfo:
-      return StackCut::kNoUnwindInfo;
-    case WalkEnd::kOutOfStack:
-      return StackCut::kOutOfStack;
-    case WalkEnd::kUnreadable:
-      return StackCut::kUnreadable;
-    default:
-      return StackCut::kWhole;
-  }
-}
-
-uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t parent, StackCut cut) {
-  uint64_t key = state.address | uint64_t{state.is_interrupted} << 56 | static_cast<uint64_t>(cut) << 57;
-  NativeStackThread::KnownNode* set = memory->nodes[HashOfNode(state.address, parent) % NativeStackThread::kNodeSets];
-  for (int i = 0; i < 2; ++i) {
-    if (__builtin_expect(set[i].key == key && set[i].parent == parent, 1)) return set[i].node;
-  }
-  StackNode wanted = {state.address, parent, cut, state.is_interrupted, {0, 0}};
-  uint32_t node = FindOrAddStackNode(wanted);
-  if (node == 0) return 0;
-  // A signal handler that leaves by longjmp must not leave half an entry behind.
-  for (NativeStackThread::KnownNode* known : {&set[1], &set[0]}) {
-    NativeStackThread::KnownNode now = known == &set[1] ? set[0] : NativeStackThread::KnownNode{key, parent, node};
-    known->key = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    known->parent = now.parent;
-    known->node = now.node;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    known->key = now.key;
-  }
-  return node;
-}
-
 // Assigns nodes to the walked frames, outer ones first. `keep`: the next capture may join them. Returns the innermost
 // one's node.
-uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end, bool keep) {
+uint32_t Remember(NativeStackThread* memory, const StackWalk<RuleCache>& walk, WalkEnd end, bool keep) {
   bool joined = end == WalkEnd::kJoined;
   uint32_t node = joined ? memory->last.joined_node() : 0;
   if (keep) memory->last.Cut(joined);
@@ -179,6 +138,28 @@ uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller) {
 
 }  // namespace
 
+uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t parent, StackCut cut) {
+  uint64_t key = state.address | uint64_t{state.is_interrupted} << 56 | static_cast<uint64_t>(cut) << 57;
+  NativeStackThread::KnownNode* set = memory->nodes[HashOfNode(state.address, parent) % NativeStackThread::kNodeSets];
+  for (int i = 0; i < 2; ++i) {
+    if (__builtin_expect(set[i].key == key && set[i].parent == parent, 1)) return set[i].node;
+  }
+  StackNode wanted = {state.address, parent, cut, state.is_interrupted, {0, 0}};
+  uint32_t node = FindOrAddStackNode(wanted);
+  if (node == 0) return 0;
+  // A signal handler that leaves by longjmp must not leave half an entry behind.
+  for (NativeStackThread::KnownNode* known : {&set[1], &set[0]}) {
+    NativeStackThread::KnownNode now = known == &set[1] ? set[0] : NativeStackThread::KnownNode{key, parent, node};
+    known->key = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known->parent = now.parent;
+    known->node = now.node;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known->key = now.key;
+  }
+  return node;
+}
+
 uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep) {
   StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames, !memory->is_sample);
   NoJoin none;
@@ -187,7 +168,8 @@ uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool k
     WalkEnd end = walk.Run(start, &stack, &none);
     if (end != WalkEnd::kLeftStack) return Remember(memory, walk, end, keep && walk.is_exact());
   }
-  CopiedStack stack(&memory->window);
+  const OwnMemory own;
+  CopiedStack stack(own, &memory->window);
   WalkEnd end = walk.Run(start, &stack, &none);
   return Remember(memory, walk, end, false);
 }
@@ -207,7 +189,11 @@ uint32_t CaptureJoined(NativeStackThread* memory, const FrameState& start) {
 
 RuleCache* RulesOf(NativeStackThread* memory) { return &memory->rules; }
 
+#ifdef DLHOOK_LIBUNWIND
+CaptureStack g_capture_stack = &CaptureByLibunwind;
+#else
 CaptureStack g_capture_stack = &CaptureJoined;
+#endif
 
 __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   if (__builtin_expect(thread->active == 0, 0)) return 0;  // forked since the call began

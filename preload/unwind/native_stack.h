@@ -26,8 +26,8 @@ struct InterruptedStack {
 };
 bool CaptureInterruptedStack(ThreadState* thread, const FrameState& top, InterruptedStack* stack);
 
-// Captures a stack that begins with `start`: CaptureJoined. The tests' build of the shim (tests/testing_shim/) has one
-// that compares several.
+// Captures a stack that begins with `start`: CaptureJoined, or CaptureByLibunwind. The tests' build of the
+// shim (tests/testing_shim/) has one that compares several.
 using CaptureStack = uint32_t (*)(NativeStackThread* memory, const FrameState& start);
 extern CaptureStack g_capture_stack;
 
@@ -35,7 +35,16 @@ extern CaptureStack g_capture_stack;
 uint32_t CaptureJoined(NativeStackThread* memory, const FrameState& start);
 // Walks to the end. `keep`: for the next capture.
 uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep);
+
+// The second way: by libunwind, in builds with the CMake option DLHOOK_LIBUNWIND and in the tests', as witness. By the shim's
+// own walk if there is no libunwind, or in a signal handler, where that might wait forever: it allocates and takes the loader's
+// lock.
+uint32_t CaptureByLibunwind(NativeStackThread* memory, const FrameState& start);
+bool HasLibunwind();
+// For it.
 RuleCache* RulesOf(NativeStackThread* memory);
+// The node of a frame inside of `parent`; `cut`: what is outside of it is missing for this reason. 0: no room.
+uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t parent, StackCut cut);
 
 }  // namespace dlhook::inline unwind
 

@@ -25,14 +25,12 @@ CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupt
   FoundRule found = FindRule(address, is_interrupted, may_lock, &object);
   bool is_own = IsOwn(object);
   if (object.map != nullptr && found.is_code && (!is_own || is_interrupted)) NoteCodeObject(object);
-  const UnwindRule& rule = found.rule;
-  uint64_t bits = static_cast<uint64_t>(rule.cfa_from) | static_cast<uint64_t>(rule.bp_from) << 2 |
-                  static_cast<uint64_t>(rule.return_from) << 4 | (rule.is_signal_frame ? CachedRule::kSignalBit : 0) |
-                  (found.is_guess ? CachedRule::kGuessBit : 0) | (found.is_code ? 0 : CachedRule::kNoCodeBit) |
-                  (is_own ? CachedRule::kOwnBit : 0);
+  const CachedRule rule =
+      CachedRule::Of(found.rule, (found.is_guess ? CachedRule::kGuessBit : 0) |
+                                     (found.is_code ? 0 : CachedRule::kNoCodeBit) | (is_own ? CachedRule::kOwnBit : 0));
   uint64_t pc = is_interrupted ? address : address - 1;
   if (!may_lock && object.map == nullptr) {  // libgcc may have a rule, once it may be asked
-    unkept_ = {bits, rule.cfa_offset, rule.bp_offset, rule.return_offset};
+    unkept_ = rule;
     return &unkept_;
   }
   // A signal handler that leaves by longjmp must not leave half an entry behind.
@@ -46,7 +44,7 @@ CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupt
   entry->bp_offset = rule.bp_offset;
   entry->return_offset = rule.return_offset;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  entry->key = pc << 16 | bits;
+  entry->key = pc << 16 | rule.key;
   return entry;
 }
 

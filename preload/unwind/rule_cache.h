@@ -27,6 +27,13 @@ struct CachedRule {
   static constexpr uint64_t kAfterNoCallBit = 1 << 11;
   static constexpr uint64_t kBits = 0xffff;
 
+  // `bits`: of the above.
+  static CachedRule Of(const UnwindRule& rule, uint64_t bits) {
+    bits |= static_cast<uint64_t>(rule.cfa_from) | static_cast<uint64_t>(rule.bp_from) << 2 |
+            static_cast<uint64_t>(rule.return_from) << 4 | (rule.is_signal_frame ? kSignalBit : 0);
+    return {bits, rule.cfa_offset, rule.bp_offset, rule.return_offset};
+  }
+
   CfaFrom cfa_from() const { return static_cast<CfaFrom>(key & 3); }
   BpFrom bp_from() const { return static_cast<BpFrom>(key >> 2 & 3); }
   ReturnFrom return_from() const { return static_cast<ReturnFrom>(key >> 4 & 3); }

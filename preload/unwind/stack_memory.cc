@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include "preload/base/own_memory.h"
 #include "preload/link/resolver.h"
 
 namespace dlhook::inline unwind {
@@ -73,13 +72,6 @@ bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds) {
   bounds->foreign_low = page;
   bounds->foreign_high = readable > page ? readable : page + kPageBytes;
   return false;
-}
-
-bool CopiedStack::Copy(uint64_t address) {
-  if (++copies_ > kMaxCopies) return false;
-  window_->start = address & ~(kPageBytes - 1);
-  window_->bytes = CopyOwnMemory(window_->start, window_->words, sizeof window_->words) & ~uint64_t{7};
-  return address - window_->start < window_->bytes;
 }
 
 }  // namespace dlhook::inline unwind

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "preload/base/own_memory.h"
+
 namespace dlhook::inline unwind {
 
 // The part of the thread's own stack that is known to be readable: from the lowest checked address to its end.
@@ -47,10 +49,12 @@ struct StackWindow {
   uint64_t words[kBytes / 8];
 };
 
-// Words of any memory, by copies.
+// Words of any memory, by copies: Memory::Copy(address, to, size) returns how many bytes from there on can be read. Of this
+// process (base/own_memory.h), of another one, or a test's.
+template <typename Memory>
 class CopiedStack {
  public:
-  explicit CopiedStack(StackWindow* window) : window_(window) { window->bytes = 0; }
+  CopiedStack(const Memory& memory, StackWindow* window) : memory_(memory), window_(window) { window->bytes = 0; }
   bool Read(uint64_t address, uint64_t* value) {
     if ((address & 7) != 0) return false;
     if (address - window_->start >= window_->bytes && !Copy(address)) return false;
@@ -61,8 +65,14 @@ class CopiedStack {
  private:
   static constexpr uint32_t kMaxCopies = 256;
 
-  bool Copy(uint64_t address);
+  bool Copy(uint64_t address) {
+    if (++copies_ > kMaxCopies) return false;
+    window_->start = address & ~(kPageBytes - 1);
+    window_->bytes = memory_.Copy(window_->start, window_->words, sizeof window_->words) & ~uint64_t{7};
+    return address - window_->start < window_->bytes;
+  }
 
+  const Memory& memory_;
   StackWindow* window_;
   uint32_t copies_ = 0;
 };

@@ -1,6 +1,8 @@
 // Walks from frame to frame outwards, by rules. The words read from the stack are kept with each frame: a later capture
 // that finds the same words need not walk again.
-// Thread: the one whose stack it is. No lock and no system call if the rules are known and the stack is the thread's
+// Whose stack it is, parameters say: Stack reads its words (stack_memory.h), Rules finds an address's rule (rule_cache.h; of
+// another process analyzer/io/wait_stacks.cc).
+// Thread: the one whose stack it is, if it is this process's. No lock and no system call if the rules are known and the stack is the thread's
 // own.
 #ifndef DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
 #define DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
@@ -45,10 +47,30 @@ enum class WalkEnd : uint8_t {
   kLeftStack,   // the signal interrupted code on another stack
 };
 
+inline StackCut CutOf(WalkEnd end) {
+  switch (end) {
+    case WalkEnd::kTooDeep:
+      return StackCut::kTooDeep;
+    case WalkEnd::kNoUnwindInfo:
+      return StackCut::kNoUnwindInfo;
+    case WalkEnd::kOutOfStack:
+      return StackCut::kOutOfStack;
+    case WalkEnd::kUnreadable:
+      return StackCut::kUnreadable;
+    default:
+      return StackCut::kWhole;
+  }
+}
+
+struct NoJoin {
+  bool Knows(const FrameState&) const { return false; }
+};
+
+template <typename Rules>
 class StackWalk {
  public:
   // `may_lock`: see FindRule.
-  StackWalk(RuleCache* rules, WalkedFrame* frames, uint32_t max, bool may_lock)
+  StackWalk(Rules* rules, WalkedFrame* frames, uint32_t max, bool may_lock)
       : rules_(rules), frames_(frames), max_(max), may_lock_at_first_(may_lock) {}
 
   // `stack`: OwnStack or CopiedStack. `join`: returns whether the stack outside of a state is known.
@@ -65,7 +87,7 @@ class StackWalk {
       CachedRule* rule = rules_->Find(state.address, state.is_interrupted, may_lock_);
       if (__builtin_expect(!rule->is_code() || was_guess, 0)) {
         if (!may_lock_) is_exact_ = false;  // another walk may have a rule where this one had to guess
-        bool is_wrong = !rule->is_code() || (!state.is_interrupted && !RuleCache::IsAfterCall(rule, state.address));
+        bool is_wrong = !rule->is_code() || (!state.is_interrupted && !Rules::IsAfterCall(rule, state.address));
         if (is_wrong) return Fail(was_guess ? WalkEnd::kNoUnwindInfo : WalkEnd::kOutOfStack);
       }
       if (__builtin_expect(count_ == max_, 0)) return Fail(WalkEnd::kTooDeep);
@@ -87,9 +109,15 @@ class StackWalk {
   static WalkEnd Failure(const OwnStack&, bool is_signal_frame) {
     return is_signal_frame ? WalkEnd::kLeftStack : WalkEnd::kOutOfStack;
   }
-  static WalkEnd Failure(const CopiedStack&, bool) { return WalkEnd::kUnreadable; }
+  template <typename Memory>
+  static WalkEnd Failure(const CopiedStack<Memory>&, bool) {
+    return WalkEnd::kUnreadable;
+  }
   static bool MayGoBack(const OwnStack&) { return false; }
-  static bool MayGoBack(const CopiedStack&) { return true; }
+  template <typename Memory>
+  static bool MayGoBack(const CopiedStack<Memory>&) {
+    return true;
+  }
 
   WalkEnd Fail(WalkEnd end) {
     is_exact_ = false;
@@ -143,7 +171,7 @@ class StackWalk {
   }
 
   FrameState outer_;
-  RuleCache* rules_;
+  Rules* rules_;
   WalkedFrame* frames_;
   uint32_t max_;
   uint32_t count_ = 0;

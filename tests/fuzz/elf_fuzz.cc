@@ -9,6 +9,7 @@
 #include "analyzer/doctor/process_look.h"
 #include "analyzer/io/jit_names.h"
 #include "analyzer/io/memory_reader.h"
+#include "tests/analyzer/byte_memory.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {
@@ -16,26 +17,11 @@ namespace {
 
 constexpr uint64_t kBase = 0x7f0000000000;
 
-// The input is the only mapped memory.
-class InputMemory final : public MemoryReader {
- public:
-  explicit InputMemory(absl::string_view bytes) : bytes_(bytes) {}
-  bool Read(uint64_t address, void* to, size_t bytes) const override {
-    const uint64_t offset = address - kBase;
-    if (address < kBase || offset > bytes_.size() || bytes > bytes_.size() - offset) return false;
-    memcpy(to, bytes_.data() + offset, bytes);
-    return true;
-  }
-
- private:
-  absl::string_view bytes_;
-};
-
 void ReadObject(absl::string_view bytes) {
   const std::string functions = PerfMapOfObject(bytes);
   Require(functions.empty() || functions.back() == '\n', "functions are whole lines");
   static const NameSet* const wanted = new NameSet{"sgemm_", "dlsym", "getenv"};
-  const absl::StatusOr<ElfImage> image = ReadElfImage(InputMemory(bytes), kBase, *wanted);
+  const absl::StatusOr<ElfImage> image = ReadElfImage(ByteMemory(kBase, std::string(bytes)), kBase, *wanted);
   if (!image.ok()) return Require(!image.status().message().empty(), "a refusal says why");
   for (const BoundSlot& slot : image->slots) Require(wanted->contains(slot.name), "slots are of wanted names");
   for (const ExportedSymbol& symbol : image->exports)

@@ -1,9 +1,7 @@
-// DLHOOK_TESTING_STACKS=FILE: every native stack is captured by the shim's method, walked completely, and found by
-// libunwind (opened here, never linked: its exports would take over the host's C++ exceptions). When the process ends,
-// a line goes to FILE: the number of stacks; how many of them equal the complete walk, and libunwind's (-1: there is no
-// libunwind); mean ns in place of each of the three ways.
+// DLHOOK_TESTING_STACKS=FILE: every native stack is captured by the shim's method, walked completely, and found by libunwind. When
+// the process ends, a line goes to FILE: the number of stacks; how many of them equal the complete walk, and libunwind's (-1:
+// there is no libunwind); mean ns in place of each of the three ways.
 // Thread: any application thread. Slow, allocates, takes the loader's lock.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -13,7 +11,6 @@
 #include "preload/base/environment.h"
 #include "preload/format/clock.h"
 #include "preload/format/stack_nodes.h"
-#include "preload/link/resolver.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/undisturbed.h"
 #include "preload/unwind/native_stack.h"
@@ -26,7 +23,6 @@ namespace {
 // cache.
 enum class StackWay : uint32_t { kJoined, kWhole, kLibunwind };
 constexpr uint32_t kStackWays = 3;
-constexpr int kMaxAddresses = 544;  // more than are recorded: the shim's own come first
 
 const char* g_file;
 std::atomic<uint64_t> g_checked{0};
@@ -35,59 +31,17 @@ std::atomic<uint64_t> g_as_libunwind{0};
 std::atomic<uint64_t> g_ticks[kStackWays];
 std::atomic<uint64_t> g_timed[kStackWays];
 std::atomic<uint64_t> g_ticks_per_second{0};
-thread_local void* addresses_of_libunwind[kMaxAddresses];
 
-struct Libunwind {
-  int (*backtrace)(void** addresses, int size);
-  void (*flush)(void* address_space, uint64_t low, uint64_t high);
-  void** local_address_space;
-};
-
-const Libunwind& GetLibunwind() {
-  static const Libunwind libunwind = [] {
-    Libunwind found = {};
-    void* library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return found;
-    found.backtrace = reinterpret_cast<int (*)(void**, int)>(RealDlsym(library, "unw_backtrace"));
-    found.flush = reinterpret_cast<void (*)(void*, uint64_t, uint64_t)>(RealDlsym(library, "_Ux86_64_flush_cache"));
-    found.local_address_space = static_cast<void**>(RealDlsym(library, "_ULx86_64_local_addr_space"));
-    return found;
-  }();
-  return libunwind;
-}
-
-// Its cache of unloaded objects.
-void FlushAfterDlclose(const Libunwind& libunwind) {
-  static std::atomic<uint32_t> flushed{1};
-  uint32_t generation = CurrentBindingGeneration();
-  if (flushed.exchange(generation) == generation) return;
-  if (libunwind.flush != nullptr && libunwind.local_address_space != nullptr) {
-    libunwind.flush(*libunwind.local_address_space, 0, 0);
-  }
-}
-
-// The number of addresses it finds; 0: there is no libunwind.
-uint32_t BacktraceOfLibunwind() {
-  const Libunwind& libunwind = GetLibunwind();
-  if (libunwind.backtrace == nullptr) return 0;
-  FlushAfterDlclose(libunwind);
-  int count = libunwind.backtrace(addresses_of_libunwind, kMaxAddresses);
-  return count < 0 ? 0 : static_cast<uint32_t>(count);
-}
-
-// Whether libunwind's stack equals that of `node`.
-bool EqualsNode(const SessionHeader& session, uint32_t node, uint32_t count, RuleCache* rules) {
-  bool is_too_deep = false;
-  for (uint32_t i = 0; i < count; ++i) {
-    auto address = reinterpret_cast<uint64_t>(addresses_of_libunwind[i]);
-    if (rules->Find(address, false, false)->is_own()) continue;
+// Whether two nodes' stacks have the same addresses.
+bool HaveSameAddresses(const SessionHeader& session, uint32_t node, uint32_t other) {
+  while (node != other) {
     const StackNode* frame = FindStackNode(&session, session.mapping_bytes, node);
-    if (frame == nullptr) return is_too_deep;
-    if (frame->address != address) return false;
-    is_too_deep = frame->cut == StackCut::kTooDeep;
+    const StackNode* other_frame = FindStackNode(&session, session.mapping_bytes, other);
+    if (frame == nullptr || other_frame == nullptr || frame->address != other_frame->address) return false;
     node = frame->parent;
+    other = other_frame->parent;
   }
-  return node == 0;
+  return true;
 }
 
 void CountTime(StackWay first, uint64_t ticks, uint64_t ticks_per_second) {
@@ -107,7 +61,7 @@ uint32_t CaptureAndCheck(NativeStackThread* memory, const FrameState& start) {
   uint64_t ticks = 0;
   uint32_t node = 0;
   uint32_t whole = 0;
-  uint32_t count = 0;
+  uint32_t by_libunwind = 0;
   for (uint32_t i = 0; i < kStackWays; ++i) {
     auto way = static_cast<StackWay>((static_cast<uint32_t>(first) + i) % kStackWays);
     if (way == StackWay::kJoined) {
@@ -115,7 +69,7 @@ uint32_t CaptureAndCheck(NativeStackThread* memory, const FrameState& start) {
     } else if (way == StackWay::kWhole) {
       whole = CaptureWhole(memory, start, false);
     } else {
-      count = BacktraceOfLibunwind();
+      by_libunwind = CaptureByLibunwind(memory, start);
     }
     if (i == 0) ticks = ReadTicks(thread->clock) - begin;
   }
@@ -123,7 +77,7 @@ uint32_t CaptureAndCheck(NativeStackThread* memory, const FrameState& start) {
   if (thread->active == 0) return 0;
   g_checked.fetch_add(1);
   if (node == whole) g_as_whole.fetch_add(1);
-  if (EqualsNode(*thread->session, whole, count, RulesOf(memory))) g_as_libunwind.fetch_add(1);
+  if (HaveSameAddresses(*thread->session, whole, by_libunwind)) g_as_libunwind.fetch_add(1);
   CountTime(first, ticks, TicksPerSecond(*thread->session));
   return whole;
 }
@@ -141,7 +95,7 @@ __attribute__((constructor)) void BeginToCheck() {
 
 __attribute__((destructor)) void TellAgreement() {
   if (g_file == nullptr || g_checked.load() == 0) return;
-  long as_libunwind = GetLibunwind().backtrace == nullptr ? -1 : static_cast<long>(g_as_libunwind.load());
+  long as_libunwind = HasLibunwind() ? static_cast<long>(g_as_libunwind.load()) : -1;
   int fd = open(g_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   dprintf(fd, "%lu %lu %ld %ld %ld %ld\n", g_checked.load(), g_as_whole.load(), as_libunwind, MeanNs(StackWay::kJoined),
           MeanNs(StackWay::kWhole), MeanNs(StackWay::kLibunwind));

@@ -13,28 +13,13 @@
 #include <vector>
 
 #include "analyzer/doctor/process_look.h"
+#include "tests/analyzer/byte_memory.h"
 
 extern "C" int sample_answer();  // elf_image_sample.c
 extern "C" void* sample_allocate();
 
 namespace dlhook::analyzer {
 namespace {
-
-// Bytes as memory starting at `base`; nothing else is mapped.
-class ByteMemory : public MemoryReader {
- public:
-  ByteMemory(uint64_t base, std::vector<char> bytes) : base_(base), bytes_(std::move(bytes)) {}
-  bool Read(uint64_t address, void* to, size_t bytes) const override {
-    if (address < base_ || address - base_ > bytes_.size() || bytes > bytes_.size() - (address - base_)) return false;
-    memcpy(to, bytes_.data() + (address - base_), bytes);
-    return true;
-  }
-  std::vector<char>& bytes() { return bytes_; }
-
- private:
-  uint64_t base_;
-  std::vector<char> bytes_;
-};
 
 // The address range of the object that contains `address`.
 AddressRange ObjectOf(const void* address) {
@@ -101,14 +86,14 @@ TEST(ElfImageTest, Executable) {
 }
 
 TEST(ElfImageTest, NoObject) {
-  ByteMemory memory(0x1000, std::vector<char>(4096, 'x'));
+  ByteMemory memory(0x1000, std::string(4096, 'x'));
   EXPECT_EQ(ReadElfImage(memory, 0x1000, Wanted()).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_FALSE(ReadElfImage(memory, 0, Wanted()).ok());
   EXPECT_FALSE(ReadElfImage(ProcessMemory(getpid()), 0, Wanted()).ok());
 }
 
 ByteMemory CopyOfSample() {
-  std::vector<char> bytes(Sample().end - Sample().start);
+  std::string bytes(Sample().end - Sample().start, '\0');
   // There may be holes between segments.
   const ProcessMemory self(getpid());
   for (size_t at = 0; at < bytes.size(); at += 4096)
@@ -166,12 +151,9 @@ TEST(ElfImageTest, DamagedObjects) {
 }
 
 TEST(ElfImageTest, EveryCut) {
-  const ByteMemory whole = CopyOfSample();
-  std::vector<char> bytes = ByteMemory(whole).bytes();
+  const std::string bytes = CopyOfSample().bytes();
   for (size_t size = 0; size < bytes.size(); size += size < 8192 ? 61 : 4093) {
-    ReadElfImage(ByteMemory(Sample().start, {bytes.begin(), bytes.begin() + static_cast<long>(size)}), Sample().start,
-                 Wanted())
-        .IgnoreError();
+    ReadElfImage(ByteMemory(Sample().start, bytes.substr(0, size)), Sample().start, Wanted()).IgnoreError();
   }
 }
 
