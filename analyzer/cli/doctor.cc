@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/load_options.h"
@@ -19,6 +20,7 @@
 #include "analyzer/doctor/machine.h"
 #include "analyzer/doctor/print.h"
 #include "analyzer/reader/load_run.h"
+#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -68,6 +70,17 @@ TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Stat
   return tried;
 }
 
+// Traces without a call: they have samples only.
+void Discard(const RunPlace& place, const std::vector<ProcessInfo>& processes) {
+  std::error_code error;
+  for (const ProcessInfo& process : processes) {
+    std::filesystem::remove(process.path, error);
+    std::filesystem::remove_all(absl::StrCat(absl::StripSuffix(process.path, kTraceSuffix), kJitFolderSuffix), error);
+  }
+  place.file->RemoveIfLast();
+  rmdir(place.path.c_str());  // if it is empty
+}
+
 absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, const std::string& shim) {
   const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
@@ -82,14 +95,20 @@ absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, cons
   absl::StatusOr<Trial> trial =
       TryProgram({.program = *program, .words = words, .shim = shim, .folder = place->path, .seconds = seconds}, names);
   const absl::StatusOr<LoadedRun> run = LoadRun(place->path, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
-  const bool has_run = trial.ok() && run.ok() && !run->model.processes.empty();
-  if (!has_run) {
-    place->file->RemoveIfLast();
-    rmdir(place->path.c_str());  // if it is empty
+  if (!trial.ok()) {
+    Discard(*place, {});
+    return trial.status();
   }
-  if (!trial.ok()) return trial.status();
-  if (has_run) trial->model = &run->model;
-  return TriedProgram{words, EndLabel(*trial), DescribeTrial(*trial, names), has_run ? place->path : ""};
+  if (run.ok() && !run->model.processes.empty()) {
+    trial->model = &run->model;
+    trial->samples = SamplesOf(run->model);
+  }
+  TriedProgram tried = {words, EndLabel(*trial), DescribeTrial(*trial, names), place->path};
+  if (tried.report.recorded.empty()) {
+    Discard(*place, trial->model == nullptr ? std::vector<ProcessInfo>() : trial->model->processes);
+    tried.run.clear();
+  }
+  return tried;
 }
 
 int RunDoctor(const Args& args) {

@@ -16,7 +16,6 @@
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/doctor/cpu_samples.h"
 #include "analyzer/doctor/tracer.h"
 #include "analyzer/io/left_rings.h"
 
@@ -51,7 +50,6 @@ class Trialist {
   const HookedNames& names_;
   Collector collector_;
   Tracer tracer_;
-  CpuSampler sampler_;
   Trial trial_;
   std::map<pid_t, ProcessLook> looks_;
   std::map<pid_t, std::string> refused_;  // why a process could not be looked into
@@ -65,13 +63,12 @@ absl::StatusOr<Trial> Trialist::Run() {
   const LaunchOptions launch = {.stdout_to_stderr = true, .before_start = [this](pid_t program) {
                                   const absl::Status status = tracer_.Attach(program);
                                   if (!status.ok()) trial_.why_not_followed = std::string(status.message());
-                                  const absl::Status sampled = sampler_.Open(program);
-                                  if (!sampled.ok()) trial_.why_not_sampled = std::string(sampled.message());
                                   // After the fork, so that the program does not inherit it.
                                   sigprocmask(SIG_BLOCK, &child_signal_, nullptr);
                                 }};
-  const absl::StatusOr<pid_t> program =
-      StartProgram(options_.program, options_.words, PreloadVariables(options_.shim, options_.folder), launch);
+  std::vector<std::string> variables = PreloadVariables(options_.shim, options_.folder);
+  variables.push_back(absl::StrCat("DLHOOK_SAMPLE=", 1'000'000'000 / kSampleNs));
+  const absl::StatusOr<pid_t> program = StartProgram(options_.program, options_.words, variables, launch);
   if (!program.ok()) return program.status();
   RemoveOrphanedRings();
   Wait(*program);
@@ -79,8 +76,6 @@ absl::StatusOr<Trial> Trialist::Run() {
   tracer_.Detach();
   collector_.Finish();
   trial_.wait_status = tracer_.wait_status();
-  sampler_.Step();
-  trial_.samples = sampler_.counts();
   for (auto& [process, look] : looks_) trial_.looks.push_back(std::move(look));
   for (const auto& [process, reason] : refused_) {
     if (!looks_.contains(process)) trial_.why_not_followed = reason;
@@ -97,7 +92,6 @@ void Trialist::Wait(pid_t program) {
   const Clock::time_point start = Clock::now();
   while (tracer_.Step()) {
     collector_.Step();
-    sampler_.Step();
     if (options_.seconds > 0 && Clock::now() - start > std::chrono::seconds(options_.seconds)) return End(program);
     Nap();
   }
@@ -123,8 +117,6 @@ void Trialist::End(pid_t program) {
 
 void Trialist::OnExec(pid_t process) {
   looks_.erase(process);
-  sampler_.Step();
-  sampler_.Forget(process);
   std::error_code error;
   const std::string path = std::filesystem::read_symlink(absl::StrCat("/proc/", process, "/exe"), error).string();
   const absl::Status status = CheckPreloadable(path);

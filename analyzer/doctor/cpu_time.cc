@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/doctor/cpu_samples.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 
@@ -100,6 +99,24 @@ void FindUsers(const ProcessLook& look, const std::set<std::string>& seen, doubl
 
 }  // namespace
 
+// A process that runs another program in its place has two traces: the last one's code is that which was looked into.
+std::map<pid_t, std::map<uint64_t, int64_t>> SamplesOf(const TraceModel& model) {
+  std::map<pid_t, ProcessIndex> last;
+  for (ProcessIndex i = 0; i < model.processes.size(); ++i) {
+    const auto place = last.try_emplace(static_cast<pid_t>(model.processes[i].pid), i).first;
+    if (model.processes[i].start_ns > model.processes[place->second].start_ns) place->second = i;
+  }
+  std::map<pid_t, std::map<uint64_t, int64_t>> samples;
+  for (size_t i = 0; i < model.samples.size(); ++i) {
+    const FrameIndex frame = model.samples.frame[i];
+    if (frame == kNone) continue;
+    const ProcessIndex process = model.native_frames.process[frame];
+    const auto pid = static_cast<pid_t>(model.processes[process].pid);
+    if (last[pid] == process) samples[pid][model.native_frames.address[frame]] += model.samples.cpu_ns[i] / kSampleNs;
+  }
+  return samples;
+}
+
 std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen, int64_t recorded_ns) {
   std::map<std::string, int64_t> samples_of;
   for (const ProcessLook& look : trial.looks) {
@@ -127,14 +144,7 @@ std::optional<int> SeenPercent(const std::vector<CpuTime>& times) {
 }
 
 // A tenth of the CPU time in one unseen object is worth a warning.
-void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings) {
-  if (!trial.why_not_sampled.empty()) {
-    findings->push_back(
-        {"cpu-time-unknown", Level::kNote, "",
-         absl::StrCat("the share of the program's CPU time in libraries that dlhook observes is not known (",
-                      trial.why_not_sampled, ")."),
-         "Allow perf_event_open: kernel.perf_event_paranoid at most 2; in a container --cap-add=PERFMON."});
-  }
+void AddCpuTimeFindings(const std::vector<CpuTime>& times, std::vector<Finding>* findings) {
   if (!SeenPercent(times).has_value()) return;
   const int64_t all = SumAll(times);
   findings->push_back(

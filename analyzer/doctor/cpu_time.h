@@ -14,6 +14,8 @@ namespace dlhook::analyzer::inline doctor {
 
 struct Trial;
 
+constexpr int64_t kSampleNs = 5 * 1000 * 1000;  // of a thread's CPU time
+
 struct CpuTime {
   enum class Kind {
     kSeen,    // a library whose calls or log dlhook records, or one that works for such a library
@@ -35,7 +37,7 @@ std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::strin
 // The share of libraries that dlhook sees; nullopt: too few samples.
 std::optional<int> SeenPercent(const std::vector<CpuTime>& times);
 
-void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings);
+void AddCpuTimeFindings(const std::vector<CpuTime>& times, std::vector<Finding>* findings);
 
 }  // namespace dlhook::analyzer::doctor
 

@@ -382,7 +382,7 @@ std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& repor
   AddSymbolic(trial, &findings);
   AddInside(report, trial, &findings);
   if (trial.model != nullptr) AddCapabilities(*trial.model, &findings);
-  AddCpuTimeFindings(trial, report.cpu_time, &findings);
+  AddCpuTimeFindings(report.cpu_time, &findings);
   AddLayerNames(trial, report, &findings);
   AddOtherTools(trial, &findings);
   AddEnd(trial, report, &findings);

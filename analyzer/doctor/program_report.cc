@@ -99,6 +99,14 @@ void AddRecorded(const Trial& trial, Libraries* libraries, ProgramReport* report
   }
 }
 
+// The others were only sampled.
+int ProcessesWithRecords(const TraceModel& model) {
+  std::set<ProcessIndex> processes;
+  for (const ThreadIndex thread : model.calls.thread) processes.insert(model.threads[thread].process);
+  for (ScopeIndex i = 0; i < model.scopes.size(); ++i) processes.insert(model.threads[model.scopes.thread[i]].process);
+  return static_cast<int>(processes.size());
+}
+
 // A capability has the base name of its object. An empty one applies to the process.
 void AddTaps(const TraceModel& model, Libraries* libraries) {
   for (const ProcessInfo& process : model.processes) {
@@ -169,7 +177,7 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
     }
   }
   if (trial.model != nullptr) {
-    report.processes_recorded = static_cast<int>(trial.model->processes.size());
+    report.processes_recorded = ProcessesWithRecords(*trial.model);
     AddRecorded(trial, &libraries, &report);
     AddTaps(*trial.model, &libraries);
   }

@@ -31,8 +31,7 @@ struct Trial {
   std::vector<Obstacle> obstacles;    // of processes that the program started
   std::string why_not_followed;       // ptrace's refusal; empty: every process was examined when it ended
   const TraceModel* model = nullptr;  // the recording; null: none
-  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // CPU time in user code, by process and address
-  std::string why_not_sampled;                           // the kernel's refusal; empty: every process was sampled
+  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // CPU time, by process and address
 };
 
 struct SeenTap {
@@ -74,6 +73,9 @@ struct ProgramReport {
   int processes_looked_into = 0;
   int processes_recorded = 0;
 };
+
+// The samples of a recording.
+std::map<pid_t, std::map<uint64_t, int64_t>> SamplesOf(const TraceModel& model);
 
 ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
 

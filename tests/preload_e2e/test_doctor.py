@@ -32,13 +32,15 @@ class Case(e2e.Case):
         return result
 
     def rings(self):
-        """Rings of runs in the test's folder: their header names the trace. Others come and go meanwhile."""
+        """Rings of runs in the test's folder (their header names the trace) whose process has ended. Others come and go
+        meanwhile."""
         ours = []
         for path in glob.glob("/dev/shm/dlhook-*"):
             try:
                 with open(path, "rb") as file:
-                    if self.folder.encode() in file.read(1 << 16):
-                        ours.append(path)
+                    is_ours = self.folder.encode() in file.read(1 << 16)
+                if is_ours and not os.path.exists(f"/proc/{path.split('-')[2]}"):
+                    ours.append(path)
             except OSError:
                 continue
         return ours
@@ -53,7 +55,7 @@ class Case(e2e.Case):
         self.assertEqual([program["run"]] if program["run"] else [], self.runs)
         self.assertEqual(bool(program["run"]), bool(program["recorded"]))
         self.general = {finding["id"]: finding for finding in program["findings"]
-                        if finding["id"] in ("no-layer-names", "cpu-time", "cpu-time-unknown")}
+                        if finding["id"] in ("no-layer-names", "cpu-time")}
         program["findings"] = [finding for finding in program["findings"] if finding["id"] not in self.general]
         return program
 
@@ -197,20 +199,16 @@ class Seen(Case):
 
     def test_tap_is_off(self):
         findings = self.findings([e2e.victim("onednn"), "3"], DLHOOK_ONEDNN="off")
-        self.assertEqual(findings, {"onednn-silent": "note", "no-calls": "problem"})
+        self.assertEqual(findings, {"onednn-tap-off": "note", "no-calls": "problem"})
 
 
 class WhoComputes(Case):
-    """CPU time by library, if the kernel permits sampling. A checksum of zeros computes in sha256sum or its
-    libcrypto."""
+    """CPU time by library. A checksum of zeros computes in sha256sum or its libcrypto."""
 
     def test_share(self):
         script = "head -c 400000000 /dev/zero | sha256sum"
         program = self.report(["/bin/sh", "-c", script])
         found = {finding["id"]: finding for finding in program["findings"]}
-        if "cpu-time-unknown" in self.general:
-            self.assertEqual(program["cpu_time"], [])
-            self.skipTest(self.general["cpu-time-unknown"]["text"])
         self.assertIn("% in others", self.general["cpu-time"]["text"])
         self.assertNotIn("no-layer-names", self.general)
         self.assertRegex(os.path.basename(found["computes-unseen"]["subject"]), "^(sha256sum|libcrypto)")
@@ -224,8 +222,6 @@ class WhoComputes(Case):
 
     def test_python(self):
         program = self.report([sys.executable, "-c", "sum(i * i for i in range(12_000_000))"])
-        if not program["cpu_time"]:
-            self.skipTest("no samples: perf_event_open is refused here")
         self.assertEqual(program["cpu_time"][0]["kind"], "python")
 
 
