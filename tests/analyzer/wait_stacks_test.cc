@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/io/machine_files.h"
+#include "tests/analyzer/byte_memory.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -71,6 +72,9 @@ TEST(WaitStacksTest, TheFramesAreThoseOfTheThreadItself) {
   const ProcessMemory memory(getpid());
   OutsideCode code(getpid());
   const OutsideFrames frames = FollowStack(address, sp, memory, &code);
+  const uint64_t page = sp & ~uint64_t{4095};
+  std::string copy(200'000, '\0');
+  copy.resize(memory.Copy(page, copy.data(), copy.size()));
   ASSERT_EQ(write(blocked.never[1], &byte, 1), 1);
   pthread_join(thread, nullptr);
 
@@ -87,6 +91,13 @@ TEST(WaitStacksTest, TheFramesAreThoseOfTheThreadItself) {
   inside.erase(inside.begin());
   EXPECT_THAT(outside, ::testing::ElementsAreArray(inside));
   EXPECT_EQ(frames.cut, StackCut::kWhole);
+
+  const OutsideFrames of_copy = FollowStack(address, sp, ByteMemory(page, copy), &code);
+  ASSERT_EQ(of_copy.outer.size(), frames.outer.size());
+  for (size_t i = 0; i < frames.outer.size(); ++i) EXPECT_EQ(of_copy.outer[i].address, frames.outer[i].address);
+  const OutsideFrames of_part = FollowStack(address, sp, ByteMemory(page, copy.substr(0, 30'000)), &code);
+  EXPECT_LT(of_part.outer.size(), frames.outer.size());
+  EXPECT_EQ(of_part.cut, StackCut::kOutOfStack);
 }
 
 TEST(WaitStacksTest, WhatIsNoCodeEndsTheStack) {
