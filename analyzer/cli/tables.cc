@@ -24,9 +24,6 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {
-    {"layer", LayersBy::kLayer}, {"module", LayersBy::kModule},     {"type", LayersBy::kType},  {"op", LayersBy::kOp},
-    {"line", LayersBy::kLine},   {"function", LayersBy::kFunction}, {"stack", LayersBy::kStack}};
 constexpr std::pair<absl::string_view, CountersBy> kCountersBy[] = {{"phase", CountersBy::kPhase},
                                                                     {"step", CountersBy::kStep},
                                                                     {"scope", CountersBy::kScope},
@@ -44,6 +41,12 @@ constexpr char kExpectedBy[] =
     "hotspots library)";
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
+bool ReadLayersBy(const std::string& by, LayersBy* value) {
+  const auto* const found = std::find(std::begin(kLayersByNames), std::end(kLayersByNames), by);
+  if (found != std::end(kLayersByNames)) *value = static_cast<LayersBy>(found - std::begin(kLayersByNames));
+  return found != std::end(kLayersByNames);
+}
+
 // False: not one of these values.
 template <typename Value, size_t N>
 bool ReadBy(const std::string& by, const std::pair<absl::string_view, Value> (&known)[N], Value* value) {
@@ -55,7 +58,7 @@ bool ReadBy(const std::string& by, const std::pair<absl::string_view, Value> (&k
 absl::Status ReadBy(const Args& args, TableOptions* options) {
   const std::optional<std::string> by = args.Last("by");
   if (!by) return absl::OkStatus();
-  const bool is_of_layers = ReadBy(*by, kLayersBy, &options->layers_by);
+  const bool is_of_layers = ReadLayersBy(*by, &options->layers_by);
   const bool is_of_counters = ReadBy(*by, kCountersBy, &options->counters_by);
   const bool is_of_hotspots = ReadBy(*by, kHotspotsBy, &options->hotspots_by);
   const bool is_of_threads = ReadBy(*by, kThreadsBy, &options->threads_by);  // words of the others

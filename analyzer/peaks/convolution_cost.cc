@@ -86,19 +86,9 @@ std::array<double, 3> SizesOf(const ProblemNumbers& numbers, absl::string_view l
 }  // namespace
 
 const char* ConvolutionAlgorithmName(ConvolutionAlgorithm algorithm) {
-  switch (algorithm) {
-    case ConvolutionAlgorithm::kDirect:
-      return "direct";
-    case ConvolutionAlgorithm::kIm2col:
-      return "im2col";
-    case ConvolutionAlgorithm::kWinograd2:
-      return "Winograd F(2,3)";
-    case ConvolutionAlgorithm::kWinograd4:
-      return "Winograd F(4,3)";
-    case ConvolutionAlgorithm::kFft:
-      return "FFT";
-  }
-  return "";
+  constexpr const char* kNames[] = {"direct", "im2col", "Winograd F(2,3)", "Winograd F(4,3)", "FFT"};
+  static_assert(kConvolutionAlgorithms.size() == std::size(kNames));
+  return kNames[static_cast<size_t>(algorithm)];
 }
 
 std::optional<ConvolutionShape> ConvolutionShapeOf(const Op& op) {

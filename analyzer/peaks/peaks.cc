@@ -49,19 +49,9 @@ double LeastTime(double amount, double rate) { return amount > 0 && rate > 0 ? a
 }  // namespace
 
 const char* BoundKindName(BoundKind kind) {
-  switch (kind) {
-    case BoundKind::kUnknown:
-      return "";
-    case BoundKind::kCompute:
-      return "compute";
-    case BoundKind::kMemory:
-      return "memory";
-    case BoundKind::kLaunch:
-      return "launch";
-    case BoundKind::kSerial:
-      return "serial";
-  }
-  return "";
+  constexpr const char* kNames[] = {"", "compute", "memory", "launch", "serial"};
+  static_assert(static_cast<size_t>(BoundKind::kSerial) + 1 == std::size(kNames));
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string PeakTypeOf(const Op& op) {

@@ -20,29 +20,10 @@ using Json = nlohmann::ordered_json;
 // Invalid UTF-8 (possible in file names) gets replacement characters.
 std::string Dump(const Json& json) { return EscapedJson(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
-absl::string_view TypeName(ColumnType type) {
-  switch (type) {
-    case ColumnType::kText:
-      return "text";
-    case ColumnType::kInteger:
-      return "integer";
-    case ColumnType::kReal:
-      return "real";
-  }
-  return "";
-}
-
-absl::string_view BetterName(Better better) {
-  switch (better) {
-    case Better::kNeither:
-      return "neither";
-    case Better::kLower:
-      return "lower";
-    case Better::kHigher:
-      return "higher";
-  }
-  return "";
-}
+constexpr const char* kTypeNames[] = {"text", "integer", "real"};
+static_assert(static_cast<size_t>(ColumnType::kReal) + 1 == std::size(kTypeNames));
+constexpr const char* kBetterNames[] = {"neither", "lower", "higher"};
+static_assert(static_cast<size_t>(Better::kHigher) + 1 == std::size(kBetterNames));
 
 Json CellJson(const Cell& cell) {
   return std::visit(
@@ -61,8 +42,8 @@ Json ColumnsJson(const Table& table) {
   for (const Column& column : table.columns) {
     columns.push_back({{"name", column.name},
                        {"unit", column.unit},
-                       {"type", TypeName(column.type)},
-                       {"better", BetterName(column.better)},
+                       {"type", kTypeNames[static_cast<size_t>(column.type)]},
+                       {"better", kBetterNames[static_cast<size_t>(column.better)]},
                        {"explanation", column.explanation},
                        {"detail", column.detail}});
   }

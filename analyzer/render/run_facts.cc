@@ -134,41 +134,28 @@ std::string EndName(const ProcessInfo& process) {
 }
 
 std::string LossSentence(LossReason reason) {
-  switch (reason) {
-    case LossReason::kRingFull:
-      return "the drain did not keep up with the calls";
-    case LossReason::kNoRing:
-      return "no ring for a thread (too many threads, no memory, or a child in its parent's memory)";
-    case LossReason::kOutputFull:
-      return "no space where the trace is written";
-    case LossReason::kOutputGone:
-      return "the trace or its folder was removed during the run";
-    case LossReason::kBadRecord:
-      return "a ring held bytes that are no record";
-    case LossReason::kRecordTooLong:
-      return "a log line was longer than a record and was cut";
-    case LossReason::kDlsymPlainPointer:
-      return "a function was looked up past dlhook: its calls are not seen";
-    case LossReason::kCollectorGone:
-      return "the collector ended before the process did";
-    case LossReason::kDefinitionsFull:
-      return "no room for more names, plans and Python stacks: what refers to them says less";
-    case LossReason::kScopesTooDeep:
-      return "more were open at once than a thread keeps";
-    case LossReason::kTraceLimit:
-    case LossReason::kProfilesDropped:
-      return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
-    case LossReason::kReadingsDropped:
-      return "the thread's next reading holds the sum";
-    case LossReason::kSamplesDropped:
-      return "the thread was writing another record, or had no room for one";
-    case LossReason::kGpuBuffersFull:
-      return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
-    case LossReason::kGpuRecordsDropped:
-      return "no room for what GPUs did, or for which call launched it";
-    default:
-      return absl::StrCat("reason ", static_cast<int>(reason));
+  static constexpr std::pair<LossReason, const char*> kSentences[] = {
+      {LossReason::kRingFull, "the drain did not keep up with the calls"},
+      {LossReason::kNoRing, "no ring for a thread (too many threads, no memory, or a child in its parent's memory)"},
+      {LossReason::kOutputFull, "no space where the trace is written"},
+      {LossReason::kOutputGone, "the trace or its folder was removed during the run"},
+      {LossReason::kBadRecord, "a ring held bytes that are no record"},
+      {LossReason::kRecordTooLong, "a log line was longer than a record and was cut"},
+      {LossReason::kDlsymPlainPointer, "a function was looked up past dlhook: its calls are not seen"},
+      {LossReason::kCollectorGone, "the collector ended before the process did"},
+      {LossReason::kDefinitionsFull, "no room for more names, plans and Python stacks: what refers to them says less"},
+      {LossReason::kScopesTooDeep, "more were open at once than a thread keeps"},
+      {LossReason::kTraceLimit, "the trace had reached its limit (DLHOOK_MAX_BYTES)"},
+      {LossReason::kProfilesDropped, "the trace had reached its limit (DLHOOK_MAX_BYTES)"},
+      {LossReason::kReadingsDropped, "the thread's next reading holds the sum"},
+      {LossReason::kSamplesDropped, "the thread was writing another record, or had no room for one"},
+      {LossReason::kGpuBuffersFull, "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)"},
+      {LossReason::kGpuRecordsDropped, "no room for what GPUs did, or for which call launched it"},
+  };
+  for (const auto& [known, sentence] : kSentences) {
+    if (known == reason) return sentence;
   }
+  return absl::StrCat("reason ", static_cast<int>(reason));
 }
 
 std::string LossReasonName(LossReason reason) { return EnumName(reason); }

@@ -43,21 +43,8 @@ Move ReorderMove(const Op& op, const TensorClasses& classes) {
 
 // cublasLtOrder_t + 1; 0: column-major by definition.
 std::string OrderName(uint32_t order) {
-  switch (order) {
-    case 0:
-    case 1:
-      return "col";
-    case 2:
-      return "row";
-    case 3:
-      return "col32";
-    case 4:
-      return "col4_4r2_8c";
-    case 5:
-      return "col32_2r_4r4";
-    default:
-      return absl::StrCat("order ", order - 1);
-  }
+  constexpr const char* kNames[] = {"col", "col", "row", "col32", "col4_4r2_8c", "col32_2r_4r4"};
+  return order < std::size(kNames) ? kNames[order] : absl::StrCat("order ", order - 1);
 }
 
 bool IsTransposed(const std::string& trans) { return !trans.empty() && trans != "N"; }

@@ -27,6 +27,7 @@ namespace dlhook::analyzer::inline tables {
 
 // Rows of the table `layers`: layers, or what to fold them into.
 enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine, kFunction, kStack };
+inline constexpr absl::string_view kLayersByNames[] = {"layer", "module", "type", "op", "line", "function", "stack"};
 
 // Rows of the table `counters`: as in `layers`, or …
 enum class CountersBy : uint8_t { kLayers, kPhase, kStep, kScope, kThread };

@@ -191,56 +191,27 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   return groups;
 }
 
+// The name at a value of an enumeration; "unknown": it has none, or the trace is of a later schema.
+template <typename Enum, size_t N>
+const char* NameAt(const char* const (&names)[N], Enum value) {
+  return static_cast<size_t>(value) < N ? names[static_cast<size_t>(value)] : "unknown";
+}
+
 const char* DirectionLabel(CopyDirection direction) {
-  switch (direction) {
-    case CopyDirection::kHostToDevice:
-      return "HtoD";
-    case CopyDirection::kDeviceToHost:
-      return "DtoH";
-    case CopyDirection::kDeviceToDevice:
-      return "DtoD";
-    case CopyDirection::kHostToHost:
-      return "HtoH";
-    case CopyDirection::kPeer:
-      return "peer";
-    case CopyDirection::kSet:
-      return "set";
-    case CopyDirection::kFileToDevice:
-      return "FtoD";
-    case CopyDirection::kDeviceToFile:
-      return "DtoF";
-    default:
-      return "unknown";
-  }
+  constexpr const char* kNames[] = {"unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set", "FtoD", "DtoF"};
+  static_assert(static_cast<size_t>(CopyDirection::kDeviceToFile) + 1 == std::size(kNames));
+  return NameAt(kNames, direction);
 }
 
 const char* MemoryLabel(HostMemory memory) {
-  switch (memory) {
-    case HostMemory::kNone:
-      return "none";
-    case HostMemory::kPageable:
-      return "pageable";
-    case HostMemory::kPinned:
-      return "pinned";
-    case HostMemory::kManaged:
-      return "managed";
-    default:
-      return "unknown";
-  }
+  constexpr const char* kNames[] = {"none", "unknown", "pageable", "pinned", "managed"};
+  static_assert(static_cast<size_t>(HostMemory::kManaged) + 1 == std::size(kNames));
+  return NameAt(kNames, memory);
 }
 
 const char* FormLabel(Form form) {
-  switch (form) {
-    case Form::kSync:
-      return "sync";
-    case Form::kAsync:
-      return "async";
-    case Form::kCaptured:
-      return "captured";
-    case Form::kNotSeen:
-      return "not seen by a hook";
-  }
-  return "";
+  constexpr const char* kNames[] = {"sync", "async", "captured", "not seen by a hook"};
+  return NameAt(kNames, form);
 }
 
 // What GPUs copied, if their times are known.

@@ -29,26 +29,6 @@ constexpr size_t kMaxAmbiguitiesNoted = 5;
 constexpr size_t kMaxStepSets = 16;  // sorts of steps with rows of their own
 constexpr char kTitle[] = "What each layer costs, forward and backward, in a mean step";
 
-const char* LabelName(LayersBy by) {
-  switch (by) {
-    case LayersBy::kLayer:
-      return "layer";
-    case LayersBy::kModule:
-      return "module";
-    case LayersBy::kType:
-      return "type";
-    case LayersBy::kOp:
-      return "op";
-    case LayersBy::kLine:
-      return "line";
-    case LayersBy::kFunction:
-      return "function";
-    case LayersBy::kStack:
-      return "stack";
-  }
-  return "layer";
-}
-
 // What all layers of the group have in common; "" if they differ.
 std::string Common(const Attribution& attribution, const LayerGroup& group, std::string Layer::*field) {
   if (group.layers.empty()) return "";
@@ -186,7 +166,8 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
                          "The steps of the mean: their kind; in brackets, if there are several of a kind, "
                          "range, network or batch. Without known steps: the whole run.")),
        [](const LayerRow& row) { return KnownText(row.step); }},
-      {As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
+      {As(Role::kName, TextColumn(kLayersByNames[static_cast<size_t>(by)],
+                                  "As the program names it, in the order of the first forward pass.")),
        [](const LayerRow& row) { return row.group.label; }},
       {As(Role::kKey, TextColumn("model", "The network, if there are several.")),
        [has_models](const LayerRow& row) { return KnownText(has_models ? row.group.model : ""); }},
