@@ -1,9 +1,7 @@
-// Layers from all evidence: see attribute.h.
-#include "analyzer/analysis/attribute.h"
-
+// Layers from all evidence: see layer_analysis.h.
 #include <vector>
 
-#include "analyzer/layers/framework/compiled_regions.h"
+#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/functions/function_layers.h"
 #include "analyzer/layers/structure/structure.h"

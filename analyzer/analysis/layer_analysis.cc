@@ -1,8 +1,6 @@
 // Layers and steps shared by tables: see layer_analysis.h.
 #include "analyzer/analysis/layer_analysis.h"
 
-#include "analyzer/analysis/attribute.h"
-
 namespace dlhook::analyzer::inline analysis {
 
 const Attribution& LayerAnalysis::attribution() const {

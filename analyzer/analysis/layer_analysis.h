@@ -11,12 +11,19 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/analysis/attribute.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline analysis {
+
+struct AttributionOptions {
+  bool use_framework_evidence = true;  // false: only pointers, shapes and order
+};
+
+// Never fails; what can't be attributed has layer kNone. Framework evidence first; pointers, shapes and order for calls
+// that it leaves open, or if there is none, with names from the functions above them if known.
+Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options);
 
 // Several tables may ask at the same time; each part is made once, while others wait.
 class LayerAnalysis {

@@ -1,7 +1,5 @@
 // Each thread stays on its own processor and has its own array, touched only by it. Arrays of half a cache fit into it;
 // those for memory are four times the size of all caches in reach.
-#include "analyzer/calibrate/bandwidth.h"
-
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
+#include "analyzer/calibrate/measuring.h"
 #include "preload/format/processor_id.h"
 
 namespace dlhook::analyzer::inline calibrate {

@@ -5,10 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/calibrate/bandwidth.h"
-#include "analyzer/calibrate/gpu_speed.h"
-#include "analyzer/calibrate/product_libraries.h"
-#include "analyzer/calibrate/products.h"
+#include "analyzer/calibrate/measuring.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/tables/columns.h"
 

@@ -1,7 +1,5 @@
 // The launched kernel does nothing; the driver compiles it from PTX. Functions are looked up, so that no CUDA header is
 // needed.
-#include "analyzer/calibrate/gpu_speed.h"
-
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {
 namespace {

@@ -1,4 +1,4 @@
-// Measurements run in child processes: libraries choose their number of threads by the processors available when they
+// What is measured, and how. Measurements run in child processes: libraries choose their number of threads by the processors available when they
 // are loaded, may crash, and must not keep memory or threads in the command's own process.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_
 #define DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_
@@ -36,6 +36,26 @@ using Clock = std::chrono::steady_clock;
 inline double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+// Bandwidth: L2, L3 and memory, read with one thread and with all; memory also by triad (McCalpin's STREAM: a = b + s c). Also the
+// time to pass work to all threads and to wait for them.
+Measurements MeasureBandwidth(const std::vector<int>& processors);
+
+struct GpuMeasurements {
+  std::string name;  // empty: none
+  Measurements results;
+};
+// The cost of launches and copies on the first GPU. Uses only the driver: libcuda.so.1, found by the loader.
+GpuMeasurements MeasureGpu(const std::vector<int>& processors);
+
+// Libraries that multiply matrices, found by the loader or inside a Python's packages: names and paths for dlopen, each library once as far as its name shows. `python`: an interpreter whose packages are
+// searched; empty: the one in the PATH.
+std::vector<std::string> ProductLibraries(const std::string& python);
+
+// GFLOP/s of matrix products with the fastest available library: f32, f64, bf16 and int8 with one thread and with all, and the cost of the smallest product. `libraries`: names and
+// paths for dlopen; those that can't be opened are left out, or reported as missing if `is_asked`.
+Measurements MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
+                             bool is_asked);
 
 }  // namespace dlhook::analyzer::calibrate
 

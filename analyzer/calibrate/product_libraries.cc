@@ -1,6 +1,4 @@
 // Found without running anything: a Python's packages are next to its interpreter, in environments as in installations.
-#include "analyzer/calibrate/product_libraries.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {
 namespace {

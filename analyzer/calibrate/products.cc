@@ -1,7 +1,5 @@
 // Each library is tested briefly with all processors; then the fastest of each type is measured. Functions are those of
 // the shim's tables (preload/api/blas.api, onednn.api).
-#include "analyzer/calibrate/products.h"
-
 #include <dlfcn.h>
 #include <link.h>
 
@@ -16,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {
 namespace {

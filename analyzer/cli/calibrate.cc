@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/cli/cache_folder.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/run_peaks.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/peaks/calibration_file.h"
 #include "analyzer/render/renderer.h"

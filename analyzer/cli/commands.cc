@@ -8,11 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/cli/completion.h"
-#include "analyzer/cli/man.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/cli/variables.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/render/text_columns.h"
 

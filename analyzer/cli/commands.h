@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analyzer/cli/command.h"
@@ -36,6 +37,25 @@ const std::vector<ExitCode>& ExitCodes();
 
 // `words`: the command line without the program's name. Returns the exit code.
 int Main(absl::Span<const std::string> words);
+
+// dlhook.1 in roff's man macros.
+std::string ManPage();
+
+// `shell`: bash, zsh or fish.
+absl::StatusOr<std::string> Completion(absl::string_view shell);
+
+struct Variable {
+  std::string name;
+  std::string values;
+  std::string standard;  // the default
+  std::string meaning;
+};
+
+// Those for users, in the order of the help.
+const std::vector<Variable>& Variables();
+
+// The values of DLHOOK_CAPTURE: "blas, blas2, …", and which of them are off by default.
+std::string FamiliesSentence();
 
 }  // namespace dlhook::analyzer::cli
 

@@ -1,6 +1,5 @@
 // Commands, flags and files; after "--" what the shell has for the words of any program. The build runs
 // `dlhook help --completion SHELL` and installs the results.
-#include "analyzer/cli/completion.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

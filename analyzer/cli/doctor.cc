@@ -13,12 +13,12 @@
 #include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
-#include "analyzer/cli/load_options.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/trial.h"
 #include "analyzer/doctor/machine.h"
 #include "analyzer/doctor/print.h"
+#include "analyzer/io/ring_file.h"
 #include "analyzer/reader/load_run.h"
 #include "preload/format/jit_folder.h"
 
@@ -94,7 +94,7 @@ absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, cons
   const HookedNames names;
   absl::StatusOr<Trial> trial =
       TryProgram({.program = *program, .words = words, .shim = shim, .folder = place->path, .seconds = seconds}, names);
-  const absl::StatusOr<LoadedRun> run = LoadRun(place->path, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
+  const absl::StatusOr<LoadedRun> run = LoadRun(place->path, {.drain_leftover = DrainLeftoverRings, .progress = nullptr});
   if (!trial.ok()) {
     Discard(*place, {});
     return trial.status();
@@ -128,7 +128,7 @@ int RunDoctor(const Args& args) {
     return Fail("doctor", "no temporary folder can be made; set TMPDIR to a place that can be written");
   DoctorReport report;
   const absl::StatusOr<std::string> shim = FindShim();
-  report.machine = CheckMachine(shim, scratch.Folder("probe"), LeftoverDrain());
+  report.machine = CheckMachine(shim, scratch.Folder("probe"), DrainLeftoverRings);
   if (!args.operands().empty() && shim.ok()) {
     absl::StatusOr<TriedProgram> program = DescribeProgram(args, seconds, *shim);
     if (!program.ok()) return Fail("doctor", program.status());

@@ -6,10 +6,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/commands.h"
-#include "analyzer/cli/load_options.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
+#include "analyzer/io/ring_file.h"
 #include "analyzer/io/trace_bytes.h"
 #include "analyzer/render/escape.h"
 #include "proto/trace.pb.h"
@@ -41,7 +41,7 @@ absl::Status DumpPackets(PacketReader* reader) {
 
 // Writes one process trace; errors go to `damage`.
 absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
-  absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, LeftoverDrain());
+  absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, DrainLeftoverRings);
   if (!trace.ok()) {
     *damage = trace.status();
     return absl::OkStatus();

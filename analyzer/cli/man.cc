@@ -1,5 +1,4 @@
 // roff: see man(7). The build runs `dlhook help --man` and installs the result.
-#include "analyzer/cli/man.h"
 
 #include <vector>
 
@@ -9,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/commands.h"
-#include "analyzer/cli/variables.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

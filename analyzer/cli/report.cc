@@ -1,15 +1,11 @@
 // Run -> model -> tables -> renderer -> stdout.
-#include "analyzer/cli/report.h"
-
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,7 +24,6 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
-#include "analyzer/io/whole_file.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
@@ -273,31 +268,6 @@ std::string ReportDetails() {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> LatestRun(const std::string& folder) {
-  std::string latest;
-  std::filesystem::file_time_type latest_time;
-  std::error_code error;
-  bool has_others = false;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (!entry.is_directory(error)) continue;
-    if (!IsOwn(entry.path().string())) {
-      has_others = true;
-      continue;
-    }
-    for (const auto& file : std::filesystem::directory_iterator(entry.path(), error)) {
-      const auto time = file.last_write_time(error);
-      if (file.path().extension().string() != kTraceSuffix || error || (!latest.empty() && time <= latest_time))
-        continue;
-      latest = entry.path().lexically_normal().string();
-      latest_time = time;
-    }
-  }
-  if (!latest.empty()) return latest;
-  return absl::NotFoundError(
-      absl::StrCat("no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one",
-                   has_others ? "; those of other users must be named" : ""));
-}
 
 Command ReportCommand() {
   return {

@@ -22,20 +22,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
-#include "analyzer/cli/cache_folder.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/ignored.h"
 #include "analyzer/cli/in_time.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/cli/load_options.h"
 #include "analyzer/cli/local_folder.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
+#include "analyzer/cli/run_peaks.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/left_rings.h"
+#include "analyzer/io/ring_file.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/reader/load_run.h"
 #include "analyzer/render/run_facts.h"
@@ -134,7 +134,7 @@ void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_share
   std::vector<std::pair<std::string, LoadedRun>> runs;
   for (const auto& folder : recorded.folders) {
     if (folder->IsRemoved()) continue;
-    LoadOptions options = {.drain_leftover = LeftoverDrain(),
+    LoadOptions options = {.drain_leftover = DrainLeftoverRings,
                            .progress = nullptr,
                            .most_bytes = kAnswerReadings[0].most_bytes,
                            .parts = kAnswerReadings[0].parts};

@@ -1,8 +1,10 @@
 // Looks a run's machine up among calibrations.
 #include "analyzer/cli/run_peaks.h"
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
-#include "analyzer/cli/cache_folder.h"
+#include "absl/strings/string_view.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/peaks/calibration_file.h"
 
@@ -28,6 +30,26 @@ absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std
   const FoundCalibration found = FindCalibration(folder, process.processor, process.processors);
   for (const std::string& complaint : found.complaints) PrintError(complaint);
   return Peaks(model, found.calibration ? &*found.calibration : nullptr);
+}
+
+namespace {
+
+// Empty if unset or empty.
+absl::string_view ValueOf(const char* name) {
+  const char* const value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+std::string CacheFolder() {
+  const absl::string_view own = ValueOf("DLHOOK_CACHE");
+  if (own == "off") return "";
+  if (!own.empty()) return std::string(own);
+  const absl::string_view caches = ValueOf("XDG_CACHE_HOME");
+  if (!caches.empty() && caches.front() == '/') return absl::StrCat(caches, "/dlhook");
+  const absl::string_view home = ValueOf("HOME");
+  return home.empty() ? "" : absl::StrCat(home, "/.cache/dlhook");
 }
 
 }  // namespace dlhook::analyzer::cli

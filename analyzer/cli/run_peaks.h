@@ -15,6 +15,9 @@ namespace dlhook::analyzer::inline cli {
 // Errors: the file can't be read, or is of another machine.
 absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std::string>& calibration);
 
+// $DLHOOK_CACHE, else $XDG_CACHE_HOME/dlhook, else ~/.cache/dlhook; empty: none ($DLHOOK_CACHE is "off").
+std::string CacheFolder();
+
 }  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_

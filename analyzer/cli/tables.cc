@@ -3,18 +3,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <iterator>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/cli/cache_folder.h"
-#include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
+#include "analyzer/cli/run_peaks.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/io/ring_file.h"
+#include "analyzer/io/whole_file.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
@@ -109,12 +112,37 @@ absl::StatusOr<LoadedRun> OpenRun(const std::string& path) {
 
 absl::StatusOr<LoadedRun> OpenRun(const std::vector<std::string>& paths, const Reading& reading, Progress& progress) {
   absl::StatusOr<LoadedRun> run =
-      LoadRun(paths, {.drain_leftover = LeftoverDrain(),
+      LoadRun(paths, {.drain_leftover = DrainLeftoverRings,
                       .progress = [&](uint64_t done, uint64_t all) { progress.Show("reading", done, all); },
                       .most_bytes = reading.most_bytes,
                       .parts = reading.parts});
   if (run.ok()) AddSymbols({.cache_folder = CacheFolder()}, &run->model);
   return run;
+}
+
+absl::StatusOr<std::string> LatestRun(const std::string& folder) {
+  std::string latest;
+  std::filesystem::file_time_type latest_time;
+  std::error_code error;
+  bool has_others = false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.is_directory(error)) continue;
+    if (!IsOwn(entry.path().string())) {
+      has_others = true;
+      continue;
+    }
+    for (const auto& file : std::filesystem::directory_iterator(entry.path(), error)) {
+      const auto time = file.last_write_time(error);
+      if (file.path().extension().string() != kTraceSuffix || error || (!latest.empty() && time <= latest_time))
+        continue;
+      latest = entry.path().lexically_normal().string();
+      latest_time = time;
+    }
+  }
+  if (!latest.empty()) return latest;
+  return absl::NotFoundError(
+      absl::StrCat("no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one",
+                   has_others ? "; those of other users must be named" : ""));
 }
 
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag) {

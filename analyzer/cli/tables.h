@@ -43,6 +43,9 @@ bool HasEnoughSteps(const TraceModel& model, const std::vector<StepTrack>& track
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
 absl::StatusOr<LoadedRun> OpenRun(const std::vector<std::string>& paths, const Reading& reading, Progress& progress);
 
+// The most recently changed folder in `folder` that contains process traces.
+absl::StatusOr<std::string> LatestRun(const std::string& folder);
+
 // All values of a flag that takes comma-separated lists and may be repeated.
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag);
 

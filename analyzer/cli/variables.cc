@@ -1,10 +1,9 @@
 // Generated from preload/format/variables.inc.
-#include "analyzer/cli/variables.h"
-
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/cli/commands.h"
 #include "preload/format/hook_table.h"
 
 namespace dlhook::analyzer::inline cli {

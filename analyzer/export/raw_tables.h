@@ -23,6 +23,10 @@ struct RawTable {
 
 const std::vector<RawTable>& RawTables();
 
+// One for each uninterrupted piece of one activity in one step and phase. share_ns of a process adds up to its part of the
+// run's wall time exactly.
+void FillTime(const Timeline& run, SqliteRows& rows);
+
 }  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_

@@ -1,8 +1,7 @@
-// Joins the pieces of DivideTime: see raw_time.h.
-#include "analyzer/export/raw_time.h"
-
+// Joins the pieces of DivideTime: see raw_tables.h.
 #include <vector>
 
+#include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/time_division.h"

@@ -7,9 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/layers/gpu_places.h"
-#include "analyzer/layers/place_title.h"
-#include "analyzer/profile/call_label.h"
+#include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/time/activity_labels.h"
 

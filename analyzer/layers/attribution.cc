@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
+
 namespace dlhook::analyzer::inline layers {
 
 const char* LayerDirectionName(LayerDirection direction) {
@@ -72,6 +74,13 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) 
   }
   for (Place& place : attribution->of_call) renumber(place);
   for (auto& [stacks, gap] : attribution->of_gap) renumber(gap.place);
+}
+
+std::string PlaceTitle(const std::vector<Layer>& layers, Place place) {
+  const Layer& layer = layers[place.layer];
+  const bool has_direction = place.direction != LayerDirection::kUnknown;
+  return absl::StrCat(layer.model, layer.model.empty() ? "" : ": ", layer.name, has_direction ? " " : "",
+                      has_direction ? LayerDirectionName(place.direction) : "");
 }
 
 }  // namespace dlhook::analyzer::layers

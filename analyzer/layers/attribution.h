@@ -127,6 +127,9 @@ inline constexpr char kOutsideOfNetworks[] = "a forward call outside of every se
 // Keeps only these layers, in this order.
 void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution);
 
+// "features.0 backward-data", with the model's name before it where there are several: "AlexNet: features.0 forward".
+std::string PlaceTitle(const std::vector<Layer>& layers, Place place);
+
 }  // namespace dlhook::analyzer::layers
 
 #endif  // DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_

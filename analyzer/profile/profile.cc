@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline profiles {
@@ -78,6 +80,19 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
   const bool names_file = function.kind == FrameKind::kPython || !line.empty();
   if (!names_file || function.file.empty()) return function.name;
   return absl::StrCat(function.name, " (", BaseName(function.file), line, ")");
+}
+
+std::string CallLabel(const Op& op) {
+  // A tap has no function that the user knows: "onednn:exec".
+  const bool is_tap = absl::StrContains(op.function, ':');
+  std::string label = is_tap ? absl::StrCat(op.family, " ", KindLabel(op)) : op.function;
+  if (is_tap && op.direction != Direction::kUnknown) absl::StrAppend(&label, " ", DirectionName(op.direction));
+  if (!is_tap && (op.is_trial || op.captured)) absl::StrAppend(&label, " ", KindLabel(op));
+  for (const std::string& word : {op.kernel_short, op.implementation, ProblemLabel(op)}) {
+    const bool is_new = word != op.function;  // equal if nothing was decoded
+    if (!word.empty() && is_new) absl::StrAppend(&label, " ", word);
+  }
+  return label;
 }
 
 }  // namespace dlhook::analyzer::profiles

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/limits.h"
+#include "analyzer/model/op.h"
 #include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
@@ -126,6 +127,10 @@ class Profile {
 // "LeNet.forward (train_lenet.py)", with the line "LeNet.forward (train_lenet.py:31)"; for native functions and calls
 // just the name.
 std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool with_line);
+
+// "sgemm_ m64 n64 k128 NT f32", "onednn convolution forward jit:avx2 mb64_ic3oc6_…", "cudaLaunchKernel
+// ampere_sgemm_128x64_nn".
+std::string CallLabel(const Op& op);
 
 }  // namespace dlhook::analyzer::profiles
 

@@ -11,7 +11,6 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/profile/phase_finder.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/time/activity_labels.h"
@@ -26,6 +25,43 @@ Weights WorkOf(const TraceModel& model, const SameWork& same_work, CallIndex cal
   const bool counts = !same_work.IsNested(call);
   return {0, 1, counts ? op.flops.value_or(0) : 0, counts ? op.bytes.value_or(0) : 0};
 }
+
+// Finds the phase of a step in which a call was made.
+class PhaseFinder {
+ public:
+  PhaseFinder(const TraceModel& model, const std::vector<StepTrack>& tracks)
+      : model_(model), of_process_(model.processes.size()), of_thread_(model.threads.size()) {
+    for (const StepTrack& track : tracks) {
+      std::vector<PhaseInterval>& phases =
+          track.thread == kNone ? of_process_[track.process] : of_thread_[track.thread];
+      for (const Step& step : track.steps) phases.insert(phases.end(), step.phases.begin(), step.phases.end());
+    }
+    for (std::vector<PhaseInterval>& phases : of_process_) SortByStart(phases);
+    for (std::vector<PhaseInterval>& phases : of_thread_) SortByStart(phases);
+  }
+
+  // kUnknown: outside all steps, or between the phases of one. Uses the thread's own steps if it repeats independently,
+  // else the process's.
+  PhaseKind Of(CallIndex call) const {
+    const ThreadIndex thread = model_.calls.thread[call];
+    const std::vector<PhaseInterval>& own = of_thread_[thread];
+    const std::vector<PhaseInterval>& phases = own.empty() ? of_process_[model_.threads[thread].process] : own;
+    const int64_t ns = model_.calls.start_ns[call];
+    const auto after =
+        std::upper_bound(phases.begin(), phases.end(), ns,
+                         [](int64_t time_ns, const PhaseInterval& phase) { return time_ns < phase.start_ns; });
+    if (after == phases.begin() || ns >= (after - 1)->end_ns) return PhaseKind::kUnknown;
+    return (after - 1)->kind;
+  }
+
+ private:
+  static void SortByStart(std::vector<PhaseInterval>& phases) {
+    std::sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+  }
+
+  const TraceModel& model_;
+  std::vector<std::vector<PhaseInterval>> of_process_, of_thread_;  // by index, ascending by start
+};
 
 // Library calls alone, over the whole run, by thread time.
 class LibraryProfile {

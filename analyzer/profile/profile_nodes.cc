@@ -4,8 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/layers/place_title.h"
-#include "analyzer/profile/call_label.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/profile/profile.h"
 #include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline profiles {

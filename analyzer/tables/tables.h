@@ -39,6 +39,9 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOptions& options);
 
+// The table `threads` by place: where threads were blocked.
+Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by);
+
 }  // namespace dlhook::analyzer::tables
 
 #endif  // DLHOOK_ANALYZER_TABLES_TABLES_H_

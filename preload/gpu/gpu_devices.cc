@@ -15,7 +15,6 @@
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_time.h"
-#include "preload/gpu/pci_link.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 

@@ -1,9 +1,9 @@
-// See injected_copy.h.
-#include "preload/gpu/injected_copy.h"
-
+// ParseInjectedCopy: see injection.h.
 #include <string.h>
 
 #include <initializer_list>
+
+#include "preload/gpu/injection.h"
 
 namespace dlhook::inline gpu {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/gpu_time.h"
-#include "preload/gpu/injected_copy.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/call_scope.h"
 #include "preload/runtime/config.h"

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "preload/decode/copy.h"
 #include "preload/gpu/cupti_api.h"
 
 namespace dlhook::inline gpu {
@@ -20,6 +21,11 @@ void EnableInjectedCallbacks(const CuptiApi& api, void* subscriber);
 // At enter and exit of a function. Records the outermost one: the driver's inside the runtime's is not a separate call,
 // as under a preload.
 void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData& data);
+
+// The arguments of a copy or memset as passed by CUPTI's callbacks: special structures with a common form for all
+// simple functions. Pure. `parameters`: cudaMemcpy_v3020_params and similar in generated_cuda_runtime_api_meta.h and generated_cuda_meta.h.
+// False: `function` does not have this form.
+bool ParseInjectedCopy(const char* function, const void* parameters, CopyArgs* copy);
 
 }  // namespace dlhook::inline gpu
 

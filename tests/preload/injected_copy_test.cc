@@ -1,6 +1,7 @@
-#include "preload/gpu/injected_copy.h"
 
 #include <gtest/gtest.h>
+
+#include "preload/gpu/injection.h"
 
 namespace dlhook {
 namespace {

@@ -1,11 +1,10 @@
-// Calls from code compiled by XLA: see compiled_regions.h.
-#include "analyzer/layers/framework/compiled_regions.h"
-
+// Calls from code compiled by XLA: see framework_links.h.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/tensor_class.h"
-#include "analyzer/layers/place_title.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/move_ends.h"
 #include "analyzer/tables/calls/round_trips.h"

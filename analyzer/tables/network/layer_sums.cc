@@ -12,7 +12,7 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/framework/compiled_regions.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"

@@ -1,6 +1,4 @@
 // Stacks of blocked threads, read at looks from outside.
-#include "analyzer/tables/run/thread_waits.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -20,6 +18,7 @@
 #include "analyzer/stacks/shared_code.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/run/thread_waits.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_states.h"

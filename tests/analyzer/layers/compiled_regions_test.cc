@@ -1,11 +1,11 @@
 // JAX on the CPU: one compiled region instead of layers made of slices of products.
-#include "analyzer/layers/framework/compiled_regions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "analyzer/layers/framework/framework_links.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/analysis/attribute.h"
+#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/layers/structure_calls.h"
 

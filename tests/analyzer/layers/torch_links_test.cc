@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/analysis/attribute.h"
+#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "tests/analyzer/layers/torch_recorder.h"

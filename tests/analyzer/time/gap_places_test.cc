@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/analysis/attribute.h"
+#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/time/time_division.h"
 #include "tests/analyzer/builders/model_builder.h"
 
