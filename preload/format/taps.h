@@ -34,21 +34,21 @@ inline constexpr Tap kOneDnnTap = {
     "oneDNN",
     {"", "Leave DLHOOK_ONEDNN and DLHOOK_CAPTURE as they are by default.",
      "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force.", "libopenvino",
-     "Its primitives fail while it logs; OpenVINO's own profiling tells of them."}};
+     "Its primitives fail while it logs; use OpenVINO's own profiling."}};
 
 inline constexpr Tap kRecordFunctionTap = {
     "record-function-tap",
     "record_function",
     fields::TimeSource::kUnknown,
     "",
-    {"Layers then come from the calls alone; PyTorch 1.13, 2.13 and 2.14 were tried.",
+    {"Layers are then inferred from the calls alone; PyTorch 1.13, 2.13 and 2.14 were tried.",
      "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
 inline constexpr Tap kTraceMeTap = {"trace-me-tap",
                                     "trace_me",
                                     fields::TimeSource::kUnknown,
                                     "",
-                                    {"Layers then come from the calls alone and from Python's frames.",
+                                    {"Layers are then inferred from the calls and from Python frames.",
                                      "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
 inline constexpr Tap kNvtxTap = {
@@ -56,7 +56,7 @@ inline constexpr Tap kNvtxTap = {
     "nvtx",
     fields::TimeSource::kUnknown,
     "",
-    {"Ranges of NVTX are missing; everything else is there.",
+    {"NVTX ranges are missing; everything else is recorded.",
      "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
 inline constexpr Tap kJaxTap = {"jax-tap",

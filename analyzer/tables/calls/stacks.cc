@@ -49,8 +49,7 @@ TypedColumns<StacksSums> StacksColumns(int64_t thread_ns) {
        [thread_ns](const StacksSums& sums) { return Percent(sums.self_ns, thread_ns); }},
       {Detail(TotalTimeColumn()), &StacksSums::total_ns},
       {As(Role::kKey,
-          Detail(TextColumn("stack",
-                            "The function called, then who called whom, outwards, with lines where they are known."))),
+          Detail(TextColumn("stack", "The called function, then its callers outwards, with lines where known."))),
        &StacksSums::stack},
       {TextColumn("path", "The same without the inside of math libraries, dispatchers and the start of threads."),
        &StacksSums::path},
@@ -105,9 +104,7 @@ TypedColumns<StepStacks::value_type> StepStacksColumns(const StepStacks& stacks)
        [host_ns, gpu_ns](const Row& row) {
          return Percent(TimeIn(row), row.first.kind == kGpuKind ? gpu_ns : host_ns);
        }},
-      {As(Role::kKey,
-          Detail(TextColumn("stack",
-                            "What it passed in, then who called whom, outwards, with lines where they are known."))),
+      {As(Role::kKey, Detail(TextColumn("stack", "The activity, then its callers outwards, with lines where known."))),
        [](const Row& row) { return Cell(row.first.stack); }},
       {TextColumn("path", "The innermost frames and the outermost."),
        [](const Row& row) { return Cell(row.first.path); }},

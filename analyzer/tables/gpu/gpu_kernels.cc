@@ -185,7 +185,7 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
                                  "The library's op that it ran for, else the framework's; application: neither around "
                                  "the launch; not known: no hook saw who launched it.")),
        [](const KernelRow& row) { return row.group.launched_by; }},
-      {CallsColumn("Times that it ran on a GPU, as parts of CUDA graphs, too."),
+      {CallsColumn("Executions on a GPU, including those in CUDA graphs."),
        [](const KernelRow& row) { return row.group.calls(); }},
       {RealColumn("per_step", "", Better::kLower,
                   "Of these, launched in steady steps, divided by the number of these."),
@@ -197,10 +197,10 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
       {RealColumn("gpu_percent", "%", Better::kLower, "GPU time as a part of that of all kernels."),
        [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
       {TimeColumn("mean_time",
-                  "Duration, without the process's first launch of this kernel where there are others, as the next "
+                  "Duration, excluding the process's first launch of this kernel if there are others, as the next "
                   "five."),
        [](const KernelRow& row) { return row.times.mean; }},
-      {TimeColumn("median_time", "Half of them took at most so long."),
+      {TimeColumn("median_time", "Half of them took at most this long."),
        [](const KernelRow& row) { return row.times.median; }},
       {Detail(TimeColumn("min_time", "The shortest.")), [](const KernelRow& row) { return row.times.min; }},
       {Detail(TimeColumn("max_time", "The longest.")), [](const KernelRow& row) { return row.times.max; }},

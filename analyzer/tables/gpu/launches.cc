@@ -134,7 +134,7 @@ auto Quantile(Times LaunchesLaunchGroup::*sorted, double part) {
 
 TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
   return {
-      {As(Role::kKey, TextColumn("thread", "That launched: its name and number in the process.")),
+      {As(Role::kKey, TextColumn("thread", "The launching thread: its name and number in the process.")),
        [&model](const LaunchesLaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
       {As(Role::kKey, TextColumn("launched_by",
                                  "The library's op or the framework's that the launches were made for; [graph]: "

@@ -54,7 +54,7 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
       {IntegerColumn("process", "", Better::kNeither, "Process id."),
        [](const RankRow& row) { return row.process.pid; }},
       {Detail(TextColumn("host", "Machine.")), [](const RankRow& row) { return KnownText(row.process.host); }},
-      {IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
+      {IntegerColumn("devices", "", Better::kNeither, "GPUs that worked for it."),
        [](const RankRow& row) { return row.sums.devices; }},
       {IntegerColumn("steps", "", Better::kNeither,
                      "Steady steps that the row covers; not known: it covers the whole process."),

@@ -60,7 +60,7 @@ TypedColumns<KnownFact> CapabilitiesColumns() {
                             "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
                             "process share them.")),
        [](const KnownFact& row) { return row.is_known ? Cell(row.records) : Cell(); }},
-      {Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
+      {Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which this is the case.")),
        &KnownFact::processes},
       {TextColumn("note", "Why, and what to do."), Known(&KnownFact::note)},
       {Detail(TextColumn("path", "Of the object.")), Known(&KnownFact::path)},

@@ -19,12 +19,12 @@ struct Advice {
 // If it was refused, lost or is absent.
 constexpr Advice kMissing[] = {
     {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
-    {"module-names", "Layers are then named by their classes and lines."},
-    {"native-stacks", "Callers are then known only by Python lines and framework ops."},
-    {"compiled-code", "What torch.compile compiled is then known without names, modules or reasons, or in part."},
+    {"module-names", "Layers are then named by class and line."},
+    {"native-stacks", "Call sites are then known only by Python lines and framework ops."},
+    {"compiled-code", "Compiled code then lacks names, modules or reasons, at least in part."},
     {"samples", "Code without hooks then appears only as sampled time, or in part."},
-    {"libxsmm-kernels", "What they compute is in samples only: dlhook run --sample."},
-    {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
+    {"libxsmm-kernels", "Their time appears in samples only: dlhook run --sample."},
+    {"gpu-time", "Calls then have host times only; dlhook doctor says what this machine supports."},
 };
 
 // If the user switched it off.

@@ -44,7 +44,7 @@ TypedColumns<CompiledRow> Columns() {
            "what",
            "compiled; compiled again, for other sizes or values; limit reached: not compiled again; graph break."),
        &CompiledRow::What},
-      {TextColumn("region", "As in the table layers: number of the function, and how often it was compiled before."),
+      {TextColumn("region", "As in the table layers: number of the function / how often it was compiled before."),
        [](const CompiledRow& row) { return KnownText(row.code.region); }},
       {TextColumn("function", "Of the program."),
        [](const CompiledRow& row) { return KnownText(CompiledFunctionName(row.code.function)); }},
@@ -69,7 +69,7 @@ TypedColumns<CompiledRow> Columns() {
       {Detail(IntegerColumn("named_kernels", "", Better::kHigher, "Of these, those whose module is known.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.named_kernels); }},
       {Detail(IntegerColumn("divided_kernels", "", Better::kNeither,
-                            "Loops over several modules, whose time the table layers divides among these.")),
+                            "Loops over several modules; the table layers divides their time among these.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.divided_kernels); }},
       {Detail(IntegerColumn("process", "", Better::kNeither, "Process id.")), &CompiledRow::pid},
   };

@@ -50,7 +50,7 @@ const char* ExplanationOf(ThreadsBy by) {
     case ThreadsBy::kLine:
       return "Line of the program itself that led there, else the innermost line that is known.";
     default:
-      return "Where the thread was blocked, then who called whom, outwards; without the C and C++ libraries.";
+      return "Where the thread was blocked, then its callers outwards; without the C and C++ libraries.";
   }
 }
 

@@ -43,18 +43,18 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
       {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."),
        [](const ThreadRow& row) { return row.step == kWholeRun ? Cell() : Cell(row.steps); }},
       {IntegerColumn("time", "ns", Better::kNeither,
-                     "That the thread was there: of the step, or of its life. The next three add up to it."),
+                     "Lifetime of the thread, or its part in the step. The next three add up to it."),
        [](const ThreadRow& row) { return row.sums.wall_ns > 0 ? Mean(row.sums.wall_ns, row.steps) : Cell(); }},
       {TimeColumn("running", "It ran on a CPU. Not known where steps are shorter than the sampling interval."),
        [](const ThreadRow& row) {
          return row.thread == kEnded ? Cell(row.sums.running_ns) : row.MeanOf(row.sums.running_ns);
        }},
       {TimeColumn("no_processor",
-                  "It was ready to run, but other threads or programs had the processors, or its quota of "
+                  "Runnable, waiting for a CPU: other threads or programs had the processors, or its quota of "
                   "processor time was used up."),
        [](const ThreadRow& row) { return row.MeanOf(row.sums.queued_ns); }},
       {IntegerColumn("blocked", "ns", Better::kNeither,
-                     "The rest: it waited for something else, or had nothing to do. Time without a processor counts "
+                     "The rest: it waited for something else, or was idle. Time without a processor counts "
                      "here until the thread gets one."),
        [](const ThreadRow& row) { return row.MeanOf(std::max<int64_t>(row.sums.blocked_ns(), 0)); }},
       {TextColumn(

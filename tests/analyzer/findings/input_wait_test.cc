@@ -157,7 +157,7 @@ TEST(InputWaitOfTensorFlow, PythonThatSleeps) {
   const std::string found = OfPipeline({{"PyFunc:PyFunc"}, {4, 0, 0, 36}});
   EXPECT_THAT(found, HasSubstr("waits for its pipeline of tf.data: 30.0 ms of a 40.0 ms training step"));
   EXPECT_THAT(found,
-              HasSubstr("Meanwhile the pipeline's operations (mostly PyFunc, in 2 threads) computed 10 %, had no "
+              HasSubstr("Meanwhile the pipeline's operations (mostly PyFunc, in 2 threads) computed 10 %, waited for a "
                         "processor 0 %, were blocked 90 % (in sleep)"));
   EXPECT_THAT(found, HasSubstr("num_parallel_calls=8) and .prefetch(tf.data.AUTOTUNE)"));
 }
