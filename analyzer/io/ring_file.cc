@@ -62,8 +62,9 @@ std::string OnlyThere(const std::string& trace, const std::string& host) {
 std::string WhyElsewhere(const std::string& trace, const std::string& host, const std::string& boot_id) {
   if (boot_id.empty() || boot_id == BootId()) return "";
   if (host == HostName()) {
-    return absl::StrCat(trace,
-                        ": the machine was restarted before what its process left in memory was taken: that is lost");
+    return absl::StrCat(
+        trace,
+        ": the machine was restarted before the records that its process left in memory were read: they are lost");
   }
   return OnlyThere(trace, host);
 }

@@ -139,18 +139,18 @@ std::string LossSentence(LossReason reason) {
       {LossReason::kNoRing, "no ring for a thread (too many threads, no memory, or a child in its parent's memory)"},
       {LossReason::kOutputFull, "no space where the trace is written"},
       {LossReason::kOutputGone, "the trace or its folder was removed during the run"},
-      {LossReason::kBadRecord, "a ring held bytes that are no record"},
+      {LossReason::kBadRecord, "a ring contained bytes that are not a record"},
       {LossReason::kRecordTooLong, "a log line was longer than a record and was cut"},
-      {LossReason::kDlsymPlainPointer, "a function was looked up past dlhook: its calls are not seen"},
+      {LossReason::kDlsymPlainPointer, "a function was looked up bypassing dlhook: its calls are not observed"},
       {LossReason::kCollectorGone, "the collector ended before the process did"},
-      {LossReason::kDefinitionsFull, "no room for more names, plans and Python stacks: what refers to them says less"},
-      {LossReason::kScopesTooDeep, "more were open at once than a thread keeps"},
+      {LossReason::kDefinitionsFull, "no room for more names, plans and Python stacks: references to them are incomplete"},
+      {LossReason::kScopesTooDeep, "more were open at once than a thread can track"},
       {LossReason::kTraceLimit, "the trace had reached its limit (DLHOOK_MAX_BYTES)"},
       {LossReason::kProfilesDropped, "the trace had reached its limit (DLHOOK_MAX_BYTES)"},
       {LossReason::kReadingsDropped, "the thread's next reading holds the sum"},
       {LossReason::kSamplesDropped, "the thread was writing another record, or had no room for one"},
       {LossReason::kGpuBuffersFull, "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)"},
-      {LossReason::kGpuRecordsDropped, "no room for what GPUs did, or for which call launched it"},
+      {LossReason::kGpuRecordsDropped, "no room for GPU work, or for the call that launched it"},
   };
   for (const auto& [known, sentence] : kSentences) {
     if (known == reason) return sentence;

@@ -262,7 +262,7 @@ void Attributor::AddProducts(const ProductLayers& products) {
   if (products.open.empty()) return;
   Layer open;
   open.type = "matrix product";
-  open.name = "products, not told apart";
+  open.name = "products, ambiguous";
   open.ambiguity = absl::StrCat(kNotToldApart, model_.calls.native_stack.empty() ? kWithStacks : "");
   for (CallIndex call : products.open) result_.of_call[call].layer = static_cast<LayerIndex>(result_.layers.size());
   result_.layers.push_back(std::move(open));

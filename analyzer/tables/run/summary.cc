@@ -47,7 +47,7 @@ void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics
   metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
   metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns, "at least one call is active; of wall");
   metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns,
-                 "no library call active: a framework's own work, Python, code that is not seen, or nothing (see "
+                 "no library call active: a framework's own work, Python, code that is not observed, or nothing (see "
                  "accounting); of wall");
   metrics.TimeOf("thread_time", totals.thread_time_ns, wall_ns,
                  "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
@@ -70,17 +70,17 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   for (const AggregateRow& row : model.aggregates) threads.insert(row.thread);
   metrics.Count("processes", static_cast<int64_t>(model.processes.size()), "with recorded calls");
   metrics.Count("threads", static_cast<int64_t>(threads.size()), "with recorded calls");
-  metrics.Count("calls", executions, "executions, those inside other calls too");
+  metrics.Count("calls", executions, "executions, including those inside other calls");
   metrics.Count("nested_calls", nested, "of them, inside another call of the same kind");
   if (creations > 0) {
     metrics.Count("creations", creations,
                   absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
   }
   if (trials > 0) {
-    metrics.Count("trials", trials, "executions of cuDNN plans that only tried them");
+    metrics.Count("trials", trials, "trial executions of cuDNN plans");
   }
   if (captured > 0) {
-    metrics.Count("captured_calls", captured, "recorded into CUDA graphs, not executed then");
+    metrics.Count("captured_calls", captured, "recorded into CUDA graphs instead of executed");
   }
   if (aggregated > 0) {
     metrics.Count("aggregated_calls", aggregated,
@@ -156,7 +156,7 @@ void AddSteps(const TraceModel& model, const LayerAnalysis& analysis, Metrics& m
   const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
   if (compilation_ns > 0)
     metrics.TimeOf("compilation", compilation_ns, model.wall_ns(),
-                   "torch.compile at work, as far as recorded operators show; of wall");
+                   "torch.compile compiling, as far as recorded operators show; of wall");
   const std::vector<StepTrack>& tracks = analysis.steps();
   if (tracks.empty()) {
     metrics.Count("steps", 0, "no sequence of calls repeats often enough");
@@ -279,8 +279,7 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
     vanished += process.has_footer && process.end == ProcessEnd::kVanished ? 1 : 0;
   }
   if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
-  if (vanished > 0)
-    metrics.Count("processes_vanished", vanished, "ended without notice: killed, or became another program (exec)");
+  if (vanished > 0) metrics.Count("processes_vanished", vanished, "ended without notice: killed, or replaced by exec");
   if (model.recording_stops > 0)
     metrics.Count("recording_stops", model.recording_stops,
                   "calls between a stop and the next start were not recorded");
@@ -302,7 +301,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& 
   AddOddities(model, metrics);
   Table table = NewTable("summary", "The run in a few numbers", SummaryColumns(), metrics.all());
   if (HasTroubles(model))
-    table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
+    table.notes.emplace_back("What could not be observed and what to do: dlhook report RUN --table capabilities.");
   return table;
 }
 

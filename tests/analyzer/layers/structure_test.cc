@@ -155,15 +155,15 @@ TEST(StructureTest, ProductsOfASoftmaxAreNoLayer) {
     for (size_t i = 0; i < convs.size(); ++i) CaffeForward(calls, convs[i], 4, absl::StrCat("conv", i + 1));
     classifier.Forward(calls, 4, step);
     for (uint64_t image = 0; image < 4; ++image) {
-      calls.Gemm(1, 10, 1, "NN", kScale, kOnes, 0x6000000 + 40 * image, "products, not told apart unknown");
-      calls.Gemv(1, 10, "N", 0x6000000 + 40 * image, kOnes, kScale, "products, not told apart unknown");
+      calls.Gemm(1, 10, 1, "NN", kScale, kOnes, 0x6000000 + 40 * image, "products, ambiguous unknown");
+      calls.Gemv(1, 10, "N", 0x6000000 + 40 * image, kOnes, kScale, "products, ambiguous unknown");
     }
     classifier.Backward(calls, 4, step);
     for (size_t i = convs.size(); i-- > 0;) {
       CaffeBackward(calls, convs[i], 4, absl::StrCat("conv", i + 1), /*has_data=*/i > 0);
     }
   }
-  EXPECT_THAT(NamesOf(calls.Check()), ElementsAre("conv1", "conv2", "fc1", "fc2", "products, not told apart"));
+  EXPECT_THAT(NamesOf(calls.Check()), ElementsAre("conv1", "conv2", "fc1", "fc2", "products, ambiguous"));
 }
 
 // cuDNN's tensors as textproto.
@@ -273,7 +273,7 @@ TEST_F(CopiedOperandsTest, EqualStepsDecideForEachOther) {
 // Each of these steps has a batch size of its own: none is like another.
 TEST_F(CopiedOperandsTest, ALayerThatLacksGradientsSaysWhichPartItHas) {
   for (int step = 0; step < 9; ++step) {
-    Step(step, IsCopied(step) ? 256 + 8 * step : 256, "products, not told apart unknown");
+    Step(step, IsCopied(step) ? 256 + 8 * step : 256, "products, ambiguous unknown");
   }
   const Attribution found = calls_.Check();
   for (const char* name : {"fc1", "fc2", "fc3"}) {
@@ -543,7 +543,7 @@ TEST(StructureTest, TwoNetworksInTurn) {
   EXPECT_EQ(LayerNamed(found, "conv1").model, LayerNamed(found, "conv5").model);
 }
 
-constexpr char kOpen[] = "products, not told apart unknown";
+constexpr char kOpen[] = "products, ambiguous unknown";
 
 TEST(StructureTest, ProductsOfAnyProgramAreNoLayers) {
   StructureCalls calls;

@@ -147,7 +147,7 @@ function finding() {
   const tuning = table("tuning"),
     get = (row, name) => tuning.get(row, name);
   return part(
-    "What finding and preparing them took",
+    "Cost of searching and preparing them",
     bars(
       tuning.rows
         .map((row) => ({
@@ -178,7 +178,7 @@ export const algorithmsView = {
   title: "Algorithms",
   lead: "The implementations and algorithms that libraries chose, what they cost, and what they were chosen from.",
   missing: () =>
-    missingTables(["algorithms", "candidates", "tuning", "convolutions"], "No library told which algorithm it took."),
+    missingTables(["algorithms", "candidates", "tuning", "convolutions"], "No library reported which algorithm it used."),
   render(section) {
     add(section, [
       hasRows("algorithms") && chosen(),

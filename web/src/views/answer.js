@@ -33,7 +33,7 @@ function parts(answer) {
           ["of a mean " + answer.step_noun, time(part.ns)],
           ["share", part.percent + " %"],
         ],
-        "Wall share: each instant is divided equally among what runs in it, so the parts add up to the step.",
+        "Wall share: each instant is divided equally among the activities in it, so the parts add up to the step.",
       ),
   }));
   return h(
@@ -112,8 +112,8 @@ function findings(answer) {
         "p.quiet",
         null,
         unseen && unseen.percent >= 50
-          ? "Most of the time is not seen, so most rules could not judge it."
-          : "No rule found a loss of 1 % of a step or more that it could prove.",
+          ? "Most of the time is outside recorded calls, so most rules could not be applied."
+          : "No rule found a provable loss of 1 % of a step or more.",
       ),
       notes,
     );

@@ -49,7 +49,7 @@ export function treeOf(stacks, title) {
 export const callersView = {
   id: "callers",
   title: "Callers",
-  lead: "Who called: the time of the steady steps (without steps, of the run) by stack, from the outermost function down.",
+  lead: "Call sites: the time of the steady steps (without steps, of the run) by stack, from the outermost function down.",
   missing: () =>
     (page().stacks && page().stacks.parent.length > 1) || hasRows("callers")
       ? ""
@@ -80,8 +80,8 @@ export const callersView = {
                   ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null],
                 ],
                 root === whole
-                  ? "Wall share: each instant is divided equally among what runs in it."
-                  : "What the GPU did, by who asked for it.",
+                  ? "Wall share: each instant is divided equally among the activities in it."
+                  : "GPU work, by the call site that requested it.",
               ),
           }),
         );

@@ -315,7 +315,7 @@ export const sidesView = {
   id: "sides",
   title: "Environment",
   lead: "The runs of both sides.",
-  missing: () => (report().run ? "" : "The table belongs to no single run."),
+  missing: () => (report().run ? "" : "The table does not belong to a single run."),
   render(section) {
     const side = (title, runs) =>
       part(

@@ -39,7 +39,7 @@ export function environmentView(views) {
   return {
     id: "environment",
     title: "Environment",
-    lead: "What ran where, what was seen of it, and what could not be.",
+    lead: "What ran where, what was observed of it, and what could not be.",
     missing: () => "",
     render(section) {
       const all = run(),

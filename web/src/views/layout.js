@@ -168,7 +168,7 @@ export const layoutView = {
   id: "layout",
   title: "Layout",
   lead: "Tensors that were converted from one memory format to another: which op wrote them, and which reads the result.",
-  missing: () => missingTables(["layout"], "No tensor was moved to another memory format."),
+  missing: () => missingTables(["layout"], "No tensor was converted to another memory format."),
   render(section) {
     const all = moves(),
       layout = table("layout");

@@ -51,7 +51,7 @@ function ranks() {
 export const ranksView = {
   id: "ranks",
   title: "Ranks",
-  lead: "How evenly ranks are loaded, and who waits for whom.",
+  lead: "Load balance of ranks, and which rank the others wait for.",
   missing: () => missingTables(["ranks", "collectives"], "No communication between ranks was recorded."),
   render(section) {
     add(section, [hasRows("ranks") && ranks(), part("Tables", tablesOf(["ranks", "collectives"]))]);

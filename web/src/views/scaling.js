@@ -76,7 +76,7 @@ function speedUp(rows, width) {
 export const scalingView = {
   id: "scaling",
   title: "Scaling",
-  lead: "How runs on more devices compare with the one on fewest.",
+  lead: "Runs on more devices, compared with the one on fewest.",
   missing: () => (table("scaling") ? "" : "There is nothing to compare."),
   render(section) {
     const scaling = table("scaling"),

@@ -165,7 +165,7 @@ function draw(steps, width, isWhole) {
 export const stepsView = {
   id: "steps",
   title: "Steps",
-  lead: "How long each step took, and what it spent its time with.",
+  lead: "How long each step took, and what it spent its time on.",
   missing: () => missingTables(["steps", "phases", "latency"], "No repeating step was found in this run."),
   render(section) {
     if (hasRows("steps")) {

@@ -7,7 +7,7 @@ import {tableView} from "../table_view.js";
 export const allTablesView = {
   id: "tables",
   title: "All tables",
-  lead: "Every table as it is. Names of columns and numbers explain themselves when you point at them.",
+  lead: "All tables. Point at a column name or a number for its explanation.",
   missing: () => (tables().length > 0 ? "" : "This page has no tables."),
   render(section) {
     const filled = tables().filter((one) => one.rows.length > 0),

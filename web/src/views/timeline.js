@@ -16,7 +16,7 @@ export const timelineView = {
   missing: () =>
     page().timelines && page().timelines.windows.some((window) => window.tracks.length > 0)
       ? ""
-      : "No call and no framework op lies in the steps of this run.",
+      : "The steps of this run contain no call and no framework op.",
   render(section) {
     const {timelines} = page(),
       windows = timelines.windows,
