@@ -123,7 +123,7 @@ TypedColumns<RowChange> Columns(const TableChanges& changes) {
                    return PerStep(*changes.new_side, change.rows.new_row, i);
                  }});
   }
-  columns.Add({TextColumn("why", "What else differs: how it is done, its size, name, parts and calls per step."),
+  columns.Add({TextColumn("why", "What else differs: implementation, size, name, parts and calls per step."),
                [&changes](const RowChange& change) { return KnownText(RowReason(changes, change)); }});
   return columns;
 }
@@ -180,9 +180,9 @@ TypedColumns<MatchedTime> ChangeColumns() {
        [](const MatchedTime& matched) { return Rounded(matched.time.base_ns); }},
       {Detail(time("new", "The same in the new run.")),
        [](const MatchedTime& matched) { return Rounded(matched.time.new_ns); }},
-      {Detail(time("noise",
-                   "Largest change that chance would explain: from the spread over steps, and from what the whole step "
-                   "shares.")),
+      {Detail(time(
+           "noise",
+           "Largest change that chance explains: from the spread over steps, and from what the whole step shares.")),
        [](const MatchedTime& matched) {
          return matched.time.noise_ns ? Cell(Rounded(*matched.time.noise_ns)) : Cell();
        }},

@@ -155,32 +155,30 @@ TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
        }},
       {RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
        [&comparison](const ScalingRun& run) { return comparison.SpeedUp(run); }},
-      {Within(Range::kNotNegative,
-              RealColumn("efficiency", "%", Better::kHigher,
-                         "Speed-up over how many times as many devices there are; more than 100 where more "
-                         "caches or less to do for each make up for it.")),
+      {Within(Range::kNotNegative, RealColumn("efficiency", "%", Better::kHigher,
+                                              "Speed-up divided by the factor in devices; above 100 where more caches "
+                                              "or less work per device more than compensate.")),
        [&comparison](const ScalingRun& run) { return comparison.Efficiency(run); }},
       {RealColumn("communication", "%", Better::kLower,
                   "Part of a step in which kernels of collectives ran; mean over devices."),
        part(&ScalingRun::communication_ns)},
       {RealColumn("exposed_communication", "%", Better::kLower,
-                  "Part of a step with communication and no compute beside it."),
+                  "Part of a step with communication and no concurrent compute."),
        part(&ScalingRun::exposed_communication_ns)},
-      {RealColumn("idle", "%", Better::kLower, "Part of a step in which a device did nothing."),
+      {RealColumn("idle", "%", Better::kLower, "Part of a step in which a device was idle."),
        part(&ScalingRun::idle_ns)},
-      {IntegerColumn("lost", "ns", Better::kLower,
-                     "How much longer a step takes than the first row's would with as much work a device (never below "
-                     "0)."),
+      {IntegerColumn(
+           "lost", "ns", Better::kLower,
+           "How much longer a step takes than the first row's would with the same work per device (never below 0)."),
        [&comparison](const ScalingRun& run) { return comparison.Lost(run); }},
       {TextColumn("grew",
-                  "Of what the lost time consists, the largest first; together with what shrank it is the lost "
-                  "time."),
+                  "What the lost time consists of, largest first; together with what shrank it is the lost time."),
        [&comparison](const ScalingRun& run) { return comparison.Grew(run); }},
       {Detail(IntegerColumn("compute_time", "ns", Better::kLower, "In a mean step of a device.")),
        time(&ScalingRun::compute_ns)},
       {Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower, "Likewise.")),
        time(&ScalingRun::exposed_communication_ns)},
-      {Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies beside nothing else.")),
+      {Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies while nothing else runs.")),
        time(&ScalingRun::exposed_copy_ns)},
       {Detail(IntegerColumn("idle_time", "ns", Better::kLower, "Likewise: these four add up to the step.")),
        time(&ScalingRun::idle_ns)},
@@ -188,14 +186,13 @@ TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
 }
 
 std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
-  if (kind == ScalingKind::kStrong) return "Strong scaling, as asked for: a step is the same work in every run.";
+  if (kind == ScalingKind::kStrong) return "Strong scaling, as requested: a step is the same work in every run.";
   if (kind == ScalingKind::kWeak)
-    return "Weak scaling, as asked for: a step is the same work for each device in every "
-           "run.";
+    return "Weak scaling, as requested: a step is the same work for each device in every run.";
   const ScalingRun& base = runs.front();
   const auto all = [&](auto is) { return std::all_of(runs.begin(), runs.end(), is); };
   if (!all([](const ScalingRun& run) { return run.batch > 0; })) {
-    return "The batch size of some runs is not known, so speed-up and efficiency are not either: use --kind strong or "
+    return "The batch size of some runs is not known, so neither are speed-up and efficiency: use --kind strong or "
            "--kind weak.";
   }
   if (all([&](const ScalingRun& run) { return run.batch == base.batch; }))

@@ -197,10 +197,9 @@ double InterruptedPart(const ComparedSteps& steps) {
 void AddInterruptionNote(const VerdictInput& input, Table& table) {
   const double before = InterruptedPart(input.base_run->steps), after = InterruptedPart(input.new_run->steps);
   if (std::abs(before - after) < kInterruptedWorthNoting) return;
-  table.notes.push_back(
-      absl::StrFormat("Interrupted steps took %.1f %% of BASE's steps' time and %.1f %% of NEW's: that is in "
-                      "no other number here.",
-                      100 * before, 100 * after));
+  table.notes.push_back(absl::StrFormat(
+      "Interrupted steps took %.1f %% of BASE's steps' time and %.1f %% of NEW's: no other number here includes that.",
+      100 * before, 100 * after));
 }
 
 TypedColumns<Contribution> Columns() {

@@ -118,7 +118,7 @@ void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load)
 }  // namespace
 
 std::string MachineLoad::Text() const {
-  if (!is_known) return "how busy the machine was is not known";
+  if (!is_known) return "the machine's load is not known";
   return absl::StrCat("CPU time ", HumanTime(cpu_ns), ", waiting for a processor ", HumanTime(waiting_ns),
                       cpu_samples.empty() ? "" : " a step", "; ", absl::StrFormat("%.1f", runnable),
                       " threads wanted the machine's ", processors, processors == 1 ? " processor" : " processors",

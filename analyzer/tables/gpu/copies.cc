@@ -223,10 +223,9 @@ TypedColumns<CopyGroup> GpuColumns() {
       {IntegerColumn("gpu_time", "ns", Better::kLower,
                      "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
        known(&GpuCopySum::busy_ns)},
-      {Within(Range::kMeasured,
-              RealColumn("peak_percent", "%", Better::kHigher,
-                         "Of what the way can move: the link to the host in one direction; inside a device half its "
-                         "memory's rate, of sets all of it.")),
+      {Within(Range::kMeasured, RealColumn("peak_percent", "%", Better::kHigher,
+                                           "Percentage of the path's peak: the link to the host in one direction; "
+                                           "inside a device half its memory's rate, of sets all of it.")),
        [](const CopyGroup& group) {
          const GpuCopySum& gpu = group.gpu;
          return gpu.peak_bytes > 0 ? Cell(100.0 * static_cast<double>(gpu.peak_of_bytes) / gpu.peak_bytes) : Cell();
@@ -258,11 +257,9 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
        [](const CopyGroup& group) { return std::string(DirectionLabel(group.direction)); }},
       {As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
        [](const CopyGroup& group) { return std::string(MemoryLabel(group.memory)); }},
-      {TextColumn("form",
-                  has_gpu
-                      ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen "
-                        "by a hook: asked for inside a library."
-                      : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
+      {TextColumn("form", has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; "
+                                    "not hooked: requested inside a library."
+                                  : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
        [](const CopyGroup& group) { return std::string(FormLabel(group.form)); }},
       {CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
        [](const CopyGroup& group) { return group.form == Form::kNotSeen ? Cell() : Cell(group.calls); }},
@@ -272,7 +269,7 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
        [all_bytes](const CopyGroup& group) { return group.IsCopied() ? Percent(group.bytes, all_bytes) : Cell(); }},
       {TotalTimeColumn(), &CopyGroup::total_ns},
       {RealColumn("rate", "GB/s", Better::kHigher,
-                  has_gpu ? "Bytes over the GPU's time; of calls of which that is not known see rate_source."
+                  has_gpu ? "Bytes over GPU time; for calls without GPU time see rate_source."
                           : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
                             "for them: waiting for earlier work is included. Others: not known."),
        [](const CopyGroup& group) {

@@ -66,7 +66,7 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &DeviceRow::pid},
       {IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
        [](const DeviceRow& row) { return row.device.ordinal; }},
-      {RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device did something."),
+      {RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device was busy."),
        [](const DeviceRow& row) { return Percent(row.busy_ns, row.time_ns); }},
       {NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
        [](const DeviceRow& row) { return row.work.compute.total_ns(); }},

@@ -30,12 +30,12 @@ constexpr char kOutside[] = "[outside of steady steps]";
 
 constexpr char kCauses[] =
     "Each nanosecond in which no kernel of the network runs has one. communication, copies: only that runs on the "
-    "device. While nothing runs, by what the thread did that asked for the next work, until it asked: input pipeline: "
-    "it was in the data loader; synchronization: it waited for the GPU, or would have asked so much earlier had it not "
-    "waited before; launch-bound: it was busy with calls, framework or Python; and from then on: launch-bound until "
-    "the call returned and 20 us more, copies if it is a copy from or to the host or another device (others, and "
-    "memsets, count as launches). not known: nothing is known of the thread, or the work waited longer, for another "
-    "stream, device or the host.";
+    "device. While nothing runs, by what the thread that requested the next work did until it requested it: input "
+    "pipeline: it was in the data loader; synchronization: it waited for the GPU, or would have requested that much "
+    "earlier had it not waited before; launch-bound: it was busy with calls, framework or Python; and from then on: "
+    "launch-bound until the call returned and 20 us more, copies if it is a copy from or to the host or another device "
+    "(others, and memsets, count as launches). not known: nothing is known of the thread, or the work waited longer, "
+    "for another stream, device or the host.";
 
 struct GpuIdleSums {
   IdlePiece::What what = IdlePiece::What::kNothing;
@@ -248,17 +248,17 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
       {RealColumn("idle_percent", "%", Better::kNeither,
                   "As a part of the time in which no kernel of the network runs."),
        [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.idle_ns); }},
-      {IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels that it has a part of, in all steady steps."),
+      {IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels to which it contributes, in all steady steps."),
        [](const IdleRow& row) { return row.sums().gaps; }},
       {Detail(IntegerColumn("times", "", Better::kLower, "How often this happened in them.")),
        [](const IdleRow& row) { return row.sums().times; }},
-      {time("longest", "Of one gap, the largest part that it has."),
+      {time("longest", "Its largest part of a single gap."),
        [](const IdleRow& row) { return row.sums().longest_ns > 0 ? Cell(row.sums().longest_ns) : Cell(); }},
       {IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),
        [start_ns](const IdleRow& row) {
          return row.sums().longest_ns > 0 ? Cell(row.sums().longest_start_ns - start_ns) : Cell();
        }},
-      {TextColumn("then", "What the device did next: the call that launched it, else the kernel."),
+      {TextColumn("then", "The device's next work: the call that launched it, else the kernel."),
        Known(&IdleRow::then)},
       {TextColumn("layer", "Layer and direction that it was launched for."), Known(&IdleRow::layer)},
       {Detail(TextColumn("line", "The line of the program that launched it.")), Known(&IdleRow::next_line)},

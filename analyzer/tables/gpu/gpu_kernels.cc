@@ -176,8 +176,7 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
   TypedColumns<KernelRow> columns = {
       {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
        [](const KernelRow& row) { return row.group.short_name; }},
-      {As(Role::kName,
-          TextColumn("layer", "For which it ran; of a graph's kernels that for which they were captured.")),
+      {As(Role::kName, TextColumn("layer", "Layer it ran for; of a graph's kernels the layer they were captured for.")),
        [](const KernelRow& row) { return KnownText(row.group.layer); }},
       {TextColumn("model", "The network, if there are several."),
        [](const KernelRow& row) { return KnownText(row.group.model); }},
@@ -187,8 +186,7 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
        [](const KernelRow& row) { return row.group.launched_by; }},
       {CallsColumn("Executions on a GPU, including those in CUDA graphs."),
        [](const KernelRow& row) { return row.group.calls(); }},
-      {RealColumn("per_step", "", Better::kLower,
-                  "Of these, launched in steady steps, divided by the number of these."),
+      {RealColumn("per_step", "", Better::kLower, "Of these, launched in steady steps, per step."),
        [steps](const KernelRow& row) {
          return steps == 0 ? Cell() : Cell(static_cast<double>(row.group.steady) / static_cast<double>(steps));
        }},
@@ -316,8 +314,7 @@ Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
   std::stable_sort(order.begin(), order.end(),
                    [](const KernelGroup* a, const KernelGroup* b) { return a->total_ns > b->total_ns; });
   const TypedColumns<KernelRow> columns = GpuKernelsColumns(HasSeveralModels(groups), all_ns, collector.steps());
-  Table table =
-      NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", columns);
+  Table table = NewTable("kernels", "Kernels by GPU time, by layer and by the op they ran for", columns);
   for (const KernelGroup* group : order) {
     AddRow(columns, {*group, StatisticsOf(*group), ShapeOf(model, *group)}, &table);
   }

@@ -109,13 +109,13 @@ std::vector<std::string> GpuRun::Notes() const {
   }
   if (lost > 0) {
     notes.push_back(
-        absl::StrCat(lost, " activities of GPUs were lost (table summary): what seems idle here may have been busy."));
+        absl::StrCat(lost, " activities of GPUs were lost (table summary): time shown as idle may have been busy."));
   }
   const auto& sources = model_.gpu.source;
   if (std::find(sources.begin(), sources.end(), GpuTimeSource::kEvents) != sources.end()) {
     notes.emplace_back(
-        "Times are of pairs of CUDA events around whole calls, not of kernels: what runs between a call's kernels, or "
-        "without a call, is not seen.");
+        "Times are of pairs of CUDA events around whole calls, not of kernels: work between a call's kernels, or "
+        "without a call, is not observed.");
   }
   return notes;
 }

@@ -68,10 +68,9 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
       {RealColumn("value", "", Better::kHigher, "Of steady steps (where none are found, of all the process's time)."),
        &GuidedLine::value},
       {TextColumn("unit", "Of the value; empty: a plain ratio."), &GuidedLine::unit},
-      {TextColumn(
-           "verdict",
-           "low, ok; negligible: low, but less than 1 % of the time could be gained; unknown: no threshold is at hand; "
-           "none: nothing to report; rank of kernels."),
+      {TextColumn("verdict",
+                  "low, ok; negligible: low, but less than 1 % of the time could be saved; unknown: no threshold is "
+                  "known; none: nothing to report; rank of kernels."),
        &GuidedLine::verdict},
       {As(Role::kKey, TextColumn("what", "Which kernel.")), Known(&GuidedLine::what)},
       {time("time",
@@ -83,7 +82,7 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
        [](const GuidedLine& line) { return Mean(line.of_ns, line.steps); }},
       {IntegerColumn("at_stake", "ns", Better::kLower, "Upper bound on the time saved per step."),
        [](const GuidedLine& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
-      {Detail(TextColumn("threshold", "What is called low, and where that comes from.")), &GuidedLine::threshold},
+      {Detail(TextColumn("threshold", "Threshold for low, and its source.")), &GuidedLine::threshold},
       {Detail(TextColumn("advice", "What helps.")), &GuidedLine::advice},
   });
   return columns;
@@ -230,7 +229,7 @@ class Guided {
                        .unit = "%",
                        .verdict = "none",
                        .threshold = "below 50 % (the default of Nsight Systems' rule gpu_time_util)",
-                       .advice = "table gpu_idle says what the GPU waits for"};
+                       .advice = "table gpu_idle shows what the GPU waits for"};
     line.time_ns = In(timeline_.compute);
     line.of_ns = time_.total_ns();
     if (line.of_ns == 0) return line;
@@ -262,7 +261,7 @@ class Guided {
         .threshold =
             "most of the time of kernels with fewer blocks than multiprocessors has no other kernel beside it "
             "(dlhook's)",
-        .advice = "independent kernels on several streams or in a CUDA graph; larger batches fill the device, too"};
+        .advice = "independent kernels on several streams or in a CUDA graph; larger batches also fill the device"};
     line.time_ns = In(timeline_.compute_twice);
     line.of_ns = In(timeline_.compute);
     if (line.of_ns == 0) return line;
@@ -309,7 +308,7 @@ class Guided {
                          .unit = "%",
                          .what = name,
                          .threshold = "none: a ranking by time",
-                         .advice = "table kernels says which layer and op launch it"};
+                         .advice = "table kernels shows which layer and op launch it"};
       line.verdict = absl::StrCat("rank ", lines.size() + 1);
       line.time_ns = -negative_ns;
       line.of_ns = all_ns;
@@ -334,7 +333,7 @@ std::string LowNote(const GuidedLine& line, const std::string& device) {
 }  // namespace
 
 absl::StatusOr<Table> GuidedTable(const TraceModel& model, const TableOptions& options) {
-  const std::string title = "How well GPUs are used: the metrics of the Visual Profiler's guided analysis";
+  const std::string title = "GPU utilisation: the metrics of the Visual Profiler's guided analysis";
   if (model.gpu.empty()) return NewTable("guided", title, GuidedColumns(false));
   const GpuRun run(model, options.analysis->steps());
   const TypedColumns<GuidedLine> columns = GuidedColumns(run.HasSeveralProcesses());

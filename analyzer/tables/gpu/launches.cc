@@ -138,19 +138,19 @@ TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
        [&model](const LaunchesLaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
       {As(Role::kKey, TextColumn("launched_by",
                                  "The library's op or the framework's that the launches were made for; [graph]: "
-                                 "launches of CUDA graphs, each with all that the graph does.")),
+                                 "launches of CUDA graphs, each with all work of the graph.")),
        &LaunchesLaunchGroup::launched_by},
       {IntegerColumn("launches", "", Better::kLower, "Launching calls whose work's GPU time is known."),
        &LaunchesLaunchGroup::launches},
       {As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")),
        &LaunchesLaunchGroup::host_total_ns},
-      {TimeColumn("gpu_total", "What they made GPUs do: sum of durations."), &LaunchesLaunchGroup::gpu_total_ns},
+      {TimeColumn("gpu_total", "GPU work they launched: sum of durations."), &LaunchesLaunchGroup::gpu_total_ns},
       {TimeColumn("host_time",
                   "Median duration of the launching call; without first launches of a kernel, as all that follows."),
        Quantile(&LaunchesLaunchGroup::host_ns, 0.5)},
-      {TimeColumn("wait_time", "Median from the beginning of the launching call until the GPU began."),
+      {TimeColumn("wait_time", "Median from the start of the launching call until the GPU started."),
        Quantile(&LaunchesLaunchGroup::wait_ns, 0.5)},
-      {TimeColumn("gpu_time", "Median of what one launch makes the GPU do."),
+      {TimeColumn("gpu_time", "Median GPU time of the work of one launch."),
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.5)},
       {RealColumn("launch_bound_percent", "%", Better::kLower,
                   "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
@@ -161,16 +161,16 @@ TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
       {Detail(TimeColumn("host_p95", "95 % of the calls took at most this long.")),
        Quantile(&LaunchesLaunchGroup::host_ns, 0.95)},
       {Detail(TimeColumn("host_max", "The longest call.")), Quantile(&LaunchesLaunchGroup::host_ns, 1)},
-      {Detail(TimeColumn("wait_mean", "Mean from the beginning of the call until the GPU began.")),
+      {Detail(TimeColumn("wait_mean", "Mean from the start of the call until the GPU started.")),
        MeanOf(&LaunchesLaunchGroup::wait_ns)},
       {Detail(TimeColumn("wait_p95", "95 % waited at most this long.")), Quantile(&LaunchesLaunchGroup::wait_ns, 0.95)},
       {Detail(TimeColumn("wait_max", "The longest wait.")), Quantile(&LaunchesLaunchGroup::wait_ns, 1)},
       {Detail(
            TimeColumn("queue_time", "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.")),
        Quantile(&LaunchesLaunchGroup::queued_ns, 0.5)},
-      {Detail(TimeColumn("gpu_mean", "Mean of what one launch makes the GPU do.")),
+      {Detail(TimeColumn("gpu_mean", "Mean GPU time of the work of one launch.")),
        MeanOf(&LaunchesLaunchGroup::gpu_ns)},
-      {Detail(TimeColumn("gpu_p95", "95 % of the launches make it work at most this long.")),
+      {Detail(TimeColumn("gpu_p95", "95 % of the launches cause at most this GPU time.")),
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
       {Detail(IntegerColumn("first_launches", "", Better::kNeither,
                             "The process's first launches of a kernel, which also load it (CUDA loads kernels "
@@ -195,7 +195,7 @@ std::string Note(const LaunchesLaunchMap& groups) {
     gpu_ns += group.gpu_total_ns;
   }
   const double percent = steady > 0 ? 100.0 * static_cast<double>(host_bound) / static_cast<double>(steady) : 0;
-  return absl::StrFormat("%d launches took the host %s and GPUs %s; %.3g %% of them took the host longer than the GPU.",
+  return absl::StrFormat("%d launches cost the host %s and GPUs %s; %.3g %% of them cost the host more than the GPU.",
                          launches, HumanTime(host_ns), HumanTime(gpu_ns), percent);
 }
 
@@ -209,8 +209,8 @@ absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions&
   std::stable_sort(order.begin(), order.end(), [](const LaunchesLaunchGroup* a, const LaunchesLaunchGroup* b) {
     return a->host_total_ns > b->host_total_ns;
   });
-  Table table = NewTable("launches", "Launches: what they take the host, and how long until the GPU begins",
-                         LaunchesColumns(model), order);
+  Table table =
+      NewTable("launches", "Launches: cost on the host, and delay until the GPU starts", LaunchesColumns(model), order);
   if (!groups.empty()) table.notes.push_back(Note(groups));
   return table;
 }

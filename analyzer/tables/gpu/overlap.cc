@@ -73,7 +73,7 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
        [](const PairRow& row) { return row.pair.beside; }},
       {time("time", Better::kHigher,
             "In which both ran, in a mean steady step (where no steps are found: in all); each moment counts once. By "
-            "the GPU's time: what a step asked for may run in the next one's time."),
+            "the GPU's time: work that a step requested may run in the next one's time."),
        [](const PairRow& row) { return Mean(row.sums.steady.both_ns, row.steps); }},
       {RealColumn("percent", "%", Better::kHigher,
                   "As a part of the smaller side's time, so of the overlap that is possible."),

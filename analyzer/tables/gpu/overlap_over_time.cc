@@ -81,7 +81,7 @@ TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
                   &DeviceTimes::compute_twice)),
       Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.",
                   &DeviceTimes::copies_twice)),
-      time("idle", Better::kLower, "In which nothing ran at all for this process.", &DeviceTimes::idle),
+      time("idle", Better::kLower, "In which nothing ran for this process.", &DeviceTimes::idle),
       {RealColumn("compute_percent", "%", Better::kHigher, "Compute as a part of the time that was measured."),
        [](const DeviceTimes& times) { return Percent(times.compute, times.measured); }},
       Detail(time("measured", Better::kNeither, "For which GPU activity is known.", &DeviceTimes::measured)),

@@ -84,8 +84,7 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
                             "In a mean step, from the first rank's arrival to this one's where it came last.")),
        [](const RankRow& row) { return Mean(row.sums.caused_ns, row.steps()); }},
       {Detail(TextColumn("late",
-                         "yes: the others wait mostly for this rank, in more steps, or longer, than chance "
-                         "explains.")),
+                         "yes: the others wait mostly for this rank, in more steps or longer than chance explains.")),
        [](const RankRow& row) { return KnownText(row.sums.is_late ? "yes" : ""); }},
       {IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
        [](const RankRow& row) { return Mean(row.sums.lateness_ns, row.sums.collectives); }},

@@ -189,13 +189,11 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
   TypedColumns<ActivityRow> columns = {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &ActivityRow::pid},
       {As(Role::kKey,
-          TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+          TextColumn("step", "training, validation, inference; unknown if the direction of calls is.")),
        &ActivityRow::step},
-      {As(Role::kKey,
-          TextColumn(
-              "activity",
-              "library: calls; framework: its own ops; not seen: native code or Python between them; sampled: the "
-              "same where samples tell whose code.")),
+      {As(Role::kKey, TextColumn("activity",
+                                 "library: calls; framework: its own ops; not seen: native code or Python between "
+                                 "them; sampled: the same, attributed by samples.")),
        [](const ActivityRow& row) {
          const bool by_samples = row.activity.is_sampled && row.activity.kind == ActivityKind::kNotSeen;
          return by_samples ? kSampled : ActivityName(row.activity.kind);
@@ -229,7 +227,7 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
   }
   if (!model.samples.empty()) {
     columns.Add(
-        {IntegerColumn("samples", "", Better::kNeither, "By how many samples of CPU time the row is known."),
+        {IntegerColumn("samples", "", Better::kNeither, "Number of CPU-time samples behind the row."),
          [](const ActivityRow& row) { return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell(); }});
   }
   columns.Find("process")->detail = !HasSeveralProcesses(groups);
@@ -373,7 +371,7 @@ absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOption
   }
   if (!model.states.empty()) table.notes.push_back(LookNote());
   if (!has_steps) {
-    table.notes.push_back(groups.empty() ? "No steps were found whose time could be accounted for."
+    table.notes.push_back(groups.empty() ? "No steps with known time were found."
                                          : "No repeating step was found: the time is that of the whole run.");
   }
   return table;

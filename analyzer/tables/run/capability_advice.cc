@@ -80,32 +80,32 @@ std::string AdviceFor(const Capability& capability) {
 std::string AdviceFor(const Loss& loss) {
   switch (loss.reason) {
     case LossReason::kRingFull:
-      return "Give rings more room (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE).";
+      return "Make the rings larger (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE).";
     case LossReason::kNoRing:
-      return "Give rings more room (DLHOOK_RING_KIB); at most 232 threads are recorded at once.";
+      return "Make the rings larger (DLHOOK_RING_KIB); at most 232 threads are recorded at once.";
     case LossReason::kOutputFull:
-      return "Make room where the run lies, name another place (-o, DLHOOK_OUT), or bound it (DLHOOK_MAX_BYTES).";
+      return "Free space where the run is, choose another place (-o, DLHOOK_OUT), or limit it (DLHOOK_MAX_BYTES).";
     case LossReason::kOutputGone:
-      return "Leave the run's folder alone while the program runs.";
+      return "Do not change the run's folder while the program runs.";
     case LossReason::kDlsymPlainPointer:
-      return "Only 2048 functions that were looked up by dlsym can be told apart; of the CUDA driver's, those "
-             "with arguments newer than this dlhook are left alone.";
+      return "Only 2048 functions looked up by dlsym can be distinguished; CUDA driver functions with arguments newer "
+             "than this dlhook are passed through.";
     case LossReason::kCollectorGone:
-      return "Leave dlhook run alive while its program runs.";
+      return "Keep dlhook run alive while its program runs.";
     case LossReason::kReadingsDropped:
-      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room "
+      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or make the rings larger "
              "(DLHOOK_RING_KIB).";
     case LossReason::kSamplesDropped:
-      return "Take fewer samples (--sample=HZ), or give rings more room (DLHOOK_RING_KIB).";
+      return "Take fewer samples (--sample=HZ), or make the rings larger (DLHOOK_RING_KIB).";
     case LossReason::kGpuBuffersFull:
-      return "Give CUPTI's buffers more room (DLHOOK_GPU_BUFFERS_MIB).";
+      return "Make CUPTI's buffers larger (DLHOOK_GPU_BUFFERS_MIB).";
     case LossReason::kGpuRecordsDropped:
-      return "Give rings more room (DLHOOK_RING_KIB).";
+      return "Make the rings larger (DLHOOK_RING_KIB).";
     case LossReason::kTraceLimit:
     case LossReason::kProfilesDropped:
       return "Raise DLHOOK_MAX_BYTES.";
     case LossReason::kBadRecord:
-      return "Something wrote into dlhook's memory: please report it.";
+      return "dlhook's memory was overwritten: please report it.";
     default:
       return "";
   }

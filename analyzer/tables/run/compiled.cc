@@ -119,7 +119,7 @@ absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions&
   Table table = NewTable("compiled", "What torch.compile compiled", Columns(), rows);
   if (rows.empty() && model.HasRole(ScopeRole::kTorchRegion)) {
     table.notes.push_back(
-        "Compiled code ran, but what PyTorch keeps of it was not read: it is when Python's interpreter ends by "
+        "Compiled code ran, but PyTorch's information on it was not read: that happens when the interpreter exits by "
         "itself.");
   }
   for (const auto& [process, count] : compilations) {

@@ -59,8 +59,7 @@ TypedColumns<RequestRow> LatencyColumns(const std::vector<StepGroup>& groups) {
       percentile("p99", "99 % of the requests took at most this long.", 0.99),
       {Detail(IntegerColumn("max", "ns", Better::kLower, "The slowest request.")),
        [](const RequestRow& row) { return row.requests.durations_ns.back(); }},
-      {RealColumn("throughput", "samples/s", Better::kHigher,
-                  "Samples over the time that requests took, pauses left out."),
+      {RealColumn("throughput", "samples/s", Better::kHigher, "Samples per second of request time, without pauses."),
        [](const RequestRow& row) { return row.requests.Throughput(); }},
   };
   columns.Find("process")->detail = !HasSeveralProcesses(groups);
@@ -137,10 +136,10 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
     table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
   }
   if (!workers.empty()) {
-    table.notes.push_back(absl::StrCat("Left out: what processes did that one which trains has started (",
-                                       workers.size(), "; a loader's workers, for instance)."));
+    table.notes.push_back(absl::StrCat("Excluded: work of processes started by one that trains (", workers.size(),
+                                       "; a loader's workers, for instance)."));
   }
-  if (groups.empty()) table.notes.push_back("No process was seen that runs a network without training it.");
+  if (groups.empty()) table.notes.push_back("No process runs a network without training it.");
   return table;
 }
 

@@ -42,7 +42,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
       {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."), &StepRow::index},
       {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
        [](const StepRow& row) { return std::string(PhaseName(row.measured.phase)); }},
-      {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
+      {TextColumn("kind", "training, validation, inference; unknown if the direction of calls is."),
        [](const StepRow& row) { return std::string(StepKindName(row.step.kind)); }},
       {IntegerColumn(
            "batch", "", Better::kNeither,
@@ -72,7 +72,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [](const StepRow& row) {
          return row.step.kind == StepKind::kTraining ? Cell(int64_t{row.step.micro_steps}) : Cell();
        }},
-      {Detail(TextColumn("model", "The network that was trained or ran, if it was only one.")),
+      {Detail(TextColumn("model", "The network that was trained or run, if only one.")),
        [](const StepRow& row) { return KnownText(row.step.model); }},
       {Detail(TextColumn(
            "step",
