@@ -94,25 +94,25 @@ class PhaseRows : public CounterRows {
   }
 
   TypedColumns<size_t> Columns() const override {
-    return {
-        ProcessColumn(model_, keys_),
-        {As(Role::kKey, TextColumn("step", "training, validation, inference; unknown if the direction of calls is.")),
-         [this](size_t row) {
-           if (row == kRest) return kNotSampled;
-           return keys_[row].kind ? StepKindName(*keys_[row].kind) : kOutside;
-         }},
-        {As(Role::kKey,
-            TextColumn("phase",
-                       "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
-         [this](size_t row) {
-           if (row == kRest || !keys_[row].kind) return Cell();
-           return Cell(keys_[row].is_warm_up ? "warm-up" : PhaseKindName(keys_[row].phase));
-         }},
-        {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), [this](size_t row) {
-           if (row == kRest || !keys_[row].kind) return Cell();
-           const auto count = counts_.find({keys_[row].process, *keys_[row].kind, keys_[row].is_warm_up});
-           return count == counts_.end() ? Cell() : Cell(count->second);
-         }}};
+    return {ProcessColumn(model_, keys_),
+            {As(Role::kKey,
+                TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+             [this](size_t row) {
+               if (row == kRest) return kNotSampled;
+               return keys_[row].kind ? StepKindName(*keys_[row].kind) : kOutside;
+             }},
+            {As(Role::kKey,
+                TextColumn("phase",
+                           "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
+             [this](size_t row) {
+               if (row == kRest || !keys_[row].kind) return Cell();
+               return Cell(keys_[row].is_warm_up ? "warm-up" : PhaseKindName(keys_[row].phase));
+             }},
+            {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), [this](size_t row) {
+               if (row == kRest || !keys_[row].kind) return Cell();
+               const auto count = counts_.find({keys_[row].process, *keys_[row].kind, keys_[row].is_warm_up});
+               return count == counts_.end() ? Cell() : Cell(count->second);
+             }}};
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
@@ -158,7 +158,7 @@ class StepRows : public CounterRows {
     return {ProcessColumn(model_, keys_),
             {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
              of_step([](const Key& key) { return static_cast<int64_t>(key.step); })},
-            {TextColumn("kind", "training, validation, inference; unknown if the direction of calls is."),
+            {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
                return keys_[row].track == nullptr ? kOutside : StepKindName(keys_[row].at().kind);

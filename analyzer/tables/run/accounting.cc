@@ -188,8 +188,7 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
   };
   TypedColumns<ActivityRow> columns = {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &ActivityRow::pid},
-      {As(Role::kKey,
-          TextColumn("step", "training, validation, inference; unknown if the direction of calls is.")),
+      {As(Role::kKey, TextColumn("step", "training, validation, inference; unknown if the direction of calls is.")),
        &ActivityRow::step},
       {As(Role::kKey, TextColumn("activity",
                                  "library: calls; framework: its own ops; not seen: native code or Python between "
