@@ -305,8 +305,8 @@ Table DifferencesTable(const std::vector<Difference>& differences) {
        &Difference::what},
       {TextColumn("base", "In the base run."), Known(&Difference::base)},
       {TextColumn("new", "In the new run."), Known(&Difference::new_side)}};
-  return NewTable("differences", "Differences in what the programs do and run on, whether or not they cost time",
-                  columns, differences);
+  return NewTable("differences", "What the programs do and run on differently, whatever the cost", columns,
+                  differences);
 }
 
 }  // namespace dlhook::analyzer::diff
