@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "preload/format/build_id.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -104,19 +105,8 @@ void ImageReader::ReadNotes(const Elf64_Phdr& segment) {
   std::vector<char> notes;
   if (segment.p_memsz > kMaxSegmentBytes || !ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz, &notes))
     return;
-  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-    Elf64_Nhdr note;
-    memcpy(&note, notes.data() + at, sizeof note);
-    const uint64_t name = at + sizeof note;
-    const uint64_t value = name + ((uint64_t{note.n_namesz} + 3) & ~uint64_t{3});
-    const uint64_t end = value + ((uint64_t{note.n_descsz} + 3) & ~uint64_t{3});
-    if (end > notes.size()) return;
-    const bool is_gnu = note.n_namesz == 4 && memcmp(notes.data() + name, ELF_NOTE_GNU, 4) == 0;
-    if (note.n_type == NT_GNU_BUILD_ID && is_gnu) {
-      image_.build_id = absl::BytesToHexString(absl::string_view(notes.data() + value, note.n_descsz));
-    }
-    at = end;
-  }
+  const BuildId id = BuildIdIn(notes.data(), notes.size());
+  if (id.size > 0) image_.build_id = absl::BytesToHexString({reinterpret_cast<const char*>(id.bytes), id.size});
 }
 
 bool ImageReader::ReadDynamic() {

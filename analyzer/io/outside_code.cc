@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/memory_reader.h"
+#include "preload/format/build_id.h"
 #include "preload/format/clock.h"
 
 namespace dlhook::analyzer::inline io {
@@ -38,22 +39,6 @@ std::vector<uint8_t> ReadBytes(const ByteSource& file, uint64_t offset, uint64_t
   return bytes;
 }
 
-std::vector<uint8_t> BuildIdIn(const std::vector<uint8_t>& notes) {
-  Elf64_Nhdr note;
-  for (size_t at = 0; at + sizeof note <= notes.size();) {
-    memcpy(&note, notes.data() + at, sizeof note);
-    const size_t name = at + sizeof note;
-    const size_t contents = name + ((note.n_namesz + size_t{3}) & ~size_t{3});
-    if (contents > notes.size() || note.n_descsz > notes.size() - contents) break;
-    const bool is_gnu = note.n_namesz == 4 && memcmp(notes.data() + name, "GNU", 4) == 0;
-    if (is_gnu && note.n_type == NT_GNU_BUILD_ID)
-      return {notes.begin() + static_cast<ptrdiff_t>(contents),
-              notes.begin() + static_cast<ptrdiff_t>(contents + note.n_descsz)};
-    at = contents + ((note.n_descsz + size_t{3}) & ~size_t{3});
-  }
-  return {};
-}
-
 }  // namespace
 
 std::shared_ptr<const CodeFile> CodeFile::Open(const std::string& path) {
@@ -72,8 +57,11 @@ std::shared_ptr<const CodeFile> CodeFile::Open(const std::string& path) {
     if (segment.p_type == PT_LOAD) loaded.push_back(segment);
     if (segment.p_type == PT_LOAD && !first_page) first_page = segment.p_vaddr & ~uint64_t{4095};
     if (segment.p_type == PT_GNU_EH_FRAME) table = segment;
-    if (segment.p_type == PT_NOTE && file->build_id_.empty() && segment.p_filesz <= kMaxNoteBytes)
-      file->build_id_ = BuildIdIn(ReadBytes(*source, segment.p_offset, segment.p_filesz));
+    if (segment.p_type == PT_NOTE && file->build_id_.empty() && segment.p_filesz <= kMaxNoteBytes) {
+      const std::vector<uint8_t> notes = ReadBytes(*source, segment.p_offset, segment.p_filesz);
+      const BuildId id = BuildIdIn(notes.data(), notes.size());
+      file->build_id_.assign(id.bytes, id.bytes + id.size);
+    }
   }
   file->first_page_ = first_page.value_or(0);
   const std::vector<uint8_t> head = ReadBytes(*source, table.p_offset, 12);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "preload/base/spin_lock.h"
+#include "preload/format/build_id.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 
@@ -46,19 +47,11 @@ void ReadBuildId(const link_map* object, KnownObject* known) {
   auto segment = reinterpret_cast<const ElfW(Phdr)*>(known->start + header->e_phoff);
   for (int i = 0; i < header->e_phnum; ++i, ++segment) {
     if (segment->p_type != PT_NOTE) continue;
-    auto at = reinterpret_cast<const char*>(object->l_addr + segment->p_vaddr);
-    const char* end = at + segment->p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-      auto note = reinterpret_cast<const ElfW(Nhdr)*>(at);
-      const char* name = at + sizeof *note;
-      const char* value = name + ((note->n_namesz + 3u) & ~3u);
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
-        known->build_id_bytes = note->n_descsz < sizeof known->build_id ? note->n_descsz : sizeof known->build_id;
-        memcpy(known->build_id, value, known->build_id_bytes);
-        return;
-      }
-      at = value + ((note->n_descsz + 3u) & ~3u);
-    }
+    const BuildId id = BuildIdIn(reinterpret_cast<const void*>(object->l_addr + segment->p_vaddr), segment->p_memsz);
+    if (id.size == 0) continue;
+    known->build_id_bytes = id.size < sizeof known->build_id ? id.size : sizeof known->build_id;
+    memcpy(known->build_id, id.bytes, known->build_id_bytes);
+    return;
   }
 }
 
