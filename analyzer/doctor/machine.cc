@@ -22,7 +22,6 @@
 #include "analyzer/doctor/counter_tables.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/doctor/gpu_trials.h"
-#include "analyzer/doctor/probe.h"
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/reader/load_run.h"

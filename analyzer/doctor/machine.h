@@ -21,6 +21,10 @@ inline constexpr char kProbeVariable[] = "DLHOOK_DOCTOR_PROBE";
 // Uses the preloaded shim as a library would. 0: it works.
 int AnswerProbe();
 
+// In probe.cc: a child process with the shim preloaded that makes one record.
+// Starts it and waits for it; afterwards its trace is in `folder`. An error says what happened instead.
+absl::Status RunProbe(const std::string& shim, const std::string& folder);
+
 }  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_MACHINE_H_

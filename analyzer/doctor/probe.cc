@@ -1,6 +1,5 @@
 // A child process with the shim preloaded, which makes one NVTX range: this needs no library and takes the full path of
 // a record, from the ring through the drain into a trace.
-#include "analyzer/doctor/probe.h"
 
 #include <dlfcn.h>
 #include <errno.h>

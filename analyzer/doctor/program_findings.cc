@@ -1,6 +1,4 @@
 // One function per kind of problem. Only reads what was collected.
-#include "analyzer/doctor/program_findings.h"
-
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/doctor/cpu_time.h"
+#include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/tables/run/capability_advice.h"

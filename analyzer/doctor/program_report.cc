@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/doctor/cpu_time.h"
-#include "analyzer/doctor/program_findings.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/taps.h"
 

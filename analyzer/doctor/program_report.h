@@ -83,6 +83,19 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
 // "oneDNN", "OpenBLAS", "MKL". Empty: none. Reads the file.
 std::string LibraryInside(const std::string& path);
 
+// In program_findings.cc: what can't be seen of a program, why, and what to do about it.
+
+enum class Binding { kThroughShim, kPastShim, kUnbound };
+
+// Where a call through the slot goes. For processes with the shim.
+Binding BindingOf(const BoundSlot& slot, const LoadedObject& object, const ProcessLook& look);
+
+// Whether an object other than the shim exports `name`.
+bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const LoadedObject& shim);
+
+// To add one: write a function that appends to the findings, call it here, and add its id to README.md.
+std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report);
+
 }  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_

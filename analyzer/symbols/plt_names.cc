@@ -1,11 +1,10 @@
 // Stub -> GOT slot -> relocation -> symbol.
-#include "analyzer/symbols/plt_names.h"
-
 #include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/names/demangle.h"
+#include "analyzer/symbols/symbol_table.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

@@ -14,7 +14,6 @@
 #include "analyzer/names/demangle.h"
 #include "analyzer/symbols/elf_object.h"
 #include "analyzer/symbols/inlined_frames.h"
-#include "analyzer/symbols/plt_names.h"
 #include "analyzer/symbols/symbol_cache.h"
 #include "analyzer/symbols/symbol_table.h"
 

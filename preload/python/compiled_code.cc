@@ -1,9 +1,8 @@
-#include "preload/python/compiled_code.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "preload/python/python_api.h"
+#include "preload/python/python_exit.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"

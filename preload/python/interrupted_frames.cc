@@ -1,8 +1,7 @@
-#include "preload/python/interrupted_frames.h"
-
 #include <string.h>
 
 #include "preload/base/own_memory.h"
+#include "preload/python/python_runtime.h"
 
 namespace dlhook::inline python {
 namespace {

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/python/compiled_code.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"

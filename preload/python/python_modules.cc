@@ -5,7 +5,6 @@
 
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
-#include "preload/python/python_names.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline python {

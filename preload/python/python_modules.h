@@ -29,6 +29,17 @@ bool WriteObjects(PythonProcess* process, ThreadState* thread);
 // The next step towards the wanted names: requests a pending call, or handles one that does not come. Needs no GIL.
 void AdvanceNames(PythonProcess* process, ThreadState* thread);
 
+// In python_names.cc, which reads the qualified names of modules from the running models, by a pending call of the interpreter.
+// Thread: the functions on any; the call itself on one of Python's threads (before 3.12 the main thread) with the GIL,
+// between two instructions.
+
+// False if the interpreter accepts no pending call now, or lacks something needed for names (a capability says so).
+bool RequestPendingCall();
+
+// Before 3.12 the main thread may wait for others that run the models, and never make the call. Then a short-lived
+// thread of dlhook's own makes it. Does nothing if that can't be the reason.
+void CallFromOwnThread();
+
 }  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_

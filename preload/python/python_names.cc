@@ -1,6 +1,5 @@
 // The pending call. It runs no Python code, so the GIL is not released in it: it reads the dictionaries that contain
 // the model's modules, and makes weak references. Its only effect visible in Python is on `weakref.getweakrefcount`.
-#include "preload/python/python_names.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -87,6 +87,14 @@ constexpr uint32_t kMaxVisitedFrames = 4096;
 // The text of a Python string as UTF-8, truncated if it does not fit. Returns its size in bytes.
 size_t PythonText(const PythonRuntime& python, const void* string, char* text, size_t capacity);
 
+// In interrupted_frames.cc. A thread that a signal interrupted may have been anywhere: a frame that has just become the current one
+// may be incomplete, one that is being left may have lost its code.
+// Thread: the interrupted one, in the signal's handler. Two to six system calls, which never fault.
+//
+// The innermost frame, if all that a walk over kMaxPythonFrames frames reads of them and of their code is there: as long as
+// the thread stands still, nobody takes it away. Else null. Arguments of the innermost frame are not included.
+const void* ReadableFrameOf(const PythonRuntime& python, const void* thread_state);
+
 }  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_

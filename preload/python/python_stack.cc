@@ -3,7 +3,6 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/format/compiler_files.h"
-#include "preload/python/interrupted_frames.h"
 #include "preload/python/python_exit.h"
 #include "preload/python/python_lines.h"
 #include "preload/python/python_modules.h"

@@ -1,10 +1,9 @@
-#include "preload/unwind/code_objects.h"
-
 #include "preload/base/own_memory.h"
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/unwind/stack_node_table.h"
+#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {
 namespace {

@@ -12,10 +12,10 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/registry.h"
-#include "preload/unwind/code_objects.h"
 #include "preload/unwind/last_stack.h"
 #include "preload/unwind/stack_node_table.h"
 #include "preload/unwind/stack_walk.h"
+#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "preload/unwind/code_objects.h"
+#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {
 namespace {

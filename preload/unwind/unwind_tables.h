@@ -37,6 +37,14 @@ bool FollowsCall(uint64_t address);
 // compiler.
 FoundRule FindRule(uint64_t address, bool is_interrupted, bool may_lock, CodeObject* object);
 
+// In code_objects.cc: the objects that contain frames of native stacks: each is recorded in the trace once, and detected when it is
+// unloaded. Takes a spin lock.
+void NoteCodeObject(const CodeObject& object);
+
+// After dlclose, by each thread that captures stacks: if such an object is gone, the nodes of its addresses are
+// retired.
+void RetireGoneObjects(uint32_t generation);
+
 }  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_TABLES_H_
