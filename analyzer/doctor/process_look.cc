@@ -73,7 +73,8 @@ std::vector<MappedFile> MappedFiles(absl::string_view maps) {
     MapsLine parsed;
     if (!ParseMapsLine(line, &parsed)) continue;
     if (parsed.offset == 0 && (groups.empty() || groups.back().key != parsed.file || groups.back().has_code)) {
-      groups.push_back({{std::string(absl::StripSuffix(parsed.path, " (deleted)")), parsed.start}, parsed.file, parsed.is_code});
+      groups.push_back(
+          {{std::string(absl::StripSuffix(parsed.path, " (deleted)")), parsed.start}, parsed.file, parsed.is_code});
       continue;
     }
     const auto group = std::find_if(groups.rbegin(), groups.rend(),
