@@ -6,8 +6,9 @@
 DESCRIPTOR_SET is what `protoc --descriptor_set_out` wrote. In namespace dlhook::fields, a namespace for each message:
 
   --fields  for the shim: the number of each field (CallBatch.thread_id: CallBatch::kThreadId), which of them are columns
-            (kRepeated) and texts (kTexts); Values, the fields that hold one value, as a struct; and Write(from, writer), which writes
-            those of which `from`, Values or a record of a ring, has a member. WritePacket: the same as a packet of its own.
+            (kRepeated), texts (kTexts) and messages (kMessages); Values, the fields that hold one value, as a struct; and
+            Write(from, writer), which writes those of which `from`, Values or a record of a ring, has a member. WritePacket: the
+            same as a packet of its own.
   --enums   for both: each enum as an enum class; EnumName() of it, the enumerator as the schema spells it, in lower case, "" for
             other numbers. As in protobuf's style an enumerator may begin with the words of its enum, which C++ doesn't repeat
             (HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
@@ -184,10 +185,10 @@ def fields_of(message, packets):
     if not message.fields:
         return []
     lines = ["enum Number : uint32_t {", *(f"  {constant(field.name)} = {field.number}," for field in message.fields), "};"]
-    for name, fields in (("kRepeated", [field for field in message.fields if field.is_repeated and field.type != MESSAGE]),
-                         ("kTexts", [field for field in message.fields if field.type == STRING])):
-        if fields and fields[-1].number < 32:
-            lines += [f"constexpr uint32_t {name} = {mask(fields)};"]
+    if max(field.number for field in message.fields) < 32:
+        for name, is_of in (("kRepeated", lambda field: field.is_repeated and field.type not in (MESSAGE, STRING)),
+                            ("kTexts", lambda field: field.type == STRING), ("kMessages", lambda field: field.type == MESSAGE)):
+            lines += [f"constexpr uint32_t {name} = {mask(filter(is_of, message.fields))};"]
     lines += [line for inner in message.messages for line in fields_of(inner, {})]
     return in_namespace(message.name, lines + writer_lines(message, packets.get(message.name)))
 

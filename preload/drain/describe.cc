@@ -45,7 +45,8 @@ void WriteMatrix(const CallRecord& record, PacketWriter* writer) {
 }
 
 // OneDnnField is in the order of the fields.
-static_assert(fields::OneDnn::kOther == fields::OneDnn::kOperation + kOther && kOneDnnFieldCount == kOther + 1);
+static_assert(fields::OneDnn::kOther - fields::OneDnn::kOperation == uint32_t{kOther} &&
+              kOneDnnFieldCount == kOther + 1);
 
 }  // namespace
 

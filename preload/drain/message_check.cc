@@ -17,31 +17,19 @@ struct Form {
   const Form* inner[3];  // that of the first such field, of the next …
 };
 
-constexpr uint32_t Bits() { return 0; }
-template <typename... More>
-constexpr uint32_t Bits(uint32_t field, More... more) {
-  return (1u << field) | Bits(more...);
-}
-
+namespace tensor = fields::CudnnTensor;
 namespace node = fields::CudnnNode;
+namespace knob = fields::CudnnPlan::Knob;
 namespace plan = fields::CudnnPlan;
 namespace cudnn = fields::Cudnn;
-constexpr Form kTensor = {0, Bits(fields::CudnnTensor::kDim, fields::CudnnTensor::kStride), 0, {}};
-constexpr Form kNode = {
-    Bits(node::kOperation, node::kMode),
-    Bits(node::kInputUid, node::kOutputUid, node::kPad, node::kPostPad, node::kStride, node::kDilation),
-    0,
-    {}};
-constexpr Form kKnob = {};
-static_assert(plan::kNode < plan::kKnob && cudnn::kTensor < cudnn::kPlan);
-constexpr Form kPlan = {Bits(plan::kJson),
-                        Bits(plan::kNumericalNote, plan::kBehaviorNote),
-                        Bits(plan::kNode, plan::kKnob),
-                        {&kNode, &kKnob}};
-constexpr Form kCudnn = {Bits(cudnn::kOperation),
-                         Bits(cudnn::kPad, cudnn::kPostPad, cudnn::kStride, cudnn::kDilation),
-                         Bits(cudnn::kTensor, cudnn::kPlan),
-                         {&kTensor, &kPlan}};
+constexpr Form kTensor = {tensor::kTexts, tensor::kRepeated, tensor::kMessages, {}};
+constexpr Form kNode = {node::kTexts, node::kRepeated, node::kMessages, {}};
+constexpr Form kKnob = {knob::kTexts, knob::kRepeated, knob::kMessages, {}};
+constexpr Form kPlan = {plan::kTexts, plan::kRepeated, plan::kMessages, {&kNode, &kKnob}};
+constexpr Form kCudnn = {cudnn::kTexts, cudnn::kRepeated, cudnn::kMessages, {&kTensor, &kPlan}};
+static_assert((tensor::kMessages | node::kMessages | knob::kMessages) == 0);
+static_assert(plan::kNode < plan::kKnob && plan::kMessages == (1 << plan::kNode | 1 << plan::kKnob));
+static_assert(cudnn::kTensor < cudnn::kPlan && cudnn::kMessages == (1 << cudnn::kTensor | 1 << cudnn::kPlan));
 
 struct Bytes {
   const uint8_t* at;

@@ -45,9 +45,10 @@ class Generated(unittest.TestCase):
               oneof op { Gemm gemm = 7; string copy = 8; }
             }"""
         lines = generated(text)[0]
-        self.assertEqual(lines[:10], [
+        self.assertEqual(lines[:11], [
             "namespace Other {", "enum Number : uint32_t {", "kThreadId = 1,", "kF8Delta = 20,", "kName = 22,", "kGemm = 7,", "kCopy = 8,",
-            "};", "constexpr uint32_t kRepeated = 0x500000;", "constexpr uint32_t kTexts = 0x400100;",
+            "};",
+            "constexpr uint32_t kRepeated = 0x100000;", "constexpr uint32_t kTexts = 0x400100;", "constexpr uint32_t kMessages = 0x80;",
         ])
         self.assertEqual(lines[-1], "}  // namespace Other")
 
@@ -97,8 +98,9 @@ class Generated(unittest.TestCase):
     def test_inner_types_stand_in_their_message(self):
         text = "message Plan { message Knob { sint32 type = 1; } enum Cut { WHOLE = 0; } repeated Knob knob = 3; }"
         fields, enums, _ = generated(text)
-        self.assertEqual(fields[:8], [
+        self.assertEqual(fields[:11], [
             "namespace Plan {", "enum Number : uint32_t {", "kKnob = 3,", "};",
+            "constexpr uint32_t kRepeated = 0x0;", "constexpr uint32_t kTexts = 0x0;", "constexpr uint32_t kMessages = 0x8;",
             "namespace Knob {", "enum Number : uint32_t {", "kType = 1,", "};",
         ])
         self.assertEqual(enums[:4], ["namespace Plan {", "enum class Cut : uint8_t {", "kWhole = 0,", "};"])
