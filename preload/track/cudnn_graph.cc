@@ -30,8 +30,9 @@ std::atomic<uint32_t> g_plan_generation{1};
 Tracker* GetTracker() { return OneForEachProcess(&g_tracker); }
 
 uint32_t CudnnFamilyBit() {
-  static uint32_t bit = 0;
-  if (bit == 0) bit = FamilyBitOf("cudnn");
+  static std::atomic<uint32_t> known{0};
+  uint32_t bit = known.load(std::memory_order_relaxed);
+  if (bit == 0) known.store(bit = FamilyBitOf("cudnn"), std::memory_order_relaxed);
   return bit;
 }
 
