@@ -27,7 +27,7 @@ bool IsPreparing(const WorkItem& item) {
 // By their usual names, those of a problem's input alone: those of the result follow from them.
 std::map<std::string, int64_t> SizesOf(const Op& op) {
   std::map<std::string, int64_t> sizes;
-  if (const auto shape = GemmShapeOf(op)) return {{"m", shape->m}, {"n", shape->n}, {"k", shape->k}};
+  if (const auto shape = MatmulShapeOf(op)) return {{"m", shape->m}, {"n", shape->n}, {"k", shape->k}};
   const auto numbers = ParseProblemNumbers(op.problem);
   if (!numbers) return sizes;
   for (const auto& [name, word] :

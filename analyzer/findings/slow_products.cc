@@ -56,7 +56,7 @@ bool IsRecurrent(const StepFacts& facts, const WorkItem& item) {
 
 // Rows of the operand that differs between the calls; 0: not known, or many.
 int64_t FewRows(const Op& op) {
-  const std::optional<GemmShape> shape = GemmShapeOf(op);
+  const std::optional<MatmulShape> shape = MatmulShapeOf(op);
   const int64_t rows = shape ? std::min(shape->m, shape->n) : 0;
   return rows <= kFewRows ? rows : 0;
 }
@@ -136,7 +136,7 @@ class CallThreads {
 enum class Reason { kFewRows, kShortInner, kMany, kNone };
 
 Reason ReasonOf(const WorkItem& item) {
-  const std::optional<GemmShape> shape = GemmShapeOf(*item.op);
+  const std::optional<MatmulShape> shape = MatmulShapeOf(*item.op);
   if (shape && std::min(shape->m, shape->n) <= kFewRows) return Reason::kFewRows;
   if (shape && shape->k <= kFewRows) return Reason::kShortInner;
   return item.calls >= kSlowProductsLeastCalls ? Reason::kMany : Reason::kNone;

@@ -118,7 +118,7 @@ void SetGemmFacts(const GemmCall& gemm, ProductShape& product) {
                      IsSlice(gemm.ldb, gemm.k, gemm.n, gemm.trans_b, gemm.row_major);
 }
 
-void SetProduct(const Op& op, const GemmShape& shape, OpFacts& facts) {
+void SetProduct(const Op& op, const MatmulShape& shape, OpFacts& facts) {
   ProductShape& product = facts.product;
   facts.is_product = true;
   const bool exchange = shape.order == "col";
@@ -158,7 +158,7 @@ OpFacts FactsOf(const Op& op) {
     return facts;
   }
   if (!IsKind(op, OpKind::kInnerProduct) && IsMatrixProduct(op)) {
-    const std::optional<GemmShape> shape = GemmShapeOf(op);
+    const std::optional<MatmulShape> shape = MatmulShapeOf(op);
     const bool is_packing = op.gemm() && op.gemm()->kind == GemmKind::kPack;
     if (!shape || is_packing) return facts;
     SetProduct(op, *shape, facts);
@@ -170,7 +170,7 @@ OpFacts FactsOf(const Op& op) {
   if (!SetWords(op, facts)) return facts;
   facts.work = Work::kLayer;
   if (IsKind(op, OpKind::kInnerProduct)) {
-    if (const std::optional<GemmShape> shape = GemmShapeOf(op)) SetProduct(op, *shape, facts);
+    if (const std::optional<MatmulShape> shape = MatmulShapeOf(op)) SetProduct(op, *shape, facts);
     return facts;
   }
   facts.key =

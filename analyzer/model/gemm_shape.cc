@@ -30,22 +30,22 @@ std::string Transposition(const Tensor& tensor) {
 
 int64_t BatchOf(const Dims& dst) { return ElementCount(Dims(dst.begin(), dst.end() - 2)).value_or(1); }
 
-std::optional<GemmShape> MatMulShape(const Op& op) {
+std::optional<MatmulShape> MatMulShape(const Op& op) {
   const Tensor* a = Find(op, "src", "src_a");
   const Tensor* b = Find(op, "wei", "src_b");
   const Tensor* c = Find(op, "dst", "dst");
   if (!a || !b || !c || a->dims.size() < 2 || b->dims.size() < 2 || c->dims.size() < 2) {
     return std::nullopt;
   }
-  return GemmShape{.m = c->dims[c->dims.size() - 2],
-                   .n = c->dims.back(),
-                   .k = a->dims.back(),
-                   .batch = BatchOf(c->dims),
-                   .trans = absl::StrCat(Transposition(*a), Transposition(*b)),
-                   .order = "row"};
+  return MatmulShape{.m = c->dims[c->dims.size() - 2],
+                     .n = c->dims.back(),
+                     .k = a->dims.back(),
+                     .batch = BatchOf(c->dims),
+                     .trans = absl::StrCat(Transposition(*a), Transposition(*b)),
+                     .order = "row"};
 }
 
-std::optional<GemmShape> InnerProductShape(const Op& op) {
+std::optional<MatmulShape> InnerProductShape(const Op& op) {
   const Tensor* wei = Find(op, "wei", "wei");
   const Tensor* dst = Find(op, "dst", "dst");
   if (!wei || !dst || wei->dims.size() < 2 || dst->dims.size() != 2) return std::nullopt;
@@ -54,11 +54,11 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
   if (!ic) return std::nullopt;
   switch (op.direction) {
     case Direction::kBackwardData:
-      return GemmShape{mb, *ic, oc, 1, "", "row"};
+      return MatmulShape{mb, *ic, oc, 1, "", "row"};
     case Direction::kBackwardWeights:
-      return GemmShape{oc, *ic, mb, 1, "", "row"};
+      return MatmulShape{oc, *ic, mb, 1, "", "row"};
     default:
-      return GemmShape{mb, oc, *ic, 1, "", "row"};
+      return MatmulShape{mb, oc, *ic, 1, "", "row"};
   }
 }
 
@@ -69,16 +69,16 @@ bool IsMatrixProduct(const Op& op) {
   return op.onednn_problem() && IsKind(op, {OpKind::kMatmul, OpKind::kInnerProduct, OpKind::kGemmApi, OpKind::kGemm});
 }
 
-std::optional<GemmShape> GemmShapeOf(const Op& op) {
+std::optional<MatmulShape> MatmulShapeOf(const Op& op) {
   if (op.gemm()) {
     const GemmCall& gemm = *op.gemm();
     if (gemm.groups > 0 && gemm.m == 0 && gemm.n == 0) return std::nullopt;  // in device memory
-    return GemmShape{.m = gemm.m,
-                     .n = gemm.n,
-                     .k = gemm.k,
-                     .batch = std::max<int64_t>(gemm.batch, 1),
-                     .trans = absl::StrCat(gemm.trans_a, gemm.trans_b),
-                     .order = gemm.row_major ? "row" : "col"};
+    return MatmulShape{.m = gemm.m,
+                       .n = gemm.n,
+                       .k = gemm.k,
+                       .batch = std::max<int64_t>(gemm.batch, 1),
+                       .trans = absl::StrCat(gemm.trans_a, gemm.trans_b),
+                       .order = gemm.row_major ? "row" : "col"};
   }
   if (!IsMatrixProduct(op)) return std::nullopt;
   return IsKind(op, OpKind::kInnerProduct) ? InnerProductShape(op) : MatMulShape(op);

@@ -16,18 +16,18 @@ namespace dlhook::analyzer::inline model {
 //   forward           dst[mb,oc] = src[mb,ic] wei^T
 //   backward-data     diff_src[mb,ic] = diff_dst[mb,oc] wei
 //   backward-weights  diff_wei[oc,ic] = diff_dst^T src[mb,ic]
-struct GemmShape {
+struct MatmulShape {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
   int64_t batch = 1;
   std::string trans;  // for A and B, e.g. "TN"; empty if not known
   std::string order;
-  auto operator<=>(const GemmShape&) const = default;
+  auto operator<=>(const MatmulShape&) const = default;
 };
 
 // nullopt: the op is not a matrix product, or its shape is not known.
-std::optional<GemmShape> GemmShapeOf(const Op& op);
+std::optional<MatmulShape> MatmulShapeOf(const Op& op);
 
 // Whether the op is a matrix product.
 bool IsMatrixProduct(const Op& op);

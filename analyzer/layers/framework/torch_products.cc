@@ -42,7 +42,7 @@ TorchProducts::TorchProducts(const TraceModel& model, const std::vector<ScopeNam
   has_optimizer_ = std::any_of(model.roles.begin(), model.roles.end(), IsOptimizer);
   for (const Op& op : model.ops) {
     std::optional<Sizes>& sizes = sizes_.emplace_back();
-    const std::optional<GemmShape> shape = GemmShapeOf(op);
+    const std::optional<MatmulShape> shape = MatmulShapeOf(op);
     if (!shape) continue;
     const bool is_exchanged = shape->order != "row";
     sizes = {is_exchanged ? shape->n : shape->m, is_exchanged ? shape->m : shape->n, shape->k, is_exchanged};

@@ -19,15 +19,15 @@ namespace {
 
 struct GemmKey {
   std::string kind;
-  GemmShape shape;  // all -1: not known
+  MatmulShape shape;  // all -1: not known
   std::string types;
   Direction direction = Direction::kUnknown;
   auto operator<=>(const GemmKey&) const = default;
 };
 
 GemmKey GemmKeyOf(const Op& op) {
-  const GemmShape unknown = {-1, -1, -1, -1, "", ""};
-  return {op.kind, GemmShapeOf(op).value_or(unknown), op.types, op.direction};
+  const MatmulShape unknown = {-1, -1, -1, -1, "", ""};
+  return {op.kind, MatmulShapeOf(op).value_or(unknown), op.types, op.direction};
 }
 
 // A group of calls, and what cuBLAS and cuBLASLt report about them.
@@ -61,7 +61,7 @@ Product& ProductOf(const Op& op, ProductMap& products) {
   return products.try_emplace(key, key).first->second;
 }
 
-TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t GemmShape::*size) {
+TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t MatmulShape::*size) {
   return {As(Role::kShape, IntegerColumn(std::move(name), "", Better::kNeither, std::move(explanation))),
           [size](const Product& product) {
             const int64_t value = product.shape.*size;
@@ -75,10 +75,10 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
                                  "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
                                  "gemm_api; cuDNN: matmul.")),
        &Product::kind},
-      SizeColumn("m", "Rows of the result.", &GemmShape::m),
-      SizeColumn("n", "Columns of the result.", &GemmShape::n),
-      SizeColumn("k", "Length of the sums.", &GemmShape::k),
-      SizeColumn("batch", "Products in one call.", &GemmShape::batch),
+      SizeColumn("m", "Rows of the result.", &MatmulShape::m),
+      SizeColumn("n", "Columns of the result.", &MatmulShape::n),
+      SizeColumn("k", "Length of the sums.", &MatmulShape::k),
+      SizeColumn("batch", "Products in one call.", &MatmulShape::batch),
       {As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
        [](const Product& product) { return product.shape.trans; }},
       {As(Role::kChoice, TextColumn("types", "Data types; one where all are equal.")), &Product::types},

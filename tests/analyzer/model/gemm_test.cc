@@ -15,13 +15,13 @@ std::string InnerProduct(const std::string& direction) {
          "dst:f32:a:blocked:ab::f0,attr-scratchpad:user,,mb64ic16ih5iw5oc120,0.1";
 }
 
-GemmShape ShapeOf(const std::string& line) {
-  return GemmShapeOf(DecodeOp(OneDnnDefinition(line))).value_or(GemmShape());
+MatmulShape ShapeOf(const std::string& line) {
+  return MatmulShapeOf(DecodeOp(OneDnnDefinition(line))).value_or(MatmulShape());
 }
 
 TEST(GemmShapeTest, Blas) {
-  const GemmShape shape = *GemmShapeOf(DecodeOp(GemmDefinition(120, 64, 256, "TN")));
-  EXPECT_EQ(shape, (GemmShape{120, 64, 256, 1, "TN", "col"}));
+  const MatmulShape shape = *MatmulShapeOf(DecodeOp(GemmDefinition(120, 64, 256, "TN")));
+  EXPECT_EQ(shape, (MatmulShape{120, 64, 256, 1, "TN", "col"}));
 }
 
 // cublasLtOrder_t + 1 of A, B and D: 1 by columns, 2 by rows, others tiled for integer tensor cores.
@@ -31,7 +31,7 @@ TEST(GemmShapeTest, CublasLtHasTheOrderOfItsResult) {
         DecodeOp(Definition("function: 'cublasLtMatmul' family: 'cublaslt' gemm { a_type: F32 m: 120 n: 64 k: 256 "
                             "trans_a: 'T' trans_b: 'N' cuda { lt: true " +
                             orders + " } }"));
-    const GemmShape shape = *GemmShapeOf(op);
+    const MatmulShape shape = *MatmulShapeOf(op);
     EXPECT_EQ(std::tie(shape.m, shape.n, shape.k, shape.trans), std::make_tuple(120, 64, 256, "TN"));
     return shape.order;
   };
@@ -43,29 +43,29 @@ TEST(GemmShapeTest, CublasLtHasTheOrderOfItsResult) {
 }
 
 TEST(GemmShapeTest, InnerProductDependsOnTheDirection) {
-  EXPECT_EQ(ShapeOf(InnerProduct("forward_training")), (GemmShape{64, 120, 400, 1, "", "row"}));
-  EXPECT_EQ(ShapeOf(InnerProduct("backward_data")), (GemmShape{64, 400, 120, 1, "", "row"}));
-  EXPECT_EQ(ShapeOf(InnerProduct("backward_weights")), (GemmShape{120, 400, 64, 1, "", "row"}));
+  EXPECT_EQ(ShapeOf(InnerProduct("forward_training")), (MatmulShape{64, 120, 400, 1, "", "row"}));
+  EXPECT_EQ(ShapeOf(InnerProduct("backward_data")), (MatmulShape{64, 400, 120, 1, "", "row"}));
+  EXPECT_EQ(ShapeOf(InnerProduct("backward_weights")), (MatmulShape{120, 400, 64, 1, "", "row"}));
 }
 
 TEST(GemmShapeTest, MatMulTakesTransposesFromFormats) {
   EXPECT_EQ(ShapeOf("onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
                     "src:bf16::blocked:abc::f0 wei:bf16::blocked:acb::f0 dst:f32::blocked:abc::f0,,,"
                     "4x8x16:1x16x10,0.01"),
-            (GemmShape{8, 10, 16, 4, "NT", "row"}));
+            (MatmulShape{8, 10, 16, 4, "NT", "row"}));
   EXPECT_EQ(ShapeOf("onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
                     "src:bf16::blocked:ba::f0 wei:bf16:a:blocked:BA16a64b2a::f0 dst:f32::blocked:ab::f0,,,"
                     "8x16:16x10,0.01"),
-            (GemmShape{8, 10, 16, 1, "TP", "row"}));
+            (MatmulShape{8, 10, 16, 1, "TP", "row"}));
 }
 
 TEST(GemmShapeTest, OtherOpsAreNone) {
-  EXPECT_EQ(GemmShapeOf(Op()), std::nullopt);
+  EXPECT_EQ(MatmulShapeOf(Op()), std::nullopt);
   trace::OpDefinition unknown;  // runtime dimensions
   unknown.mutable_onednn()->set_primitive("matmul");
   unknown.mutable_onednn()->set_problem("*x16:16x*");
   EXPECT_TRUE(IsMatrixProduct(DecodeOp(unknown)));
-  EXPECT_EQ(GemmShapeOf(DecodeOp(unknown)), std::nullopt);
+  EXPECT_EQ(MatmulShapeOf(DecodeOp(unknown)), std::nullopt);
 }
 
 TEST(GemmTableTest, OneRowForEachShape) {
