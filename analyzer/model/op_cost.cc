@@ -76,7 +76,7 @@ Count SparseCount(const MatrixCall& op, int64_t columns) {
 }
 
 MultiplyAdds RealCounts(const MatrixCall& op) {
-  const bool left = !op.is_right;
+  const bool left = op.side != "R";
   switch (op.kind) {
     case MatrixKind::kSymm:
     case MatrixKind::kHemm: {
@@ -116,7 +116,7 @@ MultiplyAdds RealCounts(const MatrixCall& op) {
 }
 
 Count MatrixElements(const MatrixCall& op) {
-  const int64_t order = op.is_right ? op.n : op.m;
+  const int64_t order = op.side == "R" ? op.n : op.m;
   const Count mn = Product({op.m, op.n});
   const Count nk = Product({op.n, op.k});
   switch (op.kind) {
@@ -133,7 +133,7 @@ Count MatrixElements(const MatrixCall& op) {
     case MatrixKind::kTrsm:
       return Sum({Triangle(order), mn});
     case MatrixKind::kDgmm:
-      return Sum({mn, mn, op.is_right ? op.n : op.m});
+      return Sum({mn, mn, order});
     default:
       return std::nullopt;
   }

@@ -8,47 +8,15 @@
 #include <vector>
 
 #include "analyzer/model/trace_enums.h"
+#include "proto/values.h"
 
 namespace dlhook::analyzer::inline model {
 
-// A mapped ELF file that calls came from or went to.
-struct Mapping {
-  uint64_t start = 0;
-  uint64_t end = 0;
-  std::string path;
-  std::string build_id;  // bytes
-  MappingRole role = MappingRole::kUnknown;
-  std::string detail;  // for a library: the first hook bound to it
-};
-
-// Something that could, or could not, be seen.
-struct Capability {
-  std::string name;
-  CapabilityState state = CapabilityState::kUnknown;
-  std::string object;
-  std::string reason;
-};
-
-// Records missing from the trace.
-struct Loss {
-  LossReason reason = LossReason::kUnknown;
-  uint32_t thread_id = 0;  // 0: not of a single thread
-  uint64_t calls = 0;      // of what: losses.h
-  uint64_t bytes = 0;
-  std::string detail;
-};
-
-// The processor's model, as preload/format/processor_id.h has it. Not known (an older trace): without vendor.
-struct ProcessorInfo {
-  std::string vendor;
-  std::string name;
-  uint32_t family = 0;
-  uint32_t model = 0;
-  uint32_t stepping = 0;
-  uint32_t threads_per_core = 0;
-  uint32_t instruction_sets = 0;  // bits of InstructionSet
-  auto operator<=>(const ProcessorInfo&) const = default;
-};
+using Mapping = values::Mapping;        // a mapped ELF file that calls came from or went to
+using Capability = values::Capability;  // something that could, or could not, be seen
+using Loss = values::Loss;              // records missing from the trace; `calls` of what: losses.h
+// As preload/format/processor_id.h has it. Not known (an older trace): without vendor.
+using ProcessorInfo = values::Processor;
 
 using NamesAndValues = std::vector<std::pair<std::string, std::string>>;
 

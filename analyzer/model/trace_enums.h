@@ -1,6 +1,6 @@
 // The enumerations of a trace by the names that tables use: generated from proto/ at build time, without libprotobuf.
 // EnumName() of a value is its name in the schema in lower case ("host_to_device"); "" for a number that this schema
-// does not know.
+// does not know. FromProto() converts those of libprotobuf's messages.
 #ifndef DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
 #define DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
 
@@ -33,6 +33,7 @@ using ScopeKind = fields::ScopeBatch::Kind;
 using StackCut = fields::InternedStack::Cut;
 using TensorRole = fields::CudnnTensor::Role;
 using TimeSource = fields::TimeSource;
+using fields::FromProto;
 
 }  // namespace dlhook::analyzer::model
 

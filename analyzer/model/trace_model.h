@@ -17,6 +17,7 @@
 #include "analyzer/model/scope_role.h"
 #include "analyzer/model/trace_enums.h"
 #include "preload/format/thread_states.h"
+#include "proto/values.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -220,40 +221,8 @@ struct ReadSpan {
   int64_t end_ns = 0;
 };
 
-// Load of a process and its machine: see LoadSample in proto/trace.proto.
-struct LoadSample {
-  ProcessIndex process = 0;
-  int64_t time_ns = 0;
-  int64_t cpu_ns = 0;
-  int64_t waiting_ns = 0;
-  uint32_t threads = 0;
-  uint32_t runnable = 0;
-  uint32_t processors = 0;
-  int64_t page_faults = 0;
-  int64_t system_ns = 0;
-  int64_t resident_bytes = 0;
-  uint32_t page_fault_ns = 0;  // 0: page faults were not sampled
-  int64_t throttled_ns = 0;
-  uint32_t frequency_mhz = 0;  // 0: not known
-  int64_t first_thread_cpu_ns = 0;
-};
-
-// A GPU from the view of one process. 0 and empty: not known.
-struct GpuDevice {
-  ProcessIndex process = 0;
-  uint32_t ordinal = 0;  // CUDA's, within the process
-  std::string name;
-  std::string uuid;  // "GPU-6a1b…"; two processes may share a device
-  uint32_t multiprocessors = 0;
-  uint32_t clock_khz = 0;
-  uint32_t compute_capability = 0;  // major * 10 + minor
-  uint64_t memory_bytes = 0;
-  uint64_t memory_bytes_per_second = 0;  // peak of its own memory
-  uint64_t link_bytes_per_second = 0;    // peak of its link to the host, in one direction
-  uint32_t link_generation = 0;          // of PCIe
-  uint32_t link_width = 0;               // lanes
-  bool is_partition = false;             // an instance of a partitioned GPU (MIG)
-};
+using LoadSample = values::LoadSample;  // load of a process and its machine
+using GpuDevice = values::GpuDevice;  // a GPU from the view of one process. 0 and empty: not known. uuid: "GPU-6a1b…"
 
 // A kernel with its launch parameters; distinct over the run.
 struct GpuKernel {
@@ -317,22 +286,7 @@ struct Module {
   std::vector<std::string> names;  // qualified, in the root's tree; empty if unknown
 };
 
-// What torch.compile kept of its work: see CompiledCode in proto/trace.proto.
-struct CompiledCode {
-  ProcessIndex process = 0;
-  CompiledKind kind = CompiledKind::kUnknown;
-  std::string region;
-  bool is_backward = false;
-  std::string file;
-  uint32_t line = 0;
-  int64_t compile_ns = 0;
-  int64_t count = 0;
-  std::string function;
-  std::string text;
-  std::string module;
-  CompiledPart part = CompiledPart::kUnknown;
-  bool by_order = false;
-};
+using CompiledCode = values::CompiledCode;  // what torch.compile kept of its work
 
 // A call that returned something other than success.
 struct FailedCall {

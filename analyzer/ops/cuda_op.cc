@@ -9,7 +9,6 @@
 #include "analyzer/names/demangle.h"
 #include "analyzer/names/kernel_name.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/ops/from_proto.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
@@ -60,11 +59,8 @@ bool IsGpuFamily(const std::string& family) {
 }
 
 void DecodeCopy(const trace::Copy& copy, Op& op) {
-  const CopyCall call = {.direction = FromProto<CopyDirection>(copy.direction()),
-                         .host_memory = FromProto<HostMemory>(copy.host_memory()),
-                         .asynchronous = copy.asynchronous(),
-                         .bytes = copy.bytes(),
-                         .copies = copy.copies()};
+  CopyCall call;
+  Read(copy, &call);
   op.asked = call;
   const bool is_set = call.direction == CopyDirection::kSet;
   op.kind = is_set ? "memset" : "copy";
@@ -107,14 +103,8 @@ void DecodeAllocation(const trace::Allocation& allocation, Op& op) {
 }
 
 void DecodeCollective(const trace::Collective& collective, Op& op) {
-  const CollectiveCall call = {.kind = FromProto<CollectiveKind>(collective.kind()),
-                               .bytes = collective.bytes(),
-                               .data_type = FromProto<DataType>(collective.data_type()),
-                               .reduction = collective.reduction(),
-                               .peer = collective.peer(),
-                               .communicator = collective.communicator(),
-                               .rank = collective.rank(),
-                               .ranks = collective.ranks()};
+  CollectiveCall call;
+  Read(collective, &call);
   op.asked = call;
   op.kind = "collective";
   op.on_gpu = IsGpuFamily(op.family);

@@ -15,7 +15,6 @@
 #include "analyzer/ops/cudnn_plan_json.h"
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/ops/from_proto.h"
 #include "analyzer/ops/tensor_core.h"
 #include "analyzer/ops/tensor_format.h"
 #include "proto/op.pb.h"

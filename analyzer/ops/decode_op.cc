@@ -1,7 +1,6 @@
 // Dispatches an op definition to the decoder of its library.
 #include "analyzer/ops/decode_op.h"
 
-#include "analyzer/ops/from_proto.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {

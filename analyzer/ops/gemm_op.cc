@@ -6,7 +6,6 @@
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/cublas_names.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/ops/from_proto.h"
 #include "analyzer/ops/tensor_core.h"
 #include "proto/op.pb.h"
 
@@ -124,24 +123,14 @@ void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
 }  // namespace
 
 void DecodeGemm(const trace::Gemm& gemm, Op& op) {
-  const auto kind = FromProto<GemmKind>(gemm.kind());
-  const GemmCall call = {.kind = kind,
-                         .a_type = FromProto<DataType>(gemm.a_type()),
-                         .b_type = FromProto<DataType>(gemm.b_type() ? gemm.b_type() : gemm.a_type()),
-                         .c_type = FromProto<DataType>(gemm.c_type() ? gemm.c_type() : gemm.a_type()),
-                         .row_major = IsRowMajor(gemm),
-                         .trans_a = gemm.trans_a(),
-                         .trans_b = gemm.trans_b(),
-                         .m = gemm.m(),
-                         .n = gemm.n(),
-                         .k = gemm.k(),
-                         .lda = gemm.lda(),
-                         .ldb = gemm.ldb(),
-                         .batch = gemm.batch(),
-                         .groups = gemm.groups(),
-                         .flops = gemm.flops(),
-                         .is_lt = gemm.cuda().lt(),
-                         .heuristic_results = gemm.cuda().heuristic_results()};
+  GemmCall call;
+  Read(gemm, &call);
+  const GemmKind kind = call.kind;
+  if (call.b_type == DataType::kUnknown) call.b_type = call.a_type;
+  if (call.c_type == DataType::kUnknown) call.c_type = call.a_type;
+  call.row_major = IsRowMajor(gemm);
+  call.is_lt = gemm.cuda().lt();
+  call.heuristic_results = gemm.cuda().heuristic_results();
   op.asked = call;
   op.kind = GemmKindName(kind);
   DecodeProblem(gemm, op);
@@ -155,20 +144,9 @@ void DecodeGemm(const trace::Gemm& gemm, Op& op) {
 }
 
 void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
-  const MatrixCall call = {.kind = FromProto<MatrixKind>(matrix.kind()),
-                           .is_right = matrix.side() == "R",
-                           .trans = matrix.trans(),
-                           .trans_b = matrix.trans_b(),
-                           .m = matrix.m(),
-                           .n = matrix.n(),
-                           .k = matrix.k(),
-                           .ldb = matrix.ldb(),
-                           .batch = matrix.batch(),
-                           .nonzeros = matrix.nonzeros(),
-                           .order_a = matrix.order_a(),
-                           .order_c = matrix.order_c(),
-                           .type = FromProto<DataType>(matrix.type()),
-                           .c_type = FromProto<DataType>(matrix.c_type() ? matrix.c_type() : matrix.type())};
+  MatrixCall call;
+  Read(matrix, &call);
+  if (call.c_type == DataType::kUnknown) call.c_type = call.type;
   op.asked = call;
   op.kind = call.kind == MatrixKind::kUnknown ? "matrix" : EnumName(call.kind);
   op.on_gpu = IsGpuFamily(op.family);

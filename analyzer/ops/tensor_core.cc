@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/ops/cublas_names.h"
-#include "analyzer/ops/from_proto.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "analyzer/ops/from_proto.h"
-
 namespace dlhook::analyzer::inline reader {
 namespace {
 

@@ -7,7 +7,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/ops/from_proto.h"
 #include "analyzer/reader/gpu_join.h"
 #include "analyzer/reader/realtime_map.h"
 
@@ -160,17 +159,8 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
 void GpuBuilder::AddDevice(const trace::GpuDevice& from) {
   if (from.ordinal() >= kMaxDevices) return oddities_->Count("a GPU with an impossible number");
   GpuDevice& device = devices_[from.ordinal()];
-  device.name = from.name();
+  Read(from, &device);
   device.uuid = UuidText(from.uuid());
-  device.multiprocessors = from.multiprocessors();
-  device.clock_khz = from.clock_khz();
-  device.compute_capability = from.compute_capability();
-  device.memory_bytes = from.memory_bytes();
-  device.memory_bytes_per_second = from.memory_bytes_per_second();
-  device.link_bytes_per_second = from.link_bytes_per_second();
-  device.link_generation = from.link_generation();
-  device.link_width = from.link_width();
-  device.is_partition = from.is_partition();
 }
 
 int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples,

@@ -2,7 +2,6 @@
 #include "analyzer/reader/native_stack_builder.h"
 
 #include "analyzer/model/limits.h"
-#include "analyzer/ops/from_proto.h"
 
 namespace dlhook::analyzer::inline reader {
 void NativeStackBuilder::AddDefinitions(const trace::Interned& interned, const OperandBuilder& addresses) {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/ops/from_proto.h"
 #include "analyzer/reader/nesting.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/taps.h"
@@ -14,8 +13,9 @@
 namespace dlhook::analyzer::inline reader {
 namespace {
 
-constexpr char kCallBatchTag = 0x0A;     // field 1 of Packet, length-delimited
-constexpr char kScopeBatchTag = 0x2A;    // field 5
+constexpr char kLengthDelimited = 2;
+constexpr char kCallBatchTag = trace::Packet::kCallBatchFieldNumber << 3 | kLengthDelimited;
+constexpr char kScopeBatchTag = trace::Packet::kScopeBatchFieldNumber << 3 | kLengthDelimited;
 constexpr uint32_t kMaxOpIid = 1 << 20;  // ids start at 1; far more than any real trace has
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "analyzer/ops/from_proto.h"
-
 namespace dlhook::analyzer::inline reader {
 
 // If a second writer took over (see Reset), it repeats the header; the first one has more information.
@@ -25,14 +23,7 @@ void ProcessFacts::Add(const trace::Header& told) {
     process.settings.emplace_back(setting.name(), setting.value());
   }
   process.processors = header.processors();
-  const trace::Processor& processor = header.processor();
-  process.processor = {.vendor = processor.vendor(),
-                       .name = processor.name(),
-                       .family = processor.family(),
-                       .model = processor.model(),
-                       .stepping = processor.stepping(),
-                       .threads_per_core = processor.threads_per_core(),
-                       .instruction_sets = processor.instruction_sets()};
+  Read(header.processor(), &process.processor);
   process.tool_version = header.tool_version();
   process.capture_families = header.capture_families();
   process.requested_output = header.requested_output();
@@ -42,17 +33,13 @@ void ProcessFacts::Add(const trace::Header& told) {
   process.clock_fallback_reason = header.clock().fallback_reason();
 }
 
-void ProcessFacts::Add(const trace::Mapping& mapping) {
-  process.mappings.push_back({mapping.start(), mapping.end(), mapping.path(), mapping.build_id(),
-                              FromProto<MappingRole>(mapping.role()), mapping.detail()});
-}
+void ProcessFacts::Add(const trace::Mapping& mapping) { Read(mapping, &process.mappings.emplace_back()); }
 
 void ProcessFacts::Add(const trace::Capability& capability) {
   const auto [place, is_new] =
       capability_index_.emplace(std::pair(capability.name(), capability.object()), process.capabilities.size());
   if (is_new) process.capabilities.emplace_back();
-  process.capabilities[place->second] = {capability.name(), FromProto<CapabilityState>(capability.state()),
-                                         capability.object(), capability.reason()};
+  Read(capability, &process.capabilities[place->second]);
 }
 
 void ProcessFacts::Add(const trace::Loss& loss) {

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "analyzer/ops/from_proto.h"
 #include "analyzer/reader/nesting.h"
 #include "analyzer/reader/process_builder.h"
 #include "analyzer/reader/xla_ranges.h"
@@ -109,24 +108,10 @@ void ProcessBuilder::FinishXla(const ClockMap& clock) {
 
 // A sample that goes back in time, or whose times do, is dropped.
 void ProcessBuilder::FinishLoads(const ClockMap& clock) {
-  constexpr uint64_t kMost = uint64_t{1} << 62;
   LoadSample last;
   for (const trace::LoadSample& sample : load_samples_) {
-    const LoadSample load = {
-        .process = index_,
-        .time_ns = clock.ToNs(sample.ticks()),
-        .cpu_ns = static_cast<int64_t>(std::min(sample.cpu_ns(), kMost)),
-        .waiting_ns = static_cast<int64_t>(std::min(sample.waiting_ns(), kMost)),
-        .threads = sample.threads(),
-        .runnable = sample.runnable(),
-        .processors = sample.processors(),
-        .page_faults = static_cast<int64_t>(std::min(sample.page_faults(), kMost)),
-        .system_ns = static_cast<int64_t>(std::min(sample.system_ns(), kMost)),
-        .resident_bytes = static_cast<int64_t>(std::min(sample.resident_bytes(), kMost)),
-        .page_fault_ns = sample.page_fault_ns(),
-        .throttled_ns = static_cast<int64_t>(std::min(sample.throttled_ns(), kMost)),
-        .frequency_mhz = sample.frequency_mhz(),
-        .first_thread_cpu_ns = static_cast<int64_t>(std::min(sample.first_thread_cpu_ns(), kMost))};
+    LoadSample load = {.process = index_, .time_ns = clock.ToNs(sample.ticks())};
+    Read(sample, &load);
     const bool is_first = &sample == load_samples_.data();
     if (!is_first && load.time_ns <= last.time_ns) continue;
     if (load.cpu_ns < last.cpu_ns || load.waiting_ns < last.waiting_ns) continue;

@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/ops/from_proto.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -87,21 +86,9 @@ void PythonBuilder::AddModule(const trace::PythonModule& module) {
 }
 
 void PythonBuilder::AddCompiled(const trace::CompiledCode& compiled) {
-  const auto short_text = [](const std::string& text) { return text.substr(0, kMaxNameBytes); };
-  const auto number = [](uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); };
-  model_->compiled.push_back({.process = process_,
-                              .kind = FromProto<CompiledKind>(compiled.kind()),
-                              .region = short_text(compiled.region()),
-                              .is_backward = compiled.is_backward(),
-                              .file = short_text(compiled.file()),
-                              .line = compiled.line(),
-                              .compile_ns = number(compiled.compile_ns()),
-                              .count = number(compiled.count()),
-                              .function = short_text(compiled.function()),
-                              .text = short_text(compiled.text()),
-                              .module = short_text(compiled.module()),
-                              .part = FromProto<CompiledPart>(compiled.part()),
-                              .by_order = compiled.by_order()});
+  CompiledCode& code = model_->compiled.emplace_back();
+  code.process = process_;
+  Read(compiled, &code);
 }
 
 void PythonBuilder::Reset() {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "analyzer/model/call_finder.h"
-#include "analyzer/ops/from_proto.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "analyzer/ops/from_proto.h"
-
 namespace dlhook::analyzer::inline reader {
 
 void WaitBuilder::Add(const trace::WaitBatch& batch, const OperandBuilder& addresses, NativeStackBuilder* native_stacks,

@@ -9,27 +9,19 @@ namespace dlhook::analyzer {
 namespace {
 
 GemmCall MakeGemm(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k) {
-  return {.kind = kind,
-          .a_type = type,
+  return {.a_type = type,
           .b_type = type,
           .c_type = type,
           .trans_a = "N",
           .trans_b = "N",
           .m = m,
           .n = n,
-          .k = k};
+          .k = k,
+          .kind = kind};
 }
 
 MatrixCall MakeMatrix(MatrixKind kind, DataType type, const char* side, int64_t m, int64_t n, int64_t k) {
-  return {.kind = kind,
-          .is_right = side == std::string("R"),
-          .trans = "N",
-          .trans_b = "",
-          .m = m,
-          .n = n,
-          .k = k,
-          .type = type,
-          .c_type = type};
+  return {.kind = kind, .type = type, .side = side, .trans = "N", .m = m, .n = n, .k = k, .c_type = type};
 }
 
 TEST(GemmFlopsTest, TwoForEachMultiplyAdd) {
