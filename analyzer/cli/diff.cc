@@ -20,7 +20,6 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
-#include "analyzer/findings/findings_diff.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/page/comparison_page.h"
 #include "analyzer/reader/one_job.h"

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/divide_change.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {

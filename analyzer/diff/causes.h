@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/diff/changes.h"
@@ -63,7 +64,7 @@ struct Cause {
 };
 
 struct CauseInput {
-  const TableChanges* work = nullptr;  // of the tables `work` (work_table.h)
+  const TableChanges* work = nullptr;  // of the tables `work` (WorkTable)
   const NameMap* names = nullptr;
   const MeasuredRun* base = nullptr;
   const MeasuredRun* new_side = nullptr;
@@ -75,6 +76,19 @@ struct CauseInput {
 std::vector<Cause> FindCauses(const CauseInput& input);
 
 Table CausesTable(const std::vector<Cause>& causes, const Decision& decision);
+
+// The change of a step divided: every row's into parts of one cause each.
+using WorkPlace = std::pair<std::string, std::string>;  // layer, direction
+
+struct ChangePart {
+  CauseKind kind = CauseKind::kOther;
+  double ns = 0;
+  std::string what;  // as in Cause
+  WorkPlace place;   // empty: everywhere
+};
+
+// They add up to decision.whole's change.
+std::vector<ChangePart> DivideChange(const CauseInput& input);
 
 }  // namespace dlhook::analyzer::diff
 

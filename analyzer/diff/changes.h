@@ -70,7 +70,7 @@ struct TableChanges {
 TableChanges CompareTables(BaseSide<const MeasuredTable*> base, NewSide<const MeasuredTable*> new_side,
                            const NameMap& names);
 
-// `work`: made from the tables `work` (work_table.h).
+// `work`: made from the tables `work` (WorkTable).
 Pace FindPace(const TableChanges& work);
 
 // Judges each row as one of many. GPUs have their own pace: the host's explains nothing about their times.

@@ -30,7 +30,7 @@ struct Contribution {
 std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names);
 std::string LayerLabel(const std::string& layer);
 
-// All layers and directions, largest change first, judged. `work`: made from the tables `work` (work_table.h).
+// All layers and directions, largest change first, judged. `work`: made from the tables `work` (WorkTable).
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace);
 
 }  // namespace dlhook::analyzer::diff

@@ -1,7 +1,7 @@
-// Readings of counters, cut to steps: see counter_slice.h.
-#include "analyzer/diff/counter_slice.h"
-
+// Readings of counters, cut to steps: see step_slice.h.
 #include <algorithm>
+
+#include "analyzer/diff/step_slice.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -11,16 +11,15 @@
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/differences.h"
 #include "analyzer/diff/environment.h"
-#include "analyzer/diff/layer_names.h"
+#include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/merge_runs.h"
 #include "analyzer/diff/verdict.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/state_looks.h"
 #include "analyzer/work/done_work.h"
-#include "analyzer/work/work_table.h"
+#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

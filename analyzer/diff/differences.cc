@@ -20,7 +20,7 @@
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/activity_labels.h"
-#include "analyzer/work/work_table.h"
+#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -28,7 +28,7 @@ struct DifferenceInput {
 // Its script, or the program itself.
 std::string ProgramOf(const TraceModel& model);
 
-// `work`: made from the tables `work` (work_table.h).
+// `work`: made from the tables `work` (WorkTable).
 std::vector<Difference> FindDifferences(const BaseSide<DifferenceInput>& base, const NewSide<DifferenceInput>& new_side,
                                         const TableChanges& work, const NameMap& names);
 

@@ -1,6 +1,4 @@
-// A change divided: see divide_change.h.
-#include "analyzer/diff/divide_change.h"
-
+// A change divided: see causes.h.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/diff/causes.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/work_row.h"

@@ -1,6 +1,4 @@
-// Matches the layers of two runs: see layer_names.h.
-#include "analyzer/diff/layer_names.h"
-
+// Matches the layers of two runs: see match_rows.h.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/diff/match_rows.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

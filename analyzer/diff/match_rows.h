@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "analyzer/diff/row_keys.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/sides.h"
 
@@ -31,6 +33,18 @@ struct RowPair {
 // equal in what it is (several: in the order of the rows); of the same form, most similar sizes first (at least half of
 // them equal, unless both rows belong to the same layer). `names`: see row_keys.h.
 std::vector<RowPair> MatchRows(BaseSide<const Table*> base, NewSide<const Table*> new_side, const NameMap& names);
+
+// Matches layers of the two runs even if their names differ: a layer inserted into an nn.Sequential shifts the names of
+// all later ones.
+struct NetworkSide {
+  const TraceModel* model = nullptr;
+  const Attribution* attribution = nullptr;
+};
+
+// Aligns the two networks in the order of their forward passes (Needleman and Wunsch, 1970) by the problems that a
+// layer's forward pass computes, its kind of work and its name. A layer of BASE that has no match, but whose name
+// belongs to another layer in NEW, gets a name that no row has. Unchanged names are not in the map.
+NameMap MatchLayerNames(BaseSide<NetworkSide> base, NewSide<NetworkSide> new_side);
 
 }  // namespace dlhook::analyzer::diff
 

@@ -10,6 +10,7 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/noise.h"
 #include "analyzer/work/preparing.h"
@@ -23,7 +24,7 @@ struct MeasuredTable {
   std::vector<Samples> samples;      // for each row: its weight per step in each block of each run
 };
 
-// Or the runs of a side as one (merge_runs.h).
+// Or the runs of a side as one (MergeRuns).
 struct MeasuredRun {
   std::vector<std::string> names = {""};  // of the runs
   ComparedSteps steps;                    // if empty, times cover the whole run
@@ -49,6 +50,12 @@ MeasuredRun MeasureDurations(const ComparedSteps& steps);
 // them.
 absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const TableOptions& options, const ComparedSteps& steps,
                                        const std::vector<const TableKind*>& kinds);
+
+// The runs of a side as one, each of which counts the same however many steps it has: times and counts per step are
+// means over the runs; of other cells those of the first run that has the row. `runs`: at least one, of equal tables.
+MeasuredRun MergeRuns(std::vector<MeasuredRun> runs);
+
+DoneWork MergeWork(const std::vector<DoneWork>& runs);
 
 }  // namespace dlhook::analyzer::diff
 

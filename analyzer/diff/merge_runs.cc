@@ -1,6 +1,4 @@
-// The runs of a side as one: see merge_runs.h.
-#include "analyzer/diff/merge_runs.h"
-
+// The runs of a side as one: see measured_run.h.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/table/table.h"
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/diff/counter_slice.h"
 #include "analyzer/layers/gpu_places.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -2,7 +2,10 @@
 #ifndef DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
 #define DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
 
+#include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
@@ -31,6 +34,10 @@ class StepSlice {
   RunTotals totals_;
   std::optional<LayerAnalysis> analysis_;
 };
+
+// The same for counter readings. `intervals`: ascending, disjoint. Between them the series counts nothing. Counts
+// between two readings are divided by time, so that slices of adjacent intervals add up to the whole.
+CounterSeries SliceOf(const CounterSeries& series, const std::vector<std::pair<int64_t, int64_t>>& intervals);
 
 }  // namespace dlhook::analyzer::diff
 

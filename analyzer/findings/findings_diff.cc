@@ -1,6 +1,4 @@
-// Findings that came or went: see findings_diff.h.
-#include "analyzer/findings/findings_diff.h"
-
+// Findings that came or went: see findings_table.h.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline findings {

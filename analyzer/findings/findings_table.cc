@@ -9,7 +9,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/work/work_table.h"
+#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

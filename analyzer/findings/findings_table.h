@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/tables/table_kind.h"
+#include "analyzer/work/sides.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -29,6 +30,12 @@ std::vector<std::string> NotJudged(const StepFacts& facts, size_t most_named = S
 const std::vector<TableKind>& ReportTables();
 
 absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions& options);
+
+using FindingsOfRuns = std::vector<std::vector<RuleFinding>>;  // of each run of a side
+
+// Findings that came or went from one side of a comparison to the other. A finding is a side's if more than half of its
+// runs have it. Findings are matched by rule; where a rule has several in a run, by place too.
+Table FindingsDiff(const BaseSide<FindingsOfRuns>& base, const NewSide<FindingsOfRuns>& new_side);
 
 }  // namespace dlhook::analyzer::findings
 

@@ -13,9 +13,6 @@
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_assembly.h"
 #include "analyzer/steps/step_items.h"
-#include "analyzer/steps/step_names.h"
-#include "analyzer/steps/warm_up.h"
-#include "analyzer/steps/xla_windows.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

@@ -41,7 +41,7 @@ struct Step {
   int64_t samples = 0;                // of all its passes, whose batches may differ; 0 if not known
   int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)
   std::string model;                  // Layer.model of the network that was trained, or ran, if there was exactly one
-  std::string sort;                   // what distinguishes it from others of its kind: step_names.h; empty: nothing
+  std::string sort;                   // what distinguishes it from others of its kind: NameSteps; empty: nothing
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps have no phase
 };
 

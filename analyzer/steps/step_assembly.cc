@@ -11,7 +11,6 @@
 
 #include "absl/algorithm/container.h"
 #include "analyzer/steps/step_beginnings.h"
-#include "analyzer/steps/update_cycle.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

@@ -1,10 +1,13 @@
-// Combines items into steps.
+// Combines items into steps, names them and marks warm-up.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_ASSEMBLY_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_ASSEMBLY_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_items.h"
@@ -23,6 +26,36 @@ namespace dlhook::analyzer::inline steps {
 //   own last activity: what follows is time between requests.
 std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const Moments& moments,
                                 const std::vector<StepItem>& items, bool has_cuts);
+
+// Updates, or passes, that alternate: discriminator and generator, two models trained on one batch, an ensemble.
+constexpr uint64_t kNoTurn = UINT64_MAX;  // not an update: ends a cycle
+
+// For a sequence of updates, each identified by a number: the position of each in its cycle, 0 for the first of a cycle
+// and for those in none. Empty: they do not alternate. A cycle has at most 8 updates of at least two kinds and covers
+// nearly all of the sequence; one model after another (aaaabbbb) is not a cycle.
+std::vector<size_t> FindTurns(const std::vector<uint64_t>& updates);
+
+// For the steps of each name, marks the first ones while they create primitives, try algorithms, make more calls than
+// any step of the later half (packing weights) or take more than 1.5 times as long as that half (at the same batch
+// size, if there are enough). Irregular steps among them do not end the warm-up.
+void MarkWarmUp(const TraceModel& model, StepTrack& track);
+
+// Sets Step.sort and Step.is_regular in the tracks of one process. Steps are of one sort if they agree in kind,
+// network, the program's own range around them ("train_step"; not "step 17") and size: batch and passes before the
+// update. A size is a sort of its own if its steps come in a row, or are many; other sizes are irregular. If no size
+// is frequent (sentences), and for requests, sizes are ignored.
+// The name of the sort is what distinguishes its steps from others of their kind: "train_step, Net #2, batch 16".
+void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks);
+
+// For steps whose operations are known in windows only: the end of the window that contains `ns`; less than that: none does.
+int64_t EndOfWindow(const ProcessMoments& moments, int64_t ns);
+
+// What follows the last phase may extend beyond the window.
+int64_t LastPhaseEnd(const Step& step);
+
+// Of XLA's operations nothing is known between windows: what lasts from one into the next is no step, but many. If the
+// window also has the beginning of the next step, the last one before it ends there.
+void LeaveOutPauses(const TraceModel& model, const ProcessMoments& moments, StepTrack* track);
 
 }  // namespace dlhook::analyzer::steps
 

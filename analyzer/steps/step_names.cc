@@ -1,6 +1,4 @@
-// Names of steps: see step_names.h.
-#include "analyzer/steps/step_names.h"
-
+// Names of steps: see step_assembly.h.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/moments.h"
+#include "analyzer/steps/step_assembly.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -1,8 +1,8 @@
-// Updates that alternate: see update_cycle.h.
-#include "analyzer/steps/update_cycle.h"
-
+// Updates that alternate: see step_assembly.h.
 #include <algorithm>
 #include <set>
+
+#include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

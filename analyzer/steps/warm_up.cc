@@ -1,12 +1,11 @@
-// Marks warm-up steps: see warm_up.h.
-#include "analyzer/steps/warm_up.h"
-
+// Marks warm-up steps: see step_assembly.h.
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "analyzer/steps/measured_steps.h"
+#include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

@@ -1,12 +1,12 @@
-// Steps whose operations are known in windows only: see xla_windows.h.
-#include "analyzer/steps/xla_windows.h"
-
+// Steps whose operations are known in windows only: see step_assembly.h.
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "absl/status/statusor.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
@@ -79,6 +80,14 @@ struct MainWork {
   const LayerAnalysis analysis;  // of these steps
   const StepWork work;
 };
+
+// Table `work`: one row per layer, direction, op, problem and implementation, with its exact wall share. Over all steps
+// of the analysis, or the whole run if it has none.
+absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options);
+// Over the steady steps of the kind that takes most time: for a report.
+absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options);
+
+inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
 
 }  // namespace dlhook::analyzer::work
 

@@ -1,6 +1,4 @@
-// Table `work`: see work_table.h.
-#include "analyzer/work/work_table.h"
-
+// Table `work`: see step_work.h.
 #include <algorithm>
 #include <map>
 #include <string>

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/diff/merge_runs.h"
+#include "analyzer/diff/measured_run.h"
 
 namespace dlhook::analyzer {
 namespace {

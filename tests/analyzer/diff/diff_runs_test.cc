@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "analyzer/work/work_table.h"
+#include "analyzer/work/step_work.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/diff/training_run.h"
 

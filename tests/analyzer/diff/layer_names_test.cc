@@ -1,11 +1,11 @@
 // Alignment of the layers of two networks.
-#include "analyzer/diff/layer_names.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "analyzer/diff/match_rows.h"
 
 namespace dlhook::analyzer {
 namespace layer_names_test {

@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/diff/counter_slice.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/work/work_table.h"
+#include "analyzer/work/step_work.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/diff/training_run.h"

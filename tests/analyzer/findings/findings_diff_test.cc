@@ -1,12 +1,11 @@
 // Findings that only one side of a comparison has.
-#include "analyzer/findings/findings_diff.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

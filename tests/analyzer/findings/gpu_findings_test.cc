@@ -114,6 +114,25 @@ TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
   }
 }
 
+TEST_F(GpuFindingsTest, OfSeveralGpusOfAProcessTheMeanCounts) {
+  const GpuDeviceIndex other = program_.AddDevice();
+  Scope("enumerate(DataLoader)#next", 510'000, 990'000);
+  Steps(5000, 500'000);
+  for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
+    program_.Work({.start_ns = at_ns + 6000,
+                   .end_ns = at_ns + 500'000,
+                   .requested_ns = at_ns + 4000,
+                   .call_ns = 500,
+                   .thread = 0,
+                   .device = other});
+  }
+  const Table table = Findings();
+  ASSERT_THAT(Rules(table), ElementsAre("gpu-idle"));
+  EXPECT_THAT(Text(table, 0, "finding"), HasSubstr("mean over the GPUs"));
+  EXPECT_GE(Integer(table, 0, "gain"), 450'000);
+  EXPECT_LE(Integer(table, 0, "gain"), 500'000);
+}
+
 TEST_F(GpuFindingsTest, ProgramsOfXlasHaveAdviceOfTheirOwn) {
   program_.builder().model().compiled_ops.push_back({.program = "jit_step"});
   for (int64_t at_ns = 510'000; at_ns < 990'000; at_ns += 24'000) Scope("aten::conv2d", at_ns, at_ns + 24'000);

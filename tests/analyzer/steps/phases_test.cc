@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/framework_links.h"
-#include "analyzer/steps/update_cycle.h"
+#include "analyzer/steps/step_assembly.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
 #include "tests/analyzer/layers/torch_recorder.h"
