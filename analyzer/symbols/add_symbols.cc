@@ -68,18 +68,18 @@ Extent ExtentOf(const TraceModel& model, const std::vector<bool>& is_meant) {
 // Adds to the model's names.
 class Names {
  public:
-  explicit Names(std::vector<std::string>* names) : names_(*names) {
-    for (size_t i = 0; i < names_.size(); ++i) known_.emplace(names_[i], static_cast<NameIndex>(i));
+  explicit Names(TraceModel* model) : model_(*model) {
+    for (size_t i = 0; i < model_.names.size(); ++i) known_.emplace(model_.names[i], static_cast<NameIndex>(i));
   }
   NameIndex Of(absl::string_view text) {
     if (text.empty()) return kNone;
-    const auto [place, is_new] = known_.emplace(text, static_cast<NameIndex>(names_.size()));
-    if (is_new) names_.emplace_back(text);
+    const auto [place, is_new] = known_.emplace(text, static_cast<NameIndex>(model_.names.size()));
+    if (is_new) model_.AddName(text);
     return place->second;
   }
 
  private:
-  std::vector<std::string>& names_;
+  TraceModel& model_;
   absl::flat_hash_map<std::string, NameIndex> known_;
 };
 
@@ -94,7 +94,7 @@ std::optional<int64_t> StartOf(const ProcessInfo& process) {
 class SymbolAdder {
  public:
   SymbolAdder(const SymbolOptions& options, TraceModel* model)
-      : options_(options), model_(*model), names_(&model->names), place_of_(model->native_frames.size()) {}
+      : options_(options), model_(*model), names_(model), place_of_(model->native_frames.size()) {}
 
   void Run() {
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) FindPlaces(process);

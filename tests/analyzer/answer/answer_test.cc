@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/answer/sentences.h"
+#include "analyzer/answer/step_parts.h"
 #include "tests/analyzer/builders/gpu_program.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/layers/linear_training.h"
@@ -21,12 +23,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string AnswerOf(TraceModel model, size_t width = 80) {
+template <typename Function>
+auto WithFacts(TraceModel model, Function function) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  const StepFacts facts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
-  return MakeAnswer(facts, {.run = "RUN", .width = width}).value();
+  return function(StepFacts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis}));
+}
+
+std::string AnswerOf(TraceModel model, size_t width = 80) {
+  return WithFacts(std::move(model), [width](const StepFacts& facts) {
+    return MakeAnswer(facts, {.run = "RUN", .width = width}).value();
+  });
 }
 
 TEST(AnswerTest, SaysHowManyMuchLongerStepsWereLeftOut) {
@@ -96,7 +104,7 @@ TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
 }
 
 // Two ops in 1 s; what the thread did in between, in ms.
-std::string AnswerOfGap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms, int64_t looks = 200) {
+TraceModel Gap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms, int64_t looks = 200) {
   constexpr int64_t kMs = 1'000'000;
   ModelBuilder builder;
   builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 100 * kMs);
@@ -109,7 +117,11 @@ std::string AnswerOfGap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms,
       series.value.push_back(static_cast<uint64_t>(ms * look * kMs / looks));
   }
   builder.model().states.push_back(std::move(series));
-  return AnswerOf(builder.Build());
+  return builder.Build();
+}
+
+std::string AnswerOfGap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms, int64_t looks = 200) {
+  return AnswerOf(Gap(running_ms, queued_ms, sleep_ms, looks));
 }
 
 TEST(AnswerTest, TellsComputingFromWaiting) {
@@ -118,6 +130,15 @@ TEST(AnswerTest, TellsComputingFromWaiting) {
   EXPECT_THAT(half, ContainsRegex("blocked \\(sleep\\) +400 ms +40 %"));
   EXPECT_THAT(half, ContainsRegex("nothing that dlhook sees +400 ms +40 %")) << "ready to run is not blocked";
   EXPECT_THAT(AnswerOfGap(0, 0, 800), Not(HasSubstr("nothing that dlhook sees")));
+}
+
+// By which the page chooses colours.
+TEST(AnswerTest, PartsOfAStepHaveKinds) {
+  std::vector<std::string> kinds;
+  for (const StepPart& part : WithFacts(Gap(300, 100, 400), [](const StepFacts& f) { return PartsOfStep(f, 7); })) {
+    kinds.emplace_back(PartKindName(part.kind));
+  }
+  EXPECT_THAT(kinds, ElementsAre("blocked", "framework", "not_seen"));
 }
 
 // Between two lines: generated code and libraries without hooks compute there as well as Python; only samples tell.

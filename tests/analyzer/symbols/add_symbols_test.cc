@@ -93,7 +93,7 @@ class AddSymbolsTest : public testing::Test {
     model_.processes.emplace_back();
     model_.processes[0].pid = kPid;
     model_.processes[0].path = folder_ + "/1.dlh";
-    model_.names = {"a name", "another"};
+    for (const char* name : {"a name", "another"}) model_.AddName(name);
   }
   ~AddSymbolsTest() override { fs::remove_all(folder_); }
 
@@ -162,6 +162,7 @@ TEST_F(AddSymbolsTest, NamesStayDistinctAndOldOnesStay) {
   Stack({own_, own_ + 1, own_ + 2});
   Add();
   EXPECT_EQ(model_.names[0], "a name");
+  EXPECT_EQ(model_.roles.size(), model_.names.size()) << "each has its role";
   std::vector<std::string> names = model_.names;
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::unique(names.begin(), names.end()), names.end());
