@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <future>
 #include <map>
 #include <string>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/model/beside.h"
 #include "analyzer/model/recurring_keys.h"

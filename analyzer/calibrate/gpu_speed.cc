@@ -3,13 +3,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calibrate/measuring.h"
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/model/limits.h"

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"

@@ -1,7 +1,5 @@
 // roff: see man(7). The build runs `dlhook help --man` and installs the result.
 
-#include <vector>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"

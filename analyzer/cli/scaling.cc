@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"

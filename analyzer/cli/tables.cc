@@ -5,14 +5,12 @@
 #include <atomic>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/run_peaks.h"
 #include "analyzer/findings/findings_table.h"
@@ -22,7 +20,6 @@
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/calls/call_filter.h"
-#include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -3,13 +3,11 @@
 
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,4 @@
 // Generated from preload/format/variables.inc.
-#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,11 +1,8 @@
 // A call graph in Graphviz's language, with costs. Boxes contain a function's own cost and the cost including
 // everything it calls; a recursive function's total counts every call once. Functions below a given share are omitted,
 // and the graph says how much that is; an edge that skips omitted functions is dashed.
-#include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

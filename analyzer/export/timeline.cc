@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/export/slice_labels.h"
 #include "analyzer/export/thread_slices.h"
 #include "analyzer/layers/framework/torch_units.h"

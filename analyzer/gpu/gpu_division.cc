@@ -2,8 +2,6 @@
 #include "analyzer/gpu/gpu_division.h"
 
 #include <algorithm>
-#include <functional>
-#include <utility>
 
 namespace dlhook::analyzer::inline gpu {
 namespace {

@@ -3,9 +3,7 @@
 // To add a kind of op, add a line to kKinds.
 #include "analyzer/layers/op_facts.h"
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

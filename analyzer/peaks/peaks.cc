@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -5,7 +5,6 @@
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/profile/profile.h"
 #include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline profiles {

@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"

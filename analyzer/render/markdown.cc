@@ -1,5 +1,4 @@
 // Tables in Markdown (GitHub's), for issues and wikis: the values of text, all columns that have some.
-#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"

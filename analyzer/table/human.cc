@@ -3,12 +3,10 @@
 
 #include <cmath>
 #include <cstddef>
-#include <iterator>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline table {
 namespace {

@@ -2,9 +2,6 @@
 #include "analyzer/tables/columns.h"
 
 #include <cmath>
-#include <utility>
-
-#include "absl/strings/str_format.h"
 
 namespace dlhook::analyzer::inline tables {
 

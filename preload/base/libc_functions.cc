@@ -4,7 +4,6 @@
 #include "preload/base/libc_functions.h"
 
 #include <elf.h>
-#include <link.h>
 #include <stdint.h>
 
 namespace dlhook::inline base {

@@ -6,7 +6,6 @@
 #include "preload/counters/counter_names.h"
 
 #include <linux/perf_event.h>
-#include <string.h>
 
 #include "preload/counters/counter_lines.h"
 

@@ -5,8 +5,6 @@
 
 #include <initializer_list>
 
-#include "preload/format/gpu_records.h"
-
 namespace dlhook::inline gpu {
 namespace {
 

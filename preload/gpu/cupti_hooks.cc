@@ -5,8 +5,6 @@
 // Thread: any application thread; also inside CUPTI's callbacks. Not on the path of launches.
 #include "preload/gpu/cupti_hooks.h"
 
-#include <string.h>
-
 #include <atomic>
 
 #include "preload/base/entry.h"

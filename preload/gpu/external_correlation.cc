@@ -3,7 +3,6 @@
 
 #include <atomic>
 
-#include "preload/format/gpu_records.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/runtime/process_state.h"
 

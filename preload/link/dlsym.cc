@@ -11,7 +11,6 @@
 #include "preload/base/entry.h"
 #include "preload/base/loader_error.h"
 #include "preload/base/spin_lock.h"
-#include "preload/format/hook_table.h"
 #include "preload/link/driver_entry.h"
 #include "preload/link/other_shims.h"
 #include "preload/link/resolver.h"

@@ -1,7 +1,6 @@
 // Per-caller resolution of real functions.
 #include "preload/link/resolver.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
 // Calls from code compiled by XLA: see framework_links.h.
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"

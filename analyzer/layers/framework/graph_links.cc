@@ -12,7 +12,6 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -20,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/layers/framework/links.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/gemm_shape.h"

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"

@@ -4,8 +4,6 @@
 #include "analyzer/layers/functions/layer_functions.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

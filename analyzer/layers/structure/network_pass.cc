@@ -7,7 +7,6 @@
 // activations.
 #include "analyzer/layers/structure/network_pass.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>

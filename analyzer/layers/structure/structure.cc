@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/networks.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"

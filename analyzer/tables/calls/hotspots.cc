@@ -2,7 +2,6 @@
 // measure.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

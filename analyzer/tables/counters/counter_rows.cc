@@ -1,14 +1,12 @@
 // Rows of counters by activity: layers (or what they are folded into) and scopes. See counter_rows.h.
 #include "analyzer/tables/counters/counter_rows.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -2,7 +2,6 @@
 #include "analyzer/tables/counters/counter_sums.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>

@@ -1,9 +1,7 @@
 // Table `kernels`: launches by kernel and launching op.
 #include <algorithm>
 #include <map>
-#include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/model/same_work.h"

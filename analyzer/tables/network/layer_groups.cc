@@ -2,7 +2,6 @@
 #include "analyzer/tables/network/layer_groups.h"
 
 #include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/module_names.h"
@@ -11,10 +10,8 @@
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/gap_places.h"
-#include "analyzer/time/sample_split.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -1,7 +1,5 @@
 // Table `layers`: the cost of each layer of the network, forward and backward, in a mean step.
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <iterator>
