@@ -1,7 +1,6 @@
 // Rows of counters by activity: layers (or what they are folded into) and scopes. See counter_rows.h.
 #include "analyzer/tables/counters/counter_rows.h"
 
-#include <map>
 #include <set>
 #include <utility>
 
@@ -13,22 +12,6 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr char kOtherThreads[] = "[other threads]";
-
-// Numbers keys in the order in which they appear.
-template <typename Key>
-class Numbering {
- public:
-  size_t Of(const Key& key) {
-    const auto [at, is_new] = numbers_.emplace(key, keys_.size());
-    if (is_new) keys_.push_back(key);
-    return at->second;
-  }
-  const Key& At(size_t number) const { return keys_[number]; }
-
- private:
-  std::map<Key, size_t> numbers_;
-  std::vector<Key> keys_;
-};
 
 class LayerRows : public CounterRows {
  public:

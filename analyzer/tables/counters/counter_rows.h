@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,22 @@ class CounterRows {
   virtual size_t RowOf(ProcessIndex process, const CountedPiece& piece) = 0;
   virtual bool AreInOrder() const { return false; }  // by time: not to be sorted by size
   virtual std::vector<std::string> Notes() const { return {}; }
+};
+
+// Numbers keys in the order in which they appear.
+template <typename Key>
+class Numbering {
+ public:
+  size_t Of(const Key& key) {
+    const auto [at, is_new] = numbers_.emplace(key, keys_.size());
+    if (is_new) keys_.push_back(key);
+    return at->second;
+  }
+  const Key& At(size_t number) const { return keys_[number]; }
+
+ private:
+  std::map<Key, size_t> numbers_;
+  std::vector<Key> keys_;
 };
 
 inline constexpr char kNotSampled[] = "[not sampled]";  // kRest, as shown to the user

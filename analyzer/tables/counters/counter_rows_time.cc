@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
@@ -19,12 +18,12 @@ constexpr char kOutside[] = "[outside of steps]";
 
 // Applies to rows whose keys have the value; kRest has none.
 template <typename Key>
-TypedColumn<size_t> ProcessColumn(const TraceModel& model, const std::vector<Key>& keys) {
+TypedColumn<size_t> ProcessColumn(const TraceModel& model, const Numbering<Key>& rows) {
   Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
   column.detail = model.processes.size() < 2;
-  return {std::move(column), [&model, &keys](size_t row) {
+  return {std::move(column), [&model, &rows](size_t row) {
             if (row == CounterRows::kRest) return Cell();
-            return Cell(int64_t{model.processes[keys[row].process].pid});
+            return Cell(int64_t{model.processes[rows.At(row).process].pid});
           }};
 }
 
@@ -94,23 +93,23 @@ class PhaseRows : public CounterRows {
   }
 
   TypedColumns<size_t> Columns() const override {
-    return {ProcessColumn(model_, keys_),
+    return {ProcessColumn(model_, rows_),
             {As(Role::kKey,
                 TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
-               return keys_[row].kind ? StepKindName(*keys_[row].kind) : kOutside;
+               return rows_.At(row).kind ? StepKindName(*rows_.At(row).kind) : kOutside;
              }},
             {As(Role::kKey,
                 TextColumn("phase",
                            "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
              [this](size_t row) {
-               if (row == kRest || !keys_[row].kind) return Cell();
-               return Cell(keys_[row].is_warm_up ? "warm-up" : PhaseKindName(keys_[row].phase));
+               if (row == kRest || !rows_.At(row).kind) return Cell();
+               return Cell(rows_.At(row).is_warm_up ? "warm-up" : PhaseKindName(rows_.At(row).phase));
              }},
             {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), [this](size_t row) {
-               if (row == kRest || !keys_[row].kind) return Cell();
-               const auto count = counts_.find({keys_[row].process, *keys_[row].kind, keys_[row].is_warm_up});
+               if (row == kRest || !rows_.At(row).kind) return Cell();
+               const auto count = counts_.find({rows_.At(row).process, *rows_.At(row).kind, rows_.At(row).is_warm_up});
                return count == counts_.end() ? Cell() : Cell(count->second);
              }}};
   }
@@ -124,9 +123,7 @@ class PhaseRows : public CounterRows {
       const Step& step = moment.at();
       key = {process, step.kind, step.is_warm_up ? PhaseKind::kUnknown : moment.phase, step.is_warm_up};
     }
-    const auto [at, is_new] = rows_.emplace(key, keys_.size());
-    if (is_new) keys_.push_back(key);
-    return at->second;
+    return rows_.Of(key);
   }
 
  private:
@@ -140,8 +137,7 @@ class PhaseRows : public CounterRows {
   const TraceModel& model_;
   const Steps steps_;
   std::map<std::tuple<ProcessIndex, StepKind, bool>, int64_t> counts_;
-  std::map<Key, size_t> rows_;
-  std::vector<Key> keys_;
+  Numbering<Key> rows_;
 };
 
 class StepRows : public CounterRows {
@@ -152,25 +148,23 @@ class StepRows : public CounterRows {
   TypedColumns<size_t> Columns() const override {
     const auto of_step = [this](auto get) {
       return [this, get](size_t row) {
-        return row == kRest || keys_[row].track == nullptr ? Cell() : Cell(get(keys_[row]));
+        return row == kRest || rows_.At(row).track == nullptr ? Cell() : Cell(get(rows_.At(row)));
       };
     };
-    return {ProcessColumn(model_, keys_),
+    return {ProcessColumn(model_, rows_),
             {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
              of_step([](const Key& key) { return static_cast<int64_t>(key.step); })},
             {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
-               return keys_[row].track == nullptr ? kOutside : StepKindName(keys_[row].at().kind);
+               return rows_.At(row).track == nullptr ? kOutside : StepKindName(rows_.At(row).at().kind);
              }},
             {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
              of_step([](const Key& key) {
                return key.at().is_warm_up ? "warm-up" : key.at().is_regular ? "steady" : "other";
              })},
             {Detail(TextColumn("thread", "Where threads repeat independently.")), of_step([this](const Key& key) {
-               if (key.track->thread == kNone) return Cell();
-               const auto& thread = model_.threads[key.track->thread];
-               return Cell(absl::StrCat(thread.name, " ", thread.thread_id));
+               return key.track->thread == kNone ? Cell() : Cell(ThreadLabel(model_.threads[key.track->thread]));
              })},
             {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
              of_step([this](const Key& key) { return key.at().start_ns - model_.start_ns; })},
@@ -183,9 +177,7 @@ class StepRows : public CounterRows {
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
     const Moment moment = steps_.At(process, piece.thread, piece.start_ns);
     const Key key = {process, moment.track, moment.step};
-    const auto [at, is_new] = rows_.emplace(key, keys_.size());
-    if (is_new) keys_.push_back(key);
-    return at->second;
+    return rows_.Of(key);
   }
 
   bool AreInOrder() const override { return true; }
@@ -200,8 +192,7 @@ class StepRows : public CounterRows {
   };
   const TraceModel& model_;
   const Steps steps_;
-  std::map<Key, size_t> rows_;
-  std::vector<Key> keys_;
+  Numbering<Key> rows_;
 };
 
 class IntervalRows : public CounterRows {
@@ -209,7 +200,7 @@ class IntervalRows : public CounterRows {
   IntervalRows(const TraceModel& model, int64_t interval_ns) : model_(model), interval_ns_(interval_ns) {}
 
   TypedColumns<size_t> Columns() const override {
-    return {ProcessColumn(model_, keys_),
+    return {ProcessColumn(model_, rows_),
             {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
              [this](size_t row) { return row == kRest ? Cell() : Cell(StartOf(row)); }},
             {IntegerColumn("duration", "ns", Better::kNeither, "Of the interval."), [this](size_t row) {
@@ -230,9 +221,7 @@ class IntervalRows : public CounterRows {
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
     const int64_t last_ns = std::max(model_.start_ns, model_.end_ns - 1);
     const Key key = {process, (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};
-    const auto [at, is_new] = rows_.emplace(key, keys_.size());
-    if (is_new) keys_.push_back(key);
-    return at->second;
+    return rows_.Of(key);
   }
 
   bool AreInOrder() const override { return true; }
@@ -243,12 +232,11 @@ class IntervalRows : public CounterRows {
     int64_t interval;
     auto operator<=>(const Key&) const = default;
   };
-  int64_t StartOf(size_t row) const { return keys_[row].interval * interval_ns_; }
+  int64_t StartOf(size_t row) const { return rows_.At(row).interval * interval_ns_; }
 
   const TraceModel& model_;
   const int64_t interval_ns_;
-  std::map<Key, size_t> rows_;
-  std::vector<Key> keys_;
+  Numbering<Key> rows_;
 };
 
 }  // namespace
