@@ -36,6 +36,12 @@ Column Within(Range range, Column column) {
   return column;
 }
 
+Column ProcessColumn(bool are_several) {
+  Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
+  column.detail = !are_several;
+  return column;
+}
+
 Column CallsColumn(absl::string_view explanation) {
   return As(Role::kAmount, IntegerColumn("calls", "", Better::kLower, explanation));
 }

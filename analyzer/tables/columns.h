@@ -39,6 +39,8 @@ TypedColumn<Item> As(Role role, TypedColumn<Item> typed) {
   return typed;
 }
 
+// A process's id; a detail where all rows are of one process.
+Column ProcessColumn(bool are_several);
 // Columns of most tables. `explanation`: what is counted, e.g. "calls of this problem".
 Column CallsColumn(absl::string_view explanation);
 Column TotalTimeColumn();

@@ -18,10 +18,8 @@ constexpr char kOutside[] = "[outside of steps]";
 
 // Applies to rows whose keys have the value; kRest has none.
 template <typename Key>
-TypedColumn<size_t> ProcessColumn(const TraceModel& model, const Numbering<Key>& rows) {
-  Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
-  column.detail = model.processes.size() < 2;
-  return {std::move(column), [&model, &rows](size_t row) {
+TypedColumn<size_t> ProcessOfRow(const TraceModel& model, const Numbering<Key>& rows) {
+  return {ProcessColumn(model.processes.size() > 1), [&model, &rows](size_t row) {
             if (row == CounterRows::kRest) return Cell();
             return Cell(int64_t{model.processes[rows.At(row).process].pid});
           }};
@@ -93,7 +91,7 @@ class PhaseRows : public CounterRows {
   }
 
   TypedColumns<size_t> Columns() const override {
-    return {ProcessColumn(model_, rows_),
+    return {ProcessOfRow(model_, rows_),
             {As(Role::kKey,
                 TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
              [this](size_t row) {
@@ -151,7 +149,7 @@ class StepRows : public CounterRows {
         return row == kRest || rows_.At(row).track == nullptr ? Cell() : Cell(get(rows_.At(row)));
       };
     };
-    return {ProcessColumn(model_, rows_),
+    return {ProcessOfRow(model_, rows_),
             {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
              of_step([](const Key& key) { return static_cast<int64_t>(key.step); })},
             {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
@@ -200,7 +198,7 @@ class IntervalRows : public CounterRows {
   IntervalRows(const TraceModel& model, int64_t interval_ns) : model_(model), interval_ns_(interval_ns) {}
 
   TypedColumns<size_t> Columns() const override {
-    return {ProcessColumn(model_, rows_),
+    return {ProcessOfRow(model_, rows_),
             {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
              [this](size_t row) { return row == kRest ? Cell() : Cell(StartOf(row)); }},
             {IntegerColumn("duration", "ns", Better::kNeither, "Of the interval."), [this](size_t row) {

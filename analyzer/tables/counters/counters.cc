@@ -72,7 +72,7 @@ Table ByThreadTable(const TraceModel& model) {
     };
   };
   TypedColumns<size_t> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."),
+      {ProcessColumn(model.processes.size() > 1),
        of_thread([&model](const CounterTimeline& timeline) { return int64_t{model.processes[timeline.process].pid}; })},
       {TextColumn("thread", "Its name; not known of threads that made no recorded call."),
        [&](size_t row) {
@@ -85,7 +85,6 @@ Table ByThreadTable(const TraceModel& model) {
       {IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted."), [&](size_t row) {
          return row == CounterRows::kRest ? Cell() : Cell(static_cast<int64_t>(sums.rows()[row].own_time_ns));
        }}};
-  columns.Find("process")->detail = model.processes.size() < 2;
   AppendColumns(sums.Columns(/*has_shares=*/false), &columns);
   sums.ByThread();
   Table table = NewTable("counters", "What the processor counted, by thread", columns, OrderOf(sums, false));

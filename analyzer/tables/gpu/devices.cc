@@ -63,7 +63,7 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
       {TextColumn("rank",
                   "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
        Known(&DeviceRow::rank)},
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &DeviceRow::pid},
+      {ProcessColumn(has_processes), &DeviceRow::pid},
       {IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
        [](const DeviceRow& row) { return row.device.ordinal; }},
       {RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device was busy."),
@@ -114,7 +114,6 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
        [](const DeviceRow& row) { return KnownText(row.device.uuid); }},
   };
   columns.Find("rank")->detail = !has_ranks;
-  columns.Find("process")->detail = !has_processes;
   return columns;
 }
 

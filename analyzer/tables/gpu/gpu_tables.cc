@@ -19,13 +19,10 @@ constexpr double kLagPart = 0.2;  // of the work of steady steps, done outside t
 }  // namespace
 
 TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes) {
-  TypedColumns<DeviceLabel> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &DeviceLabel::process},
-      {As(Role::kKey, TextColumn("device", "CUDA's number of it in the process; all: of all devices together.")),
-       &DeviceLabel::device},
-      {Detail(TextColumn("name", "What device it is.")), Known(&DeviceLabel::name)}};
-  columns.Find("process")->detail = !has_processes;
-  return columns;
+  return {{ProcessColumn(has_processes), &DeviceLabel::process},
+          {As(Role::kKey, TextColumn("device", "CUDA's number of it in the process; all: of all devices together.")),
+           &DeviceLabel::device},
+          {Detail(TextColumn("name", "What device it is.")), Known(&DeviceLabel::name)}};
 }
 
 GpuRun::GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps)

@@ -187,7 +187,7 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
     return [phase](const ActivityRow& row) { return row.MeanOf(row.sums.Of(phase)); };
   };
   TypedColumns<ActivityRow> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &ActivityRow::pid},
+      {ProcessColumn(HasSeveralProcesses(groups)), &ActivityRow::pid},
       {As(Role::kKey, TextColumn("step", "training, validation, inference; unknown if the direction of calls is.")),
        &ActivityRow::step},
       {As(Role::kKey, TextColumn("activity",
@@ -229,7 +229,6 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
         {IntegerColumn("samples", "", Better::kNeither, "Number of CPU-time samples behind the row."),
          [](const ActivityRow& row) { return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell(); }});
   }
-  columns.Find("process")->detail = !HasSeveralProcesses(groups);
   columns.Find("step")->detail = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
     return group.kind == groups.front().kind && group.sort == groups.front().sort;
   });

@@ -71,7 +71,7 @@ TypedColumns<CompiledRow> Columns() {
       {Detail(IntegerColumn("divided_kernels", "", Better::kNeither,
                             "Loops over several modules; the table layers divides their time among these.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.divided_kernels); }},
-      {Detail(IntegerColumn("process", "", Better::kNeither, "Process id.")), &CompiledRow::pid},
+      {ProcessColumn(/*are_several=*/false), &CompiledRow::pid},
   };
 }
 

@@ -47,8 +47,8 @@ TypedColumns<RequestRow> LatencyColumns(const std::vector<StepGroup>& groups) {
         IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
         [part](const RequestRow& row) { return QuantileOfSorted(row.requests.durations_ns, part); });
   };
-  TypedColumns<RequestRow> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &RequestRow::pid},
+  return {
+      {ProcessColumn(HasSeveralProcesses(groups)), &RequestRow::pid},
       {TextColumn("model", "The network, if only one ran."), Known(&RequestRow::model)},
       {TextColumn("batch", "Samples in a request; all: whatever their number."), &RequestRow::batch},
       {IntegerColumn("requests", "", Better::kNeither, "Forward passes, without the warm-up."),
@@ -62,8 +62,6 @@ TypedColumns<RequestRow> LatencyColumns(const std::vector<StepGroup>& groups) {
       {RealColumn("throughput", "samples/s", Better::kHigher, "Samples per second of request time, without pauses."),
        [](const RequestRow& row) { return row.requests.Throughput(); }},
   };
-  columns.Find("process")->detail = !HasSeveralProcesses(groups);
-  return columns;
 }
 
 // Requests of all sorts in one process.

@@ -102,7 +102,7 @@ struct PhaseRow {
 
 TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups, bool has_looks) {
   TypedColumns<PhaseRow> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &PhaseRow::pid},
+      {ProcessColumn(HasSeveralProcesses(groups)), &PhaseRow::pid},
       {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
       {As(Role::kKey,
           TextColumn("step",
@@ -131,7 +131,6 @@ TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups, bool 
       return LookRow{row.looks, row.total_ns, row.steps};
     }));
   }
-  columns.Find("process")->detail = !HasSeveralProcesses(groups);
   columns.Find("thread")->detail = !HasThreads(groups);
   return columns;
 }

@@ -53,8 +53,8 @@ const char* ExplanationOf(ThreadsBy by) {
 }
 
 TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
-  TypedColumns<PlaceRow> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &PlaceRow::pid},
+  return {
+      {ProcessColumn(has_processes), &PlaceRow::pid},
       {As(Role::kKey, TextColumn(ColumnNameOf(by), ExplanationOf(by))), &PlaceRow::place},
       {As(Role::kKey, TextColumn("blocked_in", "The kind of system call, as in the table by threads.")),
        &PlaceRow::blocked_in},
@@ -63,8 +63,6 @@ TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
        &PlaceRow::blocked_ns},
       {TextColumn("threads", "The thread, or how many there are."), &PlaceRow::threads},
   };
-  columns.Find("process")->detail = !has_processes;
-  return columns;
 }
 
 class Places {

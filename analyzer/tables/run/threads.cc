@@ -29,8 +29,8 @@ struct ThreadRow {
 };
 
 TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
-  TypedColumns<ThreadRow> columns = {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &ThreadRow::pid},
+  return {
+      {ProcessColumn(has_processes), &ThreadRow::pid},
       {As(Role::kKey,
           TextColumn("thread", "Name and number; of threads without recorded calls name and the kernel's number.")),
        &ThreadRow::thread},
@@ -63,8 +63,6 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
            "files, pipes, sockets), read or write, sleep, child (waits for a process), page fault (or stopped)."),
        [](const ThreadRow& row) { return KnownText(BlockedInText(row.sums.found_ns)); }},
   };
-  columns.Find("process")->detail = !has_processes;
-  return columns;
 }
 
 std::string NameOf(const TraceModel& model, const ThreadStates& states) {
