@@ -31,8 +31,8 @@ std::string FamiliesSentence() {
   for (int i = 0; i < kFamilyCount; ++i) {
     ((kDefaultFamilies >> i & 1) != 0 ? standard : others).push_back(kFamilyNames[i]);
   }
-  return absl::StrCat("Families: ", absl::StrJoin(standard, ", "),
-                      "; off unless asked for: ", absl::StrJoin(others, ", "), ".");
+  return absl::StrCat("Families: ", absl::StrJoin(standard, ", "), "; off by default: ", absl::StrJoin(others, ", "),
+                      ".");
 }
 
 }  // namespace dlhook::analyzer::cli

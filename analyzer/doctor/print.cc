@@ -112,7 +112,7 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
     if (lines.empty()) lines = std::string(none);
     if (!lines.empty()) absl::StrAppend(out, "\n", Styled(title, Style::kTitle, color), "\n", lines);
   };
-  append("observed besides the calls", true, "");
+  append("observed in addition to calls", true, "");
   append("not observed, or only in part", false, "  nothing known\n");
 }
 

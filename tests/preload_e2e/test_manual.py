@@ -137,7 +137,7 @@ class Variables(e2e.Case):
 
     def test_families_are_those_of_the_page(self):
         text = " ".join(output("help", "variables").split())
-        families = re.search(r"Families: (.*?); off unless asked for: (.*?)\.", text)
+        families = re.search(r"Families: (.*?); off by default: (.*?)\.", text)
         names = set(families[1].split(", ")) | set(families[2].split(", "))
         page = text_of(*PAGE).split("\nFamilies: ")[1].split("\n\n")[0]
         self.assertLessEqual(names, set(re.findall(r"`(\w+)`", page)))

@@ -38,9 +38,9 @@ constexpr char kMetrics[] =
     "all, if none is so slow). memcpy overlap: time in which copies to and from the device ran at once, as a part of "
     "the smaller of both. compute utilization: compute time as a part of the steps' time. kernel concurrency: time in "
     "which two kernels ran at once, as a part of the compute time. kernel priority: kernels by their part of all "
-    "kernels' time, which is what optimizing them can gain at most (the Visual Profiler weighed it with the achieved "
-    "occupancy, which takes hardware counters). Times are unions: a moment counts once. Kernels of collectives are no "
-    "compute, memset is no copy.";
+    "kernels' time, the upper bound of what optimizing them gains (the Visual Profiler weighed it with the achieved "
+    "occupancy, which takes hardware counters). Times are unions: each instant counts once. Kernels of collectives do "
+    "not count as compute, nor memset as copies.";
 
 // The row of a metric, without its verdict.
 struct GuidedLine {
@@ -259,8 +259,7 @@ class Guided {
         .unit = "%",
         .verdict = "none",
         .threshold =
-            "most of the time of kernels with fewer blocks than multiprocessors has no other kernel beside it "
-            "(dlhook's)",
+            "most of the time of kernels with fewer blocks than multiprocessors runs without another kernel (dlhook's)",
         .advice = "independent kernels on several streams or in a CUDA graph; larger batches also fill the device"};
     line.time_ns = In(timeline_.compute_twice);
     line.of_ns = In(timeline_.compute);

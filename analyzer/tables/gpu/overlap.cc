@@ -68,12 +68,11 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
           TextColumn("work",
                      "Compute: kernels but those of collectives; communication: those; copies: without memset.")),
        [](const PairRow& row) { return row.pair.work; }},
-      {As(Role::kKey,
-          TextColumn("beside", "What runs at the same time; the same word again: two or more of them at once.")),
+      {As(Role::kKey, TextColumn("beside", "The concurrent work; the same kind again: two or more of them at once.")),
        [](const PairRow& row) { return row.pair.beside; }},
       {time("time", Better::kHigher,
-            "In which both ran, in a mean steady step (where no steps are found: in all); each moment counts once. By "
-            "the GPU's time: work that a step requested may run in the next one's time."),
+            "In which both ran, in a mean steady step (without steps: in all); each instant counts once. By the GPU's "
+            "time: work that a step requested may run in the next one's time."),
        [](const PairRow& row) { return Mean(row.sums.steady.both_ns, row.steps); }},
       {RealColumn("percent", "%", Better::kHigher,
                   "As a part of the smaller side's time, so of the overlap that is possible."),

@@ -97,9 +97,9 @@ TypedColumns<LayerRow> GpuColumns() {
                        LayerDirection::kForward)),
       As(Role::kPart, GpuTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.",
                                     &LayerSums::Group::gpu_backward_ns)),
-      {RealColumn("gpu_percent", "%", Better::kLower,
-                  "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in "
-                  "it."),
+      {RealColumn(
+           "gpu_percent", "%", Better::kLower,
+           "Its part of the GPUs' time in the steps: each instant of a GPU divided equally among the work in it."),
        [](const LayerRow& row) {
          return row.sums.gpu_share_ns == 0 ? Cell() : Percent(row.sums.gpu_share_ns, row.all.gpu_total_ns);
        }},

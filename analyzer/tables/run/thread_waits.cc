@@ -152,7 +152,7 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const PlaceRow* a, const PlaceRow* b) { return a->blocked_ns > b->blocked_ns; });
-  Table table = NewTable("threads", "Where threads were blocked, by looks from outside",
+  Table table = NewTable("threads", "Where threads were blocked (thread-state samples)",
                          PlaceColumns(by, model.processes.size() > 1), order);
   if (rows.empty()) {
     table.notes.push_back(
@@ -160,7 +160,7 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
         "outside.");
   } else if (unknown_ns > 0) {
     table.notes.push_back(absl::StrCat(HumanTime(unknown_ns), " of ", HumanTime(all_ns),
-                                       " have no place: the thread moved on while its stack was read."));
+                                       " have no place: the thread continued while its stack was read."));
   }
   const std::vector<std::string>& notes = model.native_symbols.notes;
   if (!rows.empty()) table.notes.insert(table.notes.end(), notes.begin(), notes.end());

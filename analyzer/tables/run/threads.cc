@@ -16,7 +16,7 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr char kWholeRun[] = "whole run";
-constexpr char kEnded[] = "[ended between two looks]";
+constexpr char kEnded[] = "[unsampled threads]";
 
 struct ThreadRow {
   int64_t pid;
@@ -59,7 +59,7 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
        [](const ThreadRow& row) { return row.MeanOf(std::max<int64_t>(row.sums.blocked_ns(), 0)); }},
       {TextColumn(
            "blocked_in",
-           "What it was in when looks found it blocked, and how often: lock (or condition: the futex), poll (for "
+           "What it was blocked in (thread-state samples), with shares: lock (or condition: the futex), poll (for "
            "files, pipes, sockets), read or write, sleep, child (waits for a process), page fault (or stopped)."),
        [](const ThreadRow& row) { return KnownText(BlockedInText(row.sums.found_ns)); }},
   };
@@ -129,14 +129,13 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
                          ThreadsColumns(model.processes.size() > 1), rows);
   if (rows.empty()) {
     table.notes.push_back(
-        "Threads were not looked at: `dlhook run` does that, from outside, if it may see the program's "
+        "Thread states were not sampled: `dlhook run` does that, from outside, if it has access to the program's "
         "processes; a preloaded library alone does not.");
   } else if (std::any_of(rows.begin(), rows.end(),
                          [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
     table.notes.push_back(
-        "Where nothing is told, too few steps follow each other without a pause: they are shorter than "
-        "the time between two looks (DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 looks more "
-        "often).");
+        "Empty: too few steps follow each other without a pause, and they are shorter than the sampling interval "
+        "(DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 samples more often).");
   }
   return table;
 }

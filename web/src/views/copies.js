@@ -37,7 +37,7 @@ export const copiesView = {
               ["time", time(get("gpu_time") ?? get("total_time"))],
               ["rate", get("rate") === null ? null : `${human(get("rate"))} GB/s`],
               ["of the link's peak", get("peak_percent") === null ? null : percent(get("peak_percent"))],
-              ["beside computing", get("overlap_percent") === null ? null : percent(get("overlap_percent"))],
+              ["overlap with compute", get("overlap_percent") === null ? null : percent(get("overlap_percent"))],
               ["by", get("functions")],
             ],
             copies.explanation("rate"),

@@ -78,7 +78,7 @@ export function environmentView(views) {
           ),
         all.oddities.length > 0 &&
           part(
-            "Oddities",
+            "Data warnings",
             h(
               "ul.notes",
               null,

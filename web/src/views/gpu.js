@@ -10,8 +10,8 @@ import {missingTables, part, tablesOf} from "./parts.js";
 
 const WORK = [
   ["compute", "computing", "kernel"],
-  ["exposed_communication", "communication, nothing beside it", "communication"],
-  ["copy", "copies, nothing beside them", "copy"],
+  ["exposed_communication", "exposed communication", "communication"],
+  ["copy", "exposed copies", "copy"],
   ["idle", "idle", "other"],
 ];
 const CAUSES = {
@@ -171,7 +171,7 @@ function overTime() {
                     ["duration", time(get(row, "duration"))],
                     ["computing", percent(get(row, "compute_percent"))],
                     ["copies", time(get(row, "copies"))],
-                    ["of them beside computing", time(get(row, "copies_beside_compute"))],
+                    ["of them during compute", time(get(row, "copies_beside_compute"))],
                     ["communication", time(get(row, "communication"))],
                     ["idle", time(get(row, "idle"))],
                   ],

@@ -11,8 +11,8 @@ import {part, tablesOf} from "./parts.js";
 
 const PARTS = [
   ["compute_time", "computing", "kernel"],
-  ["exposed_communication_time", "communication, nothing beside it", "communication"],
-  ["exposed_copy_time", "copies, nothing beside them", "copy"],
+  ["exposed_communication_time", "exposed communication", "communication"],
+  ["exposed_copy_time", "exposed copies", "copy"],
   ["idle_time", "idle", "other"],
 ];
 
