@@ -92,8 +92,7 @@ int RunGuarded(const Command& command, const Args& args) {
     PrintError(absl::StrCat(where, error.what()));
   } catch (const std::bad_alloc&) {
     PrintError(absl::StrCat(
-        where,
-        "out of memory: reading it needs more than is available or allowed (ulimit -v, ulimit -d)"));
+        where, "out of memory: reading it needs more than is available or allowed (ulimit -v, ulimit -d)"));
   } catch (const std::exception& error) {
     PrintError(absl::StrCat(where, "cannot be finished: ", error.what()));
   }

@@ -178,7 +178,8 @@ class Live {
     add(killed, "was killed, or executed another program", "were killed, or executed other programs");
     add(elsewhere, "cannot be observed from here (another machine or container): it may or may not be alive",
         "cannot be observed from here (other machines or containers): they may or may not be alive");
-    add(paused, "is not being recorded (resume: dlhook ctl start)", "are not being recorded (resume: dlhook ctl start)");
+    add(paused, "is not being recorded (resume: dlhook ctl start)",
+        "are not being recorded (resume: dlhook ctl start)");
     add(full, "has reached the limit of its trace (DLHOOK_MAX_BYTES): single calls are not recorded any more",
         "have reached the limit of their traces (DLHOOK_MAX_BYTES): single calls are not recorded any more");
     if (silent.empty()) return sentences;
@@ -307,8 +308,8 @@ int RunTop(const Args& args) {
   if (LiveTerminal::signal() != 0 && LiveTerminal::signal() != SIGINT) return 128 + LiveTerminal::signal();
   if (live.is_over()) PrintOutput(live.text());
   if (launched && !exit_code) {
-    PrintError(
-        absl::StrCat("top: the program keeps running; dlhook top ", path, " shows it again; its output: ", launched->output));
+    PrintError(absl::StrCat("top: the program keeps running; dlhook top ", path,
+                            " shows it again; its output: ", launched->output));
   }
   return exit_code.value_or(kExitOk);
 }

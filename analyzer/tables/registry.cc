@@ -29,7 +29,7 @@ const std::vector<TableKind>& TableKinds() {
       {"overlap", "how copies, compute and communication overlap on GPUs", OverlapTable},
       {"overlap_over_time", "the same by step, or by --interval", OverlapOverTimeTable},
       {"guided", "GPU utilisation, by the Visual Profiler's metrics", GuidedTable},
-      {"gpu_idle", "why GPUs are idle: launches, waiting, copies, input ...", GpuIdleTable},
+      {"gpu_idle", "why GPUs do not compute: launches, waiting, copies, input ...", GpuIdleTable},
       {"tuning", "cost of searching and preparing algorithms", TuningTable},
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"compiled", "what torch.compile compiled, why it recompiled, where it broke graphs", CompiledTable},

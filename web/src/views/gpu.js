@@ -98,7 +98,7 @@ function idle() {
     }))
     .sort((a, b) => b.parts[0].value - a.parts[0].value);
   return part(
-    "Why GPUs are idle, in a mean step",
+    "Why GPUs do not compute, in a mean step",
     bars(rows.filter((row) => row.parts[0].value > 0).slice(0, 20)),
     h(
       "ul.notes",
@@ -190,7 +190,7 @@ function overTime() {
 export const gpuView = {
   id: "gpu",
   title: "GPUs",
-  lead: "What each GPU was busy with, and why it was idle.",
+  lead: "What each GPU was busy with, and why it did not compute the rest of the time.",
   missing: () =>
     missingTables(["devices", "gpu_idle", "overlap", "kernels", "launches", "guided"], "This run used no GPU."),
   render(section) {
