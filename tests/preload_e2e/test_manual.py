@@ -141,7 +141,7 @@ class Variables(e2e.Case):
         names = set(families[1].split(", ")) | set(families[2].split(", "))
         page = text_of(*PAGE).split("\nFamilies: ")[1].split("\n\n")[0]
         self.assertLessEqual(names, set(re.findall(r"`(\w+)`", page)))
-        off = page.split("Off unless asked for: ")[1]
+        off = page.split("Off by default: ")[1]
         self.assertLessEqual(set(families[2].split(", ")), set(re.findall(r"`(\w+)`", off)))
 
 
