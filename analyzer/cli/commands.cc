@@ -32,7 +32,7 @@ std::string Overview() {
   for (const Command& command : Commands()) {
     absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", command.name, command.summary));
   }
-  absl::StrAppend(&text, "  help      what a command does and its flags: dlhook help COMMAND\n\nto begin with:\n",
+  absl::StrAppend(&text, "  help      what a command does and its flags: dlhook help COMMAND\n\ngetting started:\n",
                   "  dlhook run -o RUN -- python train.py\n  dlhook report RUN\n\nexit codes:\n");
   for (const ExitCode& code : ExitCodes())
     absl::StrAppend(&text, absl::StrFormat("  %-6s%s\n", code.code, code.meaning));

@@ -312,7 +312,7 @@ std::string DiffDetails() {
 
 Command DiffCommand() {
   return {.name = "diff",
-          .summary = "what changed from one run to another, and why",
+          .summary = "show what changed from one run to another, and why",
           .operands = "BASE NEW | --base RUN... --new RUN...",
           .flags = Joined({{{"base", "RUN...", "runs to compare with; their variation counts", 0, true, true},
                             {"new", "RUN...", "runs to compare; their variation counts", 0, true, true},

@@ -78,7 +78,7 @@ int RunDump(const Args& args) {
 
 Command DumpCommand() {
   return {.name = "dump",
-          .summary = "the packets of a run as textproto",
+          .summary = "print the packets of a run as textproto",
           .operands = "RUN",
           .flags = {},
           .examples = {{"dlhook dump RUN | less", "everything that was recorded, as text"}},

@@ -317,9 +317,9 @@ int RunTop(const Args& args) {
 std::string TopDetails() {
   return "The newest part of a running program, read again every second: the current step time and\n"
          "its history, where a step goes, the heaviest layers, findings, and, if it hangs, what each\n"
-         "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running. A\n"
-         "program after -- is recorded, with its output in output.txt in the run's folder;\n"
-         "if it has ended, its exit code is that of dlhook top.\n";
+         "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running.\n"
+         "A program after -- is recorded, with its output in output.txt in the run's folder; if it\n"
+         "has ended, its exit code is that of dlhook top.\n";
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace dlhook::analyzer::inline exports {
 
 const std::vector<Exporter>& Exporters() {
   static const auto& kExporters = *new std::vector<Exporter>{
-      {"folded", "a line a stack, for flame graphs: flamegraph.pl, inferno, speedscope", false, ExportFolded},
+      {"folded", "one line per stack, for flame graphs: flamegraph.pl, inferno, speedscope", false, ExportFolded},
       {"pprof", "profile.proto, gzipped: pprof, go tool pprof, speedscope", true, ExportPprof},
       {"callgrind", "for callgrind_annotate and KCachegrind", false, ExportCallgrind},
       {"dot", "a graph of functions, for Graphviz: dot -Tsvg", false, ExportDot},
@@ -23,7 +23,7 @@ const std::vector<WeightWord>& WeightWords() {
   static const auto& kWeightWords = *new std::vector<WeightWord>{
       {"time", "ns", "time: a part of the steps' wall time, of library calls alone thread time", Weight::kTime},
       {"calls", "count", "number of calls", Weight::kCalls},
-      {"flops", "count", "floating-point operations, by the books", Weight::kFlops},
+      {"flops", "count", "floating-point operations, by the textbook count", Weight::kFlops},
       {"bytes", "bytes", "operands read and written once", Weight::kBytes},
   };
   return kWeightWords;

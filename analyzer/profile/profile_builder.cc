@@ -317,9 +317,9 @@ class StepProfile {
 
 const std::vector<FrameWord>& FrameWords() {
   static const auto& kFrameWords = *new std::vector<FrameWord>{
-      {"process", "one frame around all of a process", &FrameChoice::process},
-      {"thread", "one around all of a thread", &FrameChoice::thread},
-      {"layer", "one around all of a layer in one direction", &FrameChoice::layer},
+      {"process", "a frame for each process", &FrameChoice::process},
+      {"thread", "a frame for each thread", &FrameChoice::thread},
+      {"layer", "a frame for each layer and direction", &FrameChoice::layer},
       {"native", "functions of libraries, where the run has native stacks (DLHOOK_STACKS)", &FrameChoice::native},
       {"python", "functions of Python", &FrameChoice::python},
       {"scopes", "the framework's operators, of calls without native stack", &FrameChoice::scopes},

@@ -21,7 +21,7 @@ const std::vector<TableKind>& TableKinds() {
       {"stacks", "what steps spend time on, by stack: the framework, Python, native functions", StacksTable},
       {"hotspots", "where threads compute, by function (samples of CPU time)", HotspotsTable},
       {"copies", "memory copied between host and GPU, by direction and kind", CopiesTable},
-      {"kernels", "kernel launches by name and by who launched them", KernelsTable},
+      {"kernels", "kernel launches by name and by launching op", KernelsTable},
       {"launches", "launch cost on the host, and delay until the GPU starts", LaunchesTable},
       {"collectives", "communication between ranks", CollectivesTable},
       {"devices", "GPU time: compute, copies, exposed communication, idle", DevicesTable},

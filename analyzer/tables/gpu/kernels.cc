@@ -155,7 +155,7 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const KernelsLau
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& options) {
   if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
   const bool any = std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.launch(); });
-  const std::string title = "Kernel launches, by name and by who launched them";
+  const std::string title = "Kernel launches, by name and by launching op";
   if (!any) return NewTable("kernels", title, KernelsColumns(0, 0));
   const StepClock clock(model);
   const KernelsLaunchMap groups = Collect(model, clock);
