@@ -142,7 +142,7 @@ CounterRow RowOf(const CounterTrial& trial, const CountingMachine& machine) {
           ScopeOf(trial),
           trial.read_ns,
           is_known ? known.meaning : "",
-          AdviceFor(machine, trial),
+          AdviceForTrial(machine, trial),
           trial.reason};
 }
 

@@ -315,7 +315,7 @@ std::string PmuAdvice(const CountingMachine& machine) {
          "instance).";
 }
 
-std::string AdviceFor(const CountingMachine& machine, const CounterTrial& trial) {
+std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial) {
   if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
   if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
   if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);

@@ -61,7 +61,7 @@ SetTrial TrySet(const CountingMachine& machine, const CounterSet& set);
 
 // Advice for a machine without counters, or a counter that does not work; empty: none.
 std::string PmuAdvice(const CountingMachine& machine);
-std::string AdviceFor(const CountingMachine& machine, const CounterTrial& trial);
+std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial);
 
 CounterList ParseWords(const std::string& words, const Processor& processor);
 std::vector<CounterRefusal> RefusedOf(const CounterList& list);
