@@ -22,7 +22,6 @@ using LaunchPlaces = std::map<CallIndex, Place>;
 // Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.
 LaunchPlaces LinkCompiledRegions(const TraceModel& model, Attribution* attribution);
 
-
 }  // namespace dlhook::analyzer::framework
 
 #endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_LINKS_H_
