@@ -265,7 +265,8 @@ TEST(Render, TextSaysWhatOfScopesIsMissing) {
   loss.reason = LossReason::kScopesTooDeep;
   loss.calls = 7;
   run.processes[0].losses.push_back(loss);
-  EXPECT_EQ(RunRemarks(run), std::vector<std::string>{"lost: 7 scopes: more were open at once than a thread keeps"});
+  EXPECT_EQ(RunRemarks(run),
+            std::vector<std::string>{"lost: 7 scopes: more were open at once than a thread can track"});
 }
 
 TEST(Render, TextSaysWhatOfReadingsIsMissing) {
@@ -315,7 +316,7 @@ TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
   EXPECT_EQ(RunRemarks(run),
             (std::vector<std::string>{
                 "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
-                "lost: 9 records of GPU work: no room for what GPUs did, or for which call launched it (ring full)",
+                "lost: 9 records of GPU work: no room for GPU work, or for the call that launched it (ring full)",
                 "gap: no times of GPUs for 3.00 ms of 1.dlh: the program uses CUPTI itself"}));
 }
 

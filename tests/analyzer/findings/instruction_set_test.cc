@@ -48,7 +48,7 @@ TEST(InstructionSet, OneDnnIsLimited) {
   const auto found = Find({.settings = Isa("SSE41"), .op = Convolution("jit:sse41")});
   ASSERT_EQ(found.rows.size(), 1u);
   EXPECT_EQ(found.Gain(0), 600'000);
-  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("oneDNN computes with vectors of 128 bits, the processor has 512"));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("oneDNN uses vectors of 128 bits, the processor has 512"));
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("ONEDNN_MAX_CPU_ISA=SSE41 is set"));
   EXPECT_EQ(found.Of(0, "basis"), "at most");
 }

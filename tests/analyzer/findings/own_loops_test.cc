@@ -26,7 +26,7 @@ TEST(OwnLoops, AreALossInTraining) {
   EXPECT_EQ(found.Of(0, "kind"), "loss");
   EXPECT_EQ(found.Of(0, "basis"), "at most");
   EXPECT_EQ(found.Of(0, "numerics"), "changes");
-  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("PyTorch computes aten::mm in loops of its own"));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("PyTorch computes aten::mm in its own loops"));
 }
 
 TEST(OwnLoops, OfProductsAreInformationInInference) {

@@ -40,7 +40,7 @@ TEST(SpinningThreads, AreInformationWithoutALoss) {
   ASSERT_THAT(found.rows, SizeIs(1));
   EXPECT_EQ(found.Of(0, "kind"), "information");
   EXPECT_NEAR(found.Gain(0), 700'000, 1000);  // the second thread, while nothing runs
-  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Of 2.00 ms of processor time in a training step"));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Of 2.00 ms of CPU time per training step"));
 }
 
 TEST(SpinningThreads, AreALossIfTheFirstThreadWaitsForThem) {
