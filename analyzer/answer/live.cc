@@ -41,10 +41,10 @@ const StepTrack* FirstTrack(const StepFacts& facts) {
 
 std::string SpanOf(int64_t ns) { return HumanTime(static_cast<double>(ns)); }
 
-// "A training step takes 4.55 ms now (median of 13000 in the last 60.0 s). Batch 64: 14066 samples/s."
+// "Current training step time: 4.55 ms (median of 13000 in the last 60.0 s). Batch 64: 14066 samples/s."
 std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
   const std::string noun = facts.StepNoun();
-  return absl::StrFormat("Current time of a %s: %s (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
+  return absl::StrFormat("Current %s time: %s (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
                          trend.now_steps, SpanOf(trend.now_span_ns)) +
          BatchSentence(facts.steps(), trend.now_ns);
 }
