@@ -193,9 +193,8 @@ class OpenedSide {
 
   // Different ranks, but at different times: of each job only one rank was recorded.
   absl::Status AddEach(const char* side, const std::vector<std::string>& paths, const TableOptions& options) {
-    PrintError(
-        absl::StrCat("diff: ", side, ": ", absl::StrJoin(paths, ", "),
-                     " have different ranks but did not run at the same time: each counts as a separate run"));
+    PrintError(absl::StrCat("diff: ", side, ": ", absl::StrJoin(paths, ", "),
+                            " have different ranks but did not run at the same time: each counts as a separate run"));
     for (const std::string& path : paths) {
       if (absl::Status status = Add(side, {path}, options); !status.ok()) return status;
     }
@@ -280,7 +279,8 @@ int RunDiff(const Args& args) {
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
     PrintError(
-        "diff: --fail-above: NEW is slower by more than this, but there are too few steady steps to tell whether that is "
+        "diff: --fail-above: NEW is slower by more than this, but there are too few steady steps to tell whether that "
+        "is "
         "noise");
     exit_code = kExitBadInput;
   }

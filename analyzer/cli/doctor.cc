@@ -94,7 +94,8 @@ absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, cons
   const HookedNames names;
   absl::StatusOr<Trial> trial =
       TryProgram({.program = *program, .words = words, .shim = shim, .folder = place->path, .seconds = seconds}, names);
-  const absl::StatusOr<LoadedRun> run = LoadRun(place->path, {.drain_leftover = DrainLeftoverRings, .progress = nullptr});
+  const absl::StatusOr<LoadedRun> run =
+      LoadRun(place->path, {.drain_leftover = DrainLeftoverRings, .progress = nullptr});
   if (!trial.ok()) {
     Discard(*place, {});
     return trial.status();

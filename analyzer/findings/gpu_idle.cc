@@ -157,9 +157,10 @@ std::string AdviceForCompiled(const TraceModel& model, const std::string& advice
            "step into what is compiled or captured; or a larger batch.";
   }
   const bool is_compiled = model.HasRole(ScopeRole::kTorchRegion);
-  return is_compiled ? "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
-                       "optimizer's step compiled, too, a larger batch."
-                     : advice;
+  return is_compiled
+             ? "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
+               "optimizer's step compiled, too, a larger batch."
+             : advice;
 }
 
 // Of a program that XLA compiled: what there is in JAX.
