@@ -104,7 +104,7 @@ int RunGuarded(const Command& command, const Args& args) {
 const std::vector<ExitCode>& ExitCodes() {
   static const auto& kExitCodes = *new std::vector<ExitCode>{
       {"0", "success"},
-      {"1", "diff --fail-above exceeded; doctor, counters or calibrate found a problem"},
+      {"1", "diff --fail-above exceeded; doctor, counters, calibrate found a problem"},
       {"2", "bad input or usage; the readable part of a damaged run is still shown"},
       {"126", "run: the program cannot be executed"},
       {"127", "run: the program was not found"},

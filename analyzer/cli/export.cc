@@ -207,7 +207,7 @@ std::string ExportDetails() {
 
 Command ExportCommand() {
   return {.name = "export",
-          .summary = "convert a run for other tools: flame graphs, pprof, Perfetto, SQLite ...",
+          .summary = "convert a run for other tools: flame graphs, pprof, Perfetto, SQLite",
           .operands = "RUN",
           .flags = {{"format", "FORMAT", "how to write it: see below (default: folded)"},
                     {"out", "FILE", "write to FILE instead of stdout", 'o'},
