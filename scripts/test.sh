@@ -21,9 +21,8 @@ while [ "$#" -gt 0 ]; do
 done
 
 cd "$root"
-# Tests that load all processors would disturb each other: these are marked run_serial. The rest run in parallel, one more than
-# there are processors: most wait now and then, for a drain or a look from outside.
-jobs=$(($(nproc) + 1))
+# Tests that load both cores would disturb each other: these are marked run_serial, the rest run in parallel.
+jobs=$(nproc)
 failed=
 again=
 results=
