@@ -161,7 +161,7 @@ void FindProgram(const char* started_as, char (*program)[64]) {
     if (strcmp(end, kDeleted) == 0) *end = '\0';
     started_as = path;
   }
-  snprintf(*program, sizeof *program, "%s", BaseName(started_as));
+  snprintf(*program, sizeof *program, "%.*s", static_cast<int>(sizeof *program - 1), BaseName(started_as));
 }
 
 void FindPreloaded(const char* list, char (*names)[64]) {

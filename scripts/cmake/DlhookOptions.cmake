@@ -18,6 +18,9 @@ if(DLHOOK_SANITIZE)
     target_compile_options(dlhook_sanitizers INTERFACE -fno-sanitize=vptr,null,alignment,object-size)
     set(_pointer_checks -fsanitize=null,alignment,object-size)
   endif()
+  if(DLHOOK_SANITIZE MATCHES "thread")
+    target_compile_options(dlhook_sanitizers INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)  # it does not see fences
+  endif()
   target_link_options(dlhook_sanitizers INTERFACE -fsanitize=${DLHOOK_SANITIZE})
 endif()
 
