@@ -28,7 +28,7 @@ constexpr size_t kLeast = 3;                  // recompilations
 
 struct Compiler {
   const char* name;
-  const char* prefix;  // of the scopes in which compiled functions run
+  absl::string_view prefix;  // of the scopes in which compiled functions run
   char before_number;  // function, this character, number
   const char* advice;
   bool is_torch;

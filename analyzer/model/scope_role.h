@@ -38,8 +38,8 @@ absl::string_view TorchRegion(absl::string_view name);
 // "AddmmBackward0" for "autograd::engine::evaluate_function: AddmmBackward0"; other names stay.
 absl::string_view WithoutEngine(absl::string_view name);
 
-inline constexpr char kTorchRegionPrefix[] = "Torch-Compiled Region: ";
-inline constexpr char kCompiledFunction[] = "CompiledFunction";  // around the code of a region's graph
+inline constexpr absl::string_view kTorchRegionPrefix = "Torch-Compiled Region: ";
+inline constexpr absl::string_view kCompiledFunction = "CompiledFunction";  // around the code of a region's graph
 
 }  // namespace dlhook::analyzer::model
 
