@@ -29,7 +29,7 @@ constexpr size_t kLeast = 3;                  // recompilations
 struct Compiler {
   const char* name;
   absl::string_view prefix;  // of the scopes in which compiled functions run
-  char before_number;  // function, this character, number
+  char before_number;        // function, this character, number
   const char* advice;
   bool is_torch;
 };
