@@ -248,7 +248,7 @@ TEST(CompiledKernelsTest, EachGraphOfARegionHasItsBackwardPass) {
     const std::string module = graph == 0 ? ".first" : ".second";
     program.Kernels("0/0", false, {{"aten::mm", module}}, graph);
     program.Kernels("0/0", true, {{"aten::mm", module, CompiledPart::kWeights}, {"graph_0_relu", ""}}, graph);
-    for (const std::string part : {module, module + ".act"}) {
+    for (const std::string& part : {module, module + ".act"}) {
       program.builder().model().compiled.push_back(
           {.kind = CompiledKind::kKernelPart, .region = "0/0", .count = 1, .module = part});
     }

@@ -249,7 +249,7 @@ TEST(RanksTableTest, RangesOfGlooTellForWhomTheOthersWait) {
 }
 
 TEST(RanksTableTest, NamesTheLateRankFromThreeFifthsOfTheWaits) {
-  for (const auto [other_ns, times] : {std::pair<int64_t, int64_t>(48, 100), {54, 100}, {48, 3}}) {
+  for (const auto& [other_ns, times] : {std::pair<int64_t, int64_t>(48, 100), {54, 100}, {48, 3}}) {
     GlooRun run;  // rank 2 causes 62.5 % of the waits, or 59.7 %; of six operations chance may do that
     for (int64_t at_ns = 0; at_ns < 200 * times; at_ns += 200) {
       run.AllReduce({at_ns + 1, at_ns, at_ns + 80, at_ns + 2});
