@@ -9,6 +9,8 @@ namespace dlhook::analyzer::inline work {
 namespace {
 
 constexpr double kLargestCorrelation = 0.9;
+constexpr double kExplainedByTrend = 0.8;  // of the variance
+constexpr double kLeastGrowth = 1.5;       // from one end to the other
 
 // Upper quantile of the normal distribution; `upper` < 0.5.
 double NormalQuantile(double upper) {
@@ -24,20 +26,34 @@ double NormalQuantile(double upper) {
   return x;
 }
 
+double Squared(double x) { return x * x; }
+
+double OnLine(const Trend& trend, size_t block, size_t blocks) {
+  return trend.first + (trend.last - trend.first) * static_cast<double>(block) / static_cast<double>(blocks - 1);
+}
+
+double DegreesOfFreedom(const BlockMeans& blocks) {
+  return static_cast<double>(blocks.size()) - (TrendOf(blocks) ? 2 : 1);
+}
+
 // Variance of the mean of the blocks.
 double VarianceOfMean(const BlockMeans& blocks) {
   const double mean = MeanOf(blocks);
   const auto n = static_cast<double>(blocks.size());
+  const std::optional<Trend> trend = TrendOf(blocks);
+  std::vector<double> residuals;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    residuals.push_back(blocks[i] - (trend ? OnLine(*trend, i, blocks.size()) : mean));
   double squares = 0, products = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    squares += (blocks[i] - mean) * (blocks[i] - mean);
-    if (i > 0) products += (blocks[i] - mean) * (blocks[i - 1] - mean);
+    squares += residuals[i] * residuals[i];
+    if (i > 0) products += residuals[i] * residuals[i - 1];
   }
   if (squares == 0) return 0;
   // With few blocks the estimate is too low by about (1 + 3 r) / n (Kendall, "Note on bias in the estimation of
   // autocorrelation", 1954).
   const double r = std::clamp(products / squares + (1 + 3 * products / squares) / n, 0.0, kLargestCorrelation);
-  return squares / (n - 1) / n * (1 + r) / (1 - r);
+  return squares / DegreesOfFreedom(blocks) / n * (1 + r) / (1 - r);
 }
 
 // Of a side's mean.
@@ -45,8 +61,6 @@ struct Error {
   double variance = 0;
   double df = 1;
 };
-
-double Squared(double x) { return x * x; }
 
 BlockMeans MeansOfRuns(const Samples& side) {
   BlockMeans means;
@@ -73,7 +87,7 @@ std::optional<Error> ErrorOf(const Samples& side, const Samples& other) {
     return Error{std::max(VarianceBetween(other) * scale * scale, within), static_cast<double>(other.size() - 1)};
   }
   if (side.empty() || side.front().size() < kLeastBlocks) return std::nullopt;
-  return Error{within, static_cast<double>(side.front().size() - 1)};
+  return Error{within, DegreesOfFreedom(side.front())};
 }
 
 }  // namespace
@@ -83,6 +97,23 @@ double MeanOf(const BlockMeans& blocks) {
   double sum = 0;
   for (double block : blocks) sum += block;
   return sum / static_cast<double>(blocks.size());
+}
+
+std::optional<Trend> TrendOf(const BlockMeans& blocks) {
+  if (blocks.size() < kLeastBlocksOfTrend) return std::nullopt;
+  const double mean = MeanOf(blocks), middle = static_cast<double>(blocks.size() - 1) / 2;
+  double squares = 0, of_time = 0, products = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const double at = static_cast<double>(i) - middle;
+    squares += Squared(blocks[i] - mean);
+    of_time += Squared(at);
+    products += at * (blocks[i] - mean);
+  }
+  if (squares == 0 || Squared(products) < kExplainedByTrend * of_time * squares) return std::nullopt;
+  const double rise = products / of_time * middle;
+  const Trend trend = {std::max(mean - rise, 0.0), std::max(mean + rise, 0.0)};
+  const auto [low, high] = std::minmax(trend.first, trend.last);
+  return high >= kLeastGrowth * low ? std::optional(trend) : std::nullopt;
 }
 
 double StudentQuantile(double two_sided, double degrees_of_freedom) {

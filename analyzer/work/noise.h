@@ -11,6 +11,9 @@
 // s: standard deviation of the n block means; r: their lag-1 autocorrelation if positive (at most 0.9), for the
 // correlation that remains between blocks. If many rows are tested, alpha is divided by their number (Bonferroni).
 //
+// Steps that grow (or shrink) steadily do not scatter: then s is that of the block means about their line of least
+// squares, with n - 2 degrees of freedom.
+//
 // A difference between the runs as a whole (a busier or slower machine, another placement in memory) does not show in
 // the variance within either run: with one run a side, only Pace in changes.h covers some of it. With several runs a
 // side, their means are the samples, so that the bound contains what varies between runs and within them (Kalibera and
@@ -37,6 +40,16 @@ using Samples = std::vector<BlockMeans>;  // of each run of a side
 inline constexpr size_t kBlocks = 15;      // into which the steps of a run are cut, if there are enough
 inline constexpr size_t kLeastBlocks = 3;  // with fewer the variance is not known
 inline constexpr double kAlpha = 0.01;
+
+// A steady growth or decrease, by the line of least squares, which explains 80 % of the variance of the block means.
+struct Trend {
+  double first = 0;  // on the line, at the first block …
+  double last = 0;   // … and the last; neither is below zero
+  bool IsGrowth() const { return last > first; }
+};
+// nullopt: there is none, there are fewer than kLeastBlocksOfTrend blocks, or it is less than half of the lower end.
+std::optional<Trend> TrendOf(const BlockMeans& blocks);
+inline constexpr size_t kLeastBlocksOfTrend = 6;
 
 // Bound for |mean(new) - mean(base)|. Unknown if both sides have one run and one of them fewer than kLeastBlocks
 // blocks.

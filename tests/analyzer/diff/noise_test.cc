@@ -89,6 +89,43 @@ TEST(NoiseBoundTest, ChangesOfSomePercentAreFound) {
   EXPECT_GE(AlarmRate(0.20, 0.9, 0.05, 150), 0.90);
 }
 
+BlockMeans Line(double first, double last, double spread = 0) {
+  BlockMeans blocks;
+  for (size_t i = 0; i < kBlocks; ++i) {
+    const double at = static_cast<double>(i) / (kBlocks - 1);
+    blocks.push_back(first + (last - first) * at + (i % 2 == 0 ? spread : -spread));
+  }
+  return blocks;
+}
+
+TEST(NoiseBoundTest, StepsThatGrowAreNoNoise) {
+  const BlockMeans base = Line(1, 1, 0.05), growing = Line(1, 30, 1);
+  EXPECT_LT(*NoiseBound(BaseSide(Samples{base}), NewSide(Samples{growing})), 2);
+  const auto trend = TrendOf(growing);
+  ASSERT_TRUE(trend);
+  EXPECT_TRUE(trend->IsGrowth());
+  EXPECT_NEAR(trend->first, 1, 0.5);
+  EXPECT_NEAR(trend->last, 30, 0.5);
+}
+
+TEST(TrendTest, IsNoneOfStepsThatScatterJumpOrGrowALittle) {
+  EXPECT_FALSE(TrendOf(Line(1, 1, 0.5)));
+  EXPECT_FALSE(TrendOf(Line(1, 1.3)));
+  EXPECT_FALSE(TrendOf({1, 2, 3, 4, 5}));
+  BlockMeans jump(kBlocks, 1.0);
+  for (size_t i = kBlocks / 2; i < kBlocks; ++i) jump[i] = 3;
+  EXPECT_FALSE(TrendOf(jump));
+  EXPECT_FALSE(TrendOf(Line(3, 1))->IsGrowth());
+}
+
+// Other programs' load comes and goes, and rarely looks like a trend.
+TEST(TrendTest, IsRareInNoise) {
+  Steps source(11, 0.9, 0.3);
+  int trends = 0;
+  for (int trial = 0; trial < 1000; ++trial) trends += TrendOf(source.Run(1, 100)) ? 1 : 0;
+  EXPECT_LE(trends, 5);
+}
+
 TEST(NoiseBoundTest, WhatHasNoSpreadHasNoBound) {
   const BlockMeans two = {1, 2}, three = {1, 2, 3}, same = {5, 5, 5};
   const auto bound = [](const BlockMeans& base, const BlockMeans& new_side) {
