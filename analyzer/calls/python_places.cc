@@ -117,6 +117,7 @@ class StackReader {
       }
       if (owner != Owner::kUser || place.file != kNone) continue;
       place.file = frame.file;
+      place.function = frame.function;
       place.line = frame.line;
       if (!place.is_in_backward) place.runs_user_code = true;
     }
@@ -185,6 +186,13 @@ std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<co
     places.push_back(std::move(place));
   }
   return places;
+}
+
+std::string FunctionName(const TraceModel& model, NameIndex function) {
+  if (function == kNone || model.names[function] == "<module>") return "";
+  const std::string& name = model.names[function];
+  const size_t local = name.rfind("<locals>.");
+  return local == std::string::npos ? name : name.substr(local + 9);
 }
 
 std::string LineLabel(const TraceModel& model, const PythonPlace& place) {

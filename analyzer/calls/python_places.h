@@ -18,6 +18,7 @@ struct PythonPlace {
   uint32_t path = kNone;
   uint32_t all_lines = kNone;  // equal if the whole stack is
   NameIndex file = kNone;      // of the innermost line of the program itself
+  NameIndex function = kNone;  // that this line is in
   uint32_t line = 0;
   bool is_in_optimizer = false;         // in an optimizer's own code: the innermost frame that is not PyTorch's decides
   bool is_called_by_optimizer = false;  // in other code that it calls: a closure, a hook
@@ -33,6 +34,9 @@ bool IsFrameworkFile(absl::string_view file);
 // One element per stack of the model, or per element of `stacks`, whose frames are the model's.
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model);
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks);
+
+// "encode" for "main.<locals>.encode"; empty for a file's main code, and if it is not known (kNone).
+std::string FunctionName(const TraceModel& model, NameIndex function);
 
 // "alexnet.py:42"; empty if the file is not known.
 std::string LineLabel(const TraceModel& model, const PythonPlace& place);

@@ -88,6 +88,7 @@ struct UnseenGap {
 struct GapPlace {
   Place place;       // of the module whose call contains the gap
   std::string line;  // "block.py:7 to 10": from one call to the next; "block.py:7": within it. Empty if not known
+  NameIndex file = kNone, function = kNone;  // that this line is in
   bool is_of_program = false;  // it may be a closure's: the range around it is the optimizer's, but not all in it
 };
 

@@ -116,7 +116,7 @@ class FoundGaps {
       activity.Step();
       const Stacks gap = {activity.now().gap.before, activity.now().gap.after};
       if (activity.now().kind == ActivityKind::kNotSeen && known_gaps_.Insert(gap)) gaps_.insert(gap);
-      const StackIndex after = activity.last_stack();
+      const StackIndex after = activity.StackOf(activity.last());
       if (after == kNone) continue;
       if (before != kNone && !rules_.AreScopesWhole(model_.threads[thread].process, before_ns, now_ns)) before = kNone;
       if (before != after && seen_.Insert({before, after})) NoteEntries(before, after);
@@ -167,7 +167,8 @@ class GapPlacer {
       const PythonStack& stack = stacks[static_cast<size_t>(place - places.begin())];
       const bool compiles = with_modules_ && (in_compiler_[gap.first] || in_compiler_[gap.second]);
       const dlhook::analyzer::Place of_compilation = {compiles ? CompilationLayer(&attribution_) : kNone};
-      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place),
+      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place), place->file,
+                                  place->function,
                                   ends[gap.first].is_called_by_optimizer || ends[gap.second].is_called_by_optimizer};
       ++place;
     }
@@ -180,7 +181,8 @@ class GapPlacer {
     const std::string line = LineLabel(model_, place);
     if (line.empty() || place.file != stack.frames.front().file || place.line != stack.frames.front().line) return line;
     const std::vector<PythonFrame>& after = model_.python_stacks[gap.second].frames;
-    return absl::StrCat(line, " to ", after[after.size() - stack.frames.size()].line);
+    const uint32_t line_after = after[after.size() - stack.frames.size()].line;
+    return line_after == place.line ? line : absl::StrCat(line, " to ", line_after);
   }
 
   dlhook::analyzer::Place PlaceOf(const PythonPlace& place) {

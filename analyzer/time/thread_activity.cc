@@ -208,8 +208,7 @@ void ThreadActivity::FindGap(Activity& now) const {
 
 StackIndex ThreadActivity::StackOf(const Edge& edge) const {
   if (edge.kind == EdgeKind::kNone) return kNone;
-  const bool is_call = edge.kind == EdgeKind::kCallStart || edge.kind == EdgeKind::kCallEnd;
-  return is_call ? model_.PythonStackOf(edge.index) : rules_.StackAt(edge.index);
+  return edge.IsOfCall() ? model_.PythonStackOf(edge.index) : rules_.StackAt(edge.index);
 }
 
 bool ThreadActivity::IsAutograd(const Edge& edge) const {

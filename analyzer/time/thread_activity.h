@@ -72,14 +72,7 @@ class ThreadActivity {
   void Step();
   // As if it had stepped until the next edge is after this time, which is within the run. Not for gaps.
   void SkipTo(int64_t time_ns);
-  // The Python stack of the last edge; kNone: not known.
-  StackIndex last_stack() const { return StackOf(last()); }
 
- private:
-  struct Range {
-    uint32_t begin = 0;
-    uint32_t end = 0;
-  };
   // At the same time, the earlier kind comes first.
   enum class EdgeKind : uint8_t { kCallEnd, kScopeEnd, kScopeStart, kCallStart, kNone };
   // The start or end of a call or scope.
@@ -87,6 +80,17 @@ class ThreadActivity {
     EdgeKind kind = EdgeKind::kNone;
     uint32_t index = kNone;
     int64_t time_ns = INT64_MAX;
+    bool IsOfCall() const { return kind == EdgeKind::kCallStart || kind == EdgeKind::kCallEnd; }
+  };
+  // Between these it is what it is now. Valid as long as now().
+  const Edge& last() const { return edges_[turn_ ^ 1]; }
+  const Edge& next() const { return edges_[turn_]; }
+  StackIndex StackOf(const Edge& edge) const;  // kNone: not known
+
+ private:
+  struct Range {
+    uint32_t begin = 0;
+    uint32_t end = 0;
   };
   struct Open {
     uint32_t index = 0;
@@ -94,8 +98,6 @@ class ThreadActivity {
     ScopeIndex input = kNone;  // for scopes: the innermost input scope around it or itself
   };
 
-  const Edge& last() const { return edges_[turn_ ^ 1]; }
-  const Edge& next() const { return edges_[turn_]; }
   void Turn();
   template <typename Columns>
   Edge Reopen(const Columns& columns, Range& left, EdgeKind start, EdgeKind end, int64_t time_ns);
@@ -106,7 +108,6 @@ class ThreadActivity {
   void FindNextEnd(EdgeKind kind);
   void FindCurrent(Activity& now) const;
   void FindGap(Activity& now) const;
-  StackIndex StackOf(const Edge& edge) const;
   bool IsAutograd(const Edge& edge) const;
   int64_t Clamped(int64_t time_ns) const;
 

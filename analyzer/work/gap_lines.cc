@@ -1,0 +1,261 @@
+// See gap_lines.h.
+#include "analyzer/work/gap_lines.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/analysis/folded_time.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/time/gap_samples.h"
+#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_activity.h"
+
+namespace dlhook::analyzer::inline work {
+namespace {
+
+using Stacks = std::pair<StackIndex, StackIndex>;  // before and after
+using Function = std::pair<NameIndex, NameIndex>;  // file and function
+using Counts = std::map<std::string, int64_t>;
+using Neighbour = std::pair<bool, uint32_t>;  // a call's op; else the name of a scope
+
+Function FunctionOf(const PythonPlace& place) { return {place.file, place.function}; }
+
+template <typename Key>
+auto Most(const std::map<Key, int64_t>& counts) {
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
+// A sum over gaps that have their lines in common.
+struct Gaps {
+  Function function = {kNone, kNone};
+  double share_ns = 0;
+  int64_t walked_ns = 0;  // of input, without regard to what other threads do
+  int64_t count = 0;
+  std::map<std::string, double> modules;
+  std::map<Neighbour, int64_t> before, after;  // nanoseconds
+  LookSums looks;
+  std::vector<size_t> samples;
+};
+
+class LinesInSteps {
+ public:
+  explicit LinesInSteps(const StepFacts& facts)
+      : facts_(facts), model_(facts.model()), places_(ReadPythonPlaces(facts.model())) {
+    const FoldedTime& time = FoldedTime::Of(model_, *facts.options().analysis);
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      time.ForEach(process, [&](const TimePiece& piece) { AddTime(process, piece); });
+    }
+    const ActivityRules rules(model_);
+    for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) Follow(rules, thread);
+    if (!model_.states.empty()) AddLooks();
+    if (!model_.samples.empty()) AddSamples();
+    const double input_ns =
+        facts.Sum([](const auto& item) { return item.doing.activity == ActivityKind::kDataLoading; });
+    for (auto& [text, gaps] : input_) {
+      const double part = static_cast<double>(gaps.walked_ns) / static_cast<double>(input_walked_ns_);
+      gaps.share_ns = input_ns * facts.count() * part;
+    }
+    of_gaps = Finished(gaps_);
+    of_input = Finished(input_);
+  }
+
+  std::vector<GapLines> of_gaps, of_input;
+  std::vector<SampledLine> sampled;
+
+ private:
+  using ByText = std::map<std::pair<std::string, Function>, Gaps>;
+
+  bool IsInSteps(ProcessIndex process, int64_t time_ns) const {
+    return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
+  }
+
+  // From one line to another; of what is not known nothing.
+  std::string Label(const PythonPlace& from, const PythonPlace& to) const {
+    const std::string line = LineLabel(model_, from.file == kNone ? to : from);
+    if (from.file == kNone || to.file == kNone || (from.file == to.file && from.line == to.line)) return line;
+    return absl::StrCat(line, " to ", from.file == to.file ? absl::StrCat(to.line) : LineLabel(model_, to));
+  }
+
+  // Lines of the innermost functions where only one end of the gap is deeper than what both have in common: this one
+  // was called, and has not made a call before, or makes none any more. Else those of the common function.
+  Gaps* GapsOf(const Stacks& stacks, bool is_input) {
+    if (stacks.first == kNone || stacks.second == kNone) return nullptr;
+    const auto [known, is_new] = (is_input ? inputs_of_ : gaps_of_).try_emplace(stacks, nullptr);
+    if (!is_new) return known->second;
+    const PythonPlace &before = places_[stacks.first], &after = places_[stacks.second];
+    const auto& of_gap = facts_.attribution().of_gap;
+    const auto at = of_gap.find(stacks);
+    const bool has_common = at != of_gap.end() && at->second.file != kNone;
+    Function common = has_common ? Function(at->second.file, at->second.function) : FunctionOf(before);
+    std::string text = has_common ? at->second.line : Label(before, after);
+    const bool is_deeper_before = FunctionOf(before) != common, is_deeper_after = FunctionOf(after) != common;
+    if (is_deeper_before != is_deeper_after) {
+      text = Label(before, after);
+      common = FunctionOf(is_deeper_before ? before : after);
+    }
+    if (text.empty()) return nullptr;
+    known->second = &(is_input ? input_ : gaps_)[{std::move(text), common}];
+    known->second->function = common;
+    return known->second;
+  }
+
+  void AddTime(ProcessIndex process, const TimePiece& piece) {
+    if (piece.kind != ActivityKind::kNotSeen || !IsInSteps(process, piece.start_ns)) return;
+    Gaps* const gaps = GapsOf({piece.gap.before, piece.gap.after}, /*is_input=*/false);
+    if (gaps == nullptr) return;
+    const auto ns = static_cast<double>(piece.share_ns);
+    const LayerIndex layer = facts_.attribution().PlaceOfGap(piece.gap).layer;
+    gaps->share_ns += ns;
+    if (layer != kNone) gaps->modules[facts_.attribution().layers[layer].module] += ns;
+  }
+
+  Neighbour NeighbourOf(const ThreadActivity::Edge& edge) const {
+    return {edge.IsOfCall(), edge.IsOfCall() ? model_.calls.op[edge.index] : model_.scopes.look[edge.index].name};
+  }
+
+  // Numbers of gaps and what they lie between, which folded time does not tell.
+  void Follow(const ActivityRules& rules, ThreadIndex thread) {
+    const ProcessIndex process = model_.threads[thread].process;
+    for (ThreadActivity activity(model_, rules, thread, /*for_gaps=*/true); activity.next_time_ns() != INT64_MAX;) {
+      const int64_t now_ns = activity.next_time_ns();
+      activity.Step();
+      const ActivityKind kind = activity.now().kind;
+      const bool is_input = kind == ActivityKind::kDataLoading;
+      const bool has_end = activity.next_time_ns() != INT64_MAX;
+      if ((kind != ActivityKind::kNotSeen && !is_input) || !has_end || !IsInSteps(process, now_ns)) continue;
+      const int64_t ns = activity.next_time_ns() - now_ns;
+      if (is_input) input_walked_ns_ += ns;
+      const Stacks stacks = {activity.StackOf(activity.last()), activity.StackOf(activity.next())};
+      Gaps* const gaps = GapsOf(stacks, is_input);
+      if (gaps == nullptr) continue;
+      gaps->walked_ns += ns;
+      ++gaps->count;
+      gaps->before[NeighbourOf(activity.last())] += ns;
+      gaps->after[NeighbourOf(activity.next())] += ns;
+    }
+  }
+
+  void AddLooks() {
+    const auto& looks = facts_.options().analysis->Derived<StateLooks>(model_);
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      for (const StateLook& look : looks.Of(process)) {
+        if (look.piece.kind != ActivityKind::kNotSeen || !IsInSteps(process, look.piece.start_ns)) continue;
+        if (Gaps* const gaps = GapsOf({look.piece.gap.before, look.piece.gap.after}, /*is_input=*/false)) {
+          gaps->looks.Add(look.sums);
+        }
+      }
+    }
+  }
+
+  void AddSamples() {
+    const auto& samples = facts_.options().analysis->Derived<GapSamples>(model_);
+    std::map<std::pair<ActivityKind, SamplePlaceIndex>, std::vector<size_t>> by_owner;
+    const auto& owners = facts_.options().analysis->Derived<SamplePlaces>(model_);
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      for (const auto& [sample, piece] : samples.Of(process)) {
+        if (!IsInSteps(process, piece.start_ns)) continue;
+        by_owner[{piece.kind, owners.OwnerOf(sample)}].push_back(sample);
+        if (piece.kind != ActivityKind::kNotSeen) continue;
+        if (Gaps* const gaps = GapsOf({piece.gap.before, piece.gap.after}, /*is_input=*/false)) {
+          gaps->samples.push_back(sample);
+        }
+      }
+    }
+    for (const auto& [of, found] : by_owner) {
+      for (SampledLine& line : LinesOf(found)) {
+        std::tie(line.kind, line.owner) = of;
+        sampled.push_back(std::move(line));
+      }
+    }
+    SortByCount(sampled);
+  }
+
+  static void SortByCount(std::vector<SampledLine>& lines) {
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const SampledLine& a, const SampledLine& b) { return a.samples > b.samples; });
+  }
+
+  // By function, the main code by line; most samples first.
+  std::vector<SampledLine> LinesOf(const std::vector<size_t>& samples) const {
+    struct OfFunction {
+      SampledLine line;
+      Counts lines;
+      SampleSums owners;
+    };
+    std::map<std::pair<Function, uint32_t>, OfFunction> by_function;
+    const auto& owners = facts_.options().analysis->Derived<SamplePlaces>(model_);
+    for (const size_t sample : samples) {
+      const StackIndex stack = model_.samples.python_stack[sample];
+      if (stack == kNone || places_[stack].file == kNone) continue;
+      const PythonPlace& place = places_[stack];
+      const std::string name = FunctionName(model_, place.function);
+      OfFunction& found = by_function[{FunctionOf(place), name.empty() ? place.line : 0}];
+      found.line.function = name;
+      ++found.line.samples;
+      found.line.cpu_ns += model_.samples.cpu_ns[sample];
+      ++found.lines[LineLabel(model_, place)];
+      found.owners[owners.OwnerOf(sample)].Add(SumOfOne(model_.samples.cpu_ns[sample]));
+    }
+    std::vector<SampledLine> lines;
+    for (auto& [function, found] : by_function) {
+      found.line.line = Most(found.lines)->first;
+      found.line.owner = std::max_element(found.owners.begin(), found.owners.end(), [](const auto& a, const auto& b) {
+                           return a.second.samples < b.second.samples;
+                         })->first;
+      lines.push_back(std::move(found.line));
+    }
+    SortByCount(lines);
+    return lines;
+  }
+
+  std::vector<GapLines> Finished(const ByText& by_text) const {
+    std::vector<GapLines> all;
+    for (const auto& [key, gaps] : by_text) {
+      GapLines& lines = all.emplace_back();
+      lines.text = key.first;
+      lines.function = FunctionName(model_, gaps.function.second);
+      lines.ns = gaps.share_ns / facts_.count();
+      lines.count = static_cast<double>(gaps.count) / facts_.count();
+      for (const auto& [counts, name] : {std::pair(&gaps.before, &lines.before), {&gaps.after, &lines.after}}) {
+        const auto most = Most(*counts);
+        if (gaps.walked_ns == 0 || 2 * most->second <= gaps.walked_ns) continue;
+        *name = most->first.first ? model_.ops[most->first.second].function : model_.names[most->first.second];
+      }
+      const auto module = std::max_element(gaps.modules.begin(), gaps.modules.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      if (module != gaps.modules.end()) lines.module = module->first;
+      if (const auto blocked_ns = gaps.looks.BlockedOf(static_cast<int64_t>(gaps.share_ns))) {
+        lines.blocked_ns = static_cast<double>(*blocked_ns) / facts_.count();
+      }
+      lines.samples = static_cast<int64_t>(gaps.samples.size());
+      std::vector<SampledLine> sampled_lines = LinesOf(gaps.samples);
+      if (!sampled_lines.empty()) lines.sampled = std::move(sampled_lines.front());
+    }
+    std::stable_sort(all.begin(), all.end(), [](const GapLines& a, const GapLines& b) { return a.ns > b.ns; });
+    return all;
+  }
+
+  const StepFacts& facts_;
+  const TraceModel& model_;
+  const std::vector<PythonPlace> places_;
+  ByText gaps_, input_;
+  int64_t input_walked_ns_ = 0;                             // with what no line is known of
+  absl::flat_hash_map<Stacks, Gaps*> gaps_of_, inputs_of_;  // in these
+};
+
+const LinesInSteps& LinesOf(const StepFacts& facts) { return facts.options().analysis->Derived<LinesInSteps>(facts); }
+
+}  // namespace
+
+const std::vector<GapLines>& GapLinesOf(const StepFacts& facts) { return LinesOf(facts).of_gaps; }
+
+const std::vector<GapLines>& InputLinesOf(const StepFacts& facts) { return LinesOf(facts).of_input; }
+
+const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts) { return LinesOf(facts).sampled; }
+
+}  // namespace dlhook::analyzer::work

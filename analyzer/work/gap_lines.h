@@ -1,0 +1,49 @@
+// Which lines of the program lie around and in the time that no call or op tells of.
+#ifndef DLHOOK_ANALYZER_WORK_GAP_LINES_H_
+#define DLHOOK_ANALYZER_WORK_GAP_LINES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/analysis/sample_places.h"
+#include "analyzer/time/time_division.h"
+#include "analyzer/work/step_facts.h"
+
+namespace dlhook::analyzer::inline work {
+
+// Where samples met one function of the program, as the innermost one on the stack.
+struct SampledLine {
+  ActivityKind kind = ActivityKind::kNotSeen;
+  SamplePlaceIndex owner = 0;  // of SamplePlaces: whose code computed
+  std::string line;            // "train.py:37": the one of its lines that most of the samples met
+  std::string function;        // "Batches.__getitem__"; empty: the main code
+  int64_t samples = 0;
+  int64_t cpu_ns = 0;
+};
+
+// Time between two lines of the program, of a mean steady step: from an op, a call or a range to the next one.
+struct GapLines {
+  std::string text;      // "train.py:42 to 45"; "train.py:42": within this line
+  std::string function;  // that it is in or, if it begins or ends in one called there, that one; empty: the main code
+  std::string module;    // with most of it; empty: none
+  double ns = 0;         // wall share
+  double count = 0;      // of gaps
+  std::string before,
+      after;  // "aten::cat", "sgemm_", a range's name, of more than half of the time; empty: they differ
+  std::optional<double> blocked_ns;    // by looks from outside; empty: too few
+  std::optional<SampledLine> sampled;  // the function with most samples in it
+  int64_t samples = 0;                 // of all functions
+};
+
+// Most time first. Without what Python's stacks do not tell.
+const std::vector<GapLines>& GapLinesOf(const StepFacts& facts);
+// The same of time waiting for input, in the process itself: the lines of what is called there.
+const std::vector<GapLines>& InputLinesOf(const StepFacts& facts);
+// In time that is not seen, without one, and waiting for input; most samples first.
+const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts);
+
+}  // namespace dlhook::analyzer::work
+
+#endif  // DLHOOK_ANALYZER_WORK_GAP_LINES_H_
