@@ -12,6 +12,14 @@ namespace {
 
 constexpr absl::string_view kResume = "torch_dynamo_resume_in_";
 
+struct Numbering {
+  absl::string_view compiler;
+  absl::string_view prefix;
+  char before_number;
+};
+constexpr Numbering kNumberings[] = {{"torch.compile", kTorchRegionPrefix, '/'},
+                                     {"tf.function", "EagerLocalExecute: __inference_", '_'}};
+
 }  // namespace
 
 bool IsResumed(const CompiledCode& code) { return absl::StartsWith(code.function, kResume); }
@@ -21,6 +29,16 @@ std::string CompiledFunctionName(absl::string_view function) {
   const size_t at = function.rfind("_at_");
   if (at == absl::string_view::npos) return std::string(function);
   return absl::StrCat(function.substr(0, at), " from line ", function.substr(at + 4), " on");
+}
+
+CompiledRun CompiledRunOf(absl::string_view scope) {
+  for (const Numbering& numbering : kNumberings) {
+    absl::string_view function = scope;
+    if (!absl::ConsumePrefix(&function, numbering.prefix)) continue;
+    const size_t end = function.rfind(numbering.before_number);
+    if (end != absl::string_view::npos) return {numbering.compiler, function.substr(0, end)};
+  }
+  return {};
 }
 
 std::string FileLine(const CompiledCode& code) {

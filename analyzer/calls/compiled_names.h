@@ -16,6 +16,15 @@ std::string CompiledFunctionName(absl::string_view function);
 // Whether it goes on after a graph break.
 bool IsResumed(const CompiledCode& code);
 
+// The compiled function in which a scope with this name runs. Compilers number what they compile: "Torch-Compiled Region: 0/3"
+// is the third recompilation of frame 0, "__inference_train_step_98" was traced from train_step, again if another number of
+// it ran before.
+struct CompiledRun {
+  absl::string_view compiler;  // "torch.compile", "tf.function"; empty: the scope is no such run
+  absl::string_view function;  // without its number
+};
+CompiledRun CompiledRunOf(absl::string_view scope);
+
 // "net.py:8"; empty if not known.
 std::string FileLine(const CompiledCode& code);
 

@@ -62,6 +62,8 @@ std::string WhatThreadsDid(const CauseInput& input, CauseKind kind, double chang
 
 const char* CauseName(CauseKind kind) {
   switch (kind) {
+    case CauseKind::kCompilation:
+      return "compilation";
     case CauseKind::kLayers:
       return "layers";
     case CauseKind::kPasses:
@@ -107,6 +109,8 @@ std::string Cause::Clause() const {
   const auto with = [&](const char* words) { return absl::StrCat(words, what.empty() ? "" : ": ", what, in); };
   const bool is_more = change_ns > 0;
   switch (kind) {
+    case CauseKind::kCompilation:
+      return with(is_more ? "more compilation" : "less compilation");
     case CauseKind::kLayers:
       return what;
     case CauseKind::kPasses:
@@ -137,12 +141,13 @@ std::string Cause::Clause() const {
     case CauseKind::kSlowerMachine:
       return absl::StrCat(is_more ? "a slower machine: " : "a faster machine: ", what);
     case CauseKind::kThreads:
+      if (where.empty()) return what;
       return absl::StrCat(what, ": the same work takes ", is_more ? "longer" : "less time", in);
     case CauseKind::kRate:
       return absl::StrCat("the same work takes ", is_more ? "longer" : "less time", in);
     case CauseKind::kUnknownSizes:
-      return absl::StrCat("framework operations, whose sizes are not recorded, take ", is_more ? "longer" : "less time",
-                          in);
+      return absl::StrCat("framework operations take ", is_more ? "longer" : "less time", in,
+                          " (of the same sizes or not is not recorded)");
     case CauseKind::kOther:
       break;
   }

@@ -6,15 +6,17 @@
 //     only on one side, its layer too          -> layers, or a direction that only one side computes
 //     only on one side, another in its place   -> data types, implementation or operations
 //     converts memory formats                  -> layout
+//     XLA compiles                             -> compilation
 //     waits, loads data, is between calls      -> waiting, input, Python
 //     another number of calls                  -> (n1 - n0) t0: calls;   n1 (t1 - t0): what follows
 //     another size                             -> work per call: n1 t0 (f1 / f0 - 1) by operations f where they are known, else all
 //     done in another way                      -> data types, layout or implementation
 //     all the same                             -> rate
 //
-// Of what the rate changed, as much as the first thread waited longer for a processor is the busy machine's; then as
-// much as all parts share (Pace in changes.h) a slower machine's; then, if the number of threads differs, that
-// number's.
+// Of what the rate changed, as much as the first thread waited longer for a processor than its processor time explains
+// is its own program's threads' (MachineLoad::OwnPart) and the busy machine's; then as much as all parts share (Pace in
+// changes.h) a slower machine's; then, if the number of threads differs, that number's: before all of these where the
+// program needs more processor time and its threads want more processors than there are.
 #ifndef DLHOOK_ANALYZER_DIFF_CAUSES_H_
 #define DLHOOK_ANALYZER_DIFF_CAUSES_H_
 
@@ -33,6 +35,7 @@
 namespace dlhook::analyzer::inline diff {
 
 enum class CauseKind : uint8_t {
+  kCompilation,
   kLayers,
   kPasses,  // directions of a layer that one side computes
   kCalls,
@@ -49,7 +52,7 @@ enum class CauseKind : uint8_t {
   kSlowerMachine,
   kThreads,
   kRate,
-  kUnknownSizes,  // of framework's ops, whose sizes are not recorded, while sizes changed elsewhere
+  kUnknownSizes,  // of framework's ops, whose sizes are not recorded, while the programs differ
   kOther
 };
 const char* CauseName(CauseKind kind);  // "layers", "work per call" …

@@ -2,6 +2,7 @@
 #include "analyzer/diff/decision.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dlhook::analyzer::inline diff {
 namespace {
@@ -20,6 +21,19 @@ Samples Minus(Samples samples, const Samples& others) {
   return samples;
 }
 
+// Without the time in which its first thread waited for a processor that other programs used.
+Samples OwnTime(const MeasuredRun& run) {
+  return Minus(run.samples, Scaled(run.load.waiting_samples, run.load.OthersPart()));
+}
+
+// By which factor the same work may take more processor time where threads have to wait: those that wait actively for
+// one without a processor keep their own as long as it waits; and others that share a core or its caches slow it down.
+double CrowdFactor(const MachineLoad& load) {
+  const double threads = std::max(std::min(load.own.wanted ? load.own.threads : load.threads, load.allowed), 2U);
+  const double first_ns = load.first_thread_cpu_ns > 0 ? load.first_thread_cpu_ns : load.cpu_ns;
+  return first_ns > 0 ? 1 + (threads - 1) * load.waiting_ns / first_ns : 1;
+}
+
 TimeChange ChangeOf(const Samples& base, const Samples& new_side, double base_factor, double new_factor) {
   TimeChange change;
   change.base_samples = Scaled(base, base_factor);
@@ -32,10 +46,11 @@ TimeChange ChangeOf(const Samples& base, const Samples& new_side, double base_fa
 }  // namespace
 
 Gate Decision::SlowerThan(double percent) const {
-  const double excess_ns = time.change_ns() - percent / 100 * time.base_ns;
+  const TimeChange& judged = is_by_cpu ? cpu : time;
+  const double excess_ns = judged.change_ns() - percent / 100 * judged.base_ns;
   if (excess_ns <= 0) return Gate::kPasses;
-  if (time.finding == Speed::kUnknown) return Gate::kCannotTell;
-  return time.finding == Speed::kSlower && excess_ns > *time.noise_ns ? Gate::kFails : Gate::kPasses;
+  if (judged.finding == Speed::kUnknown) return Gate::kCannotTell;
+  return judged.finding == Speed::kSlower && excess_ns > *judged.noise_ns ? Gate::kFails : Gate::kPasses;
 }
 
 Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
@@ -62,13 +77,15 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
   const bool knows_both = before.load.is_known && after.load.is_known;
   if (knows_both && decision.per != Per::kRun) {
     decision.cpu = ChangeOf(before.load.cpu_samples, after.load.cpu_samples, base_factor, factor);
-    Judge(decision.pace, kPaceOfStep, 1, decision.cpu);
+    const double crowd = CrowdFactor(after.load) / CrowdFactor(before.load);
+    Judge({crowd * std::pow(decision.pace.ratio, kPaceOfStep)}, 1, 1, decision.cpu);
   }
+  double own_change_ns = decision.time.change_ns();
   if ((before.load.is_known || after.load.is_known) && decision.per != Per::kRun) {
     // A side whose waiting is not known counts as if it had not waited.
-    TimeChange running = ChangeOf(Minus(before.samples, before.load.waiting_samples),
-                                  Minus(after.samples, after.load.waiting_samples), base_factor, factor);
+    TimeChange running = ChangeOf(OwnTime(before), OwnTime(after), base_factor, factor);
     Judge(decision.pace, kPaceOfStep, 1, running);
+    own_change_ns = running.change_ns();
     if (running.finding != decision.time.finding) decision.doubt = Doubt::kWaiting;
     // The machine was busy when the faster side ran, and how busy it was for the slower one is not known.
     const MeasuredRun& faster = decision.time.change_ns() > 0 ? before : after;
@@ -79,6 +96,15 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
   if (is_same_work && decision.low.finding != decision.time.finding) decision.doubt = Doubt::kOnlySomeSteps;
   if (!decision.time.IsBeyondNoise()) decision.doubt = Doubt::kNone;
   if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
+  // Where others disturb the times, the processor time that the program needs decides, if it is what changed.
+  const double cpu_change_ns = decision.cpu.change_ns();
+  if ((before.WaitedMuch() || after.WaitedMuch()) && decision.cpu.IsBeyondNoise() &&
+      cpu_change_ns * decision.time.change_ns() > 0 &&
+      (decision.time.finding == Speed::kNoise || std::abs(cpu_change_ns) >= std::abs(own_change_ns) / 2)) {
+    decision.is_by_cpu = true;
+    decision.doubt = Doubt::kNone;
+    decision.time.finding = decision.cpu.finding;
+  }
   decision.whole = decision.time;
   if (decision.per == Per::kSample) {
     decision.whole = ChangeOf(before.samples, after.samples, 1, 1);

@@ -17,17 +17,18 @@ enum class Per : uint8_t { kRun, kStep, kSample };  // kSample: if batch sizes d
 enum class Doubt : uint8_t {
   kNone,
   kOnlySomeSteps,  // the fastest quarter of the steps, which other programs disturb least, does not show it
-  kWaiting  // it disappears without the time the step waited for a processor, or may do: not known on a busy machine
+  kWaiting  // it disappears without the time the step waited for other programs, or may do: not known on a busy machine
 };
 
 enum class Gate : uint8_t { kPasses, kFails, kCannotTell };
 
 struct Decision {
   Per per = Per::kStep;
-  TimeChange time;   // mean per step, sample or run (`per`); its finding is the decision
-  TimeChange low;    // the same for the fastest quarter of the steps
-  TimeChange cpu;    // CPU time of all threads; 0 if not known
-  TimeChange whole;  // mean per step or run, whatever the batch size; the sum of the contributions
+  TimeChange time;         // mean per step, sample or run (`per`); its finding is the decision
+  TimeChange low;          // the same for the fastest quarter of the steps
+  TimeChange cpu;          // CPU time of all threads; 0 if not known
+  bool is_by_cpu = false;  // `cpu` decides: other programs disturb the times
+  TimeChange whole;        // mean per step or run, whatever the batch size; the sum of the contributions
   bool is_same_work = false;
   Pace pace;  // 1 if the work differs: then different work explains different times
   Doubt doubt = Doubt::kNone;

@@ -89,6 +89,9 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     side.input.programs.insert(ProgramOf(*run.model));
     side.input.environment.Add(EnvironmentOf(*run.model, one->load));
     work.push_back(CountWork(*run.model, run.options.analysis->steps(), one->steps));
+    for (const auto& [function, times] : CountCompilations(*run.model)) {
+      side.input.compilations[function] += times / static_cast<double>(runs.size());
+    }
     one->preparing = WhoPrepares(*run.model, *run.options.analysis, one->steps, work.back().preparer());
     one->between_calls = LooksBetweenCalls(*run.model, *run.options.analysis, one->steps);
     measured.push_back(*std::move(one));
@@ -133,7 +136,7 @@ const std::vector<TableKind>& ComparableTables() {
 
 absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
                                   const NewSide<std::vector<AnalyzedRun>>& new_side,
-                                  const std::vector<const TableKind*>& kinds) {
+                                  const std::vector<const TableKind*>& kinds, std::vector<OwnFinding> own_findings) {
   std::vector<const TableKind*> all = {&kWork};
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(all),
                [](const TableKind* kind) { return kind->name != kWork.name; });
@@ -162,7 +165,7 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
   const std::vector<Cause> causes =
       FindCauses({&changes.front(), &names, &before->run, &after->run, &diff.decision, &differences});
   diff.tables.push_back(VerdictTable({&before->run, &after->run, &diff.decision, differences, causes,
-                                      FindContributions(changes.front(), names, own)}));
+                                      FindContributions(changes.front(), names, own), std::move(own_findings)}));
   diff.tables.push_back(CausesTable(causes, diff.decision));
   diff.tables.push_back(DifferencesTable(differences));
   for (TableChanges& table : changes) JudgeRows(own, table);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/diff/decision.h"
+#include "analyzer/diff/verdict.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/work/sides.h"
@@ -29,7 +30,8 @@ struct RunsDiff {
 // At least one run a side. `kinds` must be comparable (measured_run.h).
 absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
                                   const NewSide<std::vector<AnalyzedRun>>& new_side,
-                                  const std::vector<const TableKind*>& kinds);
+                                  const std::vector<const TableKind*>& kinds,
+                                  std::vector<OwnFinding> own_findings = {});
 
 // The tables that can be compared, `work` first, which only the diff has.
 const std::vector<TableKind>& ComparableTables();

@@ -16,7 +16,8 @@ enum class DifferenceKind : uint8_t {
   kBuilds,
   kProgram,
   kProcesses,
-  kSteps,  // of another kind than those compared
+  kCompilations,  // a function that one side compiles again and again
+  kSteps,         // of another kind than those compared
   kBatch,
   kOptimizer,
   kLoading,

@@ -30,7 +30,9 @@ constexpr size_t kKindsInSentence = 3;
 constexpr size_t kOfAKindInSentence = 2;
 constexpr double kOtherCount = 0.05;   // per step; less is a call at the edge of a step
 constexpr double kCallsAtEdges = 1.5;  // over all steps
-constexpr double kOtherRate = 1.5;     // of steps of another kind: factor between their rates
+constexpr double kOnceCompiled = 2;    // or for another size
+constexpr double kOftenCompiled = 5;
+constexpr double kOtherRate = 1.5;  // of steps of another kind: factor between their rates
 
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
 
@@ -46,6 +48,7 @@ class Finder {
 
   std::vector<Difference> Find(const NameMap& names) {
     AddPrograms();
+    AddCompilations();
     AddSteps();
     AddSet(DifferenceKind::kOptimizer, "optimizer", base_.work.optimizers, new_.work.optimizers);
     if (!base_.work.loaders.empty() || !new_.work.loaders.empty()) {
@@ -79,6 +82,22 @@ class Finder {
     AddSet(DifferenceKind::kProgram, "program", base_.programs, new_.programs);
     AddIfOther(DifferenceKind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
                NumberText(Size(new_.work.processes)));
+  }
+
+  void AddCompilations() {
+    std::map<std::string, std::pair<double, double>> both;
+    for (const auto& [function, times] : base_.compilations) both[function].first = times;
+    for (const auto& [function, times] : new_.compilations) both[function].second = times;
+    std::multimap<double, Difference> order;  // the most frequent first
+    for (const auto& [function, times] : both) {
+      const auto [fewer, more] = std::minmax(times.first, times.second);
+      if (fewer > kOnceCompiled || more < kOftenCompiled) continue;
+      const std::string from = CountText(times.first), to = CountText(times.second);
+      order.insert({-more,
+                    {DifferenceKind::kCompilations, function, from, to,
+                     absl::StrCat(function, " ", Arrow(from, to), " times")}});
+    }
+    for (auto& [more, difference] : order) found_.push_back(std::move(difference));
   }
 
   void AddSteps() {

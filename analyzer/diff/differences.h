@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 #define DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
+#include "analyzer/work/compilations.h"
 #include "analyzer/work/done_work.h"
 #include "analyzer/work/sides.h"
 
@@ -23,6 +25,7 @@ struct DifferenceInput {
   Environment environment;
   const MeasuredRun* run = nullptr;
   DoneWork work;
+  std::map<std::string, double> compilations;  // CountCompilations
 };
 
 // Its script, or the program itself.

@@ -16,11 +16,13 @@
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/work_row.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr double kEqualRatio = 0.05;
+constexpr double kMoreNeeded = 1.1;  // of processor time, than in the base
 constexpr size_t kMostWords = 2;
 
 bool IsRate(CauseKind kind) { return kind == CauseKind::kRate || kind == CauseKind::kUnknownSizes; }
@@ -33,9 +35,12 @@ std::string DoneBy(const WorkRow& row, bool of_base) {
 
 std::string TimesText(double ratio) { return absl::StrFormat("%.2g times as long", ratio); }
 
+// By words that only collectives' names have: "broadcast" is often a tensor repeated in place (aten::broadcast_tensors,
+// jit(broadcast_in_dim)).
 bool IsCommunication(const std::string& what) {
-  for (const char* word : {"all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "broadcast",
-                           "alltoall", "nccl", "gloo", "c10d::", "MPI_"}) {
+  for (const char* word :
+       {"all_reduce", "allreduce", "all-reduce", "all_gather", "allgather", "all-gather", "reduce_scatter",
+        "reduce-scatter", "alltoall", "all-to-all", "collective", "nccl", "gloo:", "ucc:", "c10d::", "MPI_"}) {
     if (absl::StrContains(what, word)) return true;
   }
   return false;
@@ -54,10 +59,6 @@ class Divider {
       }
       if (IsWork(work) && !work.IsOn(false)) place.gone.push_back(work);
       if (IsWork(work) && !work.IsOn(true)) place.came.push_back(work);
-    }
-    for (const Difference& difference : *input.differences) {
-      sizes_differ_ |= difference.kind == DifferenceKind::kSizes || difference.kind == DifferenceKind::kTypes ||
-                       difference.kind == DifferenceKind::kBatch;
     }
   }
 
@@ -119,6 +120,8 @@ class Divider {
     if (row.Is(ActivityKind::kDataLoading)) return Add(CauseKind::kInput, ns, "", {});
     if (row.Is(ActivityKind::kWaiting)) return Add(CauseKind::kWaiting, ns, row.Newest("what"), place);
     if (row.Is(ActivityKind::kUnattributed)) return Add(CauseKind::kOther, ns, "", {});
+    if (absl::StartsWith(row.Newest("what"), kXlaCompiles))
+      return Add(CauseKind::kCompilation, ns, WordsOf(DifferenceKind::kCompilations), {});
     if (layers_.at(place.first).IsOnOneSide()) return AddLayer(row, place);
     if (row.Is(ActivityKind::kNotSeen)) return Add(CauseKind::kPython, ns, "", place);
     if (places_.at(place).IsOnOneSide()) {
@@ -184,8 +187,14 @@ class Divider {
     if ((!from.empty() && !types_[1].contains(from)) || (!to.empty() && !types_[0].contains(to)))
       return Add(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
     const bool are_calls = before.Is(ActivityKind::kCall) || after.Is(ActivityKind::kCall);
+    const std::string done_before = DoneBy(before, true), done_after = DoneBy(after, false);
+    // The same implementation of another problem.
+    if (done_before == done_after) {
+      return Add(CauseKind::kOperations, row.change_ns(),
+                 absl::StrCat(done_before, " ", Arrow(before.Problem(true), after.Problem(false))), place);
+    }
     Add(are_calls ? CauseKind::kImplementation : CauseKind::kOperations, row.change_ns(),
-        Arrow(DoneBy(before, true), DoneBy(after, false)), place);
+        Arrow(done_before, done_after), place);
   }
 
   // "f32 -> f64": of the whole program.
@@ -217,7 +226,7 @@ class Divider {
     if (!row.Is(ActivityKind::kScope)) return Add(CauseKind::kRate, rest_ns, "", place);
     const auto call = followed_.find(place);
     if (call != followed_.end()) return Add(call->second.kind, rest_ns, call->second.what, place);
-    Add(sizes_differ_ ? CauseKind::kUnknownSizes : CauseKind::kRate, rest_ns, "", place);
+    Add(input_.decision->is_same_work ? CauseKind::kRate : CauseKind::kUnknownSizes, rest_ns, "", place);
   }
 
   static std::string CountsText(const WorkRow& row) {
@@ -249,7 +258,7 @@ class Divider {
       if (grown * ns > 0 && std::abs(grown) < std::abs(ns)) work_ns = grown;
     }
     const int64_t from = input_.base->steps.batch, to = input_.new_side->steps.batch;
-    const std::string problem = row.Text("problem", true), other = row.Text("problem", false);
+    const std::string problem = row.Problem(true), other = row.Problem(false);
     const bool is_of_batch = from > 0 && to > 0 && from != to && SizesScale(problem, other, from, to);
     AddOther(CauseKind::kWork, work_ns,
              is_of_batch ? absl::StrFormat("batch %d -> %d", from, to)
@@ -288,10 +297,19 @@ class Divider {
       return IsRate(kind) || kind == CauseKind::kPython || kind == CauseKind::kOther;
     };
     const MachineLoad &before = input_.base->load, &after = input_.new_side->load;
-    if (before.is_known && after.is_known && input_.base->steps.count() > 0) {
-      const double waiting_ns = after.waiting_ns - before.waiting_ns;
-      Add(CauseKind::kBusyMachine, Take(waiting_ns, is_of_time),
-          absl::StrCat("the first thread waits ", HumanTime(std::abs(waiting_ns)), waiting_ns > 0 ? " longer" : " less",
+    const bool knows_waits = before.is_known && after.is_known && before.cpu_ns > 0;
+    const double needed = knows_waits ? after.cpu_ns / before.cpu_ns : 0;
+    const std::string threads = ThreadsWords();
+    const std::string crowded = absl::StrCat(threads, threads.empty() ? "" : ", ", DemandWords());
+    // More processor time, on threads that stand in each other's way: their number before anything else.
+    if (needed > kMoreNeeded && after.OwnPart() > 0 && !threads.empty()) GiveRateTo(crowded);
+    if (knows_waits) {
+      // Who needs the processor for longer waits longer for it: only what is beyond that is another wait.
+      const double own_ns = after.waiting_ns * after.OwnPart() - before.waiting_ns * before.OwnPart() * needed;
+      Add(CauseKind::kThreads, Take(own_ns, is_of_time), crowded, {});
+      const double others_ns = input_.new_side->OthersNs() - input_.base->OthersNs() * needed;
+      Add(CauseKind::kBusyMachine, Take(others_ns, is_of_time),
+          absl::StrCat("the first thread waits ", HumanTime(std::abs(others_ns)), others_ns > 0 ? " longer" : " less",
                        " for a processor"),
           {});
     }
@@ -299,6 +317,11 @@ class Divider {
     const double shared_ns = input_.decision->whole.base_ns * (ratio - 1);
     Add(CauseKind::kSlowerMachine, Take(shared_ns, is_of_time), absl::StrCat("everything takes ", TimesText(ratio)),
         {});
+    GiveRateTo(threads);
+  }
+
+  // The number of threads, or what sets it, where it differs.
+  std::string ThreadsWords() const {
     std::string threads = WordsOf(DifferenceKind::kThreads);
     for (const Difference& difference : *input_.differences) {
       const bool is_setting =
@@ -307,6 +330,19 @@ class Divider {
           difference.kind == DifferenceKind::kMachine && absl::StartsWith(difference.what, "processors");
       if (threads.empty() && (is_setting || is_allowed)) threads = difference.words;
     }
+    return threads;
+  }
+
+  // "its own threads, 8 in 4 processes, want 1.0 -> 7.4 of 2 processors".
+  std::string DemandWords() const {
+    const OwnThreads &before = input_.base->load.own, &after = input_.new_side->load.own;
+    if (!before.wanted || !after.wanted) return "its own threads want more processors than there are";
+    return absl::StrFormat("its own threads, %d in %d %s, want %.1f -> %.1f of %d processors", after.threads,
+                           after.processes, after.processes == 1 ? "process" : "processes", *before.wanted,
+                           *after.wanted, input_.new_side->load.allowed);
+  }
+
+  void GiveRateTo(const std::string& threads) {
     if (threads.empty()) return;
     for (ChangePart& part : parts_) {
       if (!IsRate(part.kind)) continue;
@@ -319,7 +355,6 @@ class Divider {
   std::map<WorkPlace, Sides> places_;
   std::map<std::string, Sides> layers_;
   std::set<std::string> types_[2];  // of base, of new
-  bool sizes_differ_ = false;
   std::string layout_words_;
   std::map<WorkPlace, ChangePart> followed_;  // the call in each place that changed most by being another one
   std::vector<ChangePart> parts_;

@@ -63,7 +63,8 @@ Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load) {
     }
   }
   for (const GpuDevice& device : model.gpu_devices) facts.Add(DifferenceKind::kMachine, "GPU", device.name);
-  facts.Add(DifferenceKind::kThreads, "threads of the program", load.threads);
+  facts.Add(DifferenceKind::kThreads, model.processes.size() > 1 ? "threads of a process" : "threads of the program",
+            load.threads);
   return facts.Take();
 }
 

@@ -36,8 +36,9 @@ struct MeasuredRun {
   LookSums between_calls;             // what threads did in time that is not seen
   std::vector<MeasuredTable> tables;  // one per kind
 
-  // For a processor, a tenth of a step and more.
-  bool WaitedMuch() const { return load.is_known && load.waiting_ns > 0.1 * time_ns; }
+  // For a processor that other programs used, a tenth of a step and more.
+  double OthersNs() const { return load.waiting_ns * load.OthersPart(); }
+  bool WaitedMuch() const { return load.is_known && OthersNs() > 0.1 * time_ns; }
 };
 
 // Whether tables of this kind can be compared, that is, have a time.

@@ -84,10 +84,18 @@ void Append(const Samples& from, Samples& to) { to.insert(to.end(), from.begin()
 void MergeLoad(const MachineLoad& run, double share, MachineLoad& load) {
   load.is_known = load.is_known && run.is_known;
   load.cpu_ns += share * run.cpu_ns;
+  load.first_thread_cpu_ns += share * run.first_thread_cpu_ns;
   load.waiting_ns += share * run.waiting_ns;
   load.throttled_ns += share * run.throttled_ns;
   load.runnable += share * run.runnable;
   load.processors = std::max(load.processors, run.processors);
+  load.allowed = std::max(load.allowed, run.allowed);
+  load.own.running += share * run.own.running;
+  if (run.own.wanted) load.own.wanted = load.own.wanted.value_or(0) + share * *run.own.wanted;
+  load.own.ran += share * run.own.ran;
+  load.own.others += share * run.own.others;
+  load.own.threads = std::max(load.own.threads, run.own.threads);
+  load.own.processes = std::max(load.own.processes, run.own.processes);
   load.threads = std::max(load.threads, run.threads);
   Append(run.cpu_samples, load.cpu_samples);
   Append(run.waiting_samples, load.waiting_samples);

@@ -15,6 +15,13 @@
 
 namespace dlhook::analyzer::inline diff {
 
+// A finding (dlhook report) that only one side has.
+struct OwnFinding {
+  std::string words;   // "growing-steps (cat, train.py:42): Each training step takes longer …"
+  double gain_ns = 0;  // of a step of its side
+  bool is_of_new = false;
+};
+
 struct VerdictInput {
   const MeasuredRun* base_run = nullptr;
   const MeasuredRun* new_run = nullptr;
@@ -22,9 +29,11 @@ struct VerdictInput {
   std::vector<Difference> differences;
   std::vector<Cause> causes;
   std::vector<Contribution> contributions;
+  std::vector<OwnFinding> own_findings;  // causes, not symptoms; the largest first
 };
 
-// How much slower or faster and why, the largest cause first; then what else the programs do differently: "NEW is 31 %
+// How much slower or faster and why: a finding that only the slower side has, if it explains most of the change, then the
+// largest causes; then what else the programs do differently: "NEW is 31 %
 // slower per training step (2.04 ms -> 2.67 ms, noise 2.0 %): more work per call: convolution oc 16 -> 64 in conv2
 // forward, +480 us. NEW differs: …".
 std::string VerdictSentence(const VerdictInput& input);

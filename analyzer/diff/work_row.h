@@ -20,6 +20,7 @@ class WorkRow {
   bool IsOn(bool of_base) const { return (of_base ? row_->rows.base : row_->rows.new_row) != kNoRow; }
 
   std::string Text(const char* column, bool of_base) const;
+  std::string Problem(bool of_base) const { return Text("problem", of_base); }
   std::string Newest(const char* column) const { return Text(column, !IsOn(false)); }
   bool Differs(const char* column) const { return Text(column, true) != Text(column, false); }
   bool Is(ActivityKind activity) const;

@@ -12,9 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 
@@ -22,33 +25,22 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kWaitPercent = 3;
-constexpr double kOthersThreads = 0.5;   // mean number of running threads of other programs
-constexpr double kAllOfThem = 0.85;      // of the processors; above this the program has the machine to itself
 constexpr double kLongCallNs = 500'000;  // shorter calls may well be computed by one thread
 constexpr double kLongCallsPercent = 30;
 constexpr double kOneThread = 1.15;  // running threads on average
+constexpr double kPoolPercent = 20;  // of what the sampled threads of pools compute
 constexpr double kSpunPercent = 20;  // of the program's processor time
 
-uint32_t Allowed(const StepFacts& facts) {
-  return facts.processors() > 0 ? facts.processors() : facts.load().processors;
-}
-
-// If there are more threads than processors, some wait, and no counter says whose. Then only processors count: those on
-// which the program's threads do not run are used by others.
-bool OthersAreBusy(const StepFacts& facts) {
-  const double own = facts.RunningThreads();
-  if (own >= kAllOfThem * Allowed(facts)) return false;
-  return std::min<double>(facts.load().runnable, facts.load().processors) - own >= kOthersThreads;
-}
+bool OthersAreBusy(const StepFacts& facts) { return facts.load().OthersPart() > 0; }
 
 // The run-queue wait includes the time in which a quota stops the thread. How much of that was this thread's is not
 // known where several ran: at most all of it.
 double StoppedNs(const StepFacts& facts) { return std::min(facts.load().throttled_ns, facts.load().waiting_ns); }
 double WaitNs(const StepFacts& facts) { return facts.load().waiting_ns - StoppedNs(facts); }
 
-bool WaitsForProcessors(const StepFacts& facts) {
-  return facts.load().is_known && facts.IsAtLeast(WaitNs(facts), kWaitPercent);
-}
+// Of it for its own program's threads, and for others'.
+double OwnWaitNs(const StepFacts& facts) { return WaitNs(facts) * facts.load().OwnPart(); }
+double OthersWaitNs(const StepFacts& facts) { return WaitNs(facts) * facts.load().OthersPart(); }
 
 // Time of operations and calls in a step: the median, or, if the first thread waits for a processor, that of the steps
 // that were disturbed least.
@@ -78,8 +70,8 @@ double SpunNs(const StepFacts& facts) {
   double spun_ns = load.cpu_ns - load.first_thread_cpu_ns;
   if (spun_ns < least_ns) return 0;
   const double work_ns = UndisturbedWorkNs(facts);
-  spun_ns -=
-      std::min((load.threads - 1.0) * work_ns, Allowed(facts) * work_ns - std::min(load.first_thread_cpu_ns, work_ns));
+  spun_ns -= std::min((load.threads - 1.0) * work_ns,
+                      facts.load().allowed * work_ns - std::min(load.first_thread_cpu_ns, work_ns));
   return spun_ns < least_ns ? 0 : spun_ns;
 }
 
@@ -90,16 +82,78 @@ double ProcessesWithSteps(const StepFacts& facts) {
 }
 
 std::string Wanted(const StepFacts& facts) {
-  return absl::StrFormat("%.1f threads wanted %d processors, and this program's ran on %.1f of them",
-                         facts.load().runnable, facts.load().processors, facts.RunningThreads());
+  const MachineLoad& load = facts.load();
+  if (load.own.wanted) {
+    return absl::StrFormat("%.1f threads of this program and %.1f of others wanted %d processors", *load.own.wanted,
+                           load.own.others, load.allowed);
+  }
+  return absl::StrFormat(
+      "%.1f threads wanted %d processors, and this program's ran on %.1f of them; how many of its own waited is not "
+      "told "
+      "apart, because thread states were not sampled",
+      load.runnable, load.processors, load.own.running);
 }
 
-Finding Waiting(const StepFacts& facts) {
+// "12 threads of 4 processes want 10.4 processors, and there are 2".
+std::string OwnWanted(const StepFacts& facts) {
+  const MachineLoad& load = facts.load();
+  if (!load.own.wanted) return Wanted(facts);
+  return absl::StrFormat("%d threads of %d %s want %.1f processors, and there are %d", load.own.threads,
+                         load.own.processes, load.own.processes == 1 ? "process" : "processes", *load.own.wanted,
+                         load.allowed);
+}
+
+// Whose code the other threads than the first run, most first, by samples; empty: no samples, or none has a fifth.
+std::vector<std::string> OwnersOfPools(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (model.samples.empty()) return {};
+  const auto& places = facts.options().analysis->Derived<SamplePlaces>(model);
+  std::map<std::string, double> ns_of;
+  double all_ns = 0;
+  for (size_t sample = 0; sample < model.samples.size(); ++sample) {
+    const ThreadData& thread = model.threads[model.samples.thread[sample]];
+    const bool is_known = model.samples.frame[sample] != kNone && model.samples.state[sample] != SampleState::kLate;
+    if (thread.tid == model.processes[thread.process].pid || !is_known) continue;
+    const auto ns = static_cast<double>(model.samples.cpu_ns[sample]);
+    ns_of[places.name(places.OwnerOf(sample))] += ns;
+    all_ns += ns;
+  }
+  std::vector<std::pair<double, std::string>> order;
+  for (const auto& [owner, ns] : ns_of) {
+    if (ns >= kPoolPercent / 100 * all_ns) order.emplace_back(-ns, owner);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> owners;
+  for (auto& [ns, owner] : order) owners.push_back(std::move(owner));
+  return owners;
+}
+
+bool HasOwner(const std::vector<std::string>& owners, absl::string_view word) {
+  return absl::c_any_of(owners, [&](const std::string& owner) { return absl::StrContains(owner, word); });
+}
+
+// What makes them fewer. Without samples it is not known whose they are.
+std::string FewerThreads(const StepFacts& facts, const std::vector<std::string>& owners) {
+  const uint32_t processes = std::max(facts.load().own.processes, 1U);
+  const uint32_t each = std::max(facts.load().allowed / processes, 1U);
+  const std::string openmp =
+      absl::StrFormat("%sOMP_NUM_THREADS=%d (torch.set_num_threads) or less%s", processes > 1 ? "in each process " : "",
+                      each, processes > 1 ? ", or fewer processes" : ", fewer loader workers");
+  const std::string onnxruntime =
+      "onnxruntime's sessions each have a pool of threads that spin while they wait for work: "
+      "session.intra_op.allow_spinning=0 (SessionOptions.add_session_config_entry), or a smaller intra_op_num_threads";
+  if (HasOwner(owners, "onnxruntime")) return absl::StrCat("More threads than processors: ", onnxruntime, ".");
+  const bool is_known = !owners.empty() || facts.UsesTorch();
+  return absl::StrCat("More threads than processors: ", openmp, is_known ? "" : "; ", is_known ? "" : onnxruntime, ".");
+}
+
+Finding Waiting(const StepFacts& facts, double ns) {
   Finding finding;
-  finding.gain_ns = std::min(WaitNs(facts), facts.step_ns());
-  finding.sentence = absl::StrCat("The main thread waits for a processor: ", facts.PartOfStep(finding.gain_ns), "; ",
-                                  Wanted(facts), ".");
-  finding.evidence = "the kernel's run-queue wait of the thread (schedstat)";
+  finding.gain_ns = std::min(ns, facts.step_ns());
+  if (!facts.load().own.wanted) finding.confidence = Confidence::kMedium;
+  finding.evidence =
+      "the kernel's run-queue wait of the thread (schedstat), divided by how many threads wanted a "
+      "processor (table threads)";
   return finding;
 }
 
@@ -123,8 +177,11 @@ std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindBusyMachine(const StepFacts& facts) {
-  if (!WaitsForProcessors(facts) || !OthersAreBusy(facts)) return {};
-  Finding finding = Waiting(facts);
+  if (!facts.load().is_known || !facts.IsAtLeast(OthersWaitNs(facts), kWaitPercent)) return {};
+  Finding finding = Waiting(facts, OthersWaitNs(facts));
+  finding.sentence =
+      absl::StrCat("The main thread waits for a processor that other programs use: ", facts.PartOfStep(finding.gain_ns),
+                   "; ", Wanted(facts), ".");
   finding.advice =
       "Other programs use the processors: stop them, or measure and train on processors of your own (taskset, "
       "cpusets). Times of this run are longer than the program's own.";
@@ -141,17 +198,17 @@ std::string SpinningMissing(const StepFacts& facts) {
 
 std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
   // On a machine of its own a program loses nothing by it.
-  if (facts.load().runnable <= Allowed(facts)) return {};
-  const double spun_ns = SpunNs(facts), wait_ns = std::min(WaitNs(facts), spun_ns);
+  if (facts.load().runnable <= facts.load().allowed) return {};
+  const double spun_ns = SpunNs(facts), wait_ns = std::min(OwnWaitNs(facts), spun_ns);
   if (spun_ns == 0) return {};
-  const bool is_loss = !OthersAreBusy(facts) && facts.IsAtLeast(wait_ns, kWaitPercent);
+  const bool is_loss = facts.IsAtLeast(wait_ns, kWaitPercent);
   Finding finding;
   finding.sentence = absl::StrFormat(
       "Of %s of CPU time per %s, threads other than the first use %s more than operations can account for: OpenMP's, "
       "which spin while waiting for work, or code that dlhook does not observe.",
       HumanTime(facts.load().cpu_ns), facts.StepNoun(), HumanTime(spun_ns));
   if (is_loss) {
-    absl::StrAppend(&finding.sentence, " The main thread waits for a processor: ", facts.PartOfStep(WaitNs(facts)),
+    absl::StrAppend(&finding.sentence, " The main thread waits for a processor: ", facts.PartOfStep(OwnWaitNs(facts)),
                     ".");
   }
   finding.gain_ns = is_loss ? std::min(wait_ns, facts.step_ns()) : spun_ns;
@@ -169,15 +226,25 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
-  if (!WaitsForProcessors(facts) || OthersAreBusy(facts)) return {};
-  if (facts.RunningThreads() < kAllOfThem * Allowed(facts) || facts.load().runnable <= Allowed(facts)) return {};
-  const double rest_ns = WaitNs(facts) - SpunNs(facts);
-  if (!facts.IsAtLeast(rest_ns, kWaitPercent)) return {};
-  Finding finding = Waiting(facts);
-  finding.gain_ns = std::min(rest_ns, finding.gain_ns);
-  finding.advice = absl::StrFormat(
-      "More threads than processors: OMP_NUM_THREADS=%d (torch.set_num_threads) or less, fewer loader workers.",
-      std::max<uint32_t>(Allowed(facts), 1));
+  const MachineLoad& load = facts.load();
+  if (!load.is_known) return {};
+  const double ns = OwnWaitNs(facts) - SpunNs(facts);
+  if (!facts.IsAtLeast(ns, kWaitPercent)) return {};
+  Finding finding = Waiting(facts, ns);
+  const std::vector<std::string> owners = OwnersOfPools(facts);
+  finding.sentence = absl::StrCat(
+      "The main thread waits for a processor that threads of this program use: ", facts.PartOfStep(finding.gain_ns),
+      "; ", OwnWanted(facts), owners.empty() ? "" : absl::StrCat("; they run code of ", absl::StrJoin(owners, ", ")),
+      ".");
+  finding.advice = FewerThreads(facts, owners);
+  // While one of these waits, another computes: nothing is lost of what they do together.
+  if (load.own.processes > 1 && load.own.threads <= load.own.processes &&
+      facts.steps().tracks.size() >= load.own.processes) {
+    finding.is_information = true;
+    finding.advice = absl::StrFormat(
+        "Each process computes in one thread: fewer of them make a %s shorter, more of them gain nothing.",
+        facts.StepNoun());
+  }
   return {finding};
 }
 
@@ -188,7 +255,7 @@ std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
 std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const uint32_t processors = facts.processors();
   const MachineLoad& load = facts.load();
-  if (!load.is_known || !facts.HasSteps() || OthersAreBusy(facts)) return {};
+  if (!load.is_known || !facts.HasSteps() || OthersAreBusy(facts) || load.OwnPart() > 0) return {};
   const double own = facts.RunningThreads();
   const bool is_alone = facts.model().processes.size() == 1 && own <= kOneThread;
   const bool is_first_alone = load.first_thread_cpu_ns > 0 && facts.FirstThreadsWorkAlone() &&

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "analyzer/model/op_kind.h"
+
 namespace dlhook::analyzer::inline model {
 
 std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {
@@ -28,6 +30,16 @@ int32_t TraceModel::StatusOf(CallIndex call) const {
   const auto place = std::lower_bound(failed_calls.begin(), failed_calls.end(), call,
                                       [](const FailedCall& failed, CallIndex index) { return failed.call < index; });
   return place != failed_calls.end() && place->call == call ? place->status : 0;
+}
+
+bool TraceModel::UsesGpu() const {
+  if (!gpu_devices.empty()) return true;
+  const auto asks = [](const Op& op) { return op.on_gpu && !IsKind(op, OpKind::kCall); };
+  if (std::none_of(ops.begin(), ops.end(), asks)) return false;
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    if (asks(ops[calls.op[call]]) && StatusOf(call) == 0) return true;
+  }
+  return std::any_of(aggregates.begin(), aggregates.end(), [&](const AggregateRow& row) { return asks(ops[row.op]); });
 }
 
 absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {

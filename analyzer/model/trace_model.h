@@ -378,6 +378,8 @@ struct TraceModel {
   bool HasRole(ScopeRole role) const { return std::find(roles.begin(), roles.end(), role) != roles.end(); }
   // 0: success, or a function that returns no status.
   int32_t StatusOf(CallIndex call) const;
+  // Whether a GPU was asked for anything, with success: frameworks look for one on machines without.
+  bool UsesGpu() const;
   // In the order of the op's message in proto/op.proto; for an elapsed time between events, its nanoseconds. Empty if
   // none are kept: calls of CPU libraries, launches, copies.
   absl::Span<const uint64_t> OperandsOf(CallIndex call) const;

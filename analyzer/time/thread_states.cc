@@ -111,6 +111,16 @@ std::vector<ThreadStates> ReadThreadStates(const TraceModel& model) {
   return threads;
 }
 
+const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadStates>& threads,
+                             const StepTrack& track) {
+  const auto is_its = [&](const ThreadStates& states) {
+    if (states.process != track.process) return false;
+    return track.thread == kNone ? states.tid == model.processes[track.process].pid : states.thread == track.thread;
+  };
+  const auto found = std::find_if(threads.begin(), threads.end(), is_its);
+  return found == threads.end() ? nullptr : &*found;
+}
+
 namespace {
 
 using Places = std::vector<std::pair<int64_t, const char*>>;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 #include "analyzer/time/intervals.h"
 #include "preload/format/thread_states.h"
 
@@ -44,6 +45,9 @@ struct ThreadStates {
 
 // By process, threads with recorded calls first, the whole process last.
 std::vector<ThreadStates> ReadThreadStates(const TraceModel& model);
+
+// Of the thread whose steps these are; else of the process's first. Null: not known.
+const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadStates>& threads, const StepTrack& track);
 
 // "lock 81 %, sleep 12 %": in what it was blocked, by looks; empty: it was not, or no look met it.
 std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns);

@@ -2,16 +2,23 @@
 #include "analyzer/work/machine_load.h"
 
 #include <algorithm>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "analyzer/table/human.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {
 
+constexpr double kOthersThreads = 0.5;  // mean number of other programs' threads that is more than chance
+constexpr double kAllOfThem = 0.85;     // of the processors; above this the program has the machine to itself
+constexpr double kWantsOne = 0.1;       // of the time, for a thread that counts
+constexpr int64_t kLeastSliceNs = 100'000'000, kMostSlices = 200;
 constexpr size_t kLeastSamples = 8;  // during the steps: what a step took is interpolated between two of them
 
 using LoadSamples = absl::Span<const LoadSample>;
@@ -115,7 +122,120 @@ void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load)
   load.threads = threads[threads.size() / 2];
 }
 
+double LengthOf(Interval time) { return static_cast<double>(time.end_ns - time.start_ns); }
+
+// From the first step of any process to the last.
+Interval SpanOf(const ComparedSteps& steps) {
+  Interval span = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  for (const StepTrack& track : steps.tracks) {
+    if (track.steps.empty()) continue;
+    span.start_ns = std::min(span.start_ns, track.steps.front().start_ns);
+    span.end_ns = std::max(span.end_ns, track.steps.back().end_ns);
+  }
+  return span;
+}
+
+double RunningIn(const TraceModel& model, Interval span) {
+  double running = 0;
+  const std::vector<LoadSample>& loads = model.loads;  // by process, then time
+  for (size_t i = 1; i < loads.size(); ++i) {
+    const bool is_in = loads[i - 1].time_ns >= span.start_ns && loads[i].time_ns <= span.end_ns;
+    if (loads[i].process != loads[i - 1].process || !is_in) continue;
+    running += static_cast<double>(loads[i].cpu_ns - loads[i - 1].cpu_ns) / LengthOf(span);
+  }
+  return running;
+}
+
+// A part of the time, as long as it counts: as the first threads waited in it, or a little if they did not.
+struct Slice {
+  Interval time;
+  double weight = 0;
+  double runnable = 0;
+};
+
+std::vector<Slice> SlicesOf(const TraceModel& model, const ComparedSteps& steps, Interval span) {
+  const int64_t count = std::clamp<int64_t>((span.end_ns - span.start_ns) / kLeastSliceNs, 1, kMostSlices);
+  std::vector<Slice> slices;
+  double all = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = [&](int64_t n) { return span.start_ns + (span.end_ns - span.start_ns) * n / count; };
+    Slice slice = {{at(i), at(i + 1)}};
+    double samples = 0;
+    for (const StepTrack& track : steps.tracks) {
+      const LoadSamples of_process = LoadSamplesOf(model, track.process);
+      slice.weight +=
+          TakenUntil(of_process, slice.time.end_ns).waiting_ns - TakenUntil(of_process, slice.time.start_ns).waiting_ns;
+      for (const LoadSample& sample : of_process) {
+        if (sample.time_ns < slice.time.start_ns || sample.time_ns >= slice.time.end_ns) continue;
+        slice.runnable += sample.runnable;
+        ++samples;
+      }
+    }
+    if (samples == 0) continue;
+    slice.runnable /= samples;
+    slice.weight += LengthOf(slice.time) / 1000;
+    all += slice.weight;
+    slices.push_back(slice);
+  }
+  for (Slice& slice : slices) slice.weight /= all;
+  return slices;
+}
+
+OwnThreads FindOwn(const TraceModel& model, const ComparedSteps& steps, uint32_t others_processors) {
+  const Interval span = SpanOf(steps);
+  OwnThreads own = {.running = RunningIn(model, span)};
+  const std::vector<Slice> slices = SlicesOf(model, steps, span);
+  std::set<ProcessIndex> processes;
+  for (const ThreadStates& thread : ReadThreadStates(model)) {
+    if (thread.tid == 0) continue;
+    double wanted = 0;
+    for (const Slice& slice : slices) {
+      const StateSums sums = thread.In(slice.time);
+      const double per_ns = slice.weight / LengthOf(slice.time);
+      own.ran += per_ns * static_cast<double>(sums.running_ns);
+      wanted += per_ns * static_cast<double>(sums.running_ns + sums.queued_ns);
+    }
+    own.wanted = own.wanted.value_or(0) + wanted;
+    if (wanted < kWantsOne) continue;
+    ++own.threads;
+    processes.insert(thread.process);
+  }
+  own.processes = static_cast<uint32_t>(processes.size());
+  double runnable = 0;
+  for (const Slice& slice : slices) runnable += slice.weight * slice.runnable;
+  const double others = runnable - own.wanted.value_or(0) - others_processors;
+  own.others = others < kOthersThreads ? 0 : others;
+  return own;
+}
+
+struct Parts {
+  double own = 0, others = 0;
+};
+
+// Threads take turns. Those of the program make what each of them does `crowded` times as long, and others, by the
+// processors that they take away, `taken` times; both together the product. Each part is the mean of what its threads
+// cost alone and what they cost beside the others.
+Parts PartsOf(const MachineLoad& load) {
+  const OwnThreads& own = load.own;
+  // How many of its own threads wait is not known without looks. Then only processors count: those on which the
+  // program's threads do not run are used by others.
+  if (!own.wanted) {
+    const bool has_all = own.running >= kAllOfThem * load.allowed;
+    const bool others_have = std::min<double>(load.runnable, load.processors) - own.running >= kOthersThreads;
+    return {has_all && load.runnable > load.allowed ? 1.0 : 0.0, !has_all && others_have ? 1.0 : 0.0};
+  }
+  const double crowded = std::max(*own.wanted / load.allowed, 1.0);
+  const double possible = std::min<double>(*own.wanted, load.allowed);
+  const double taken = own.others > 0 && own.ran > 0 ? std::max(possible / own.ran, 1.0) : 1;
+  const double all = crowded * taken - 1;
+  if (all <= 0) return {};
+  return {(crowded - 1) * (1 + taken) / 2 / all, (taken - 1) * (1 + crowded) / 2 / all};
+}
+
 }  // namespace
+
+double MachineLoad::OthersPart() const { return PartsOf(*this).others; }
+double MachineLoad::OwnPart() const { return PartsOf(*this).own; }
 
 std::string MachineLoad::Text() const {
   if (!is_known) return "the machine's load is not known";
@@ -127,11 +247,15 @@ std::string MachineLoad::Text() const {
 }
 
 const ComparedSteps& StepsOrRun(const TraceModel& model, const ComparedSteps& steps, ComparedSteps* run) {
-  if (steps.count() > 0 || model.processes.size() != 1) return steps;
-  run->tracks.emplace_back();
-  Step& whole = run->tracks.front().steps.emplace_back();
-  whole.start_ns = model.processes.front().start_ns;
-  whole.end_ns = model.processes.front().end_ns;
+  if (steps.count() > 0) return steps;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    if (model.processes.size() > 1 && LoadSamplesOf(model, process).size() < kLeastSamples) continue;
+    StepTrack& track = run->tracks.emplace_back();
+    track.process = process;
+    Step& whole = track.steps.emplace_back();
+    whole.start_ns = model.processes[process].start_ns;
+    whole.end_ns = model.processes[process].end_ns;
+  }
   return *run;
 }
 
@@ -142,6 +266,11 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, con
   const SamplesInside inside = SamplesIn(model, steps);
   if (inside.samples.empty()) return load;
   Summarize(inside.samples, load);
+  load.allowed = load.processors;
+  for (const ProcessInfo& process : model.processes) {
+    if (process.processors > 0) load.allowed = std::min(load.allowed, process.processors);
+  }
+  load.own = FindOwn(model, steps, load.processors - load.allowed);
   load.is_known = inside.are_enough;
   if (!load.is_known) return load;
   Taken taken = PerStep(model, steps);

@@ -156,8 +156,12 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
                          PlaceColumns(by, model.processes.size() > 1), order);
   if (rows.empty()) {
     table.notes.push_back(
-        "Where threads were blocked is not known: record with dlhook run --sample, which reads their stacks from "
-        "outside.");
+        model.samples.empty()
+            ? "Where threads were blocked is not known: record with dlhook run --sample, which reads their stacks from "
+              "outside."
+            : "No stack of a blocked thread was read: samples found none blocked of those that compute or make "
+              "recorded "
+              "calls, or the launcher may not read them (docs/waiting.md).");
   } else if (unknown_ns > 0) {
     table.notes.push_back(absl::StrCat(HumanTime(unknown_ns), " of ", HumanTime(all_ns),
                                        " have no place: the thread continued while its stack was read."));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -113,6 +114,8 @@ TEST(DecisionTest, SeveralRunsASideFailNotMoreOftenAlthoughRunsDiffer) {
 
 void WaitFor(double ns, MeasuredRun& run) {
   run.load.is_known = true;
+  run.load.runnable = 6;
+  run.load.processors = run.load.allowed = 2;
   run.load.waiting_ns = ns;
   run.load.waiting_samples = {BlockMeans(run.samples[0].size(), ns)};
 }
@@ -133,6 +136,35 @@ TEST(DecisionTest, WaitingThatIsKnownOfOneSideOnlyRaisesDoubtsOnABusyMachine) {
   EXPECT_EQ(DecideWithOneLoad(kNotKnown, 0.05e6).time.finding, Speed::kSlower);
   EXPECT_EQ(DecideWithOneLoad(0.3e6, kNotKnown).doubt, Doubt::kWaiting);  // the other may have waited for longer
   EXPECT_EQ(DecideWithOneLoad(0.05e6, kNotKnown).time.finding, Speed::kSlower);
+}
+
+// Steps of 1 ms of which other programs take half, which come and go, with so much processor time.
+MeasuredRun Disturbed(std::mt19937& random, double cpu_ns, double waiting_ns) {
+  MeasuredRun run = Run(random, kHeavy, 60);
+  WaitFor(waiting_ns, run);
+  for (double& block : run.samples[0]) block *= 1 + 2.0 * static_cast<double>(random() % 100) / 100;
+  run.load.cpu_ns = run.load.first_thread_cpu_ns = cpu_ns;
+  run.load.cpu_samples = {BlockMeans(run.samples[0].size(), cpu_ns)};
+  run.time_ns = MeanOf(run.samples);
+  return run;
+}
+
+TEST(DecisionTest, ProcessorTimeTellsWhereOthersDisturbTheTimes) {
+  const auto decide = [](double cpu_ns, double waiting_ns) {
+    std::mt19937 random(17);
+    const MeasuredRun base = Disturbed(random, 0.5e6, 0.5e6);
+    MeasuredRun after = Disturbed(random, cpu_ns, waiting_ns);
+    after.time_ns = std::max(after.time_ns, 1.05 * base.time_ns);  // within the noise
+    return Decide(BaseSide(&base), NewSide(&std::as_const(after)), Pace(), true);
+  };
+  const Decision slower = decide(0.8e6, 0.8e6);
+  EXPECT_TRUE(slower.is_by_cpu);
+  EXPECT_EQ(slower.time.finding, Speed::kSlower);
+  EXPECT_EQ(slower.SlowerThan(50), Gate::kFails);
+  EXPECT_EQ(slower.SlowerThan(70), Gate::kPasses);
+  // What it waits more may cost as much: its threads wait actively for each other.
+  EXPECT_FALSE(decide(0.8e6, 2.4e6).is_by_cpu);
+  EXPECT_FALSE(decide(0.5e6, 0.5e6).is_by_cpu);
 }
 
 // Not covered by what is promised: shows that the tests above can fail.

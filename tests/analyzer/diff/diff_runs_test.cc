@@ -213,6 +213,15 @@ TEST(DiffRunsTest, WhatTheMachineDoesIsNoCauseOfTheProgram) {
   base.threads = busy.threads = 4;
   busy.waiting_ns = 400000;
   EXPECT_NEAR(static_cast<double>(Cause(Diff(base, busy), "busy machine")), 400000, 40000);
+  // On an equally busy machine who needs three times the processor time waits three times as long.
+  RunSpec more = busy;
+  for (LayerSpec& layer : more.layers) layer.forward_ns *= 3, layer.backward_ns *= 3;
+  more.waiting_ns *= 3;
+  EXPECT_NEAR(static_cast<double>(Cause(Diff(busy, more), "busy machine")), 0, 40000);
+  busy.wanting = 6;  // and no other program
+  const RunsDiff own = Diff(base, busy);
+  EXPECT_EQ(Cause(own, "busy machine"), 0);
+  EXPECT_NEAR(static_cast<double>(Cause(own, "threads")), 400000, 40000);
   RunSpec slow = Spec(4, 2);
   slow.pace = 1.5;
   const RunsDiff diff = Diff(Spec(4, 1), slow);

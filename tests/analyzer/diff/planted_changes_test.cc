@@ -129,6 +129,13 @@ const PlantedChange kChanges[] = {
      "ms "
      "per training step (+45 %, but it waited for processors, noise ",
      "CPU time 901 us -> 90", Gate::kPasses},
+    {"ThreadsThatWaitForEachOther",
+     [](RunSpec& spec) {
+       spec.waiting_ns = 400000;
+       spec.wanting = 6;
+     },
+     "NEW is 45 % slower per training step (", "): its own threads want more processors than there are, +",
+     Gate::kFails},
     {"LayerOnBusyMachine",
      [](RunSpec& spec) {
        spec.waiting_ns = 400000;

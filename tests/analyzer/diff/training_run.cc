@@ -61,6 +61,18 @@ class Writer {
     process.settings.assign(spec_.settings.begin(), spec_.settings.end());
     process.mappings.push_back({.path = "/lib/libdnnl.so", .build_id = spec_.library_build});
     model.loads = loads_;
+    for (int thread = 0; thread < spec_.wanting; ++thread) LookAtThread(static_cast<uint32_t>(100 + thread), model);
+  }
+
+  void LookAtThread(uint32_t tid, TraceModel& model) const {
+    CounterSeries series = {.tid = tid, .kind = CounterKind::kStates};
+    series.names = {model.AddName("running"), model.AddName("queued")};
+    for (const LoadSample& sample : loads_) {
+      const auto running = static_cast<uint64_t>(sample.cpu_ns / spec_.wanting);
+      series.time_ns.push_back(sample.time_ns);
+      series.value.insert(series.value.end(), {running, static_cast<uint64_t>(sample.time_ns) - running});
+    }
+    model.states.push_back(std::move(series));
   }
 
   ModelBuilder& builder() { return builder_; }
@@ -120,7 +132,7 @@ class Writer {
     sample.cpu_ns += busy_ns;
     sample.waiting_ns += spec_.waiting_ns;
     sample.threads = static_cast<uint32_t>(spec_.threads);
-    sample.runnable = spec_.waiting_ns > 0 ? 4 : 1;
+    sample.runnable = static_cast<uint32_t>(spec_.wanting > 0 ? spec_.wanting : spec_.waiting_ns > 0 ? 4 : 1);
     sample.processors = 2;
     loads_.push_back(sample);
   }

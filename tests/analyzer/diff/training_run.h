@@ -48,7 +48,8 @@ struct RunSpec {
   int validations = 0;     // validation steps after each step
   int64_t python_ns = 0;   // at the end of each step, outside all scopes; running …
   int64_t sleep_ns = 0;    // … and not
-  int64_t waiting_ns = 0;  // per step, for a processor that another program uses
+  int64_t waiting_ns = 0;  // per step, for a processor that another program uses …
+  int wanting = 0;         // … or so many threads of its own, which want one all the time; 0: nobody looked at them
   int threads = 0;         // of the process; 0: no load was sampled
   bool of_thread = false;  // the steps are known to be those of the first thread
   std::map<std::string, std::string> settings;

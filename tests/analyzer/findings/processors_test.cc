@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/findings/findings_table.h"
@@ -12,6 +13,7 @@
 namespace dlhook::analyzer {
 namespace processors_test {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 
@@ -24,6 +26,8 @@ struct Machine {
   double worker_cpu = 0;  // of another process of the run; 0: none
   uint32_t processors = 2;
   double throttled = 0;  // part of the time
+  // Of each of its threads, part of the time in which it runs and waits for a processor; none: nobody looked at them.
+  std::vector<std::pair<double, double>> threads = {};
 };
 
 RunSpec Spec(int64_t waiting_ns) {
@@ -33,6 +37,20 @@ RunSpec Spec(int64_t waiting_ns) {
   spec.waiting_ns = waiting_ns;
   spec.threads = 4;
   return spec;
+}
+
+void LookAt(const std::vector<std::pair<double, double>>& threads, TraceModel& model) {
+  for (const auto& [running, queued] : threads) {
+    const auto tid = static_cast<uint32_t>(100 + model.states.size());
+    CounterSeries series = {.tid = tid, .thread_name = "python", .kind = CounterKind::kStates};
+    series.names = {model.AddName("running"), model.AddName("queued")};
+    for (const LoadSample& sample : model.loads) {
+      series.time_ns.push_back(sample.time_ns);
+      for (const double part : {running, queued})
+        series.value.push_back(static_cast<uint64_t>(part * static_cast<double>(sample.time_ns)));
+    }
+    model.states.push_back(std::move(series));
+  }
 }
 
 // Findings of the rules about processors.
@@ -45,6 +63,7 @@ std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
     sample.processors = machine.processors;
     sample.throttled_ns = static_cast<int64_t>(machine.throttled * static_cast<double>(sample.time_ns));
   }
+  LookAt(machine.threads, run.model());
   if (machine.worker_cpu > 0) {
     const std::vector<LoadSample> of_program = loads;
     for (LoadSample sample : of_program) {
@@ -72,7 +91,29 @@ TEST(ProcessorsTest, AnotherProgramHasTheProcessors) {
   ASSERT_THAT(RulesOf(found), testing::ElementsAre("machine-busy"));
   EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
   EXPECT_THAT(found.front().finding.sentence,
-              HasSubstr("5.0 threads wanted 2 processors, and this program's ran on 0.7"));
+              AllOf(HasSubstr("5.0 threads wanted 2 processors, and this program's ran on 0.7"),
+                    HasSubstr("is not told apart, because thread states were not sampled")));
+}
+
+TEST(ProcessorsTest, AnotherProgramHasTheProcessorsThatTwoThreadsWouldShare) {
+  const Machine machine = {.cpu = 1, .runnable = 4, .threads = {{0.5, 0.5}, {0.5, 0.5}}};
+  const std::vector<RuleFinding> found = Find(Spec(kLongNs), machine);
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("machine-busy"));
+  EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
+  EXPECT_THAT(found.front().finding.sentence,
+              HasSubstr("2.0 threads of this program and 2.0 of others wanted 2 processors"));
+}
+
+// Twelve threads of the program, which make each other six times as slow, and others that take one of the processors.
+TEST(ProcessorsTest, ItsOwnThreadsAreTooManyAlsoBesideOtherPrograms) {
+  Machine machine = {.cpu = 1, .runnable = 24, .threads = {12, {1.0 / 12, 11.0 / 12}}};
+  const std::vector<RuleFinding> found = Find(Spec(kLongNs), machine);
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("too-many-threads", "machine-busy"));
+  EXPECT_NEAR(found[0].finding.gain_ns, kLongNs * (5 + 5 * 2) / 2.0 / 11, kLongNs / 20.0);
+  EXPECT_NEAR(found[0].finding.gain_ns + found[1].finding.gain_ns, kLongNs, kLongNs / 20.0);
+  EXPECT_THAT(found[0].finding.sentence, HasSubstr("12 threads of 1 process want 12.0 processors, and there are 2"));
+  machine.runnable = 12;
+  EXPECT_THAT(RulesOf(Find(Spec(kLongNs), machine)), testing::ElementsAre("too-many-threads"));
 }
 
 TEST(ProcessorsTest, AnotherProgramHasTheProcessorsOfARunWithoutSteps) {

@@ -15,7 +15,8 @@ struct LinearTrainingOptions {
   int steps = 8;
   int validations = 0;  // after the training
   std::vector<std::string> layers = {"block.fc1", "block.fc2"};
-  std::pair<int, int64_t> wait = {-1, 0};  // in which step nothing happens for how many ns, after the optimizer
+  std::pair<int, int64_t> wait = {-1, 0};  // in which step nothing happens for how many ns, after the optimizer …
+  int wait_every = 0;                      // … and in each step that is so many before or after it
 };
 
 // Steps of a network of linear layers, with an optimizer and some Python in between.
@@ -44,7 +45,8 @@ inline TraceModel LinearTraining(const LinearTrainingOptions& options) {
     recorder.Begin("Optimizer.step#SGD.step", ScopeKind::kUserRange);
     recorder.Op("aten::add_", update, false);
     recorder.End();
-    if (step == options.wait.first) recorder.Wait(options.wait.second);
+    const bool is_again = options.wait_every > 0 && (step - options.wait.first) % options.wait_every == 0;
+    if (step == options.wait.first || is_again) recorder.Wait(options.wait.second);
   }
   for (int i = 0; i < options.validations; ++i) {
     for (StackIndex stack : stacks) recorder.Linear(stack, false);

@@ -116,5 +116,14 @@ TEST(SameWorkTest, ProductsOfEveryKind) {
   EXPECT_FALSE(same_work.IsNested(in_trsm));
 }
 
+// Frameworks look for a GPU on machines without one.
+TEST(UsesGpu, NeedsMoreThanAQuestion) {
+  Builder builder;
+  builder.Call(builder.Op("function: 'cuInit' family: 'cuda_setup'"), 0, 10);
+  EXPECT_FALSE(builder.model().UsesGpu());
+  builder.Call(builder.Op(kSgemm), 20, 30);
+  EXPECT_TRUE(builder.model().UsesGpu());
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer

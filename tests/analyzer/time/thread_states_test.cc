@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/time/request_loops.h"
 #include "analyzer/time/state_looks.h"
 #include "tests/analyzer/builders/model_builder.h"
 
@@ -52,6 +53,24 @@ TEST_F(ThreadStatesTest, PartsOfTime) {
   EXPECT_EQ(In(200, 250), "20 10 20 50 50 ") << "spread evenly over the time between two looks";
   EXPECT_EQ(In(-100, 1000), "140 20 140 300 0 ") << "only while it was there";
   EXPECT_EQ(In(400, 500), "0 0 0 0 0 ");
+}
+
+// Requests of 10 ms, every 100 ms.
+TEST_F(ThreadStatesTest, RequestsOfALoopLastUntilTheNextOneBegins) {
+  const auto end_of_first = [](const TraceModel& model) {
+    std::vector<StepTrack> tracks = {{.thread = 0}};
+    for (const int64_t ms : {0, 100, 200})
+      tracks[0].steps.push_back({.start_ns = ms * kMs, .end_ns = (ms + 10) * kMs, .kind = StepKind::kInference});
+    CloseLoops(model, &tracks);
+    EXPECT_EQ(tracks[0].steps[2].end_ns, 210 * kMs) << "nothing is known of the time after the last one";
+    return tracks[0].steps[0].end_ns / kMs;
+  };
+  EXPECT_EQ(end_of_first(builder_.model()), 10) << "what the thread did is not known";
+  AddThread(0, {{0, 0, 0, 0, 0}, {10, 10, 0, 0, 0}, {100, 20, 10, 0, 70}, {110, 30, 10, 0, 70}, {210, 50, 20, 0, 140}});
+  EXPECT_EQ(end_of_first(builder_.model()), 10) << "it mostly slept";
+  builder_.model().states.clear();
+  AddThread(0, {{0, 0, 0, 0, 0}, {10, 10, 0, 0, 0}, {100, 70, 10, 20, 0}, {110, 80, 10, 20, 0}, {210, 150, 20, 40, 0}});
+  EXPECT_EQ(end_of_first(builder_.model()), 100);
 }
 
 TEST_F(ThreadStatesTest, InWhatItWasBlocked) {
