@@ -1,6 +1,8 @@
 // Layers and steps shared by tables: see layer_analysis.h.
 #include "analyzer/analysis/layer_analysis.h"
 
+#include "analyzer/time/request_loops.h"
+
 namespace dlhook::analyzer::inline analysis {
 
 const Attribution& LayerAnalysis::attribution() const {
@@ -14,7 +16,9 @@ const Attribution& LayerAnalysis::attribution() const {
 const std::vector<StepTrack>& LayerAnalysis::steps() const {
   if (known_steps_ != nullptr) return *known_steps_;
   std::call_once(steps_found_, [this] {
-    if (!steps_) steps_ = FindStepTracks(model_, attribution());
+    if (steps_) return;
+    steps_ = FindStepTracks(model_, attribution());
+    CloseLoops(model_, &*steps_);
   });
   return *steps_;
 }

@@ -11,6 +11,7 @@
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/graph_replays.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/step_symbols.h"
 #include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"
@@ -115,7 +116,8 @@ class Collector {
     return !has_modules_ || !op.launch();
   }
 
-  // Scopes in which a library computes something, and those that copy from the host.
+  // Scopes in which a library computes something, and those that copy from the host. TensorFlow has small products computed
+  // by its own code: such a node counts, too.
   void MarkWork() {
     has_modules_ = absl::c_any_of(attribution_.layers, [](const auto& layer) { return !layer.module.empty(); });
     has_work_.assign(model_.scopes.size(), false);
@@ -127,6 +129,13 @@ class Collector {
       if (copy != nullptr && copy->direction == CopyDirection::kHostToDevice) MarkAround(call, arrives_);
       if (Computes(op)) MarkAround(call, has_work_);
     }
+    const auto is_product = [this](const ScopeLook& look) {
+      const absl::string_view name = model_.names[look.name];
+      const absl::string_view kernel = name.substr(name.rfind(':') + 1);
+      return look.kind == Scope::kGraphNode &&
+             (absl::StrContains(kernel, "MatMul") || absl::StrContains(kernel, "Conv"));
+    };
+    ForEachScopeThat(model_.scopes, is_product, [this](ScopeIndex scope) { has_work_[scope] = true; });
   }
 
   void MarkAround(CallIndex call, std::vector<bool>& marks) const {

@@ -20,7 +20,7 @@ constexpr size_t kSampleMoments = 1 << 16;
 class ItemMaker {
  public:
   ItemMaker(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links)
-      : moments_(moments), trained_links_(trained_links), last_rank_(1) {
+      : moments_(moments), trained_links_(trained_links), last_rank_(1), final_rank_(1) {
     std::map<std::string, Network> networks = {{"", 0}};
     for (const Layer& layer : attribution.layers) {
       network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
@@ -28,12 +28,14 @@ class ItemMaker {
       is_weight_.push_back(ComputesWeight(layer));
     }
     last_rank_.resize(networks.size());
+    final_rank_.resize(networks.size());
     for (size_t i = 0; i < moments_.size(); ++i) {
       if (moments_.KindOf(i) != MomentKind::kForward) continue;
       const Moment moment = moments_[i];
       if (IsLoss(moment)) continue;
       uint32_t& last = last_rank_[NetworkOf(moment)];
       last = std::max(last, moment.rank);
+      final_rank_[NetworkOf(moment)] = moment.rank;
     }
   }
 
@@ -191,7 +193,8 @@ class ItemMaker {
     if (moment.rank != first.rank || moment.name != first.name || !last_forward_) return false;
     // A cell in a loop repeats before the pass is complete.
     if (IsLoss(*last_forward_)) return true;
-    return last_forward_->rank == last_rank_[NetworkOf(*last_forward_)];
+    const Network network = NetworkOf(*last_forward_);
+    return last_forward_->rank == last_rank_[network] || last_forward_->rank == final_rank_[network];
   }
 
   bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
@@ -202,6 +205,8 @@ class ItemMaker {
   std::vector<bool> is_loss_;        // by layer
   std::vector<bool> is_weight_;      // by layer: ComputesWeight
   std::vector<uint32_t> last_rank_;  // by network
+  // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
+  std::vector<uint32_t> final_rank_;
   std::optional<Moment> last_forward_;
   std::optional<int64_t> weight_ns_;  // since when weights are computed for a pass that has not begun
   std::optional<size_t> arrival_;     // the first moment of values that arrived since the last item

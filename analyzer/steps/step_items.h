@@ -32,7 +32,7 @@ struct StepItem {
 bool ComputesWeight(const Layer& layer);
 
 // In order of time. A run ends where another network begins, and where its first layer runs again after a network's
-// last one.
+// last one, or after the one with which the network's last pass ends.
 // Networks that follow each other form one pass if the first of them occurs from time to time and not many times in a
 // row: an encoder runs once per request, but a network that was tried once is not part of the requests that another one
 // serves later.

@@ -136,6 +136,8 @@ void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, siz
   if (end_ticks == 0) end_ticks = ReadTicks(thread->clock);
   OpenScopeEntry scope = {};
   scope.start_ticks = end_ticks - duration_ticks;
+  // TensorFlow's eager ops: Python, which called them, still waits for them.
+  if (kind == ScopeKind::kTraceMe && MayHavePythonFrames(thread)) scope.python_stack = CapturePythonStack(thread);
   scope.link = -1;
   scope.kind = kind;
   scope.cut = name_bytes > kMaxScopeNameBytes;

@@ -92,21 +92,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
 }
 
 // Of the thread whose steps these are; null: it was not looked at.
-const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadStates>& threads,
-                             const StepTrack& steps) {
-  const auto is_its = [&](const ThreadStates& states) {
-    if (states.process != steps.process) return false;
-    return steps.thread == kNone ? states.tid == model.processes[steps.process].pid : states.thread == steps.thread;
-  };
-  const auto found = std::find_if(threads.begin(), threads.end(), is_its);
-  return found == threads.end() ? nullptr : &*found;
-}
-
 int64_t ProcessId(const TraceModel& model, const MeasuredTrack& track) { return model.processes[track.process].pid; }
-
-bool UsesGpu(const TraceModel& model) {
-  return std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.on_gpu; });
-}
 
 std::string Name(const TraceModel& model, const MeasuredTrack& track) {
   std::string name = absl::StrCat("process ", ProcessId(model, track));
@@ -157,7 +143,7 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTra
 }  // namespace
 
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options) {
-  const TypedColumns<StepRow> columns = StepsColumns(model.start_ns, UsesGpu(model));
+  const TypedColumns<StepRow> columns = StepsColumns(model.start_ns, model.UsesGpu());
   Table table = NewTable("steps", "The repeating step of the program", columns);
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   size_t all = 0, untold = 0;

@@ -1,0 +1,45 @@
+// Requests that a program makes itself: see request_loops.h.
+#include "analyzer/time/request_loops.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "analyzer/time/thread_states.h"
+
+namespace dlhook::analyzer::inline time {
+namespace {
+
+constexpr int64_t kLeastPart = 10;  // 1/10
+
+// Two requests, and whether nothing between them is unknown because the run was read in parts.
+bool IsBetweenRequests(const TraceModel& model, const Step& step, const Step& next) {
+  return step.kind == StepKind::kInference && next.kind == StepKind::kInference && step.end_ns < next.start_ns &&
+         std::none_of(model.read_spans.begin(), model.read_spans.end(), [&](const ReadSpan& span) {
+           return step.end_ns < span.start_ns && span.start_ns <= next.start_ns;
+         });
+}
+
+}  // namespace
+
+void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks) {
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  for (StepTrack& track : *tracks) {
+    const ThreadStates* const states = StatesOf(model, threads, track);
+    if (states == nullptr) continue;
+    std::vector<size_t> closed;
+    StateSums all, between;
+    for (size_t i = 0; i + 1 < track.steps.size(); ++i) {
+      const Step &step = track.steps[i], &next = track.steps[i + 1];
+      if (!IsBetweenRequests(model, step, next)) continue;
+      closed.push_back(i);
+      all.Add(states->In({step.start_ns, next.start_ns}));
+      between.Add(states->In({step.end_ns, next.start_ns}));
+    }
+    // On a busy machine a thread that waited also waits for a processor. What it waits for may be its own other threads.
+    if (between.running_ns * kLeastPart < all.running_ns || 2 * between.running_ns < between.blocked_ns()) continue;
+    for (const size_t i : closed) track.steps[i].end_ns = track.steps[i + 1].start_ns;
+  }
+}
+
+}  // namespace dlhook::analyzer::time
