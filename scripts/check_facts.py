@@ -27,7 +27,7 @@ KEPT = {
     ("labels", "analyzer/diff/row_keys.cc"): (1, ROWS),
     ("tables", "analyzer/diff/contributions.cc"): (1, TEXT),
     ("tables", "analyzer/diff/differences.cc"): (3, TEXT),
-    ("tables", "analyzer/diff/divide_change.cc"): (5, TEXT),
+    ("tables", "analyzer/diff/divide_change.cc"): (4, TEXT),
     ("tables", "analyzer/diff/work_row.cc"): (4, TEXT),
     ("labels", "analyzer/diff/contributions.cc"): (1, TEXT),
     ("labels", "analyzer/diff/differences.cc"): (1, TEXT),

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -257,6 +258,22 @@ absl::StatusOr<Paths> PathsOf(const Args& args) {
   return paths;
 }
 
+// Causes, for the first sentence: each with the first sentence of its own.
+std::vector<OwnFinding> OwnFindingsOf(const std::vector<FindingChange>& changes) {
+  std::vector<OwnFinding> own;
+  for (const auto& [is_new, found] : changes) {
+    const findings::Finding& finding = found->finding;
+    if (finding.is_information || !IsCause(found->rule)) continue;
+    std::string place = finding.where;
+    if (!finding.line.empty() && !absl::StrContains(place, finding.line))
+      absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
+    own.push_back({absl::StrCat(found->rule, place.empty() ? "" : absl::StrCat(" (", place, ")"), ": ",
+                                absl::StripSuffix(finding.sentence.substr(0, finding.sentence.find(". ")), ".")),
+                   finding.gain_ns, is_new});
+  }
+  return own;
+}
+
 int RunDiff(const Args& args) {
   const absl::StatusOr<DiffOptions> options = DiffOptionsOf(args);
   if (!options.ok()) return Fail("diff", options.status());
@@ -267,10 +284,13 @@ int RunDiff(const Args& args) {
     return Fail("diff", status);
   if (absl::Status status = new_side.Open("NEW", paths->new_side, options->of_tables); !status.ok())
     return Fail("diff", status);
-  absl::StatusOr<RunsDiff> diff = DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options->kinds);
+  const BaseSide before(base.findings());
+  const NewSide after(new_side.findings());
+  const std::vector<FindingChange> changes = ChangedFindings(before, after);
+  absl::StatusOr<RunsDiff> diff =
+      DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options->kinds, OwnFindingsOf(changes));
   if (!diff.ok()) return Fail("diff", diff.status());
-  diff->tables.insert(diff->tables.begin() + kTablesOfAll,
-                      FindingsDiff(BaseSide(base.findings()), NewSide(new_side.findings())));
+  diff->tables.insert(diff->tables.begin() + kTablesOfAll, FindingsDiff(changes));
   const Gate gate =
       options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
   int exit_code =

@@ -5,7 +5,7 @@
 // interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
 // frequency slows all down: so the late one must be so much beyond what the others' times grew by, and most of the others
 // must have grown alike. The framework's ops have no shapes: they count only if the library calls of both thirds are the
-// same. The gain: a mean step's time above the early quartile, less the others' growth. Of a long run every k-th step
+// same, and not where steps grow steadily (growing-steps). The gain: a mean step's time above the early quartile, less the others' growth. Of a long run every k-th step
 // counts: quartiles of thousands are exact enough.
 #include <algorithm>
 #include <array>
@@ -226,7 +226,8 @@ class OverTime {
 std::vector<Finding> FindDenormals(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
   OverTime over(facts);
-  const bool counts_scopes = over.AreShapesEqual();
+  // Steps that grow steadily: the tensors of the framework's ops may grow.
+  const bool counts_scopes = over.AreShapesEqual() && !GrowthOfSteps(facts);
   double gain_ns = 0, kept_ns = 0, others_ns = 0, ratio = 0, most_ns = 0;
   std::map<What, double> slower;  // and what each brings
   What largest;
@@ -234,11 +235,13 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   for (auto& [what, durations] : over.durations()) {
     if (durations.AreEnough()) paces.emplace(what, durations);
   }
+  // Where the thread waits for processors, quartiles differ by that.
+  const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.9);
   const double growth = GrowthOf(paces);
   for (const auto& [what, pace] : paces) {
     const Durations& durations = *pace.durations;
     const bool is_call = std::get<0>(what);
-    if (!pace.IsSlower(growth)) {
+    if (!pace.IsSlower(growth / running)) {
       const double late_ns = pace.late * durations.count;  // not the sum: a few page faults would outweigh the rest
       others_ns += late_ns;
       kept_ns += pace.Ratio() <= growth * kSamePace ? late_ns : 0;

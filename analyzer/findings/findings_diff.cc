@@ -48,44 +48,51 @@ std::map<Key, Found> FoundOn(const FindingsOfRuns& side, const std::set<std::str
   return found;
 }
 
-struct Change {
-  const char* change;
-  const RuleFinding* found;
-};
-
 // Those that most runs of `side` have and of `other` have not.
-void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::set<std::string>& several,
-            const char* change, std::vector<Change>& changes) {
+void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::set<std::string>& several, bool is_new,
+            std::vector<FindingChange>& changes) {
   const std::map<Key, Found> own = FoundOn(side, several), others = FoundOn(other, several);
   for (const auto& [key, found] : own) {
     const auto same = others.find(key);
     const bool is_on_other = same != others.end() && 2 * same->second.runs > other.size();
-    if (2 * found.runs > side.size() && !is_on_other) changes.push_back({change, found.first});
+    if (2 * found.runs > side.size() && !is_on_other) changes.push_back({is_new, found.first});
   }
 }
 
 }  // namespace
 
-Table FindingsDiff(const BaseSide<FindingsOfRuns>& base, const NewSide<FindingsOfRuns>& new_side) {
+std::vector<FindingChange> ChangedFindings(const BaseSide<FindingsOfRuns>& base,
+                                           const NewSide<FindingsOfRuns>& new_side) {
   const std::set<std::string> several = RulesWithSeveral(*base, *new_side);
-  std::vector<Change> changes;
-  AddOwn(*new_side, *base, several, "new", changes);
-  AddOwn(*base, *new_side, several, "gone", changes);
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+  std::vector<FindingChange> changes;
+  AddOwn(*new_side, *base, several, true, changes);
+  AddOwn(*base, *new_side, several, false, changes);
+  std::stable_sort(changes.begin(), changes.end(), [](const FindingChange& a, const FindingChange& b) {
     return a.found->finding.gain_ns > b.found->finding.gain_ns;
   });
-  const TypedColumns<Change> columns = {
+  return changes;
+}
+
+bool IsCause(absl::string_view rule) {
+  constexpr absl::string_view kSymptoms[] = {"page-faults",  "layout-conversions", "python-bound", "unfused-ops",
+                                             "machine-busy", "lower-precision",    "warm-up",      "gpu-idle"};
+  return std::find(std::begin(kSymptoms), std::end(kSymptoms), rule) == std::end(kSymptoms);
+}
+
+Table FindingsDiff(const std::vector<FindingChange>& changes) {
+  const TypedColumns<FindingChange> columns = {
       {TextColumn("change", "new: only NEW has it; gone: only BASE has it."),
-       [](const Change& row) { return Cell(std::string(row.change)); }},
-      {As(Role::kKey, TextColumn("rule", "What found it.")), [](const Change& row) { return Cell(row.found->rule); }},
+       [](const FindingChange& row) { return Cell(std::string(row.is_new ? "new" : "gone")); }},
+      {As(Role::kKey, TextColumn("rule", "What found it.")),
+       [](const FindingChange& row) { return Cell(row.found->rule); }},
       {IntegerColumn("gain", "ns", Better::kLower, "Upper bound on the time saved per step, on the side that has it."),
-       [](const Change& row) { return Cell(static_cast<int64_t>(row.found->finding.gain_ns)); }},
+       [](const FindingChange& row) { return Cell(static_cast<int64_t>(row.found->finding.gain_ns)); }},
       {TextColumn("where", "Layers or part of the step."),
-       [](const Change& row) { return KnownText(row.found->finding.where); }},
+       [](const FindingChange& row) { return KnownText(row.found->finding.where); }},
       {TextColumn("finding", "What is slow."),
-       [](const Change& row) { return KnownText(row.found->finding.sentence); }},
+       [](const FindingChange& row) { return KnownText(row.found->finding.sentence); }},
       {Detail(TextColumn("advice", "What to do.")),
-       [](const Change& row) { return KnownText(row.found->finding.advice); }},
+       [](const FindingChange& row) { return KnownText(row.found->finding.advice); }},
   };
   return NewTable("findings", "Findings (dlhook report RUN) that only one side has", columns, changes);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +14,8 @@
 
 namespace dlhook::analyzer::inline findings {
 namespace {
+
+constexpr double kLargeCausePercent = 10;  // of a step: what it brings about stands behind it
 
 struct FindingRow {
   std::string rule;
@@ -60,10 +63,17 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
       if (facts.IsAtLeast(finding.gain_ns, kLeastPercent)) all.push_back({std::string(rule.id), std::move(finding)});
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const RuleFinding& a, const RuleFinding& b) {
-    return std::pair(a.finding.is_information, -a.finding.gain_ns) <
-           std::pair(b.finding.is_information, -b.finding.gain_ns);
-  });
+  double cause_ns = 0;  // of the largest cause worth it
+  for (const auto& [rule, finding] : all) {
+    if (!finding.is_information && IsCause(rule) && facts.IsAtLeast(finding.gain_ns, kLargeCausePercent))
+      cause_ns = std::max(cause_ns, finding.gain_ns);
+  }
+  const auto rank = [&](const RuleFinding& found) {
+    const bool follows = cause_ns > 0 && !IsCause(found.rule) && found.finding.gain_ns >= cause_ns;
+    return std::tuple(found.finding.is_information, follows ? -cause_ns : -found.finding.gain_ns, follows);
+  };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const RuleFinding& a, const RuleFinding& b) { return rank(a) < rank(b); });
   return all;
 }
 
@@ -105,6 +115,7 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
     rows.push_back({std::move(found.rule), std::move(found.finding), facts.step_ns()});
   }
   Table table = NewTable("findings", "What could be faster, by the gain per step", Columns(), rows);
+  table.sentences_from = "finding";
   table.notes.push_back(absl::StrCat(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ",
                                      HumanTime(facts.step_ns()), ". Gains may overlap: do not add them up."));
   for (std::string& sentence : NotJudged(facts)) table.notes.push_back(std::move(sentence));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/work/sides.h"
@@ -19,7 +20,7 @@ struct RuleFinding {
   Finding finding;
 };
 
-// Losses, then information; sorted by gain. No time is claimed twice: see Rules().
+// Losses, then information; sorted by gain, but a symptom (IsCause) behind the largest cause. No time is claimed twice: see Rules().
 std::vector<RuleFinding> FindAll(const StepFacts& facts);
 
 // Rules that could not judge the run, by reason: a sentence each, "Could not judge: gpu-idle, small-copies (…)."; of more
@@ -33,9 +34,19 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
 
 using FindingsOfRuns = std::vector<std::vector<RuleFinding>>;  // of each run of a side
 
-// Findings that came or went from one side of a comparison to the other. A finding is a side's if more than half of its
-// runs have it. Findings are matched by rule; where a rule has several in a run, by place too.
-Table FindingsDiff(const BaseSide<FindingsOfRuns>& base, const NewSide<FindingsOfRuns>& new_side);
+// A finding that came ("new") or went ("gone") from one side of a comparison to the other.
+struct FindingChange {
+  bool is_new = false;
+  const RuleFinding* found = nullptr;  // of the sides' runs
+};
+// The largest gain first. A finding is a side's if more than half of its runs have it. Findings are matched by rule; where a
+// rule has several in a run, by place too.
+std::vector<FindingChange> ChangedFindings(const BaseSide<FindingsOfRuns>& base,
+                                           const NewSide<FindingsOfRuns>& new_side);
+Table FindingsDiff(const std::vector<FindingChange>& changes);
+
+// Whether a rule's findings are causes: not what another cause often brings about (page faults, time between operations).
+bool IsCause(absl::string_view rule);
 
 }  // namespace dlhook::analyzer::findings
 

@@ -1,7 +1,8 @@
 // Rule input-gradient: the first layer of a network computes the gradient of the network's input, which nothing uses.
 //
 // Only the first layer of a step is judged: the input of a later network may be the output of another one and then
-// needs its gradient, as when a generator learns from its critic.
+// needs its gradient, as when a generator learns from its critic. Nor does a layer count that runs several times in a pass: a
+// recurrent cell's gradient is that of its state.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -21,12 +22,20 @@ LayerIndex FirstLayer(const StepFacts& facts) {
   return first == kNone || facts.attribution().layers[first].module.empty() ? kNone : first;
 }
 
+bool RunsSeveralTimes(const StepFacts& facts, LayerIndex layer) {
+  const auto passes = static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
+  return std::any_of(facts.items().begin(), facts.items().end(), [&](const WorkItem& item) {
+    return item.IsHostCompute() && item.doing.direction == LayerDirection::kForward && item.calls > 1.5 * passes &&
+           item.group->layers.size() == 1 && item.group->layers.front() == layer;
+  });
+}
+
 }  // namespace
 
 std::vector<Finding> FindInputGradient(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kTraining) return {};
   const LayerIndex layer = FirstLayer(facts);
-  if (layer == kNone) return {};
+  if (layer == kNone || RunsSeveralTimes(facts, layer)) return {};
   const auto is_wasted = [&](const WorkItem& item) {
     return item.IsHostCompute() && item.doing.direction == LayerDirection::kBackwardData &&
            item.group->layers.size() == 1 && item.group->layers.front() == layer;

@@ -46,7 +46,7 @@ std::vector<Finding> Bfloat16(const StepFacts& facts) {
   const auto gain_of = [&](const WorkItem& item) {
     const bool is_judged = item.IsHostCompute() && item.op->types == "f32" && item.op->flops.value_or(0) > 0 &&
                            (IsKind(*item.op, OpKind::kConvolution) || IsMatrixProduct(*item.op));
-    if (!is_judged) return 0.0;
+    if (!is_judged || IsSlowForItsKind(facts, item)) return 0.0;
     const double flops = static_cast<double>(*item.op->flops), bytes = static_cast<double>(item.op->bytes.value_or(0));
     const auto now = peaks->MeasuredBound("f32", flops, bytes, facts.processors()),
                then = peaks->MeasuredBound("bf16", flops, bytes / 2, facts.processors());

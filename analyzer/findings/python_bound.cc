@@ -16,6 +16,7 @@
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
+#include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -70,6 +71,25 @@ std::optional<double> PythonsShare(const StepFacts& facts) {
   return python_ns / all_ns;
 }
 
+// Where most of the short gaps between operations lie.
+struct Between {
+  std::string line;  // "train.py:42 to 45"; of the most of them
+  bool is_in_model = false;
+};
+
+Between WhereBetween(const StepFacts& facts) {
+  Between between;
+  double in_model_ns = 0, all_ns = 0;
+  for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
+    if (lines.count == 0 || IsStretch(facts, lines)) continue;
+    if (between.line.empty()) between.line = lines.text;
+    all_ns += lines.ns;
+    in_model_ns += lines.module.empty() ? 0 : lines.ns;
+  }
+  between.is_in_model = facts.model().python_stacks.empty() || (all_ns > 0 && 2 * in_model_ns >= all_ns);
+  return between;
+}
+
 }  // namespace
 
 std::vector<Finding> FindPythonBound(const StepFacts& facts) {
@@ -83,9 +103,9 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const auto is_framework = [](const WorkItem& item) {
     return item.scope != nullptr && item.doing.direction != LayerDirection::kUpdate;
   };
-  const double asleep_ns = AsleepNs(facts);
+  const double asleep_ns = AsleepNs(facts), stretches_ns = StretchesNs(facts);
   const std::optional<double> share = PythonsShare(facts);
-  const double ns = std::max(facts.Sum(is_python) - asleep_ns, 0.0) * share.value_or(1),
+  const double ns = std::max(facts.Sum(is_python) - std::max(asleep_ns, stretches_ns), 0.0) * share.value_or(1),
                framework_ns = facts.Sum(is_framework);
   // Time waiting for a processor, which is part of all intervals, doesn't count.
   const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
@@ -95,7 +115,9 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
       are_tiny && facts.IsAtLeast(ns, kTinyPercent) && facts.IsAtLeast(ns + framework_ns, kTinyWholePercent);
   if (!facts.IsAtLeast(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
   Finding finding;
-  finding.where = facts.LayersOf(is_framework);
+  const Between between = WhereBetween(facts);
+  finding.where = between.is_in_model ? facts.LayersOf(is_framework) : "";
+  finding.line = between.line;
   finding.sentence = absl::StrFormat("%s between %.0f operations takes %s", share ? "Python" : "Python or native code",
                                      ops, facts.PartOfStep(ns));
   absl::StrAppend(&finding.sentence, are_tiny ? absl::StrFormat("; the framework takes %s for them, %s each.",
@@ -116,8 +138,9 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   }
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
   if (!facts.IsAtLeast(finding.gain_ns, kPythonBoundPercent)) return {};
-  finding.advice = facts.UsesTorch() ? "Use a larger batch or torch.compile(model): fewer and larger operations."
-                                     : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
+  finding.advice = facts.UsesTorch() && between.is_in_model
+                       ? "Use a larger batch or torch.compile(model): fewer and larger operations."
+                       : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
   return {finding};
 }
 

@@ -1,10 +1,9 @@
 // Rule recompilations: torch.compile or tf.function compiles again in steady steps, for sizes or values that it has not
 // seen.
 //
-// Both number what they compile: "Torch-Compiled Region: 0/3" is the third recompilation of frame 0,
-// "__inference_train_step_98" was traced from train_step, again if another number of it ran before. It was compiled just
-// before it ran first; the loss is what the steps in which that was take beyond the others' median. Few sizes are soon
-// compiled, so there must be several recompilations, one of them in the later half of the run.
+// Both number what they compile (compiled_names.h). It was compiled just before it ran first; the loss is what the steps in
+// which that was take beyond the others' median. Few sizes are soon compiled, so there must be several recompilations, one
+// of them in the later half of the run.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/compiled_names.h"
+#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 
@@ -28,57 +28,68 @@ constexpr size_t kLeast = 3;                  // recompilations
 
 struct Compiler {
   const char* name;
-  absl::string_view prefix;  // of the scopes in which compiled functions run
-  char before_number;        // function, this character, number
+  const char* does;
   const char* advice;
   bool is_torch;
 };
 constexpr Compiler kCompilers[] = {
-    {"torch.compile", kTorchRegionPrefix, '/',
+    {"torch.compile", "compiles",
      "TORCH_LOGS=recompiles says why. For sizes: torch.compile(model, dynamic=True), or pad the input to few sizes.",
      true},
-    {"tf.function", "EagerLocalExecute: __inference_", '_',
+    {"tf.function", "traces",
      "For sizes: tf.function(reduce_retracing=True), an input_signature with None for what changes, or pad the input "
-     "to few sizes. Pass tensors instead of Python numbers.",
+     "to few sizes. Pass tensors instead of Python numbers, and define the function once, outside of loops.",
      false}};
 
 // Without its number; empty: not compiled by this one.
 absl::string_view FunctionOf(absl::string_view scope, const Compiler& compiler) {
-  if (!absl::ConsumePrefix(&scope, compiler.prefix)) return {};
-  const size_t end = scope.rfind(compiler.before_number);
-  return end == absl::string_view::npos ? absl::string_view() : scope.substr(0, end);
+  const CompiledRun run = CompiledRunOf(scope);
+  return run.compiler == compiler.name ? run.function : absl::string_view();
 }
 
-// When each function ran first after it was compiled again, in a process.
-std::vector<int64_t> FirstRuns(const TraceModel& model, ProcessIndex process, const Compiler& compiler) {
+// When functions ran first after they were compiled again, in a process; of the one that was most often, the last such run.
+struct Again {
+  std::vector<int64_t> times_ns;
+  absl::string_view function;
+  ScopeIndex run = kNone;
+};
+
+Again FirstRuns(const TraceModel& model, ProcessIndex process, const Compiler& compiler) {
   const auto is_compiled = [&](const std::string& name) { return !FunctionOf(name, compiler).empty(); };
   if (std::none_of(model.names.begin(), model.names.end(), is_compiled)) return {};
-  std::vector<int64_t> first(model.names.size(), -1);
+  std::vector<ScopeIndex> first(model.names.size(), kNone);
   const ScopeColumns& scopes = model.scopes;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (model.threads[scopes.thread[scope]].process != process) continue;
-    int64_t& ns = first[scopes.look[scope].name];
-    if (ns < 0 || scopes.start_ns[scope] < ns) ns = scopes.start_ns[scope];
+    ScopeIndex& run = first[scopes.look[scope].name];
+    if (run == kNone || scopes.start_ns[scope] < scopes.start_ns[run]) run = scope;
   }
-  std::map<absl::string_view, std::set<int64_t>> by_function;
+  std::map<absl::string_view, std::map<int64_t, ScopeIndex>> by_function;
   for (NameIndex name = 0; name < first.size(); ++name) {
     const absl::string_view function = FunctionOf(model.names[name], compiler);
-    if (first[name] >= 0 && !function.empty()) by_function[function].insert(first[name]);
+    if (first[name] != kNone && !function.empty()) by_function[function][scopes.start_ns[first[name]]] = first[name];
   }
-  std::vector<int64_t> again;
-  for (const auto& [function, runs] : by_function) again.insert(again.end(), std::next(runs.begin()), runs.end());
+  Again again;
+  size_t most = 1;
+  for (const auto& [function, runs] : by_function) {
+    for (auto run = std::next(runs.begin()); run != runs.end(); ++run) again.times_ns.push_back(run->first);
+    if (runs.size() <= most) continue;
+    most = runs.size();
+    again.function = function;
+    again.run = runs.rbegin()->second;
+  }
   return again;
 }
 
-// PyTorch's reason that was given most often, numbers aside, and for which function. Empty: not known.
-std::string CommonReason(const TraceModel& model, ProcessIndex process) {
-  std::map<std::string, std::pair<size_t, std::string>> reasons;  // how often, and the last one
+// PyTorch's reason, numbers aside, for which it compiled longest, and for which function. Empty: not known.
+std::string DearestReason(const TraceModel& model, ProcessIndex process) {
+  std::map<std::string, std::pair<int64_t, std::string>> reasons;  // how long, and the last one
   for (const CompiledCode& code : model.compiled) {
     if (code.process != process || code.kind != CompiledKind::kCompilation || code.text.empty()) continue;
     std::string key = absl::StrCat(code.function, FileLine(code), code.text);
     std::erase_if(key, [](char c) { return absl::ascii_isdigit(c); });
-    auto& [count, last] = reasons[key];
-    ++count;
+    auto& [compile_ns, last] = reasons[key];
+    compile_ns += std::max<int64_t>(code.compile_ns, 1);
     last = absl::StrCat(CompiledFunctionName(code.function), " (", FileLine(code), "): ", code.text);
   }
   const auto most = std::max_element(reasons.begin(), reasons.end(),
@@ -88,7 +99,8 @@ std::string CommonReason(const TraceModel& model, ProcessIndex process) {
 
 std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler) {
   const ProcessIndex process = facts.steps().tracks.front().process;
-  const std::vector<int64_t> first_runs = FirstRuns(facts.model(), process, compiler);
+  const Again again = FirstRuns(facts.model(), process, compiler);
+  const std::vector<int64_t>& first_runs = again.times_ns;
   if (first_runs.size() < kLeast) return {};
   std::vector<double> others_ns;
   std::set<int64_t> batches;
@@ -124,14 +136,18 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
   if (extra_ns < kRecompilationsPercent / 100 * all_ns) return {};
   Finding finding;
   finding.where = compiler.name;
-  finding.sentence = absl::StrFormat(
-      "%s compiles again in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.", compiler.name,
-      compiling, all, facts.StepNoun(), HumanTime(compiling_ns / compiling), HumanTime(*median));
+  const StackIndex stack = facts.model().scopes.look[again.run].stack;
+  if (!compiler.is_torch && stack != kNone)
+    finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+  finding.sentence =
+      absl::StrFormat("%s %s %sagain in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.",
+                      compiler.name, compiler.does, compiler.is_torch ? "" : absl::StrCat(again.function, " "),
+                      compiling, all, facts.StepNoun(), HumanTime(compiling_ns / compiling), HumanTime(*median));
   if (batches.size() > 1 && *batches.begin() > 0) {
     absl::StrAppendFormat(&finding.sentence, " Their batches are of %d to %d.", *batches.begin(), *batches.rbegin());
   }
-  const std::string reason = compiler.is_torch ? CommonReason(facts.model(), process) : "";
-  if (!reason.empty()) absl::StrAppend(&finding.sentence, " Most often, PyTorch's reason: ", reason);
+  const std::string reason = compiler.is_torch ? DearestReason(facts.model(), process) : "";
+  if (!reason.empty()) absl::StrAppend(&finding.sentence, " For most of that time, PyTorch's reason: ", reason);
   finding.gain_ns = extra_ns / all;
   finding.whole_ns = all_ns / all;
   finding.confidence = Confidence::kHigh;
@@ -143,8 +159,8 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
 }  // namespace
 
 std::string RecompilationsMissing(const StepFacts& facts) {
-  if (facts.Uses("JAX") && facts.model().compiled_ops.empty()) return "when XLA compiles was not recorded";
-  if (!facts.UsesTorch() && !facts.Uses("TensorFlow") && !facts.Uses("JAX")) return "";
+  if (facts.Uses("JAX")) return SeesXlaCompilations(facts) ? "" : "when XLA compiles was not recorded";
+  if (!facts.UsesTorch() && !facts.Uses("TensorFlow")) return "";
   if (facts.model().scopes.size() == 0) {
     return absl::StrCat(facts.UsesTorch() ? "PyTorch" : "TensorFlow", "'s operations were not recorded");
   }
@@ -152,8 +168,8 @@ std::string RecompilationsMissing(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindRecompilations(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.steps().tracks.empty()) return {};
   std::vector<Finding> findings = FindXlaRecompilations(facts);
+  if (!facts.HasSteps() || facts.steps().tracks.empty()) return findings;
   for (const Compiler& compiler : kCompilers) {
     for (Finding& finding : FindAgain(facts, compiler)) findings.push_back(std::move(finding));
   }

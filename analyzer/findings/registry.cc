@@ -37,9 +37,7 @@ std::string Nothing(const StepFacts&) { return ""; }
 std::string Steps(const StepFacts& facts) { return facts.HasSteps() ? "" : "no repeating step was found"; }
 
 std::string GpuTimes(const StepFacts& facts) {
-  const auto& ops = facts.model().ops;
-  const bool uses_gpu = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.on_gpu; });
-  if (!uses_gpu) return "";
+  if (!facts.model().UsesGpu()) return "";
   if (GpuTimesOf(facts.model()) != GpuTimes::kOfKernels) return "the times of the GPU's kernels are not known";
   return Steps(facts);
 }
@@ -77,6 +75,7 @@ std::string Creations(const StepFacts& facts) {
 
 const std::vector<Rule>& Rules() {
   static const auto& kRules = *new std::vector<Rule>{
+      {"made-anew", "a pipeline of tf.data is made again in each step", FindMadeAnew, Nothing},
       {"input-wait", "the step waits for its next batch", FindInputWait, Steps},
       {"copied-again", "the same contents are copied to the GPU in each step", FindCopiedAgain, GpuTimes},
       {"pageable-copies", "copies to or from the GPU wait, for their memory is not pinned", FindPageableCopies,
@@ -93,6 +92,7 @@ const std::vector<Rule>& Rules() {
        SpinningMissing},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
       {"one-thread", "one thread computes while processors are free", FindOneThread, LoadInSteps},
+      {"debug-switch", "a switch for finding errors is on", FindDebugSwitch, Nothing},
       {"page-faults", "memory is taken from the kernel and given back in each step", FindPageFaults, PageFaultsMissing},
       {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm,
        Nothing},
@@ -117,10 +117,14 @@ const std::vector<Rule>& Rules() {
       {"slow-products", "products are far from what the machine computes", FindSlowProducts, Nothing},
       {"denormals", "an operation gets slower during the run, with equal shapes, and others do not", FindDenormals,
        Steps},
+      {"repeated-work", "a step computes again what has not changed", FindRepeatedWork, Scopes},
+      {"faster-form", "PyTorch has a faster form of what is computed", FindFasterForms, Scopes},
+      {"growing-steps", "each step takes longer than the one before", FindGrowingSteps, Steps},
       {"unfused-ops", "elementwise operations behind a product each pass over its whole result", FindUnfusedOps,
        Scopes},
       {"lower-precision", "float32 is computed where the hardware has a faster type", FindLowerPrecision, Nothing},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
+      {"slow-lines", "long stretches between two lines that no operation accounts for", FindSlowLines, Scopes},
       {"python-bound", "what lies between operations takes longer than they do", FindPythonBound, Scopes},
   };
   return kRules;

@@ -8,11 +8,14 @@
 #ifndef DLHOOK_ANALYZER_FINDINGS_RULES_H_
 #define DLHOOK_ANALYZER_FINDINGS_RULES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
+#include "analyzer/work/gap_lines.h"
+#include "analyzer/work/noise.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -43,8 +46,11 @@ std::vector<Finding> FindLateRank(const StepFacts& facts);
 std::vector<Finding> FindUnevenThreads(const StepFacts& facts);
 std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
+std::vector<Finding> FindMadeAnew(const StepFacts& facts);
+bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
 std::vector<Finding> FindRecompilations(const StepFacts& facts);
-std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);  // of the same rule; there are steps
+std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);  // of the same rule
+bool SeesXlaCompilations(const StepFacts& facts);
 std::vector<Finding> FindGraphBreaks(const StepFacts& facts);
 std::vector<Finding> FindRecompileLimit(const StepFacts& facts);
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
@@ -58,9 +64,25 @@ std::vector<Finding> FindOwnLoops(const StepFacts& facts);
 std::vector<Finding> FindLowerPrecision(const StepFacts& facts);
 std::vector<Finding> FindSlowProducts(const StepFacts& facts);
 std::vector<Finding> FindDenormals(const StepFacts& facts);
+std::vector<Finding> FindDebugSwitch(const StepFacts& facts);
+std::vector<Finding> FindRepeatedWork(const StepFacts& facts);
+std::vector<Finding> FindSlowLines(const StepFacts& facts);
+std::vector<Finding> FindFasterForms(const StepFacts& facts);
+std::vector<Finding> FindGrowingSteps(const StepFacts& facts);
 std::vector<Finding> FindUnfusedOps(const StepFacts& facts);
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
 std::vector<Finding> FindPythonBound(const StepFacts& facts);
+
+// A product that runs at less than a tenth of the rate of a like one: slow-products tells it.
+bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
+
+// Of the steps' time or processor time, if that grows steadily.
+std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
+
+// Whether time between two lines is a stretch that slow-lines judges, not many short gaps.
+bool IsStretch(const StepFacts& facts, const GapLines& lines);
+// Per mean step: of these.
+double StretchesNs(const StepFacts& facts);
 
 std::string OwnLoopsMissing(const StepFacts& facts);
 std::string PageFaultsMissing(const StepFacts& facts);

@@ -3,7 +3,11 @@
 // One by one: a layer computes the same product of few rows over and over, where one product of all rows would read the
 // other operand once. The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types
 // (tests/bench/findings.py measures it). dlhook can't see whether the products depend on each other, as in a recurrent
-// network; layers of a recurrent type are left out.
+// network; layers of a recurrent type are left out. A batch of many small products in one call is the same.
+//
+// Slow for its kind: an ordinary product (no side is short) runs at less than a tenth of the rate of a like one of the run.
+// Its shape does not explain that: values below 1.2e-38 made a product of 128x1024x1024 64 times slower (Zen 5, oneDNN). The
+// gain: as if at half of the other's rate.
 //
 // Far from their bound: only with peaks that dlhook calibrate measured, and while no other program disturbed. A product
 // at less than a quarter of its bound (peaks.h), for the threads that are known to have computed it, is slow; the gain is
@@ -13,6 +17,7 @@
 // than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -23,6 +28,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 #include "preload/format/taps.h"
 
@@ -34,6 +40,12 @@ constexpr int64_t kFewRows = 16;
 constexpr double kSlowProductsLeastCalls = 8;  // of the same product, per step
 constexpr double kSlowPart = 0.5;              // of the best rate
 constexpr double kBestCallNs = 20'000;         // shorter calls measure mostly the clock and the call's overhead
+constexpr double kSlowForItsKind = 0.1;        // of the rate of a like one
+constexpr double kSlowForItsKindPercent = 10;
+constexpr double kLongCallOfKindNs = 200'000;  // shorter ones are soon disturbed
+constexpr double kLikeFlops = 16;              // times as many, or as few
+constexpr int64_t kLeastBatch = 64;            // of small products in one call
+constexpr double kLeastCopies = 0.1;           // of the time of such products: what is broadcast is copied for them
 constexpr double kFar = 0.25;                  // of the bound
 constexpr double kReached = 0.5;               // of the bound, by ordinary products
 constexpr double kQuietPercent = 3;            // of a step: waiting for a processor
@@ -63,6 +75,12 @@ int64_t FewRows(const Op& op) {
 
 using Best = std::map<std::string, double>;  // by types, FLOPs per ns
 
+// No side of it is short.
+bool IsOrdinary(const Op& op) {
+  const std::optional<MatmulShape> shape = MatmulShapeOf(op);
+  return shape && std::min({shape->m, shape->n, shape->k}) > kFewRows && shape->batch < kLeastBatch;
+}
+
 bool IsOneByOne(const StepFacts& facts, const WorkItem& item, const Best& best) {
   if (!IsJudged(item) || item.calls < kSlowProductsLeastCalls || !facts.IsAtLeast(item.ns, kSlowProductsPercent))
     return false;
@@ -87,6 +105,108 @@ Finding OneByOne(const StepFacts& facts, const WorkItem& item, double best_rate)
   finding.advice =
       "If they are independent, compute them as one: all rows in one call, or torch.bmm if each has "
       "a matrix of its own.";
+  return finding;
+}
+
+// Many small ones in a call.
+bool IsBatchOfSmall(const WorkItem& item, const Best& best) {
+  const std::optional<MatmulShape> shape = IsJudged(item) ? MatmulShapeOf(*item.op) : std::nullopt;
+  if (!shape || shape->batch < kLeastBatch || std::min({shape->m, shape->n, shape->k}) > kFewRows) return false;
+  const auto rate = best.find(item.op->types);
+  return rate != best.end() && RateOf(item) < kSlowPart * rate->second;
+}
+
+// All of them, with the copies that their layers make for them in the same pass.
+std::vector<Finding> BatchesOfSmall(const StepFacts& facts, const Best& best, std::vector<const WorkItem*>& claimed) {
+  std::set<std::pair<GroupIndex, LayerDirection>> places;
+  double ns = 0, gain_ns = 0, copies_ns = 0;
+  const WorkItem* longest = nullptr;
+  for (const WorkItem& item : facts.items()) {
+    if (!IsBatchOfSmall(item, best)) continue;
+    if (longest == nullptr) longest = &item;  // the longest comes first
+    ns += item.ns;
+    gain_ns += item.ns * (1 - RateOf(item) / best.at(item.op->types));
+    places.emplace(item.doing.group, item.doing.direction);
+    claimed.push_back(&item);
+  }
+  const auto is_copy = [&](const WorkItem& item) {
+    return item.scope != nullptr && item.scope->op == "copy_" &&
+           places.contains({item.doing.group, item.doing.direction});
+  };
+  copies_ns = facts.Sum(is_copy);
+  // Without copies each member has matrices of its own, as in attention.
+  if (!facts.IsAtLeast(ns + copies_ns, kSlowProductsPercent) || copies_ns < kLeastCopies * ns) return {};
+  const int64_t batch = MatmulShapeOf(*longest->op)->batch;
+  Finding finding;
+  finding.where = facts.LayersOf([&](const WorkItem& item) { return IsBatchOfSmall(item, best); });
+  finding.line = facts.LineOf(*longest);
+  finding.sentence = absl::StrFormat(
+      "Products are computed as a batch of %d small ones (%s) at %.3g GFLOP/s, others of the run at up to %.3g: %s%s.",
+      batch, longest->op->problem, RateOf(*longest), best.at(longest->op->types), facts.PartOfStep(ns),
+      copies_ns > 0 ? absl::StrCat(", and copies beside them ", HumanTime(copies_ns)) : "");
+  finding.gain_ns = gain_ns + copies_ns;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence =
+      "table gemm, columns problem and rate: all of their FLOPs at the best rate of the run, without the copies";
+  finding.advice =
+      "If the members share a matrix (broadcasting: A @ x with an A of fewer dimensions copies A for each member), "
+      "compute one "
+      "product of all rows: x @ A.T, torch.einsum, nn.Linear.";
+  return {finding};
+}
+
+// Lower quartile of the durations of an op's calls in steps, which other programs hardly reach.
+double UndisturbedNs(const StepFacts& facts, OpIndex op) {
+  const CallColumns& calls = facts.model().calls;
+  std::vector<int64_t> durations;
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    if (calls.op[call] != op) continue;
+    const ProcessIndex process = facts.model().threads[calls.thread[call]].process;
+    if (!facts.HasSteps() || facts.StepAt(process, calls.start_ns[call]) != kNone)
+      durations.push_back(calls.duration_ns[call]);
+  }
+  return durations.empty() ? 0 : static_cast<double>(QuartilesOf(std::move(durations)).lower);
+}
+
+double UndisturbedRate(const StepFacts& facts, const WorkItem& item) {
+  return static_cast<double>(*item.op->flops) / std::max(UndisturbedNs(facts, item.doing.what), 1.0);
+}
+
+// The fastest like one, of the same types and at most kLikeFlops times as large or small; null: it is not slow for its kind.
+const WorkItem* FasterLikeOne(const StepFacts& facts, const WorkItem& item) {
+  if (!IsJudged(item) || !IsOrdinary(*item.op) || !facts.IsAtLeast(item.ns, kSlowForItsKindPercent)) return nullptr;
+  if (item.ns / item.calls < kLongCallOfKindNs) return nullptr;
+  const WorkItem* fastest = nullptr;
+  for (const WorkItem& other : facts.items()) {
+    if (!IsJudged(other) || !IsOrdinary(*other.op) || other.op->types != item.op->types) continue;
+    const double times = static_cast<double>(*other.op->flops) / static_cast<double>(*item.op->flops);
+    if (times > kLikeFlops || times < 1 / kLikeFlops || other.ns / other.calls < kBestCallNs) continue;
+    if (fastest == nullptr || RateOf(other) > RateOf(*fastest)) fastest = &other;
+  }
+  if (fastest == nullptr || RateOf(item) >= kSlowForItsKind * RateOf(*fastest)) return nullptr;
+  return UndisturbedRate(facts, item) < kSlowForItsKind * UndisturbedRate(facts, *fastest) ? fastest : nullptr;
+}
+
+Finding SlowForItsKind(const StepFacts& facts, const WorkItem& item, const WorkItem& faster) {
+  const double rate = UndisturbedRate(facts, item), times = UndisturbedRate(facts, faster) / rate;
+  Finding finding;
+  finding.where = item.group->label;
+  finding.line = facts.LineOf(item);
+  finding.sentence = absl::StrFormat(
+      "%s (%s) runs at %.3g GFLOP/s, a like one of the run (%s, %s) at %.3g: %.0f times slower, which its shape does "
+      "not "
+      "explain: %s.",
+      item.op->kind, item.op->problem, rate, faster.group->label, faster.op->problem, times * rate, times,
+      facts.PartOfStep(item.ns));
+  finding.gain_ns = item.ns * (1 - 2 / times);
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table gemm, column rate; the gain: as if at half of the other's rate";
+  finding.advice =
+      "Denormal values (below 1.2e-38) in a weight or input are the usual cause: torch.set_flush_denormal(True), or "
+      "(w.abs() < 1.2e-38).sum() to see them; else NaN or infinity, or a thread that computes alone.";
+  finding.changes_numerics = true;
   return finding;
 }
 
@@ -215,17 +335,25 @@ std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<cons
 
 }  // namespace
 
+bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item) { return FasterLikeOne(facts, item) != nullptr; }
+
 std::vector<Finding> FindSlowProducts(const StepFacts& facts) {
   Best best;
   for (const WorkItem& item : facts.items()) {
     if (!IsJudged(item) || item.ns / item.calls < kBestCallNs) continue;
     best[item.op->types] = std::max(best[item.op->types], RateOf(item));
   }
-  std::vector<Finding> findings;
   std::vector<const WorkItem*> claimed;
+  std::vector<Finding> findings = BatchesOfSmall(facts, best, claimed);
   for (const WorkItem& item : facts.items()) {
     if (!IsOneByOne(facts, item, best)) continue;
     findings.push_back(OneByOne(facts, item, best[item.op->types]));
+    claimed.push_back(&item);
+  }
+  for (const WorkItem& item : facts.items()) {
+    const WorkItem* const faster = FasterLikeOne(facts, item);
+    if (faster == nullptr) continue;
+    findings.push_back(SlowForItsKind(facts, item, *faster));
     claimed.push_back(&item);
   }
   for (Finding& finding : FarFromBound(facts, claimed)) findings.push_back(std::move(finding));

@@ -1,20 +1,24 @@
-// Rule recompilations, of JAX: XLA compiles a function again after the first steps, for shapes that it has not seen.
+// Rule recompilations, of JAX: XLA compiles a function again after the first steps, for shapes that it has not seen, or
+// because it is another function each time.
 //
 // Each compilation is a scope. Steps are known in windows without compilations only, so the loss is what compilations of a
-// function take from the first known step on, spread over the steps for which the rest of that time is enough. Functions
-// that are soon compiled for all their shapes are no loss: there must be several compilations, one of them in the later
-// half of that time. Tracing and lowering, which JAX does before, are not in it.
+// function take from the first known step on, spread over the steps for which the rest of that time is enough; without
+// steps, what all but the function's first one take of the time since the first of all. Functions that are soon compiled
+// for all their shapes are no loss: there must be several compilations, one of them in the later half of that time.
+// Tracing and lowering, which JAX does before, are not in it: at least so much is lost.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
@@ -32,58 +36,97 @@ constexpr size_t kShownShapes = 3;  // of an argument
 constexpr char kShapesAdvice[] =
     "Pad the input to few sizes, and drop or pad a last batch that is smaller. JAX_LOG_COMPILES=1 names each "
     "compilation; static arguments compile again for each value, too.";
+constexpr char kNewFunctionAdvice[] =
+    " is another function in each call: a lambda, a closure, the body of scan, while_loop or cond that is defined in "
+    "the loop; or a static argument changes. Define it once, outside of the loop, and put jax.jit around the whole "
+    "step. "
+    "JAX_EXPLAIN_CACHE_MISSES=1 says why.";
 
 struct Function {
-  std::vector<ScopeIndex> compilations;
+  ScopeIndex first = kNone;  // compilation in the span
+  size_t count = 0;
   double ns = 0;
-  int64_t last_ns = 0;  // the last one begins
+  double in_steps_ns = 0;  // of it, in steady steps
+  int64_t last_ns = 0;     // the last one begins
 };
 
 struct Span {
   ProcessIndex process = 0;
-  int64_t start_ns = 0;  // of the first known step
+  int64_t start_ns = 0;  // of the first known step, else of the first compilation
   int64_t end_ns = 0;    // of the process
+  bool has_steps = false;
 };
 
-std::map<std::string, Function> FunctionsOf(const TraceModel& model, const Span& span) {
+bool IsCompilation(const ScopeLook& look) { return look.kind == ScopeKind::kXlaCompilation; }
+
+// What is compiled in the span; without steps not the first time.
+std::map<std::string, Function> FunctionsOf(const StepFacts& facts, const Span& span) {
+  const TraceModel& model = facts.model();
   std::map<std::string, Function> functions;
   const ScopeColumns& scopes = model.scopes;
-  const auto is_compilation = [](const ScopeLook& look) { return look.kind == ScopeKind::kXlaCompilation; };
-  ForEachScopeThat(scopes, is_compilation, [&](ScopeIndex scope) {
+  ForEachScopeThat(scopes, IsCompilation, [&](ScopeIndex scope) {
     if (scopes.start_ns[scope] < span.start_ns) return;
     if (model.threads[scopes.thread[scope]].process != span.process) return;
     absl::string_view name = model.names[scopes.look[scope].name];
     absl::ConsumePrefix(&name, kXlaCompiles);
     Function& function = functions[std::string(name)];
-    function.compilations.push_back(scope);
-    function.ns += static_cast<double>(scopes.duration_ns[scope]);
+    if (function.first == kNone) {
+      function.first = scope;
+      if (!span.has_steps) return;
+    }
+    ++function.count;
+    const auto ns = static_cast<double>(scopes.duration_ns[scope]);
+    function.ns += ns;
+    if (span.has_steps && facts.StepAt(span.process, scopes.start_ns[scope]) != kNone) function.in_steps_ns += ns;
     function.last_ns = std::max(function.last_ns, scopes.start_ns[scope]);
   });
   return functions;
 }
 
 // As XLA names the program of jit(train_step): jit_train_step.
-std::string ProgramOf(absl::string_view function) { return absl::StrReplaceAll(function, {{"(", "_"}, {")", ""}}); }
+std::string ProgramOf(absl::string_view function) {
+  std::string program(function);
+  const auto is_other = [](unsigned char c) { return !absl::ascii_isalnum(c) && c != '_' && c != '.' && c != '-'; };
+  std::replace_if(program.begin(), program.end(), is_other, '_');
+  program.erase(program.find_last_not_of('_') + 1);
+  return program;
+}
 
-// The arguments that differ between a function's programs: "x f32[17,64], f32[18,64] and 4 more"; empty: not known.
-std::string ChangedArguments(const TraceModel& model, const Span& span, const std::string& function) {
+// A function's programs, as far as they are known.
+std::vector<const CompiledProgram*> ProgramsOf(const TraceModel& model, const Span& span, const std::string& function) {
   std::vector<const CompiledProgram*> programs;
   const std::string name_of_program = ProgramOf(function);
   for (const CompiledProgram& program : model.compiled_programs) {
-    const bool is_its = program.process == span.process && program.name == name_of_program;
-    if (is_its && (programs.empty() || program.arguments.size() == programs[0]->arguments.size())) {
-      programs.push_back(&program);
-    }
+    if (program.process == span.process && program.name == name_of_program) programs.push_back(&program);
   }
+  return programs;
+}
+
+std::string ShapeOf(const std::string& argument) { return argument.substr(argument.rfind(' ') + 1); }
+
+// Whether one has arguments of the same shapes as one before. Gradients of a function are programs with its name.
+bool AreRepeated(const std::vector<const CompiledProgram*>& programs) {
+  std::set<std::vector<std::string>> different;
+  for (const CompiledProgram* program : programs) {
+    std::vector<std::string> shapes;
+    for (const std::string& argument : program->arguments) shapes.push_back(ShapeOf(argument));
+    different.insert(std::move(shapes));
+  }
+  return different.size() < programs.size();
+}
+
+// The arguments that differ between those with as many as the first one: "x f32[17,64], f32[18,64] and 4 more"; empty: none
+// does, or they are not known.
+std::string ChangedArguments(const std::vector<const CompiledProgram*>& programs) {
   std::vector<std::string> changed;
   for (size_t argument = 0; !programs.empty() && argument < programs[0]->arguments.size(); ++argument) {
     std::vector<std::string> shapes;
     std::string name;
     for (const CompiledProgram* program : programs) {
+      if (program->arguments.size() != programs[0]->arguments.size()) continue;
       const std::string& text = program->arguments[argument];
-      const size_t space = text.rfind(' ');
-      name = text.substr(0, space);
-      const std::string shape = text.substr(space + 1);
+      name = text.substr(0, text.rfind(' '));
+      const std::string shape = ShapeOf(text);
       if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
     }
     if (shapes.size() < 2) continue;
@@ -96,44 +139,95 @@ std::string ChangedArguments(const TraceModel& model, const Span& span, const st
   return absl::StrJoin(changed, "; ");
 }
 
+// How its compilations differ, and what helps.
+void Explain(const TraceModel& model, const Span& span, const std::string& name, Finding* finding) {
+  const std::vector<const CompiledProgram*> programs = ProgramsOf(model, span, name);
+  const std::string changed = ChangedArguments(programs);
+  if (AreRepeated(programs)) {
+    absl::StrAppend(&finding->sentence, " Its arguments have shapes that it was compiled for before.");
+    finding->advice = absl::StrCat("It", kNewFunctionAdvice);
+  } else if (changed.empty()) {
+    finding->advice = absl::StrCat("If its arguments have the same shapes each time, it", kNewFunctionAdvice,
+                                   " Else: ", kShapesAdvice);
+  } else {
+    absl::StrAppend(&finding->sentence, " Its arguments change: ", changed, ".");
+    finding->advice = kShapesAdvice;
+  }
+}
+
 Finding Describe(const StepFacts& facts, const Span& span, const std::string& name, const Function& function) {
   const TraceModel& model = facts.model();
-  const auto count = static_cast<double>(function.compilations.size());
+  const auto count = static_cast<double>(function.count);
   const auto span_ns = static_cast<double>(span.end_ns - span.start_ns);
-  const double steps = std::max(1.0, (span_ns - function.ns) / facts.step_ns());
+  const double rest_ns = std::max(1.0, facts.step_ns() - function.in_steps_ns / facts.count());  // of a step
+  const double steps = span.has_steps ? std::max(1.0, (span_ns - function.ns) / rest_ns) : 1;
   Finding finding;
   finding.where = std::string(absl::StripSuffix(absl::StripPrefix(name, "jit("), ")"));
-  const StackIndex stack = model.scopes.look[function.compilations.back()].stack;
+  const StackIndex stack = model.scopes.look[function.first].stack;
   if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
   finding.sentence = absl::StrFormat(
-      "XLA compiles %s again %.0f times after the first %s, %s each: %.0f %% of the time since then.", finding.where,
-      count, facts.StepNoun(), HumanTime(function.ns / count), 100 * function.ns / span_ns);
-  const std::string changed = ChangedArguments(model, span, name);
-  if (!changed.empty()) absl::StrAppend(&finding.sentence, " Its arguments change: ", changed, ".");
+      "XLA compiles %s again %.0f times after the first %s, %s each: %s, %.0f %% of the time since then, without JAX's "
+      "tracing.",
+      finding.where, count, span.has_steps ? facts.StepNoun() : "time", HumanTime(function.ns / count),
+      HumanTime(function.ns), 100 * function.ns / span_ns);
+  Explain(model, span, name, &finding);
   finding.gain_ns = function.ns / steps;
   finding.whole_ns = span_ns / steps;
   finding.confidence = Confidence::kHigh;
-  finding.evidence =
-      "scopes \"XLA compiles …\" since the first known step; the steps since then are estimated by their mean";
-  finding.advice = kShapesAdvice;
+  finding.evidence = span.has_steps ? "scopes \"XLA compiles …\" since the first known step; the steps since then are "
+                                      "estimated by their mean"
+                                    : "scopes \"XLA compiles …\" since the first one";
   return finding;
+}
+
+// From the first known step on; without steps, of the process that waits longest for XLA's compilations, from the first
+// one on.
+Span SpanOf(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  Span span = {.start_ns = INT64_MAX, .has_steps = facts.HasSteps() && !facts.steps().tracks.empty()};
+  if (span.has_steps) {
+    span.process = facts.steps().tracks.front().process;
+    for (const StepTrack& track : facts.options().analysis->steps()) {
+      if (track.process == span.process && !track.steps.empty()) {
+        span.start_ns = std::min(span.start_ns, track.steps.front().start_ns);
+      }
+    }
+  } else {
+    std::map<ProcessIndex, std::pair<int64_t, int64_t>> compiled;  // how long, and when first
+    ForEachScopeThat(model.scopes, IsCompilation, [&](ScopeIndex scope) {
+      const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
+      const int64_t start_ns = model.scopes.start_ns[scope];
+      auto& [sum_ns, first_ns] = compiled.try_emplace(process, 0, start_ns).first->second;
+      sum_ns += model.scopes.duration_ns[scope];
+      first_ns = std::min(first_ns, start_ns);
+    });
+    const auto most = std::max_element(compiled.begin(), compiled.end(),
+                                       [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+    if (most == compiled.end()) return span;
+    span.process = most->first;
+    span.start_ns = most->second.second;
+  }
+  span.end_ns = model.processes[span.process].end_ns;
+  return span;
 }
 
 }  // namespace
 
-std::vector<Finding> FindXlaRecompilations(const StepFacts& facts) {
-  Span span = {.process = facts.steps().tracks.front().process, .start_ns = INT64_MAX};
-  for (const StepTrack& track : facts.options().analysis->steps()) {
-    if (track.process == span.process && !track.steps.empty()) {
-      span.start_ns = std::min(span.start_ns, track.steps.front().start_ns);
-    }
+bool SeesXlaCompilations(const StepFacts& facts) {
+  const RecurringKeys<ScopeLook>& looks = facts.model().scopes.look.values();
+  for (uint32_t look = 0; look < looks.size(); ++look) {
+    if (IsCompilation(looks[look])) return true;
   }
-  span.end_ns = facts.model().processes[span.process].end_ns;
+  return !facts.model().compiled_ops.empty();
+}
+
+std::vector<Finding> FindXlaRecompilations(const StepFacts& facts) {
+  const Span span = SpanOf(facts);
   std::vector<Finding> findings;
-  for (const auto& [name, function] : FunctionsOf(facts.model(), span)) {
+  for (const auto& [name, function] : FunctionsOf(facts, span)) {
     const bool is_late = function.last_ns > span.start_ns / 2 + span.end_ns / 2;
     const double least_ns = kLeastPercentOfTime / 100 * static_cast<double>(span.end_ns - span.start_ns);
-    if (function.compilations.size() < kLeastCompilations || !is_late || function.ns < least_ns) continue;
+    if (function.count < kLeastCompilations || !is_late || function.ns < least_ns) continue;
     findings.push_back(Describe(facts, span, name, function));
   }
   return findings;

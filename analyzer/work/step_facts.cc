@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -60,6 +59,7 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
     WorkItem item = {.doing = doing,
                      .ns = static_cast<double>(sums.share_ns) / count_,
                      .calls = static_cast<double>(sums.calls) / count_,
+                     .begun = static_cast<double>(sums.begun) / count_,
                      .group = &work_.Group(doing)};
     const bool has_op = doing.activity == ActivityKind::kCall || doing.activity == ActivityKind::kWaiting;
     if (has_op) item.op = &model.ops[doing.what];
@@ -165,24 +165,6 @@ bool StepFacts::FirstThreadsWorkAlone() const {
     if (!does_nothing && !is_first(thread)) return false;
   }
   return true;
-}
-
-double StepFacts::RunningThreads() const {
-  int64_t from_ns = std::numeric_limits<int64_t>::max(), to_ns = std::numeric_limits<int64_t>::min();
-  ComparedSteps run;
-  for (const StepTrack& track : StepsOrRun(model_, steps_, &run).tracks) {
-    if (track.steps.empty()) continue;
-    from_ns = std::min(from_ns, track.steps.front().start_ns);
-    to_ns = std::max(to_ns, track.steps.back().end_ns);
-  }
-  double threads = 0;
-  const std::vector<LoadSample>& loads = model_.loads;  // by process, then time
-  for (size_t i = 1; i < loads.size(); ++i) {
-    if (loads[i].process != loads[i - 1].process || loads[i - 1].time_ns < from_ns || loads[i].time_ns > to_ns)
-      continue;
-    threads += static_cast<double>(loads[i].cpu_ns - loads[i - 1].cpu_ns) / static_cast<double>(to_ns - from_ns);
-  }
-  return threads;
 }
 
 double StepFacts::ThreadsBeside(double ns) const {

@@ -26,6 +26,7 @@ struct WorkItem {
   Doing doing;
   double ns = 0;     // wall share; all items add up to the step
   double calls = 0;  // library calls
+  double begun = 0;  // framework's ops
   const LayerGroup* group = nullptr;
   const Op* op = nullptr;            // for calls and waits; else null
   const ScopeName* scope = nullptr;  // for framework ops; else null
@@ -77,7 +78,7 @@ class StepFacts {
   bool FirstThreadsWorkAlone() const;
   // Mean number of the run's running threads during its steps, over all its processes: a loader's workers belong to the
   // program.
-  double RunningThreads() const;
+  double RunningThreads() const { return load_.own.running; }
   // How many other threads than the first must have run during `ns` of a step, on average: they used more processor time
   // than fits into the rest of it. For what, is not known. 0: they need not have run.
   double ThreadsBeside(double ns) const;

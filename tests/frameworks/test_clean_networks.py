@@ -8,8 +8,9 @@ import frameworks
 from frameworks import e2e, program
 
 # Findings of these rules follow from the calls of a step, on any machine.
-RULES = {"float64", "input-gradient", "instruction-set", "layout-conversions", "optimizer-per-tensor", "preparing-in-steps",
-         "recompilations", "slow-products", "unfused-ops"}
+RULES = {"debug-switch", "faster-form", "float64", "input-gradient", "instruction-set", "layout-conversions",
+         "optimizer-per-tensor", "preparing-in-steps", "recompilations", "reference-implementation", "repeated-work",
+         "slow-products", "unfused-ops"}
 STEPS = 6
 
 

@@ -97,13 +97,33 @@ class Findings(FindingsCase):
         self.assert_line(finding, "watch(x)")
         self.assertIn("PyTorch suggests: ", finding["advice"])
 
-    def test_functions_that_are_traced_again(self):
-        retraced = [frameworks.TENSORFLOW_PYTHON, os.path.join(frameworks.HERE, "tensorflow", "programs", "retraced.py")]
-        self.assertEqual(self.findings("recompilations", "retraced", "advised", [*retraced, "advised"]), [])
-        finding, = self.findings("recompilations", "retraced", "victim", [*retraced, "victim"])
+    def found_in(self, framework, name, rule):
+        """The one finding in a program of TensorFlow or JAX; its advised side has none."""
+        command = [frameworks.TENSORFLOW_PYTHON, os.path.join(frameworks.HERE, framework, "programs", f"{name}.py")]
+        self.assertEqual(self.findings(rule, name, "advised", [*command, "advised"]), [])
+        finding, = self.findings(rule, name, "victim", [*command, "victim"])
         self.assertGreaterEqual(finding["gain_percent"], 10)
+        return finding
+
+    def test_functions_that_are_traced_again(self):
+        finding = self.found_in("tensorflow", "retraced", "recompilations")
         self.assertEqual(finding["where"], "tf.function")
+        self.assertRegex(finding["finding"], r"^tf.function traces train_step again in ")
+        self.assertRegex(finding["line"], r"^retraced\.py:")
         self.assertIn("reduce_retracing=True", finding["advice"])
+
+    def test_pipelines_that_are_made_anew(self):
+        finding = self.found_in("tensorflow", "one_row", "made-anew")
+        self.assertRegex(finding["finding"], r"^predict makes a new pipeline of tf.data ")
+        self.assertEqual(finding["line"], "one_row.py:13")
+
+    def test_jax_functions_that_are_new_in_each_call(self):
+        finding = self.found_in("jax", "new_body", "recompilations")
+        self.assertEqual((finding["where"], finding["line"]), ("scan", "new_body.py:10"))
+        self.assertIn("put jax.jit around the whole step", finding["advice"])
+        result = e2e.run([e2e.DLHOOK, "diff", *(os.path.join(self.folder, f"new_body-{side}")
+                                                for side in ("advised", "victim"))])
+        self.assertRegex(" ".join(result.out.decode().split()), r"XLA compiles jit\(scan\) 0 -> \d+ times")
 
     def test_threads_with_unequal_parts(self):
         finding = self.found("uneven-threads", least_percent=5)
@@ -202,6 +222,66 @@ class Findings(FindingsCase):
         finding = self.found("python-bound", least_percent=30, near_miss=("input-gradient", "advised"))
         self.assertEqual(finding["basis"], "at most")
         self.assertRegex(finding["evidence"], r"[0-9.]+ [um]s for recording was subtracted")
+
+    def test_a_matrix_that_is_broadcast(self):
+        finding = self.found("slow-products", "broadcast-products", least_percent=5)
+        self.assertIn("Products are computed as a batch of 1536 small ones", finding["finding"])
+        self.assertIn("torch.einsum", finding["advice"])
+
+    def test_steps_that_grow(self):
+        finding = self.found("growing-steps", least_percent=20)
+        self.assertEqual(finding["where"], "aten::cat")
+        self.assert_line(finding, "torch.cat([history")
+        self.assertIn("collect the parts in a list", finding["advice"])
+
+    def test_anomaly_detection(self):
+        finding = self.found("debug-switch", least_percent=20)
+        self.assertIn("anomaly detection is on", finding["finding"])
+        self.assertEqual(finding["basis"], "at most")
+
+    def test_a_weight_that_is_computed_again(self):
+        finding = self.found("repeated-work", least_percent=20)
+        self.assertIn("computed 12 times in a training step", finding["finding"])
+        self.assertIn("parametrizations.weight_hh", finding["where"])
+        self.assertIn("parametrize.cached()", finding["advice"])
+
+    def test_a_mask_that_is_made_again(self):
+        finding = self.found("repeated-work", "rebuilt-masks", least_percent=20)
+        self.assertRegex(finding["finding"], "^aten::(triu, aten::full|full, aten::triu) make tensors from nothing but numbers")
+        self.assert_line(finding, "triu(1)")
+
+    def test_attention_by_parts(self):
+        finding = self.found("faster-form", "attention-by-parts", least_percent=10)
+        self.assertRegex(finding["finding"], r"^Attention is computed by parts \d+ times a request")
+        self.assertIn("scaled_dot_product_attention", finding["advice"])
+
+    def test_dense_gradients_of_an_embedding(self):
+        finding = self.found("faster-form", "dense-embedding", least_percent=20)
+        self.assertIn("as large as its table", finding["finding"])
+        self.assertIn("sparse=True", finding["advice"])
+
+    def test_packed_sequences(self):
+        finding = self.found("faster-form", "packed-sequences", least_percent=20)
+        self.assertIn("on packed sequences computes each time step by itself", finding["finding"])
+        self.assertEqual(finding["numerics"], "changes")
+
+    def test_a_list_made_into_a_tensor(self):
+        finding = self.found("slow-lines", least_percent=20)
+        self.assert_line(finding, "torch.tensor(arrays)")
+        self.assertIn("np.stack", finding["advice"])
+
+    def test_rows_fetched_one_by_one(self):
+        finding = self.found("input-wait", "rows-one-by-one", least_percent=20)
+        self.assertIn("Rows are fetched one by one", finding["finding"])
+        self.assertIn("BatchSampler", finding["advice"])
+        self.assertNotIn("num_workers", finding["advice"])  # they made it slower
+
+    def test_diff_names_the_finding_that_one_side_has(self):
+        self.found("growing-steps")
+        diff = [e2e.DLHOOK, "diff", *(os.path.join(self.folder, f"growing-steps-{side}") for side in ("advised", "victim"))]
+        result = e2e.run([*diff, "--fail-above", "30%"])
+        self.assertIn("NEW has growing-steps (aten::cat, findings_victims.py:", result.out.decode().replace("\n    ", " "))
+        self.assertEqual(result.code, 1)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,26 @@ TEST(SlowProducts, AreNoneAtAThirdOfTheBound) {
   EXPECT_THAT(Cubes(126'000).Find("slow-products", &machine).rows, IsEmpty());
 }
 
+// Beside a product that takes 50 us for 67 MFLOP.
+CpuProgram BesideAFastOne(const trace::OpDefinition& definition, int64_t ns) {
+  CpuProgram program;
+  program.Calls(GemmDefinition(128, 512, 512, "NN"), 1, 1000, 50'000);
+  program.Calls(definition, 1, 100'000, ns);
+  return program;
+}
+
+TEST(SlowProducts, AreSlowForTheirKind) {
+  const trace::OpDefinition like = GemmDefinition(128, 512, 256, "NN");  // half of it
+  const auto found = BesideAFastOne(like, 500'000).Find("slow-products");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("20 times slower, which its shape does not explain"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("Denormal values"));
+  EXPECT_NEAR(found.Gain(0), 450'000, 1000);
+  EXPECT_THAT(BesideAFastOne(like, 240'000).Find("slow-products").rows, IsEmpty());  // 9.6 times
+  EXPECT_THAT(BesideAFastOne(GemmDefinition(8, 512, 512, "NN"), 500'000).Find("slow-products").rows, IsEmpty());
+  EXPECT_THAT(BesideAFastOne(GemmDefinition(32, 32, 32, "NN"), 500'000).Find("slow-products").rows, IsEmpty());
+}
+
 TEST(SlowProducts, AreNotJudgedByStatedPeaks) {
   CpuProgram program = Cubes(200'000);
   program.process().processor = {"AuthenticAMD", "AMD EPYC 7763", 25, 1, 1, 2, 1};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,8 @@ TEST(Recompilations, HaveTheMostFrequentReason) {
               ElementsAre(HasSubstr("PyTorch's reason: forward (net.py:6): 0/2: size 5, not 6")));
 }
 TEST(Recompilations, OfTensorFlowsFunctions) {
-  EXPECT_THAT(Find({.function = kTensorFlow}, kGainNs), ElementsAre(HasSubstr("tf.function: tf.function compiles")));
+  EXPECT_THAT(Find({.function = kTensorFlow}, kGainNs),
+              ElementsAre(HasSubstr("tf.function: tf.function traces train_step again")));
 }
 TEST(Recompilations, AreInTheStepBeforeTheOneThatBeginsWithThem) {
   EXPECT_THAT(Find({.function = kTensorFlow, .before_ns = 0}, kGainNs), ElementsAre(HasSubstr("in 4 of 39")));
@@ -79,23 +81,29 @@ TEST(Recompilations, OfFewSizesAreSoonDone) { EXPECT_THAT(Find({.last_size = 2})
 TEST(Recompilations, MayTakeNextToNothing) { EXPECT_THAT(Find({.compiling_ns = 400'000}), IsEmpty()); }
 TEST(Recompilations, AreNotOfFunctionsWithoutNumbers) { EXPECT_THAT(Find({.function = "step"}), IsEmpty()); }
 
-// XLA's, of 2 ms each, in the 20 ms after ten steps of 1 ms; the first one begins at `first_ns`.
-std::vector<std::string> FindXlas(int compilations, int64_t first_ns = 22'000'000) {
+// XLA's, of 2 ms each, in the 20 ms after ten steps of 1 ms or after none; the first one begins at `first_ns`.
+struct XlaSpec {
+  int64_t first_ns = 22'000'000;
+  bool has_steps = true;
+  bool has_sizes = true;  // that change
+  int64_t gain_ns = 8'000'000 / 22;
+};
+std::vector<std::string> FindXlas(int compilations, const XlaSpec& spec = {}) {
   GpuProgram program;
   std::vector<int64_t> starts;
   for (int64_t ns = 0; ns <= 10'000'000; ns += 1'000'000) starts.push_back(ns);
-  program.Steps(starts);
+  if (spec.has_steps) program.Steps(starts);
   for (int i = 0; i < compilations; ++i) {
-    program.builder().Scope("XLA compiles jit(train_step)", ScopeKind::kXlaCompilation, first_ns + i * 2'000'000,
+    program.builder().Scope("XLA compiles jit(train_step)", ScopeKind::kXlaCompilation, spec.first_ns + i * 2'000'000,
                             2'000'000);
     program.builder().model().compiled_programs.push_back(
-        {0, "jit_train_step", {absl::StrCat("x f32[", i, ",8]"), "y s32[]"}});
+        {0, "jit_train_step", {absl::StrCat("x f32[", spec.has_sizes ? i : 5, ",8]"), "y s32[]"}});
   }
   program.Build(30'000'000);
   const Table table = program.Make(ReportTables().front());
   std::vector<std::string> found;
   for (const size_t row : RowsWhere(table, {{"rule", "recompilations"}})) {
-    EXPECT_NEAR(Integer(table, row, "gain"), 8'000'000 / 22, 1000);
+    EXPECT_NEAR(Integer(table, row, "gain"), spec.gain_ns, 1000);
     found.push_back(absl::StrCat(Text(table, row, "where"), ": ", Text(table, row, "finding")));
   }
   return found;
@@ -105,11 +113,46 @@ TEST(Recompilations, OfJax) {
   EXPECT_THAT(
       FindXlas(4),
       ElementsAre("train_step: XLA compiles train_step again 4 times after the first training step, 2.00 ms each: "
-                  "27 % of the time since then. Its arguments change: x f32[0,8], f32[1,8], f32[2,8] and 1 more."));
+                  "8.00 ms, 27 % of the time since then, without JAX's tracing. Its arguments change: x f32[0,8], "
+                  "f32[1,8], f32[2,8] and 1 more."));
+  EXPECT_THAT(FindXlas(4, {.has_sizes = false}), ElementsAre(HasSubstr("shapes that it was compiled for before.")));
+}
+TEST(Recompilations, OfJaxNeedNoSteps) {
+  EXPECT_THAT(FindXlas(5, {.first_ns = 20'000'000, .has_steps = false, .has_sizes = false, .gain_ns = 8'000'000}),
+              ElementsAre("train_step: XLA compiles train_step again 4 times after the first time, 2.00 ms each: 8.00 "
+                          "ms, 80 % of the time since then, without JAX's tracing. Its arguments have shapes that "
+                          "it was compiled for before."));
 }
 TEST(Recompilations, OfJaxAreSoonDone) {
   EXPECT_THAT(FindXlas(2), IsEmpty());
-  EXPECT_THAT(FindXlas(4, 1'000'000), IsEmpty());
+  EXPECT_THAT(FindXlas(4, {.first_ns = 1'000'000}), IsEmpty());
+}
+
+// Keras's predict for each request of 10 ms: the pipeline's first operation begins after 2 ms, its iterator is there after 7.
+std::vector<std::string> FindPipelines(int every) {
+  GpuProgram program;
+  std::vector<int64_t> starts;
+  for (int64_t ns = 0; ns <= 200'000'000; ns += 10'000'000) starts.push_back(ns);
+  program.Steps(starts, 0, StepKind::kInference);
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    if (i % static_cast<size_t>(every) != 0) continue;
+    for (const auto& [op, ms] : {std::pair{"TensorDataset", 2}, {"OptionsDataset", 4}, {"MakeIterator", 6}}) {
+      program.builder().Scope(absl::StrCat("EagerLocalExecute: ", op), ScopeKind::kTraceMe, starts[i] + ms * 1'000'000,
+                              1'000'000);
+    }
+  }
+  program.Build(200'000'000);
+  const Table table = program.Make(ReportTables().front());
+  std::vector<std::string> found;
+  for (const size_t row : RowsWhere(table, {{"rule", "made-anew"}})) found.push_back(Text(table, row, "finding"));
+  return found;
+}
+
+TEST(MadeAnew, IsEachRequestsPipeline) {
+  EXPECT_THAT(FindPipelines(1), ElementsAre(HasSubstr("makes a new pipeline of tf.data 1 times a request, 5.00 ms each "
+                                                      "from its first operation until its iterator is there: 5.00 ms "
+                                                      "of 10.0 ms from one request to the next (50 %).")));
+  EXPECT_THAT(FindPipelines(5), IsEmpty());  // an epoch's
 }
 
 }  // namespace recompilations_test

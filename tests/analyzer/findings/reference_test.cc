@@ -43,6 +43,25 @@ TEST(ReferenceImplementation, IsNoneOfTheOthers) {
   EXPECT_THAT(Program("ref:any", 20'000).Find("reference-implementation").rows, IsEmpty());
 }
 
+TEST(ReferenceImplementation, IsLikeAProductForEachGroup) {
+  const auto found_of = [](const std::string& problem, const std::string& implementation) {
+    trace::OpDefinition definition =
+        OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,convolution," + implementation +
+                         ",backward_weights,src:f32::blocked:acdb::f0 wei:f32::blocked:Acdb16a::f0 bia:undef::undef::: "
+                         "dst:f32::blocked:acdb::f0,attr-scratchpad:user,alg:convolution_direct," +
+                         problem + ",0.1");
+    CpuProgram program;
+    program.Calls(definition, 1, 1000, 500'000);
+    return program.Find("reference-implementation");
+  };
+  const auto found =
+      found_of("g32mb2_ic32oc32_id8od8kd3sd1dd0pd1_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1", "x64:gemm:jit");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("a small product for each group (x64:gemm:jit)"));
+  EXPECT_THAT(found_of("mb2_ic32oc32_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1", "x64:gemm:jit").rows, IsEmpty());
+  EXPECT_THAT(found_of("g32mb2_ic32oc32_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1", "jit_dw:avx2").rows, IsEmpty());
+}
+
 TEST(ReferenceImplementation, IsToldOfEachPrimitive) {
   CpuProgram program = Program("ref:any", 200'000);
   program.Calls(Primitive("ref:any", "lrn"), 1, 300'000, 100'000);

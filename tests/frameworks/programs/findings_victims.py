@@ -7,6 +7,7 @@ Prints the median time of a step in ms (of the second half of the steps), and th
 first thread, which tests/bench/findings.py compares.
 """
 
+import contextlib
 import ctypes
 import os
 import statistics
@@ -19,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 
 
 class Slow(Dataset):
@@ -379,6 +380,163 @@ def own_loops(side):
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     return training(model, optimizer, loss_of, repeated(torch.randn(64, 256, dtype=dtype), torch.zeros(64, dtype=torch.long)))
+
+
+def broadcast_products(side):
+    """A matrix for each of 3 joints, times 512 samples: as a batch of 1536 products of one column each, or one of all."""
+    weight = nn.Parameter(torch.randn(3, 64, 64) / 8)
+    first, last = nn.Linear(256, 192), nn.Linear(192, 256)
+    optimizer = torch.optim.SGD([weight, *first.parameters(), *last.parameters()], lr=0.01)
+
+    def mixed(h):
+        if side == "advised":
+            return torch.einsum("jab,njb->nja", weight, h)
+        return (weight @ h.unsqueeze(-1)).squeeze(-1)
+
+    def loss_of(x, y):
+        return nn.functional.mse_loss(last(mixed(first(x).view(-1, 3, 64)).flatten(1)), y)
+
+    x, y = torch.randn(512, 256), torch.randn(512, 256)
+    while True:
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+        yield
+
+
+def growing_steps(side):
+    """Outputs are kept for a metric: joined to all before in each step, or in a list."""
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1024))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    history, outputs = torch.empty(0, 1024), []
+    x, y = torch.randn(256, 64), torch.randn(256, 1024)
+    while True:
+        optimizer.zero_grad()
+        output = model(x)
+        nn.functional.mse_loss(output, y).backward()
+        optimizer.step()
+        if side == "advised":
+            outputs.append(output.detach())
+        else:
+            history = torch.cat([history, output.detach()])
+        yield
+
+
+def recurrent(cell, size, context=contextlib.nullcontext):
+    """Steps over 12 time steps, each with a call of the cell."""
+    out = nn.Linear(size, 4)
+    optimizer = torch.optim.SGD([*cell.parameters(), *out.parameters()], lr=0.01)
+    x, y = torch.randn(12, 16, 8), torch.randint(0, 4, (16,))
+    while True:
+        optimizer.zero_grad()
+        state = torch.zeros(16, size)
+        with context():
+            for each in x:
+                state = cell(each, state)
+        nn.functional.cross_entropy(out(state), y).backward()
+        optimizer.step()
+        yield
+
+
+def debug_switch(side):
+    with torch.autograd.set_detect_anomaly(side == "victim"):
+        yield from recurrent(nn.GRUCell(8, 32), 32)
+
+
+def repeated_work(side):
+    """An orthogonal weight, computed in each time step or once."""
+    cell = nn.utils.parametrizations.orthogonal(nn.RNNCell(8, 48), "weight_hh")
+    return recurrent(cell, 48, nn.utils.parametrize.cached if side == "advised" else contextlib.nullcontext)
+
+
+class Masked(nn.Module):
+    def __init__(self, limit):
+        super().__init__()
+        self.limit, self.project = limit, nn.Linear(512, 512)
+
+    def forward(self, x):
+        x = self.project(x)
+        mask = torch.full((self.limit, self.limit), float("-inf")).triu(1)[:len(x), :len(x)]
+        return nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], mask)
+
+
+def rebuilt_masks(side):
+    """A causal mask is made anew in each request: as large as the longest, or as large as used."""
+    model, x = Masked(64 if side == "advised" else 2048).eval(), torch.randn(64, 512)
+    while True:
+        with torch.inference_mode():
+            model(x)
+        yield
+
+
+class Attention(nn.Module):
+    def __init__(self, by_parts):
+        super().__init__()
+        self.by_parts, self.project = by_parts, nn.Linear(64, 192)
+
+    def forward(self, x):
+        q, k, v = self.project(x).view(len(x), -1, 3, 4, 16).permute(2, 0, 3, 1, 4)
+        if not self.by_parts:
+            return nn.functional.scaled_dot_product_attention(q, k, v).flatten(1)
+        scores = torch.matmul(q, k.transpose(-2, -1)) / 4
+        return torch.matmul(torch.softmax(scores, -1), v).flatten(1)
+
+
+def attention_by_parts(side):
+    model, x = Attention(side == "victim").eval(), torch.randn(4, 256, 64)
+    while True:
+        with torch.inference_mode():
+            model(x)
+        yield
+
+
+def dense_embedding(side):
+    """A batch reads 256 rows of 100 000."""
+    table, head = nn.Embedding(100_000, 16, sparse=side == "advised"), nn.Linear(16, 2)
+    optimizer = torch.optim.SGD([*table.parameters(), *head.parameters()], lr=0.01)
+    y = torch.randint(0, 2, (256,))
+    while True:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(head(table(torch.randint(0, 100_000, (256,)))), y).backward()
+        optimizer.step()
+        yield
+
+
+def packed_sequences(side):
+    rnn, head = nn.LSTM(16, 32), nn.Linear(32, 2)
+    optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.01)
+    x, lengths = torch.randn(40, 8, 16), torch.arange(40, 24, -2)
+    while True:
+        optimizer.zero_grad()
+        output = rnn(x if side == "advised" else nn.utils.rnn.pack_padded_sequence(x, lengths))[1][0]
+        head(output).square().mean().backward()
+        optimizer.step()
+        yield
+
+
+def slow_lines(side):
+    """A batch is made of a list of arrays: number by number, or joined first."""
+    model = nn.Sequential(nn.Linear(4096, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    arrays = list(np.ones((32, 4096), np.float32))
+    while True:
+        x = torch.from_numpy(np.stack(arrays)) if side == "advised" else torch.tensor(arrays)
+        optimizer.zero_grad()
+        cross_entropy(model, x, torch.zeros(len(x), dtype=torch.long)).backward()
+        optimizer.step()
+        yield
+
+
+def rows_one_by_one(side):
+    """A dataset in memory: a row at a time, or a batch."""
+    data = TensorDataset(torch.randn(8192, 32), torch.randint(0, 2, (8192,)))
+    options = dict(batch_size=256, shuffle=True)
+    if side == "advised":
+        options = dict(sampler=BatchSampler(RandomSampler(data), 256, False), batch_size=None)
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        yield from training(model, optimizer, cross_entropy, DataLoader(data, **options))
 
 
 BLOCK = 5  # steps before it is the other's turn

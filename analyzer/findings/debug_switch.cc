@@ -1,0 +1,82 @@
+// Rule debug-switch: a switch for finding errors is on, and makes each operation do more.
+//
+// PyTorch's anomaly detection stores a stack for each operation in the forward pass and looks for NaN in each gradient in the
+// backward pass: its `isnan` and `_is_any_true` follow the nodes of the graph. Others are variables of the environment.
+// The gain: at most all that is not in a library's call.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kDebugSwitchPercent = 3;
+constexpr double kLeastChecks = 3;  // of gradients, in a step
+
+struct DebugSetting {
+  const char* variable;
+  const char* does;
+  bool of_gpu;
+};
+constexpr std::array<DebugSetting, 7> kDebugSettings = {
+    {{"CUDA_LAUNCH_BLOCKING", "the host waits for each kernel that it launches", true},
+     {"PYTORCH_NO_CUDA_MEMORY_CACHING", "each tensor on the GPU is allocated by the driver", true},
+     {"JAX_DISABLE_JIT", "JAX runs each operation by itself", false},
+     {"JAX_DEBUG_NANS", "JAX waits for each result and looks for NaN in it", false},
+     {"JAX_ENABLE_CHECKS", "JAX checks what it traces", false},
+     {"MKL_VERBOSE", "MKL prints a line for each call", false},
+     {"PYTHONTRACEMALLOC", "Python stores a stack for each of its allocations", false}}};
+
+bool IsOn(const std::string& value) {
+  const std::string lower = absl::AsciiStrToLower(value);
+  return !lower.empty() && lower != "0" && lower != "false" && lower != "off" && lower != "no";
+}
+
+Finding DebugFinding(const StepFacts& facts, std::string where, std::string sentence, std::string advice) {
+  Finding finding;
+  finding.where = std::move(where);
+  finding.gain_ns = facts.Sum(
+      [](const WorkItem& item) { return !item.IsCall() && item.doing.activity != ActivityKind::kDataLoading; });
+  finding.sentence = absl::StrCat(sentence, ": all but the libraries' calls takes ", facts.PartOfStep(finding.gain_ns),
+                                  ", an unknown part of it for that.");
+  finding.advice = std::move(advice);
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
+  std::vector<Finding> findings;
+  double checks = 0;
+  for (const auto& [name, count] : facts.counted().ops) checks += name == "aten::_is_any_true" ? count : 0;
+  if (checks >= kLeastChecks && facts.steps().kind == StepKind::kTraining) {
+    findings.push_back(DebugFinding(
+        facts, "autograd",
+        absl::StrFormat("PyTorch's anomaly detection is on: it stores the stack of each operation and looks for NaN in "
+                        "gradients %.0f times a %s",
+                        checks, facts.StepNoun()),
+        "Turn it off but to find a NaN: torch.autograd.set_detect_anomaly(False), no detect_anomaly() around the loop, "
+        "Trainer(detect_anomaly=False)."));
+    findings.back().evidence = "table ops: aten::isnan and aten::_is_any_true behind the nodes of the backward pass";
+  }
+  for (const DebugSetting& setting : kDebugSettings) {
+    const std::string value = facts.Setting(setting.variable);
+    if (!IsOn(value) || (setting.of_gpu && !facts.HasGpuTimes())) continue;
+    findings.push_back(DebugFinding(facts, absl::StrCat(setting.variable, "=", value),
+                                    absl::StrCat(setting.variable, "=", value, " is set: ", setting.does),
+                                    absl::StrCat("Unset ", setting.variable, " but to find errors.")));
+    findings.back().evidence = "table summary: the variables of the environment";
+  }
+  std::erase_if(findings,
+                [&](const Finding& finding) { return !facts.IsAtLeast(finding.gain_ns, kDebugSwitchPercent); });
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,203 @@
+// Rule growing-steps: each step takes longer than the one before, over the whole run: something is appended to and never
+// cleared.
+//
+// The trend is that of noise.h, of the steps' time without that in which the main thread waited for a processor, or of the
+// median step, which other programs disturb less; their processor time must grow, too. What
+// grows is found by comparing the first third of the steps with the last: the outermost operations by name and place, and
+// the time between them. The gain: a mean step less one at the start of the trend.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/steps/measured_steps.h"
+#include "analyzer/table/human.h"
+#include "analyzer/time/activity_labels.h"
+#include "analyzer/work/noise.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kGrowingPercent = 5;
+constexpr double kGrownCpu = 1.25;  // a trend grows by half at least
+constexpr double kMoreOften = 1.5;
+
+// Sums over the first and the last third of the steps.
+struct Growth {
+  double early_ns = 0, late_ns = 0, early_count = 0, late_count = 0;
+  double ns() const { return late_ns - early_ns; }
+};
+
+// An outermost operation by kind, name and Python stack, or a library's call outside of any by kind.
+struct Grown {
+  std::string name;  // empty: the time between operations
+  StackIndex stack = kNone;
+  Growth growth;
+};
+
+class Thirds {
+ public:
+  explicit Thirds(const StepFacts& facts) : facts_(facts) {
+    for (const StepTrack& track : facts.steps().tracks) {
+      steps_ += static_cast<double>(track.steps.size() / 3);
+      for (size_t step = 0; step < track.steps.size(); ++step)
+        Add(track, step, track.steps[step].end_ns - track.steps[step].start_ns, between_);
+    }
+    AddOperations();
+  }
+
+  double steps() const { return steps_; }  // of a third
+
+  // What grows most.
+  Grown Largest() const {
+    const TraceModel& model = facts_.model();
+    Grown largest = {"", kNone, between_};
+    for (const auto& [scope, growth] : of_looks_) {
+      if (scope != kNone && growth.ns() > largest.growth.ns())
+        largest = {ScopeLabel(model, scope), model.scopes.look[scope].stack, growth};
+    }
+    for (const auto& [kind, growth] : of_calls_) {
+      if (growth.ns() > largest.growth.ns()) largest = {kind, kNone, growth};
+    }
+    return largest;
+  }
+
+ private:
+  static void Add(const StepTrack& track, size_t step, int64_t ns, Growth& growth) {
+    const size_t third = track.steps.size() / 3;
+    if (step < third) {
+      growth.early_ns += static_cast<double>(ns);
+      ++growth.early_count;
+    } else if (step >= track.steps.size() - third) {
+      growth.late_ns += static_cast<double>(ns);
+      ++growth.late_count;
+    }
+  }
+
+  void AddOperations() {
+    const TraceModel& model = facts_.model();
+    of_looks_.resize(model.scopes.look.values().size(), {kNone, {}});
+    const auto is_op = [&](ScopeIndex scope) {
+      return scope != kNone && model.scopes.look[scope].kind != ScopeKind::kUserRange;
+    };
+    const auto add = [&](ThreadIndex thread, int64_t start_ns, int64_t ns, Growth& growth) {
+      const ProcessIndex process = model.threads[thread].process;
+      const size_t step = facts_.StepAt(process, start_ns);
+      if (step == kNone) return;
+      for (const StepTrack& track : facts_.steps().tracks) {
+        if (track.process != process) continue;
+        Add(track, step, ns, growth);
+        Add(track, step, -ns, between_);
+      }
+    };
+    for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+      if (!is_op(scope) || is_op(model.scopes.parent[scope])) continue;
+      auto& [first, growth] = of_looks_[model.scopes.look.IndexAt(scope)];
+      if (first == kNone) first = scope;
+      add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope], growth);
+    }
+    for (CallIndex call = 0; call < model.calls.size(); ++call) {
+      if (model.calls.parent[call] != kNone || is_op(model.calls.ScopeOf(call))) continue;
+      add(model.calls.thread[call], model.calls.start_ns[call], model.calls.duration_ns[call],
+          of_calls_[KindLabel(model.ops[model.calls.op[call]])]);
+    }
+  }
+
+  const StepFacts& facts_;
+  double steps_ = 0;
+  Growth between_;
+  std::vector<std::pair<ScopeIndex, Growth>> of_looks_;  // with the first scope that has it
+  std::map<std::string, Growth> of_calls_;
+};
+
+// Of three neighbours the median (Tukey's smoother "3").
+BlockMeans WithoutOutliers(const BlockMeans& blocks) {
+  BlockMeans smooth = blocks;
+  for (size_t i = 0; i < blocks.size() && blocks.size() >= 3; ++i) {
+    const size_t first = std::min(i == 0 ? 0 : i - 1, blocks.size() - 3);
+    std::array<double, 3> three = {blocks[first], blocks[first + 1], blocks[first + 2]};
+    std::sort(three.begin(), three.end());
+    smooth[i] = three[1];
+  }
+  return smooth;
+}
+
+// From the first third to the last.
+bool HasGrown(const BlockMeans& blocks) {
+  const size_t third = blocks.size() / 3;
+  const BlockMeans early(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(third)),
+      late(blocks.end() - static_cast<ptrdiff_t>(third), blocks.end());
+  return MeanOf(late) >= kGrownCpu * MeanOf(early);
+}
+
+std::string AdviceFor(const Grown& grown) {
+  const absl::string_view name = absl::StripPrefix(grown.name, "aten::");
+  if (name == "cat" || name == "stack" || name == "hstack" || name == "vstack" || name == "ConcatV2")
+    return "It joins onto a tensor that grows, and copies all of it each time: collect the parts in a list, join them "
+           "once at the end.";
+  if (grown.growth.late_count >= kMoreOften * grown.growth.early_count)
+    return "Look for a list, a graph or a cache that each step appends to and goes through: clear it, or keep a sum.";
+  return "Look for a tensor, a graph or a cache that each step appends to and never clears (a history, a loss that is "
+         "not detached).";
+}
+
+}  // namespace
+
+std::optional<Trend> GrowthOfSteps(const StepFacts& facts) {
+  BlockMeans medians, means;
+  for (const ComparedSteps& block : CutIntoBlocks(facts.steps(), kBlocks)) {
+    medians.push_back(static_cast<double>(QuartilesOf(block.Durations()).median));
+    means.push_back(static_cast<double>(block.total_ns()) / static_cast<double>(block.count()));
+  }
+  const Samples &waiting = facts.load().waiting_samples, &cpu = facts.load().cpu_samples;
+  for (size_t i = 0; !waiting.empty() && i < std::min(means.size(), waiting.front().size()); ++i)
+    means[i] = std::max(means[i] - waiting.front()[i], 0.0);
+  std::optional<Trend> trend = TrendOf(means);
+  if (!trend) trend = TrendOf(WithoutOutliers(medians));
+  if (!cpu.empty() && !HasGrown(cpu.front())) return std::nullopt;  // other programs did
+  return trend && trend->IsGrowth() ? trend : std::nullopt;
+}
+
+std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
+  if (!facts.HasSteps()) return {};
+  const std::optional<Trend> trend = GrowthOfSteps(facts);
+  if (!trend || !FindDenormals(facts).empty()) return {};
+  Finding finding;
+  // By what the trend's own mean is above its start.
+  finding.gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
+  if (!facts.IsAtLeast(finding.gain_ns, kGrowingPercent)) return {};
+  const Thirds thirds(facts);
+  const Grown grown = thirds.Largest();
+  const Growth& growth = grown.growth;
+  const double steps = std::max(thirds.steps(), 1.0);
+  finding.where = grown.name.empty() ? "between operations" : grown.name;
+  if (grown.stack != kNone) finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[grown.stack]);
+  finding.sentence = absl::StrFormat(
+      "Each %s takes longer than the one before, from %s to %s over %d of them, mostly in %s: %s a %s in the first "
+      "third, "
+      "%s in the last",
+      facts.StepNoun(), HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(),
+      grown.name.empty() ? "the time between operations (Python or native code)" : grown.name,
+      HumanTime(std::max(growth.early_ns, 0.0) / steps), facts.StepNoun(), HumanTime(growth.late_ns / steps));
+  if (!grown.name.empty() && growth.late_count >= kMoreOften * growth.early_count) {
+    absl::StrAppendFormat(&finding.sentence, ", and it runs %.3g, then %.3g times", growth.early_count / steps,
+                          growth.late_count / steps);
+  }
+  finding.sentence += ".";
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table steps: durations over the run; the gain is a mean step less one at the start of the trend";
+  finding.advice = AdviceFor(grown);
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,124 @@
+// Rule made-anew: in each step the program makes a pipeline of tf.data, as Keras's predict, evaluate and fit do in each call,
+// for what may be a single batch.
+//
+// A pipeline's iterator is made once, after the pipeline's own operations: the time from the first of these to the end of
+// MakeIterator would not be spent with one pipeline, or none. What else such a call does before and after is not in it.
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_looks.h"
+#include "analyzer/table/human.h"
+#include "analyzer/time/intervals.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kLeastPart = 0.05;
+constexpr double kEachStep = 0.5;   // pipelines a step
+constexpr double kOftenInRun = 10;  // where there are no steps
+constexpr char kEagerOp[] = "EagerLocalExecute: ";
+constexpr char kMakeIterator[] = "MakeIterator";
+
+struct Pipelines {
+  double count = 0;          // of a step, or in the run
+  double ns = 0;             // to make them
+  double whole_ns = 0;       // from one step to the next, or the run
+  StackIndex stack = kNone;  // in which the last one was made
+};
+
+// Of the main steps from the first one's beginning to the last one's end, also between them: a request may end before its
+// call does.
+Pipelines PipelinesIn(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  std::vector<bool> makes(model.names.size());  // by name
+  for (NameIndex name = 0; name < model.names.size(); ++name) {
+    absl::string_view op = model.names[name];
+    makes[name] = absl::ConsumePrefix(&op, kEagerOp) && (op == kMakeIterator || absl::StrContains(op, "Dataset"));
+  }
+  if (std::find(makes.begin(), makes.end(), true) == makes.end()) return {};
+  std::vector<Interval> times(model.processes.size());
+  Pipelines pipelines;
+  for (const StepTrack& track : facts.steps().tracks) {
+    if (track.steps.empty()) continue;
+    times[track.process] = {track.steps.front().start_ns, track.steps.back().end_ns};
+    pipelines.whole_ns += static_cast<double>(track.steps.back().end_ns - track.steps.front().start_ns) / facts.count();
+  }
+  if (!facts.HasSteps()) {
+    times.assign(times.size(), {model.start_ns, model.end_ns});
+    pipelines.whole_ns = facts.step_ns();
+  }
+  ScopeIndex first = kNone;  // of the pipeline that is being made
+  ForEachScopeThat(
+      scopes, [&](const ScopeLook& look) { return makes[look.name]; },
+      [&](ScopeIndex scope) {
+        if (first == kNone || scopes.thread[first] != scopes.thread[scope]) first = scope;
+        if (!absl::EndsWith(model.names[scopes.look[scope].name], kMakeIterator)) return;
+        const Interval& time = times[model.threads[scopes.thread[scope]].process];
+        if (time.start_ns <= scopes.start_ns[first] && scopes.EndOf(scope) <= time.end_ns) {
+          pipelines.count += 1 / facts.count();
+          pipelines.ns += static_cast<double>(scopes.EndOf(scope) - scopes.start_ns[first]) / facts.count();
+          pipelines.stack = scopes.look[scope].stack;
+        }
+        first = kNone;
+      });
+  return pipelines;
+}
+
+bool AreMany(const StepFacts& facts, const Pipelines& pipelines) {
+  return pipelines.count >= (facts.HasSteps() ? kEachStep : kOftenInRun);
+}
+
+// "fit", the library's function that the program's own line calls, without what is put around it; empty: not known.
+std::string CalledBy(const TraceModel& model, StackIndex stack, const PythonPlace& place) {
+  std::string called;
+  for (const PythonFrame& frame : model.python_stacks[stack].frames) {
+    if (frame.file == place.file && frame.line == place.line) return called.substr(called.rfind('.') + 1);
+    const std::string& function = model.names[frame.function];
+    const bool is_wrapper = absl::EndsWith(function, "error_handler") || absl::StrContains(function, "wrap");
+    if (!is_wrapper) called = function;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool MakesPipelinesAnew(const StepFacts& facts) { return AreMany(facts, PipelinesIn(facts)); }
+
+std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
+  const Pipelines pipelines = PipelinesIn(facts);
+  if (!AreMany(facts, pipelines) || pipelines.ns < kLeastPart * pipelines.whole_ns) return {};
+  Finding finding;
+  finding.where = "input";
+  std::string called;
+  if (pipelines.stack != kNone) {
+    const PythonPlace place = ReadPythonPlaces(facts.model())[pipelines.stack];
+    finding.line = LineLabel(facts.model(), place);
+    called = CalledBy(facts.model(), pipelines.stack, place);
+  }
+  const std::string step = facts.StepNoun();
+  finding.sentence = absl::StrFormat(
+      "%s makes a new pipeline of tf.data %.2g times a %s, %s each from its first operation until its iterator is "
+      "there: "
+      "%s of %s%s (%.0f %%).",
+      called.empty() ? "The program" : called, pipelines.count, step, HumanTime(pipelines.ns / pipelines.count),
+      HumanTime(pipelines.ns), HumanTime(pipelines.whole_ns),
+      facts.HasSteps() ? absl::StrCat(" from one ", step, " to the next") : "",
+      100 * pipelines.ns / pipelines.whole_ns);
+  finding.gain_ns = pipelines.ns;
+  finding.whole_ns = pipelines.whole_ns;
+  finding.evidence = "scopes \"EagerLocalExecute: …Dataset\" to \"EagerLocalExecute: MakeIterator\"";
+  finding.advice =
+      "Call the model itself (model(x), in a tf.function; train_on_batch, test_on_batch) instead of predict, evaluate "
+      "or "
+      "fit for each batch, or give one such call many rows at once; make a tf.data pipeline once, before the loop.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

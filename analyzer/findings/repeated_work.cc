@@ -1,0 +1,222 @@
+// Rule repeated-work: a step computes again what has not changed since.
+//
+// Parametrized weights (torch.nn.utils.parametrize, weight_norm) are computed from parameters each time they are asked for: in
+// a recurrent network once for each time step. Parameters do not change within a step, so that all but one is for nothing.
+//
+// A model that generates and keeps no key/value cache computes all tokens before the new one again in each pass: the rows of the
+// products with its weights grow by the same small number from pass to pass. With a cache they stay.
+//
+// Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/model/gemm_shape.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kRepeatedPercent = 5;
+constexpr double kLeastTimes = 1.5;  // in a step
+constexpr int64_t kLeastPasses = 8;
+constexpr int64_t kSmallGrowth = 2;  // a pass has at least twice the rows by which it grows
+constexpr std::array<absl::string_view, 7> kMadeFromNumbers = {"full",     "ones",         "eye",         "arange",
+                                                               "linspace", "triu_indices", "tril_indices"};
+
+enum class Maker : uint8_t {
+  kNone,
+  kFromNumbers,
+  kZeros,  // alone they may be a state
+  kOfThat  // of the tensor that the op before made
+};
+
+Maker MakerOf(const std::string& op) {
+  if (op == "triu" || op == "tril") return Maker::kOfThat;
+  if (op == "zeros") return Maker::kZeros;
+  const bool is_one = std::find(kMadeFromNumbers.begin(), kMadeFromNumbers.end(), op) != kMadeFromNumbers.end();
+  return is_one ? Maker::kFromNumbers : Maker::kNone;
+}
+
+bool IsOfParametrization(const WorkItem& item) {
+  if (item.scope != nullptr && absl::StartsWith(item.scope->op, "_weight_norm")) return true;
+  return absl::StrContains(item.group->label, "parametrizations.");
+}
+
+std::vector<Finding> FindParametrizations(const StepFacts& facts) {
+  // How often a step computes each: as often as the longest operation of it in the forward pass.
+  struct Times {
+    double ns = 0, times = 0;
+  };
+  std::map<std::string, Times> by_layer;
+  for (const WorkItem& item : facts.items()) {
+    if (!IsOfParametrization(item)) continue;
+    Times& times = by_layer[item.group->label];
+    times.ns += item.ns;
+    if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward && item.begun > 0)
+      times.times = times.times == 0 ? item.begun : times.times;  // the longest comes first
+  }
+  double ns = 0, gain_ns = 0, most = 0;
+  for (const auto& [layer, times] : by_layer) {
+    if (times.times < kLeastTimes) continue;
+    ns += times.ns;
+    gain_ns += times.ns * (1 - 1 / times.times);
+    most = std::max(most, times.times);
+  }
+  if (!facts.IsAtLeast(gain_ns, kRepeatedPercent)) return {};
+  const auto is_in = [&](const WorkItem& item) {
+    return IsOfParametrization(item) && by_layer[item.group->label].times >= kLeastTimes;
+  };
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.line = facts.LineOfLongest(is_in);
+  finding.sentence =
+      absl::StrFormat("A parametrized weight is computed %.0f times in a %s, each time from the same parameters: %s.",
+                      most, facts.StepNoun(), facts.PartOfStep(ns));
+  finding.gain_ns = gain_ns;
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table work, the layers of parametrizations; the gain: all but one time";
+  finding.advice =
+      "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read the "
+      "weight "
+      "into a variable before the loop.";
+  return {finding};
+}
+
+std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  std::vector<std::string> names;
+  std::vector<Maker> makers;  // by name
+  for (const ScopeName& name : ReadScopeNames(model)) {
+    names.push_back(name.op);
+    makers.push_back(MakerOf(name.op));
+  }
+  const auto is_op = [&](ScopeIndex scope) {
+    return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
+  };
+  std::map<StackIndex, double> by_stack;  // nanoseconds of all steps
+  std::map<std::string, double> by_op;
+  double all_ns = 0;
+  bool is_made = false;  // by the op before
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!is_op(scope) || is_op(scopes.parent[scope])) continue;
+    const Maker maker = makers[scopes.look[scope].name];
+    is_made = maker == Maker::kOfThat ? is_made : maker != Maker::kNone;
+    if (!is_made || maker == Maker::kZeros) continue;
+    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
+    const auto ns = static_cast<double>(scopes.duration_ns[scope]);
+    by_op[names[scopes.look[scope].name]] += ns;
+    by_stack[scopes.look[scope].stack] += ns;
+    all_ns += ns;
+  }
+  if (!facts.IsAtLeast(all_ns / facts.count(), kRepeatedPercent)) return {};
+  std::vector<std::pair<double, std::string>> order;
+  for (const auto& [op, ns] : by_op) order.emplace_back(-ns, absl::StrCat("aten::", op));
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> ops;
+  for (const auto& [ns, op] : order) {
+    if (ops.size() < 3) ops.push_back(op);
+  }
+  const auto longest = std::max_element(by_stack.begin(), by_stack.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto is_in = [&](const WorkItem& item) { return item.scope != nullptr && by_op.contains(item.scope->op); };
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  if (longest->first != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
+  finding.gain_ns = std::min(all_ns / facts.count(), facts.step_ns());
+  finding.sentence =
+      absl::StrFormat("%s make tensors from nothing but numbers, again in each %s (masks, positions): %s.",
+                      absl::StrJoin(ops, ", "), facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table ops and work: these operations read no tensor but those that they made";
+  finding.advice =
+      "Make them once (register_buffer, or a cache by size) and only as large as the step uses; for a causal mask "
+      "scaled_dot_product_attention(..., is_causal=True) needs none.";
+  return {finding};
+}
+
+// The rows of products with a weight, from one pass to the next.
+struct Rows {
+  int64_t last = 0, step = 0;  // grows by
+  int64_t passes = 0;          // in which it grew by the same as before
+  int64_t all_passes = 0, first = 0, most = 0;
+  double rows = 0;  // of those passes
+
+  void Add(int64_t now) {
+    ++all_passes;
+    const int64_t grown = now - last;
+    if (last > 0 && grown > 0 && kSmallGrowth * grown <= last && (step == 0 || grown == step)) {
+      step = grown;
+      first = passes == 0 ? last : first;
+      most = std::max(most, now);
+      ++passes;
+      rows += static_cast<double>(now);
+    }
+    last = now;
+  }
+};
+
+std::vector<Finding> FindPrefixes(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kInference) return {};
+  const TraceModel& model = facts.model();
+  // By layer and the sizes that stay: a product has the rows as its first or, column-major, second side.
+  std::map<std::tuple<LayerIndex, int64_t, int64_t>, Rows> by_weight;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    const LayerIndex layer = facts.attribution().of_call[call].layer;
+    const std::optional<MatmulShape> shape = op.on_gpu || layer == kNone ? std::nullopt : MatmulShapeOf(op);
+    if (!shape || shape->batch > 1 || model.calls.parent[call] != kNone) continue;
+    const bool is_column = shape->order == "col";
+    by_weight[{layer, is_column ? shape->m : shape->n, shape->k}].Add(is_column ? shape->n : shape->m);
+  }
+  const auto most = std::max_element(by_weight.begin(), by_weight.end(),
+                                     [](const auto& a, const auto& b) { return a.second.passes < b.second.passes; });
+  if (most == by_weight.end()) return {};
+  const Rows& rows = most->second;
+  if (rows.passes < kLeastPasses || 2 * rows.passes < rows.all_passes) return {};
+  Finding finding;
+  const Layer& layer = facts.attribution().layers[std::get<0>(most->first)];
+  finding.where = "generation";
+  finding.line = layer.line;
+  const double new_part = static_cast<double>(rows.step * rows.passes) / rows.rows;
+  finding.gain_ns = facts.step_ns() * (1 - new_part);
+  finding.sentence = absl::StrFormat(
+      "Each pass computes again all that the one before did, and %d %s more: the products of %s have %d to %d rows, "
+      "growing by "
+      "%d in %d of %d passes, as a model that generates without a key/value cache does.",
+      rows.step, rows.step == 1 ? "row" : "rows", layer.name, rows.first, rows.most, rows.step, rows.passes,
+      rows.all_passes);
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence =
+      "table gemm: rows of products with the same weight; the gain: as if only the new rows were computed";
+  finding.advice =
+      "Keep keys and values of earlier tokens: use_cache=True, past_key_values; then a pass computes the new token "
+      "alone.";
+  return {finding};
+}
+
+}  // namespace
+
+std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  std::vector<Finding> findings = FindParametrizations(facts);
+  for (Finding& finding : FindMadeFromNumbers(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : FindPrefixes(facts)) findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings

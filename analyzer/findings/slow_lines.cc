@@ -1,0 +1,121 @@
+// Rule slow-lines: between two of its lines the program does something for long that is no operation of a framework and no
+// call of a hooked library: Python, or native code that Python calls (a list made into a tensor, NumPy, pandas, JSON, a file).
+//
+// Only stretches that are long by themselves: many short ones are python-bound's. Stretches in one function of the program
+// are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
+// samples met a function most, it is named.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_role.h"
+#include "analyzer/table/human.h"
+#include "analyzer/work/gap_lines.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kSlowLinesPercent = 10;
+constexpr double kStretchNs = 100'000;
+constexpr int64_t kLeastSamplesOfStretch = 8;
+
+struct Stretches {
+  const GapLines* longest = nullptr;
+  double ns = 0, count = 0, blocked_ns = 0;
+};
+
+// torch.tensor(list): a tensor is filled with Python's objects.
+bool MakesTensor(const GapLines& lines) {
+  const bool is_one_line = !absl::StrContains(lines.text, " to ");
+  return is_one_line && lines.before == "aten::empty" && RoleOfName(lines.after) == ScopeRole::kConversion;
+}
+
+bool HasSamples(const GapLines& lines) { return lines.sampled && lines.sampled->samples >= kLeastSamplesOfStretch; }
+
+// "make_batch (train.py:13)"
+std::string WhoRuns(const GapLines& lines) {
+  const bool has_samples = HasSamples(lines);
+  const std::string& function = has_samples ? lines.sampled->function : lines.function;
+  return absl::StrCat(function.empty() ? "The main code" : function, " (",
+                      has_samples ? lines.sampled->line : lines.text, ")");
+}
+
+std::string WhatSamplesMet(const StepFacts& facts, const GapLines& lines) {
+  if (!HasSamples(lines)) return "";
+  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  const auto percent = static_cast<int>(100 * lines.sampled->samples / std::max<int64_t>(lines.samples, 1));
+  return absl::StrCat(" Of the samples there ", percent, " % met it, mostly in ", places.name(lines.sampled->owner),
+                      ".");
+}
+
+Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
+  const GapLines& longest = *stretches.longest;
+  const bool is_blocked = 2 * stretches.blocked_ns > stretches.ns;
+  Finding finding;
+  finding.where = longest.module;
+  finding.line = HasSamples(longest) ? longest.sampled->line : longest.text;
+  finding.gain_ns = std::min(stretches.ns, facts.step_ns());
+  finding.sentence = absl::StrCat(WhoRuns(longest), " ",
+                                  is_blocked ? "is blocked" : "runs Python or native code that calls no hooked library",
+                                  " for ", facts.PartOfStep(finding.gain_ns), ", in stretches of ",
+                                  HumanTime(stretches.ns / std::max(stretches.count, 1.0)), " on average",
+                                  longest.before.empty() || longest.after.empty()
+                                      ? ""
+                                      : absl::StrCat(", mostly between ", longest.before, " and ", longest.after),
+                                  ".", WhatSamplesMet(facts, longest));
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kHigh;
+  finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
+  if (is_blocked) {
+    finding.advice = "Wait for it in another thread, or ask for it before it is needed (files, network, locks, sleep).";
+  } else if (MakesTensor(longest)) {
+    finding.advice =
+        "A tensor is made of Python's objects there, one by one: join arrays first (torch.from_numpy(np.stack(list))), "
+        "or "
+        "torch.stack a list of tensors.";
+  } else {
+    finding.advice =
+        "Look at these lines: work on whole arrays instead of elements, do once what does not change, or do it "
+        "beside the step (another thread or process, not each step).";
+    if (facts.model().samples.empty()) finding.advice += " dlhook run --sample names the function.";
+  }
+  return finding;
+}
+
+}  // namespace
+
+bool IsStretch(const StepFacts& facts, const GapLines& lines) {
+  const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
+  return lines.count > 0 && running * lines.ns / lines.count >= kStretchNs;
+}
+
+double StretchesNs(const StepFacts& facts) {
+  double ns = 0;
+  for (const GapLines& lines : GapLinesOf(facts)) ns += IsStretch(facts, lines) ? lines.ns : 0;
+  return ns;
+}
+
+std::vector<Finding> FindSlowLines(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  std::map<std::string, Stretches> by_function;
+  for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
+    if (!IsStretch(facts, lines)) continue;
+    // The main code is no one place: by its lines.
+    Stretches& stretches = by_function[lines.function.empty() ? lines.text : lines.function];
+    if (stretches.longest == nullptr) stretches.longest = &lines;
+    stretches.ns += lines.ns;
+    stretches.count += lines.count;
+    stretches.blocked_ns += lines.blocked_ns.value_or(0);
+  }
+  std::vector<Finding> findings;
+  for (const auto& [function, stretches] : by_function) {
+    if (facts.IsAtLeast(stretches.ns, kSlowLinesPercent)) findings.push_back(OfStretches(facts, stretches));
+  }
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings
