@@ -2,6 +2,7 @@
 #include "analyzer/answer/answer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,9 +28,13 @@ namespace {
 
 constexpr size_t kParts = 7;
 constexpr size_t kLayers = 7;
+constexpr size_t kLeastLayers = 3;  // however much stands above them
 constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
-constexpr size_t kNamedRules = 6;  // that could not judge the run for one reason
+constexpr double kNeverFolded = 10;       // percent: findings of this gain are always shown
+constexpr double kNeedsAName = 30;        // percent: of a part that the program's own code causes
+constexpr char kBusy[] = "machine-busy";  // nothing to mend in the program: a line
+constexpr size_t kNamedRules = 6;         // that could not judge the run for one reason
 constexpr size_t kRemarks = 3;
 constexpr size_t kRemarkLines = 3;  // per remark
 constexpr size_t kLinesBelow = 6;   // titles, empty lines and the next commands, below the findings
@@ -63,32 +68,44 @@ class Screen {
 
  private:
   bool IsShort() const { return options_.is_brief || options_.is_live; }
-  void FindingLines(const RuleFinding& found);
+  void FindingLines(const RuleFinding& found, bool with_sentence);
+  void NoRuleFor();
+  const std::vector<StepPart>& Parts() {
+    if (!parts_) parts_ = PartsOfStep(facts_, kParts);
+    return *parts_;
+  }
   void Information();
+  bool HasRoomFor(size_t lines) const {
+    return lines_.size() + lines + kLinesBelow + kLeastLayers + NotSeenLines().size() <= kMostLines;
+  }
   std::string LeadOf(const Finding& finding) const;
   std::vector<std::string> NotSeenLines() const;
 
   const StepFacts& facts_;
   const AnswerOptions& options_;
   const size_t width_;
+  std::optional<std::vector<StepPart>> parts_;
   std::vector<std::string> lines_;
   std::vector<RuleFinding> findings_;
   bool has_layers_ = false;
 };
 
 void Screen::WhereItGoes() {
-  const std::vector<StepPart> parts = PartsOfStep(facts_, kParts);
   Title(absl::StrCat("Where a ", facts_.StepNoun(), " goes"));
   size_t name_width = 10;
-  for (const StepPart& part : parts) name_width = std::max(name_width, TextWidth(VisibleText(part.name)));
+  for (const StepPart& part : Parts()) name_width = std::max(name_width, TextWidth(VisibleText(part.name)));
   name_width = std::min(name_width, width_ - 24);
   const size_t bar = std::min(kBar, width_ - name_width - 24);
-  for (const StepPart& part : parts) {
+  for (const StepPart& part : Parts()) {
     const auto filled = static_cast<size_t>(static_cast<double>(bar) * part.percent / 100 + 0.5);
     Line(absl::StrFormat(
         "  %-*s %10s %4d %%  %s", static_cast<int>(name_width), Shortened(VisibleText(part.name), name_width),
         HumanTime(part.ns), part.percent,
         Styled(std::string(filled, '#'), part.percent >= 25 ? Style::kHot : Style::kPlain, options_.color)));
+    for (const PartLine& line : part.lines) {
+      Line(Shortened(absl::StrFormat("   %3.0f %% %s", 100 * line.ns / facts_.step_ns(), VisibleText(line.text)),
+                     width_));
+    }
   }
   for (const std::string& sentence : StepRemarks(facts_)) Text(sentence, "  ");
 }
@@ -99,8 +116,9 @@ absl::Status Screen::Layers() {
   std::vector<LayerRow> rows = *std::move(found);
   has_layers_ = !rows.empty();
   if (!has_layers_) return absl::OkStatus();
-  const size_t all = rows.size();
-  if (rows.size() > kLayers) rows.resize(kLayers);
+  const size_t all = rows.size(), above = lines_.size() + NotSeenLines().size() + kLinesBelow;
+  const size_t room = above < kMostLines ? kMostLines - above : 0;
+  rows.resize(std::min({rows.size(), kLayers, std::max(kLeastLayers, room)}));
   const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
   const bool has_range = has_blocks && width_ >= kWidthForRange;
   const size_t name_width = width_ - 38 - (has_range ? kRange : 0);
@@ -136,7 +154,14 @@ void Screen::Findings() {
   const auto losses = static_cast<size_t>(std::count_if(
       findings_.begin(), findings_.end(), [](const RuleFinding& found) { return !found.finding.is_information; }));
   if (losses == 0) {
-    Title("Findings: none");
+    const size_t before = lines_.size();
+    Title("Findings");
+    const size_t title = lines_.size();
+    NoRuleFor();
+    if (lines_.size() == title) {
+      lines_.resize(before);
+      Title("Findings: none");
+    }
     const double seen_ns =
         facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
     if (seen_ns < facts_.step_ns() / 2) {
@@ -151,25 +176,57 @@ void Screen::Findings() {
   }
   Title(absl::StrCat("Findings, by what a ", facts_.StepNoun(), " could gain"));
   const size_t most = IsShort() ? kBriefFindings : kFindings;
-  const size_t below = kLinesBelow + (ignored > 0 ? 1 : 0);
-  size_t shown = 0;
-  for (; shown < losses && shown < most; ++shown) {
+  size_t shown = 0, folded = 0;
+  double judged = 0;
+  for (size_t i = 0; i < losses; ++i) {
+    const auto& [rule, finding] = findings_[i];
+    const double percent = finding.GainPercent(facts_.step_ns());
+    const bool is_busy = rule == kBusy;
+    if (!is_busy) judged = std::max(judged, percent);
     const size_t before = lines_.size();
-    FindingLines(findings_[shown]);
-    if (IsShort() || lines_.size() + below + NotSeenLines().size() <= kMostLines) continue;
-    lines_.resize(before);
-    break;
+    FindingLines(findings_[i], !IsShort() && shown < most);
+    const bool has_room = shown < most && (IsShort() || HasRoomFor(ignored > 0 ? 1 : 0));
+    if (has_room || percent >= kNeverFolded || is_busy) {
+      shown += is_busy ? 0 : 1;
+    } else {
+      lines_.resize(before);
+      ++folded;
+    }
   }
-  if (losses > shown) Text(absl::StrCat(losses - shown, " more: table findings."), "  ");
+  if (judged < kNeverFolded) NoRuleFor();
+  if (folded > 0) Text(absl::StrCat(folded, " more: table findings."), "  ");
   if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
   Information();
+}
+
+// The part that the program's own code causes, if it is large.
+void Screen::NoRuleFor() {
+  const auto is_own = [](const StepPart& part) {
+    switch (part.kind) {
+      case PartKind::kPython:
+      case PartKind::kNative:
+      case PartKind::kBetweenCalls:
+      case PartKind::kInput:
+      case PartKind::kBlocked:
+        return true;
+      default:
+        return false;
+    }
+  };
+  const auto part = std::find_if(Parts().begin(), Parts().end(), is_own);
+  if (part == Parts().end() || part->percent < kNeedsAName) return;
+  std::vector<std::string> lines;
+  for (const PartLine& line : part->lines) lines.push_back(line.text);
+  Text(absl::StrCat("No rule judges this: ", part->percent, " % ", part->name, lines.empty() ? "" : ", at ",
+                    absl::StrJoin(lines, " and "), "."),
+       "  ");
 }
 
 // A line of each that is no loss, as long as there is room.
 void Screen::Information() {
   if (IsShort()) return;
   for (const auto& [rule, finding] : findings_) {
-    if (!finding.is_information || lines_.size() + kLinesBelow + NotSeenLines().size() + 2 > kMostLines) continue;
+    if (!finding.is_information || !HasRoomFor(2)) continue;
     Text(absl::StrCat("For information: ", rule, ", ", LeadOf(finding),
                       finding.changes_numerics ? ", changes results" : "", ": table findings."),
          "  ");
@@ -184,14 +241,18 @@ std::string Screen::LeadOf(const Finding& finding) const {
   return absl::StrFormat("%s%s (%.0f %%)", word, HumanTime(finding.gain_ns), finding.GainPercent(facts_.step_ns()));
 }
 
-void Screen::FindingLines(const RuleFinding& found) {
+void Screen::FindingLines(const RuleFinding& found, bool with_sentence) {
   const auto& [rule, finding] = found;
+  if (rule == kBusy) {
+    return Line(
+        Shortened(absl::StrCat("  ", LeadOf(finding), "  ", rule, ": other programs use the processors"), width_));
+  }
   std::string place = finding.where;
   if (!finding.line.empty() && !absl::StrContains(place, finding.line)) {
     absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
   }
   Text(absl::StrCat(LeadOf(finding), "  ", rule, place.empty() ? "" : ": ", place), "  ");
-  if (!IsShort()) Text(finding.sentence, "    ");
+  if (with_sentence) Text(finding.sentence, "    ");
   Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
 }
 
@@ -226,7 +287,7 @@ void Screen::Next() {
   if (!has_layers_) table = facts_.model().samples.empty() ? "accounting" : "hotspots";
   if (!findings_.empty()) table = "findings";
   Line("");
-  Text(absl::StrCat("next: dlhook report ", options_.run, " --table ", table, " (or --table all)"));
+  Text(absl::StrCat("next: dlhook report ", options_.run, " --table ", table, " (or --table all, --explain WORD)"));
 }
 
 }  // namespace
@@ -239,10 +300,10 @@ absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptio
   }
   // What repeats and what is wrong say most; without steps nothing else does.
   if (!options.is_brief || !facts.HasSteps()) screen.WhereItGoes();
+  screen.Findings();
   if (!options.is_brief) {
     if (absl::Status status = screen.Layers(); !status.ok()) return status;
   }
-  screen.Findings();
   if (!options.is_brief && !options.is_live) {
     screen.NotSeen();
     screen.Next();

@@ -1,5 +1,5 @@
-// The answer screen: what ran, where a step's time goes, the heaviest layers, what could be faster, which commands to
-// run next.
+// The answer screen: what ran, where a step's time goes, what could be faster, the heaviest layers, which commands to run
+// next.
 #ifndef DLHOOK_ANALYZER_ANSWER_ANSWER_H_
 #define DLHOOK_ANALYZER_ANSWER_ANSWER_H_
 
@@ -21,7 +21,7 @@ struct AnswerOptions {
   std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 
-// At most kMostLines lines.
+// At most kMostLines lines, if findings that are worth much leave it room.
 inline constexpr size_t kMostLines = 45;
 absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options);
 

@@ -2,6 +2,7 @@
 #include "analyzer/answer/sentences.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -18,6 +19,9 @@ namespace dlhook::analyzer::inline answer {
 namespace {
 
 constexpr int64_t kLeastForQuartiles = 8;
+constexpr double kWorthSaying =
+    0.05;  // of the run: time before and after all steps; of the steps: others of their kind
+constexpr double kWorthMentioning = 0.1;  // of all steps: what much longer ones hold, and what they change
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
 
@@ -52,9 +56,7 @@ std::string DeviceOf(const StepFacts& facts) {
     devices[device.name.empty() ? "GPU" : device.name].insert(
         device.uuid.empty() ? absl::StrCat(device.process, "/", device.ordinal) : device.uuid);
   }
-  const auto& ops = facts.model().ops;
-  const bool uses_gpu = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.on_gpu; });
-  if (devices.empty() && uses_gpu) return "GPU (its times are not known)";
+  if (devices.empty() && facts.model().UsesGpu()) return "GPU (its times are not known)";
   if (devices.empty()) {
     const uint32_t processors = facts.processors();
     return processors == 0 ? "CPU" : absl::StrCat("CPU (", Many(processors, "processor"), ")");
@@ -79,6 +81,122 @@ std::string PauseSentence(const StepFacts& facts) {
   }
   return pause_ns > in_ns ? absl::StrCat(" Between requests ", HumanTime(static_cast<double>(pause_ns)), " passed.")
                           : "";
+}
+
+// The track that the steps of the answer's first process are from, with all that was left out of them.
+const StepTrack* WholeTrack(const StepFacts& facts) {
+  if (!facts.HasSteps()) return nullptr;
+  const StepTrack& main = facts.steps().tracks.front();
+  for (const StepTrack& track : facts.options().analysis->steps()) {
+    if (track.process == main.process && track.thread == main.thread && !track.steps.empty()) return &track;
+  }
+  return nullptr;
+}
+
+// ", 12.3 s of it before the first step, 4.20 s after the last one".
+std::string AroundSteps(const StepFacts& facts) {
+  const StepTrack* const track = WholeTrack(facts);
+  if (track == nullptr || !facts.model().read_spans.empty()) return "";
+  const ProcessInfo& process = facts.model().processes[track->process];
+  const auto is_long = [&](int64_t ns) {
+    return static_cast<double>(ns) >= kWorthSaying * static_cast<double>(facts.model().wall_ns());
+  };
+  const int64_t before_ns = track->steps.front().start_ns - process.start_ns;
+  const int64_t after_ns = process.end_ns - track->steps.back().end_ns;
+  const char* const word = facts.steps().kind == StepKind::kInference ? "request" : "step";
+  std::string text;
+  if (is_long(before_ns)) {
+    absl::StrAppend(&text, ", ", HumanTime(static_cast<double>(before_ns)), " of it before the first ", word);
+  }
+  if (is_long(after_ns)) {
+    absl::StrAppend(&text, ", ", HumanTime(static_cast<double>(after_ns)),
+                    text.empty() ? absl::StrCat(" of it after the last ", word) : " after the last");
+  }
+  return text;
+}
+
+// ", memory up to 1.20 GiB": of the process that took most.
+std::string MostMemory(const TraceModel& model) {
+  int64_t most_bytes = 0;
+  for (const LoadSample& load : model.loads) most_bytes = std::max(most_bytes, load.resident_bytes);
+  if (most_bytes == 0) return "";
+  return absl::StrCat(", memory up to ", HumanCell(most_bytes, "bytes"),
+                      model.processes.size() > 1 ? " in one process" : "");
+}
+
+// Samples a second from the first training step to the last, with all that lies between; 0: not known.
+double WholeRate(const StepFacts& facts) {
+  const StepTrack* const track = WholeTrack(facts);
+  if (track == nullptr || facts.steps().kind != StepKind::kTraining || !facts.model().read_spans.empty()) return 0;
+  const Step *first = nullptr, *last = nullptr;
+  int64_t samples = 0;
+  for (const Step& step : track->steps) {
+    if (step.kind != StepKind::kTraining) continue;
+    if (step.samples == 0) return 0;
+    if (first == nullptr) first = &step;
+    last = &step;
+    samples += step.samples;
+  }
+  if (first == nullptr) return 0;
+  return static_cast<double>(samples) * 1e9 / static_cast<double>(last->end_ns - first->start_ns);
+}
+
+std::string Rate(double per_second) { return absl::StrFormat("%.*f", per_second < 10 ? 2 : 0, per_second); }
+
+// Whether much longer steps are more than an interruption of the program by others: they come regularly, or hold much of
+// the time.
+bool IsStructure(const ComparedSteps& steps) {
+  const double all_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  return steps.interrupted_every > 0 || static_cast<double>(steps.interrupted_ns) >= kWorthMentioning * all_ns;
+}
+
+// "4 much longer steps of 24.3 ms on average".
+std::string LongerSteps(const ComparedSteps& steps) {
+  return absl::StrCat(Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
+                      HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
+                      steps.interrupted > 1 ? " on average" : "");
+}
+
+// "6th", "22nd".
+std::string Ordinal(int64_t number) {
+  const bool is_teen = number / 10 % 10 == 1;
+  const char* const ends[] = {"th", "st", "nd", "rd"};
+  return absl::StrCat(number, is_teen || number % 10 > 3 ? "th" : ends[number % 10]);
+}
+
+// " With 3 much longer steps of 8.10 s on average (each 6th, 5.20 s of it waiting for input) it takes 3.05 s."
+std::string MeanOfAll(const ComparedSteps& steps) {
+  if (steps.interrupted == 0 || !IsStructure(steps)) return "";
+  const auto count = static_cast<double>(steps.interrupted);
+  const auto input_ns = static_cast<double>(steps.interrupted_input_ns);
+  std::vector<std::string> facts;
+  if (steps.interrupted_every > 0) facts.push_back(absl::StrCat("each ", Ordinal(steps.interrupted_every)));
+  if (steps.interrupted_after_validation == steps.interrupted) facts.emplace_back("after validation");
+  if (input_ns >= static_cast<double>(steps.interrupted_ns) / 3) {
+    facts.push_back(absl::StrCat(HumanTime(input_ns / count), " waiting for input"));
+  }
+  const double all_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  return absl::StrCat(" With ", LongerSteps(steps), facts.empty() ? "" : " (", absl::StrJoin(facts, ", "),
+                      facts.empty() ? "" : ")", " it takes ",
+                      HumanTime(all_ns / static_cast<double>(steps.count() + steps.interrupted)), ".");
+}
+
+// Steps of the same kind that are in no mean: with other batches or passes.
+std::string OtherSteps(const StepFacts& facts) {
+  const ComparedSteps& steps = facts.steps();
+  const StepTrack* const track = WholeTrack(facts);
+  if (track == nullptr || steps.tracks.size() != 1 || !facts.model().scope_windows.empty()) return "";
+  int64_t count = 0, ns = 0;
+  for (const Step& step : track->steps) {
+    if (step.kind != steps.kind || step.is_warm_up || step.is_regular || &step == &track->steps.back()) continue;
+    ++count;
+    ns += step.end_ns - step.start_ns;
+  }
+  if (steps.kind == StepKind::kInference ||
+      static_cast<double>(ns) < kWorthSaying * static_cast<double>(steps.total_ns()))
+    return "";
+  return absl::StrCat(" ", Many(static_cast<size_t>(count), "step"), " with another batch or other passes took ",
+                      HumanTime(static_cast<double>(ns)), ".");
 }
 
 // Of which part of the run steps are known in full.
@@ -132,10 +250,11 @@ std::string WhatRan(const StepFacts& facts) {
       model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "", frameworks.empty() ? "" : ", ",
       absl::StrJoin(frameworks, ", "), ", ", DeviceOf(facts), ", ",
       absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
-      ThreadsOf(model), ", ", HumanTime(static_cast<double>(model.wall_ns())), ".");
+      ThreadsOf(model), ", ", HumanTime(static_cast<double>(model.wall_ns())), AroundSteps(facts), MostMemory(model),
+      ".");
 }
 
-std::string BatchSentence(const ComparedSteps& steps, double step_ns) {
+std::string BatchSentence(const ComparedSteps& steps, double step_ns, double whole_per_second) {
   const double samples = steps.samples(), per_second = samples * 1e9 / step_ns;
   if (samples == 0) return "";
   int64_t least = INT64_MAX, most = 0, processes = 0;
@@ -155,12 +274,15 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns) {
   if (least == most) text = absl::StrFormat(" %d %s a %s", most, noun, of);
   if (is_batch)
     text = steps.batch_is_rows ? absl::StrCat(" ", steps.batch, " ", noun) : absl::StrCat(" Batch ", steps.batch);
-  absl::StrAppendFormat(&text, ": %.*f %s/s", per_second < 10 ? 2 : 0, per_second, word);
+  absl::StrAppend(&text, ": ", Rate(per_second), " ", word, "/s");
   const bool is_part = steps.other_threads > 0;
   if (processes > 1) {
     absl::StrAppend(&text, is_part ? " in the busiest thread of" : " in", " each of ", processes, " processes");
   } else if (is_part) {
     absl::StrAppend(&text, " in the busiest of ", steps.other_threads + 1, " threads");
+  }
+  if (whole_per_second > 0 && std::abs(per_second - whole_per_second) >= kWorthMentioning * per_second) {
+    absl::StrAppend(&text, "; ", Rate(whole_per_second), " from the first step to the last");
   }
   return absl::StrCat(text, ".");
 }
@@ -192,13 +314,11 @@ std::string HowLong(const StepFacts& facts) {
                                            absl::StrCat("A ", facts.StepNoun()), HumanTime(facts.step_ns()),
                                            facts.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
                                            HumanTime(static_cast<double>(quartiles.upper)));
-  text += BatchSentence(facts.steps(), facts.step_ns());
-  text += PauseSentence(facts);
-  if (const ComparedSteps& steps = facts.steps(); steps.interrupted > 0) {
-    absl::StrAppend(&text, " Left out: ", Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
-                    HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
-                    steps.interrupted > 1 ? " on average." : ".");
-  }
+  const ComparedSteps& steps = facts.steps();
+  absl::StrAppend(&text, MeanOfAll(steps), BatchSentence(steps, facts.step_ns(), WholeRate(facts)),
+                  PauseSentence(facts));
+  if (steps.interrupted > 0 && !IsStructure(steps)) absl::StrAppend(&text, " Left out: ", LongerSteps(steps), ".");
+  text += OtherSteps(facts);
   absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts.model()));
   if (warm_up > 0)
     absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",

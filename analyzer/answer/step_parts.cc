@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
@@ -15,12 +16,17 @@
 #include "analyzer/table/human.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
+#include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
 
-constexpr double kSmallOp = 0.04;  // of the step; smaller ops are combined
-constexpr char kOtherOps[] = "other framework ops";
+constexpr double kSmallOp = 0.04;          // of the step; smaller ops are combined
+constexpr size_t kMostPartLines = 2;       // of the program, under a part
+constexpr double kLeastOfPart = 0.2;       // that a line holds …
+constexpr double kLeastPercentOfStep = 2;  // … and of the step
+constexpr size_t kRoomForOps = 36;         // columns, for the names of those that are combined
+constexpr char kOtherOps[] = "other ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
 constexpr char kBetweenCalls[] = "Python or native code";  // which, only samples tell
 constexpr char kInput[] = "waiting for input";
@@ -35,7 +41,15 @@ std::string NameOfCall(const Op& op) {
   if (IsKind(op, {OpKind::kCopy, OpKind::kMemset})) return "memory copies";
   if (IsKind(op, OpKind::kCollective)) return "communication";
   if (IsKind(op, OpKind::kCall)) return "other CUDA calls";
+  if (IsKind(op, OpKind::kReorder)) return "memory format conversion (reorder)";
+  if (IsKind(op, OpKind::kEltwise)) return "elementwise function (eltwise)";
   return KindLabel(op);
+}
+
+// torch.compile's regions have the name of the class that runs them.
+std::string NameOfOp(const std::string& op) {
+  if (op.empty()) return kOtherOps;
+  return absl::StartsWith(op, "CompiledFunction") ? "code made by torch.compile" : op;
 }
 
 StepPart PartOf(const WorkItem& item) {
@@ -43,7 +57,7 @@ StepPart PartOf(const WorkItem& item) {
     case ActivityKind::kCall:
       return {NameOfCall(*item.op), PartKind::kLibrary};
     case ActivityKind::kScope:
-      return {item.scope->op.empty() ? kOtherOps : item.scope->op, PartKind::kFramework};
+      return {NameOfOp(item.scope->op), PartKind::kFramework};
     case ActivityKind::kNotSeen:
       return {kBetweenCalls, PartKind::kBetweenCalls};
     case ActivityKind::kDataLoading:
@@ -78,6 +92,11 @@ std::map<ActivityKind, LookSums> LooksByKind(const StepFacts& facts) {
   return by_kind;
 }
 
+// Of a part that samples of an owner's code tell.
+std::string NameOfSampled(const std::string& owner, ActivityKind kind) {
+  return absl::StrCat(owner, kind == ActivityKind::kDataLoading ? " (input)" : "");
+}
+
 // Replaces the parts of time that is not seen: samples tell whose code computed, looks from outside whether the thread was
 // blocked. Without samples only blocked time is taken out of a part; time without a processor stays in it, as in the parts
 // of calls.
@@ -93,7 +112,7 @@ class Unseen {
       const auto wall_ns = static_cast<int64_t>(
           facts_.Sum([kind = kind](const WorkItem& item) { return item.doing.activity == kind; }) * facts_.count());
       const bool is_input = kind == ActivityKind::kDataLoading;
-      const int64_t rest_ns = DivideBySamples(wall_ns, samples_[kind], is_input);
+      const int64_t rest_ns = DivideBySamples(wall_ns, samples_[kind], kind);
       if (rest_ns >= 0) parts_.erase(name);
       if (is_input) {
         if (rest_ns >= 0) Add(name, of, rest_ns);
@@ -111,15 +130,15 @@ class Unseen {
 
  private:
   // Returns the time in which nothing computed; < 0: the samples say nothing.
-  int64_t DivideBySamples(int64_t wall_ns, const SampleSums& samples, bool is_input) {
+  int64_t DivideBySamples(int64_t wall_ns, const SampleSums& samples, ActivityKind kind) {
     if (samples.empty()) return -1;
+    const bool is_input = kind == ActivityKind::kDataLoading;
     const auto& places = facts_.options().analysis->Derived<SamplePlaces>(facts_.model());
     const SampleSplit split = SplitBySamples(wall_ns, places.Joined(samples));
     if (split.parts.empty()) return -1;
     for (const SamplePart& part : split.parts) {
       const PartKind computes = places.IsPython(part.place) ? PartKind::kPython : PartKind::kNative;
-      Add(absl::StrCat(places.name(part.place), is_input ? " (input)" : ""), is_input ? PartKind::kInput : computes,
-          part.ns);
+      Add(NameOfSampled(places.name(part.place), kind), is_input ? PartKind::kInput : computes, part.ns);
     }
     return split.rest_ns;
   }
@@ -156,6 +175,94 @@ class Unseen {
   std::array<int64_t, kBlockedIns> found_ns_ = {};
 };
 
+// Ops that take little are one part, which names the longest of them.
+void AddOps(const StepFacts& facts, const Parts& ops, Parts& parts) {
+  const std::string framework = facts.frameworks().size() == 1 ? facts.frameworks().front() : "framework";
+  StepPart others = {kOtherOps, PartKind::kFramework};
+  std::vector<std::pair<double, std::string>> small;
+  for (const auto& [name, part] : ops) {
+    if (name != kOtherOps && facts.IsAtLeast(part.ns, 100 * kSmallOp)) {
+      AddTo(parts, {absl::StrCat(name, " (", framework, ")"), PartKind::kFramework, part.ns});
+      continue;
+    }
+    others.ns += part.ns;
+    if (name != kOtherOps) small.emplace_back(-part.ns, name);
+  }
+  std::sort(small.begin(), small.end());
+  others.name = absl::StrCat("other ", framework, " ops");
+  size_t named = 0;
+  for (; named < small.size() && others.name.size() + small[named].second.size() <= kRoomForOps; ++named) {
+    absl::StrAppend(&others.name, named == 0 ? " (" : ", ", small[named].second);
+  }
+  if (named > 0) absl::StrAppend(&others.name, named < small.size() ? ", ...)" : ")");
+  AddTo(parts, others);
+}
+
+std::string InFunction(const std::string& line, const std::string& function) {
+  return function.empty() ? line : absl::StrCat(line, " in ", function);
+}
+
+// The lines of gaps, with that of their time which the part has.
+template <typename TimeOf>
+std::vector<PartLine> LinesOfGaps(const std::vector<GapLines>& gaps, TimeOf time_of) {
+  std::vector<PartLine> lines;
+  for (const GapLines& gap : gaps) lines.push_back({InFunction(gap.text, gap.function), time_of(gap)});
+  return lines;
+}
+
+// Functions of the program that samples of the part's code met.
+std::vector<PartLine> LinesOfSamples(const StepFacts& facts, const StepPart& part) {
+  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  double all_ns = 0;
+  for (const auto& [kind, owners] : facts.SamplesByKind()) {
+    for (const auto& [owner, sum] : owners) {
+      if (NameOfSampled(places.name(owner), kind) == part.name) all_ns += static_cast<double>(sum.cpu_ns);
+    }
+  }
+  std::vector<PartLine> lines;
+  for (const SampledLine& line : SampledLinesOf(facts)) {
+    if (NameOfSampled(places.name(line.owner), line.kind) != part.name) continue;
+    const double ns = part.ns * static_cast<double>(line.cpu_ns) / all_ns;
+    lines.push_back({InFunction(line.line, line.function), ns});
+  }
+  return lines;
+}
+
+// The program's own lines in the parts that it causes.
+void SetLines(const StepFacts& facts, std::vector<StepPart>& parts) {
+  const bool is_blocked_apart =
+      std::any_of(parts.begin(), parts.end(), [](const StepPart& part) { return part.kind == PartKind::kBlocked; });
+  for (StepPart& part : parts) {
+    switch (part.kind) {
+      case PartKind::kBetweenCalls:
+        part.lines = LinesOfGaps(GapLinesOf(facts), [&](const GapLines& gap) {
+          return gap.ns - (is_blocked_apart ? gap.blocked_ns.value_or(0) : 0);
+        });
+        break;
+      case PartKind::kBlocked:
+        part.lines = LinesOfGaps(GapLinesOf(facts), [](const GapLines& gap) { return gap.blocked_ns.value_or(0); });
+        break;
+      case PartKind::kInput:
+        part.lines = facts.model().samples.empty()
+                         ? LinesOfGaps(InputLinesOf(facts), [](const GapLines& gap) { return gap.ns; })
+                         : LinesOfSamples(facts, part);
+        break;
+      case PartKind::kPython:
+      case PartKind::kNative:
+        part.lines = LinesOfSamples(facts, part);
+        break;
+      default:
+        break;
+    }
+    std::erase_if(part.lines, [&](const PartLine& line) {
+      return line.ns < kLeastOfPart * part.ns || !facts.IsAtLeast(line.ns, kLeastPercentOfStep);
+    });
+    std::stable_sort(part.lines.begin(), part.lines.end(),
+                     [](const PartLine& a, const PartLine& b) { return a.ns > b.ns; });
+    if (part.lines.size() > kMostPartLines) part.lines.resize(kMostPartLines);
+  }
+}
+
 void SetPercents(std::vector<StepPart>& parts) {
   double whole_ns = 0;
   for (const StepPart& part : parts) whole_ns += part.ns;
@@ -188,11 +295,7 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
     part.ns = item.ns;
     AddTo(part.kind == PartKind::kFramework ? of_ops : by_name, part);
   }
-  for (auto& [name, part] : of_ops) {
-    const bool is_small = name == kOtherOps || !facts.IsAtLeast(part.ns, 100 * kSmallOp);
-    part.name = is_small ? kOtherOps : absl::StrCat(name, " (framework)");
-    AddTo(by_name, part);
-  }
+  AddOps(facts, of_ops, by_name);
   Unseen(facts, by_name).Divide();
   std::vector<StepPart> parts;
   const StepPart not_known = by_name[kNotKnown];
@@ -209,6 +312,7 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
   }
   if (not_known.ns > 0) parts.push_back(not_known);
   SetPercents(parts);
+  SetLines(facts, parts);
   return parts;
 }
 

@@ -27,14 +27,22 @@ enum class PartKind : uint8_t {
 };
 const char* PartKindName(PartKind kind);  // "library", "framework", … "between_calls" …
 
+// Lines of the program that hold a good part of a part.
+struct PartLine {
+  std::string text;  // "train.py:42 to 45 in encode"
+  double ns = 0;
+};
+
 struct StepPart {
   std::string name;
   PartKind kind = PartKind::kRest;
   double ns = 0;
   int percent = 0;  // whole numbers that add up to 100 (largest remainders)
+  std::vector<PartLine> lines;
 };
 
-// The `most` largest parts, the rest combined; largest first, unknown time last.
+// The `most` largest parts, the rest combined; largest first, unknown time last. Those that the program's own code causes
+// (Python or native code, blocked, input) have its lines, where they are known.
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most);
 
 }  // namespace dlhook::analyzer::answer

@@ -5,14 +5,20 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
+
+// glossary.S
+extern "C" const char dlhook_glossary[], dlhook_glossary_end[];
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -78,6 +84,32 @@ std::string Text(const std::vector<Entry>& entries, int width, bool color) {
   return text;
 }
 
+// "xN" for "x6", "#N" for "#2", which stand behind names.
+std::string GlossaryWord(absl::string_view word) {
+  const bool is_number = word.size() > 1 && (word[0] == 'x' || word[0] == '#') &&
+                         std::all_of(word.begin() + 1, word.end(), absl::ascii_isdigit);
+  return is_number ? absl::StrCat(word.substr(0, 1), "N") : std::string(word);
+}
+
+// The glossary's rows "| word, word | meaning |" that have the word.
+std::string FromGlossary(absl::string_view name, int width, bool color) {
+  const absl::string_view all(dlhook_glossary, static_cast<size_t>(dlhook_glossary_end - dlhook_glossary));
+  const std::string wanted = GlossaryWord(name);
+  std::string text;
+  for (const absl::string_view line : absl::StrSplit(all, '\n')) {
+    const std::vector<absl::string_view> cells = absl::StrSplit(line, " | ");
+    if (cells.size() != 2 || !absl::StartsWith(line, "| ")) continue;
+    const absl::string_view words = cells[0].substr(2);
+    for (const absl::string_view word : absl::StrSplit(words, ", ")) {
+      if (!absl::EqualsIgnoreCase(word, wanted)) continue;
+      absl::StrAppend(&text, Styled(words, Style::kHeader, color), "\n");
+      AppendIndented(std::string(cells[1].substr(0, cells[1].rfind(" |"))), width, &text);
+      break;
+    }
+  }
+  return text;
+}
+
 absl::Status Unknown(const std::vector<Table>& tables, const std::string& name) {
   std::set<std::string> known;
   for (const Table& table : tables) {
@@ -86,9 +118,10 @@ absl::Status Unknown(const std::vector<Table>& tables, const std::string& name) 
   }
   const std::string column = name.substr(name.find('.') == std::string::npos ? 0 : name.find('.') + 1);
   const std::string nearest = NearestName(column, {known.begin(), known.end()});
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--explain: no table has a column '", name, "'", nearest.empty() ? "" : "; did you mean ", nearest,
-      nearest.empty() ? "; " : "? ", "--explain all explains every column, --explain TABLE those of one table"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--explain: no table has a column '", name, "', and the glossary no such word",
+                   nearest.empty() ? "" : "; did you mean ", nearest, nearest.empty() ? "; " : "? ",
+                   "--explain all explains every column, --explain TABLE those of one table"));
 }
 
 }  // namespace
@@ -118,12 +151,13 @@ absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std:
       if (column.name != name) Add(column, table.name, &entries);
     }
   }
-  if (entries.empty()) return Unknown(tables, name);
+  const std::string glossary = FromGlossary(name, width, color);
+  if (entries.empty() && glossary.empty()) return Unknown(tables, name);
   if (name == "all") {
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.column.name < b.column.name; });
   }
-  return Text(entries, width, color);
+  return absl::StrCat(Text(entries, width, color), glossary);
 }
 
 }  // namespace dlhook::analyzer::cli

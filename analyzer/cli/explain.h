@@ -1,4 +1,4 @@
-// `dlhook report --explain`: the glossary of columns, generated from the tables of an empty run.
+// `dlhook report --explain`: the columns, from the tables of an empty run, and the words of docs/glossary.md.
 #ifndef DLHOOK_ANALYZER_CLI_EXPLAIN_H_
 #define DLHOOK_ANALYZER_CLI_EXPLAIN_H_
 
@@ -14,8 +14,8 @@ namespace dlhook::analyzer::inline cli {
 // One of each kind, with columns and without rows.
 absl::StatusOr<std::vector<Table>> EmptyTables();
 
-// `name`: a column, TABLE.COLUMN, a table (all its columns), or "all". Lines of at most `width`. InvalidArgument
-// suggests what was probably meant.
+// `name`: a column, TABLE.COLUMN, a table (all its columns), a word of the glossary, or "all". Lines of at most `width`.
+// InvalidArgument suggests what was probably meant.
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color);
 
 }  // namespace dlhook::analyzer::cli

@@ -281,7 +281,8 @@ Command ReportCommand() {
                   {{"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                    {"calibration", "FILE", "use the peaks in this file of dlhook calibrate; off: stated peaks"}},
                   IgnoreFlags(),
-                  {{"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
+                  {{"explain", "WORD", "what a word of a report or a column (TABLE.COLUMN, TABLE, all) means", 0,
+                    /*stands_alone=*/true},
                    ColorFlag()}}),
       .examples =
           {{"dlhook report", "the answer for the latest run here"},

@@ -39,6 +39,9 @@ class TextWriter {
       indent = "    ";
     }
   }
+  void Indented(const std::string& sentence) {
+    for (const std::string& line : Wrapped(sentence, width_ - 4)) Line(absl::StrCat("    ", line));
+  }
   void WriteTable(const Table& table);
   void Remark(const std::string& remark) { Sentence(remark, remark.substr(0, remark.find(':')), Style::kWarning); }
 
@@ -50,6 +53,7 @@ class TextWriter {
   void RowLines(const std::vector<TextColumn>& columns, size_t row);
   std::string StyledCell(const TextColumn& column, const std::string& text, size_t row) const;
   void Hidden(const std::vector<std::string>& names);
+  void Paragraphs(const Table& table);
 
   const size_t width_;
   const bool color_;
@@ -111,10 +115,37 @@ void TextWriter::Hidden(const std::vector<std::string>& names) {
   Sentence(sentence);
 }
 
+// Each row as a line, and below it its sentences in full, whatever the width: the first as it is, the second as what to
+// do, the rest by their names.
+void TextWriter::Paragraphs(const Table& table) {
+  const TextColumns columns = LayOutColumns(table, kAnyWidth, kGap.size());
+  const auto begin = std::find_if(columns.shown.begin(), columns.shown.end(),
+                                  [&](const TextColumn& column) { return column.name == table.sentences_from; });
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    std::vector<std::string> head, rest;
+    for (auto column = columns.shown.begin(); column != begin; ++column) {
+      if (column->cells[row] != "-") head.push_back(column->cells[row]);
+    }
+    Sentence(absl::StrJoin(head, ", "), head.front(), Style::kHeader);
+    for (auto column = begin; column != columns.shown.end(); ++column) {
+      if (column->cells[row] == "-") continue;
+      if (column - begin < 2) {
+        Indented(absl::StrCat(column == begin ? "" : "-> ", column->cells[row]));
+      } else {
+        rest.push_back(absl::StrCat(column->name, ": ", column->cells[row]));
+      }
+    }
+    if (!rest.empty()) Indented(absl::StrCat(absl::StrJoin(rest, "; "), "."));
+  }
+}
+
 void TextWriter::WriteTable(const Table& table) {
   Sentence(absl::StrCat(table.name, table.title.empty() ? "" : ": ", table.title), table.name, Style::kTitle);
   if (table.rows.empty()) {
     Line("(no rows)");
+  } else if (std::any_of(table.columns.begin(), table.columns.end(),
+                         [&](const Column& column) { return column.name == table.sentences_from; })) {
+    Paragraphs(table);
   } else {
     const TextColumns columns = LayOutColumns(table, width_, kGap.size());
     Header(columns.shown);

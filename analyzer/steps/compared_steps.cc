@@ -15,6 +15,8 @@ namespace {
 
 constexpr double kOuterFence = 3;  // interquartile ranges
 constexpr double kHalfAsLongAgain = 1.5;
+constexpr double kCommonPart = 0.9;
+constexpr int64_t kLeastRegular = 2;  // distances that are equal
 
 int64_t DurationOf(const Step& step) { return step.end_ns - step.start_ns; }
 
@@ -31,29 +33,61 @@ std::vector<const StepTrack*> FirstTracks(const std::vector<StepTrack>& tracks) 
   return ordered;
 }
 
-int64_t MostFrequentBatch(const ComparedSteps& steps) {
+int64_t CommonBatch(const ComparedSteps& steps) {
   std::map<int64_t, int64_t> counts;
   for (const StepTrack& track : steps.tracks) {
     for (const Step& step : track.steps) ++counts[step.batch];
   }
-  if (counts.empty()) return 0;
-  return std::max_element(counts.begin(), counts.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
+  for (const auto& [batch, count] : counts) {
+    if (static_cast<double>(count) >= kCommonPart * static_cast<double>(steps.count())) return batch;
+  }
+  return 0;
 }
 
-void LeaveOutInterrupted(ComparedSteps& steps) {
+// The distance at which nearly all of these ascending numbers follow one another, without a longer gap; 0: there is none.
+int64_t DistanceOf(const std::vector<int64_t>& numbers) {
+  std::map<int64_t, int64_t> distances;
+  for (size_t i = 1; i < numbers.size(); ++i) ++distances[numbers[i] - numbers[i - 1]];
+  for (const auto& [distance, count] : distances) {
+    const bool is_regular = static_cast<double>(count) >= kCommonPart * static_cast<double>(numbers.size() - 1);
+    if (is_regular && distance > 1 && count >= kLeastRegular) return distance;
+  }
+  return 0;
+}
+
+int64_t InputNs(const Step& step) {
+  int64_t input_ns = 0;
+  for (const PhaseInterval& phase : step.phases) {
+    if (phase.kind == PhaseKind::kInput) input_ns += phase.end_ns - phase.start_ns;
+  }
+  return input_ns;
+}
+
+// `all`: the steps of the run.
+void LeaveOutInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
   const std::vector<int64_t> durations = steps.Durations();
   if (durations.empty()) return;
   const double limit_ns = InterruptedNs(durations);
-  for (StepTrack& track : steps.tracks) {
+  for (size_t i = 0; i < steps.tracks.size(); ++i) {
+    std::vector<Step>& own = steps.tracks[i].steps;
     const auto is_interrupted = [&](const Step& step) { return static_cast<double>(DurationOf(step)) > limit_ns; };
-    for (const Step& step : track.steps) {
-      if (!is_interrupted(step)) continue;
-      ++steps.interrupted;
-      steps.interrupted_ns += DurationOf(step);
+    std::vector<int64_t> numbers;
+    int64_t number = 0;
+    auto next = own.begin();
+    StepKind before = steps.kind;
+    for (const Step& step : all[i]->steps) {
+      if (next != own.end() && next->start_ns == step.start_ns && is_interrupted(*next++)) {
+        numbers.push_back(number);
+        steps.interrupted_ns += DurationOf(step);
+        steps.interrupted_input_ns += InputNs(step);
+        steps.interrupted_after_validation += before == StepKind::kValidation ? 1 : 0;
+      }
+      number += step.kind == steps.kind ? 1 : 0;
+      before = step.kind;
     }
-    track.steps.erase(std::remove_if(track.steps.begin(), track.steps.end(), is_interrupted), track.steps.end());
+    steps.interrupted += static_cast<int64_t>(numbers.size());
+    if (i == 0) steps.interrupted_every = DistanceOf(numbers);
+    own.erase(std::remove_if(own.begin(), own.end(), is_interrupted), own.end());
   }
 }
 
@@ -153,8 +187,8 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
       step.sort.clear();
     }
   }
-  LeaveOutInterrupted(chosen);
-  chosen.batch = MostFrequentBatch(chosen);
+  LeaveOutInterrupted(FirstTracks(tracks), chosen);
+  chosen.batch = CommonBatch(chosen);
   chosen.other_threads = absl::c_count_if(tracks, [&](const StepTrack& track) {
     return absl::c_any_of(track.steps, [&](const Step& step) { return IsCounted(step, kind); });
   });

@@ -19,12 +19,15 @@ namespace dlhook::analyzer::inline steps {
 struct ComparedSteps {
   StepKind kind = StepKind::kUnknown;
   std::vector<StepTrack> tracks;  // one per process; steps ascending
-  int64_t batch = 0;              // of most steps; 0: not known
+  int64_t batch = 0;              // of nearly all steps; 0: not known, or a mix
   bool batch_is_rows = false;     // of some of them: as BatchSpan.is_rows
   int64_t other_threads = 0;      // with such steps, left out of `tracks`
   // Steps left out of `tracks` because they were interrupted: longer than InterruptedNs.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
+  int64_t interrupted_every = 0;             // they are each so many-th step; 0: they come at no regular distance
+  int64_t interrupted_after_validation = 0;  // how many directly follow one
+  int64_t interrupted_input_ns = 0;          // waiting for input in them
 
   int64_t count() const;
   double samples() const;  // of a step, on average; 0: not known of all

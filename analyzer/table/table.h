@@ -78,6 +78,7 @@ struct Table {
   std::vector<Column> columns;
   std::vector<Row> rows;           // each as long as columns; a cell holds its column's type or monostate
   std::vector<std::string> notes;  // sentences shown under the table in text, carried in json
+  std::string sentences_from;      // in text, this column and those after it are sentences below the row; empty: none
 };
 
 }  // namespace dlhook::analyzer::table

@@ -265,11 +265,16 @@ TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
   EXPECT_EQ(Dlhook("report --explain gemm.m").out, Dlhook("report --explain m").out);
   EXPECT_EQ(Dlhook("report --explain mean_time").out.substr(0, 31), "mean_time (ns, less is better)\n");
   EXPECT_TRUE(absl::StrContains(Dlhook("report --explain ops").out, "\n    Longest call.\n    In table ops\n"));
+  EXPECT_TRUE(
+      absl::StartsWith(Dlhook("report --explain reorder").out, "reorder, layout conversion\n    an op that conv"));
+  EXPECT_TRUE(absl::StartsWith(Dlhook("report --explain compiledfunction").out, "CompiledFunction, "));
+  EXPECT_TRUE(absl::StartsWith(Dlhook("report --explain x6").out, "xN\n"));
   const std::string all = Dlhook("report --explain all").out;
   EXPECT_TRUE(absl::StrContains(all, "\nround_trip_calls"));
   EXPECT_TRUE(absl::StrContains(all, "\nmicro_steps"));
   ExpectUsageError("report --explain wal_share",
-                   "report: --explain: no table has a column 'wal_share'; did you mean wall_share? --explain all "
+                   "report: --explain: no table has a column 'wal_share', and the glossary no such word; did you mean "
+                   "wall_share? --explain all "
                    "explains every column, --explain TABLE those of one table");
   EXPECT_TRUE(absl::StrContains(Dlhook("report --explain ops.m").err, "no table has a column 'ops.m'"));
 }

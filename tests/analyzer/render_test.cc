@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/short_forms.h"
@@ -96,6 +97,24 @@ TEST(Render, TextFitsIntoTheWidthByShorteningText) {
   }
   EXPECT_TRUE(absl::StrContains(text, "aa..aa"));
   EXPECT_TRUE(absl::StrContains(text, "aaend "));
+}
+
+TEST(Render, SentencesStandInFullBelowTheirRows) {
+  Table table = SmallTable();
+  for (const char* name : {"finding", "advice", "basis", "evidence"})
+    table.columns.push_back({name, "", ColumnType::kText, Better::kNeither, ""});
+  for (Row& row : table.rows) {
+    for (const char* text : {"It is slow for a long sentence's reason.", "Do something else.", "computed", "table ops"})
+      row.emplace_back(std::string(text));
+  }
+  table.sentences_from = "finding";
+  const std::string begin =
+      "ops: what was computed\nm1, \"n2\", 12, 1.23 ms, 3.25\n    It is slow for a long sentence's";
+  const std::string end = "    -> Do something else.\n    basis: computed; evidence: table ops.\nk3, 0\n    It is";
+  EXPECT_TRUE(absl::StartsWith(RenderText({.run = nullptr, .tables = {table}, .width = 80}),
+                               absl::StrCat(begin, " reason.\n", end)));
+  EXPECT_TRUE(absl::StartsWith(RenderText({.run = nullptr, .tables = {table}, .width = 43}),
+                               absl::StrCat(begin, "\n    reason.\n", end)));
 }
 
 TEST(Render, TextKeepsControlCharactersOfTheTraceFromTheTerminal) {

@@ -18,6 +18,7 @@
 namespace dlhook::analyzer {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -37,11 +38,20 @@ std::string AnswerOf(TraceModel model, size_t width = 80) {
   });
 }
 
+std::string AnswerAfterWait(int64_t wait_ns, int wait_every = 0) {
+  return AnswerOf(LinearTraining({.steps = 30, .wait = {20, wait_ns}, .wait_every = wait_every}), 400);
+}
+
 TEST(AnswerTest, SaysHowManyMuchLongerStepsWereLeftOut) {
-  EXPECT_THAT(AnswerOf(LinearTraining({.steps = 30, .wait = {20, 1'000'000}})),
-              ContainsRegex("4\\s+rows \\(samples, or their tokens\\): 5128205 rows/s\\. Left out: 1 much "
-                            "longer\\s+step\\s+of\\s+1\\.00 ms\\."));
-  EXPECT_THAT(AnswerOf(LinearTraining({.steps = 30})), Not(HasSubstr("Left out")));
+  EXPECT_THAT(AnswerAfterWait(1000), HasSubstr("5128205 rows/s. Left out: 1 much longer step of 1.78 us."));
+  EXPECT_THAT(AnswerAfterWait(0), Not(AnyOf(HasSubstr("Left out"), HasSubstr("much longer"))));
+}
+
+// What holds much of the time, or comes again and again, is a part of the program.
+TEST(AnswerTest, TheMeanOfAllStepsHasTheLongerOnesThatMatter) {
+  EXPECT_THAT(AnswerAfterWait(1'000'000), ContainsRegex("With 1 much longer step of 1.00 ms it takes 3[0-9.]+ us\\."));
+  EXPECT_THAT(AnswerAfterWait(1'000'000), ContainsRegex("5128205 rows/s; [0-9]+ from the first step to the last\\."));
+  EXPECT_THAT(AnswerAfterWait(1000, 6), HasSubstr("much longer steps of 1.78 us on average (each 6th) it takes"));
 }
 
 TEST(AnswerTest, SaysHowLongValidationTook) {
@@ -83,6 +93,26 @@ TEST(AnswerTest, SaysWhatAStepReallyTakes) {
             " 8 rows (samples, or their tokens): 8.00 rows/s in the busiest of 3 threads.");
 }
 
+// Of requests with so many samples each, and how many there are.
+int64_t BatchOf(const std::vector<std::pair<int64_t, int>>& requests) {
+  StepTrack track;
+  for (const auto& [samples, count] : requests) {
+    for (int i = 0; i < count; ++i) {
+      Step& step = track.steps.emplace_back();
+      step.start_ns = static_cast<int64_t>(track.steps.size()) * 100;
+      step.end_ns = step.start_ns + 100;
+      step.kind = StepKind::kInference;
+      step.batch = step.samples = samples;
+    }
+  }
+  return MainSteps({track}).batch;
+}
+
+TEST(AnswerTest, AMixOfBatchesIsNoBatch) {
+  EXPECT_EQ(BatchOf({{1, 25}, {2, 12}, {4, 7}, {8, 4}}), 0);
+  EXPECT_EQ(BatchOf({{8, 39}, {4, 1}}), 8);
+}
+
 TEST(AnswerTest, SaysWhichPartOfARunStepsAreFrom) {
   TraceModel model = LinearTraining({.steps = 30});
   for (const int64_t end_ns : {model.start_ns, model.end_ns}) {
@@ -103,12 +133,17 @@ TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
   EXPECT_THAT(AnswerOf(model, 120), ContainsRegex("block\\.\\*\\.fc x4 .* [0-9]+ ns to [0-9]+ ns\n"));
 }
 
-// Two ops in 1 s; what the thread did in between, in ms.
-TraceModel Gap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms, int64_t looks = 200) {
+// Two ops in 1 s; what the thread did in between, in ms. `has_lines`: the second one is in a function of the program.
+TraceModel Gap(int64_t running_ms, int64_t queued_ms, int64_t sleep_ms, int64_t looks = 200, bool has_lines = false) {
   constexpr int64_t kMs = 1'000'000;
   ModelBuilder builder;
-  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 100 * kMs);
-  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 900 * kMs, 100 * kMs);
+  StackIndex before = kNone, after = kNone;
+  if (has_lines) {
+    before = builder.AddStack({{"train.py", "<module>", 7}});
+    after = builder.AddStack({{"train.py", "main.<locals>.encode", 12}, {"train.py", "<module>", 8}});
+  }
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 100 * kMs, 0, -1, before);
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 900 * kMs, 100 * kMs, 0, -1, after);
   CounterSeries series = {.thread = 0, .tid = 1, .kind = CounterKind::kStates};
   for (const char* name : {"running", "queued", "sleep"}) series.names.push_back(builder.AddName(name));
   for (int64_t look = 0; look <= looks; ++look) {  // from 100 ms to 900 ms
@@ -130,6 +165,16 @@ TEST(AnswerTest, TellsComputingFromWaiting) {
   EXPECT_THAT(half, ContainsRegex("blocked \\(sleep\\) +400 ms +40 %"));
   EXPECT_THAT(half, ContainsRegex("nothing that dlhook sees +400 ms +40 %")) << "ready to run is not blocked";
   EXPECT_THAT(AnswerOfGap(0, 0, 800), Not(HasSubstr("nothing that dlhook sees")));
+}
+
+TEST(AnswerTest, PartsThatTheProgramCausesHaveItsLines) {
+  for (const bool sleeps : {false, true}) {
+    const std::string name = sleeps ? "blocked (sleep)" : "Python or native code";
+    const std::string answer = AnswerOf(Gap(sleeps ? 0 : 800, 0, sleeps ? 800 : 0, 200, /*has_lines=*/true), 120);
+    EXPECT_THAT(answer, ContainsRegex(" 800 ms +80 %  #+\n +80 % train\\.py:7 to 12 in encode\n"));
+    EXPECT_THAT(answer, HasSubstr("No rule judges this: 80 % " + name + ", at train.py:7 to 12 in encode."));
+    EXPECT_THAT(answer, Not(HasSubstr("Findings: none")));
+  }
 }
 
 // By which the page chooses colours.
