@@ -17,7 +17,6 @@
 // than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -45,7 +44,7 @@ constexpr double kSlowForItsKindPercent = 10;
 constexpr double kLongCallOfKindNs = 200'000;  // shorter ones are soon disturbed
 constexpr double kLikeFlops = 16;              // times as many, or as few
 constexpr int64_t kLeastBatch = 64;            // of small products in one call
-constexpr double kLeastCopies = 0.1;           // of the time of such products: what is broadcast is copied for them
+constexpr double kLeastCopies = 0.1;           // of the time of such products beside them: what is broadcast is copied
 constexpr double kFar = 0.25;                  // of the bound
 constexpr double kReached = 0.5;               // of the bound, by ordinary products
 constexpr double kQuietPercent = 3;            // of a step: waiting for a processor
@@ -118,24 +117,31 @@ bool IsBatchOfSmall(const WorkItem& item, const Best& best) {
 
 // All of them, with the copies that their layers make for them in the same pass.
 std::vector<Finding> BatchesOfSmall(const StepFacts& facts, const Best& best, std::vector<const WorkItem*>& claimed) {
-  std::set<std::pair<GroupIndex, LayerDirection>> places;
-  double ns = 0, gain_ns = 0, copies_ns = 0;
+  using Pass = std::pair<GroupIndex, LayerDirection>;
+  std::map<Pass, double> passes;  // and the time of such products
+  double ns = 0, gain_ns = 0;
   const WorkItem* longest = nullptr;
   for (const WorkItem& item : facts.items()) {
     if (!IsBatchOfSmall(item, best)) continue;
     if (longest == nullptr) longest = &item;  // the longest comes first
     ns += item.ns;
     gain_ns += item.ns * (1 - RateOf(item) / best.at(item.op->types));
-    places.emplace(item.doing.group, item.doing.direction);
+    passes[{item.doing.group, item.doing.direction}] += item.ns;
     claimed.push_back(&item);
   }
-  const auto is_copy = [&](const WorkItem& item) {
-    return item.scope != nullptr && item.scope->op == "copy_" &&
-           places.contains({item.doing.group, item.doing.direction});
-  };
-  copies_ns = facts.Sum(is_copy);
+  std::map<Pass, double> copies;  // of such passes, those that copy
+  for (const WorkItem& item : facts.items()) {
+    const Pass pass = {item.doing.group, item.doing.direction};
+    if (item.scope != nullptr && item.scope->op == "copy_" && passes.contains(pass)) copies[pass] += item.ns;
+  }
+  double copies_ns = 0, beside_ns = 0;
+  for (const auto& [pass, copied_ns] : copies) {
+    copies_ns += copied_ns;
+    beside_ns += passes[pass];
+  }
   // Without copies each member has matrices of its own, as in attention.
-  if (!facts.IsAtLeast(ns + copies_ns, kSlowProductsPercent) || copies_ns < kLeastCopies * ns) return {};
+  if (!facts.IsAtLeast(ns + copies_ns, kSlowProductsPercent) || copies_ns < kLeastCopies * beside_ns || copies_ns == 0)
+    return {};
   const int64_t batch = MatmulShapeOf(*longest->op)->batch;
   Finding finding;
   finding.where = facts.LayersOf([&](const WorkItem& item) { return IsBatchOfSmall(item, best); });

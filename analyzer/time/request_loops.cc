@@ -10,7 +10,8 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-constexpr int64_t kLeastPart = 10;  // 1/10
+constexpr int64_t kLeastPart = 10;               // 1/10
+constexpr int64_t kLeastLoopNs = 1'000'000'000;  // threads are looked at some twenty times a second
 
 // Two requests, and whether nothing between them is unknown because the run was read in parts.
 bool IsBetweenRequests(const TraceModel& model, const Step& step, const Step& next) {
@@ -37,7 +38,9 @@ void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks) {
       between.Add(states->In({step.end_ns, next.start_ns}));
     }
     // On a busy machine a thread that waited also waits for a processor. What it waits for may be its own other threads.
-    if (between.running_ns * kLeastPart < all.running_ns || 2 * between.running_ns < between.blocked_ns()) continue;
+    if (all.wall_ns < kLeastLoopNs || between.running_ns * kLeastPart < all.running_ns ||
+        2 * between.running_ns < between.blocked_ns())
+      continue;
     for (const size_t i : closed) track.steps[i].end_ns = track.steps[i + 1].start_ns;
   }
 }

@@ -69,6 +69,7 @@ def clean_environment(**extra):
            if not name.startswith(("DLHOOK_", "ONEDNN_", "DNNL_", "MKLDNN_", "PYTHON", "LD_"))}
     env["OPENBLAS_NUM_THREADS"] = "1"
     env["OMP_WAIT_POLICY"] = "passive"  # tests share two cores: spinning threads delay all of them
+    env["TF_ENABLE_ONEDNN_OPTS"] = "1"  # the default depends on the processor
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["DLHOOK_CACHE"] = "off"  # tests leave nothing at home
     if "DLHOOK_TEST_PYTHONPATH" in os.environ:

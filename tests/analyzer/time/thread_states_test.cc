@@ -55,22 +55,30 @@ TEST_F(ThreadStatesTest, PartsOfTime) {
   EXPECT_EQ(In(400, 500), "0 0 0 0 0 ");
 }
 
-// Requests of 10 ms, every 100 ms.
+// Requests of 100 ms, every second.
 TEST_F(ThreadStatesTest, RequestsOfALoopLastUntilTheNextOneBegins) {
   const auto end_of_first = [](const TraceModel& model) {
     std::vector<StepTrack> tracks = {{.thread = 0}};
-    for (const int64_t ms : {0, 100, 200})
-      tracks[0].steps.push_back({.start_ns = ms * kMs, .end_ns = (ms + 10) * kMs, .kind = StepKind::kInference});
+    for (const int64_t ms : {0, 1000, 2000})
+      tracks[0].steps.push_back({.start_ns = ms * kMs, .end_ns = (ms + 100) * kMs, .kind = StepKind::kInference});
     CloseLoops(model, &tracks);
-    EXPECT_EQ(tracks[0].steps[2].end_ns, 210 * kMs) << "nothing is known of the time after the last one";
+    EXPECT_EQ(tracks[0].steps[2].end_ns, 2100 * kMs) << "nothing is known of the time after the last one";
     return tracks[0].steps[0].end_ns / kMs;
   };
-  EXPECT_EQ(end_of_first(builder_.model()), 10) << "what the thread did is not known";
-  AddThread(0, {{0, 0, 0, 0, 0}, {10, 10, 0, 0, 0}, {100, 20, 10, 0, 70}, {110, 30, 10, 0, 70}, {210, 50, 20, 0, 140}});
-  EXPECT_EQ(end_of_first(builder_.model()), 10) << "it mostly slept";
+  EXPECT_EQ(end_of_first(builder_.model()), 100) << "what the thread did is not known";
+  AddThread(0, {{0, 0, 0, 0, 0},
+                {100, 100, 0, 0, 0},
+                {1000, 200, 100, 0, 700},
+                {1100, 300, 100, 0, 700},
+                {2100, 500, 200, 0, 1400}});
+  EXPECT_EQ(end_of_first(builder_.model()), 100) << "it mostly slept";
   builder_.model().states.clear();
-  AddThread(0, {{0, 0, 0, 0, 0}, {10, 10, 0, 0, 0}, {100, 70, 10, 20, 0}, {110, 80, 10, 20, 0}, {210, 150, 20, 40, 0}});
-  EXPECT_EQ(end_of_first(builder_.model()), 100);
+  AddThread(0, {{0, 0, 0, 0, 0},
+                {100, 100, 0, 0, 0},
+                {1000, 700, 100, 200, 0},
+                {1100, 800, 100, 200, 0},
+                {2100, 1500, 200, 400, 0}});
+  EXPECT_EQ(end_of_first(builder_.model()), 1000);
 }
 
 TEST_F(ThreadStatesTest, InWhatItWasBlocked) {

@@ -87,7 +87,7 @@ def input_wait(side):
 
 
 def input_wait_workers(side):
-    return of_loader(0.002, num_workers=8 if side == "advised" else 1)
+    return of_loader(0.006, num_workers=16 if side == "advised" else 1)
 
 
 def preparing_in_steps(side):
