@@ -126,7 +126,7 @@ static void Changed(void) {
   void *executable = (void*)0x111, *graph = (void*)0x222, *a = (void*)0x333, *b = (void*)0x444;
   size_t five = 5;
   void *to[] = {device}, *from[] = {pinned};
-  size_t sizes[] = {64}, none = 0, failed;
+  size_t sizes[] = {64}, none = 0, failed = 0;
   void* instantiate = Get("cuGraphInstantiate");
   void* update = Get("cuGraphExecUpdate");
   void* batch = version >= 12080 ? Get("cuMemcpyBatchAsync") : NULL;
