@@ -14,8 +14,7 @@ from frameworks import e2e, program
 
 
 LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
-         "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call",
-         "generation_with_a_cache", "quantized", "sweep",
+         "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized", "sweep",
          "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "busy_closure", "validates_nothing",
          "one_sample", "convolutions_of_one_sample", "distributed", "named_ranges"]
 
@@ -87,10 +86,6 @@ class Steps(frameworks.Case):
         steps = run.table("steps")
         self.assertEqual([[step["kind"], step["batch"], None] for step in steps], [["inference", 1, None]] + told)
         self.assertEqual({step["model"] for step in steps[1:]}, {"Wide"})
-
-    def test_a_cache_that_is_joined_from_the_second_token_on(self):
-        run, told = self.record("generation_with_a_cache")
-        self.assertEqual([step["kind"] for step in run.table("steps")], ["inference"] * len(told))
 
     def test_quantized_inference(self):
         """Its products are made by a library without hooks."""

@@ -150,29 +150,6 @@ def inference_after_one_call():
             note("inference", 4)
 
 
-class Decoder(nn.Module):
-    """Its cache is joined from the second token on."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(20, 16), nn.Linear(16, 10)
-
-    def forward(self, x, cache):
-        x = self.first(x)
-        cache = x if cache is None else torch.cat([cache, x])
-        return self.last(cache.mean(0, keepdim=True)), cache
-
-
-def generation_with_a_cache():
-    net = Decoder().eval()
-    with torch.no_grad():
-        for _ in range(4):
-            cache = None
-            for _ in range(8):
-                _, cache = net(torch.randn(1, 20), cache)
-                note("inference", 1)
-
-
 def quantized():
     warnings.simplefilter("ignore")
     net = Net().eval()
