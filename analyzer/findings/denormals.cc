@@ -5,7 +5,8 @@
 // interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
 // frequency slows all down: so the late one must be so much beyond what the others' times grew by, and most of the others
 // must have grown alike. The framework's ops have no shapes: they count only if the library calls of both thirds are the
-// same, and not where steps grow steadily (growing-steps). The gain: a mean step's time above the early quartile, less the others' growth. Of a long run every k-th step
+// same, and not where steps grow steadily (growing-steps). The gain: a mean step's time above the early quartile, less
+// the others' growth. Of a long run every k-th step
 // counts: quartiles of thousands are exact enough.
 #include <algorithm>
 #include <array>

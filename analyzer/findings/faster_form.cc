@@ -144,10 +144,10 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
   if (facts.IsAtLeast(per_step(forms.attention), kFormPercent)) {
     findings.push_back(OfForm(
         facts, per_step(forms.attention), forms.attention.last,
-        absl::StrFormat(
-            "Attention is computed by parts %.0f times a %s, with its scores, softmax and dropout in memory "
-            "(forward pass alone)",
-            forms.attention.count / facts.count(), facts.StepNoun()),
+        absl::StrFormat("Attention is computed by parts %.0f times a %s (a product, softmax, a product; what lies "
+                        "between these in the "
+                        "forward pass)",
+                        forms.attention.count / facts.count(), facts.StepNoun()),
         "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one operation; on the CPU it is "
         "fused only without dropout."));
   }
@@ -174,8 +174,7 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
             "A recurrent network on packed sequences computes each time step by itself, a %s has %.0f operations",
             facts.StepNoun(), ops),
         "Give it the padded batch (no pack_padded_sequence), which oneDNN computes at once, sort batches by length, "
-        "and leave "
-        "out padded outputs afterwards."));
+        "and leave out padded outputs afterwards."));
     findings.back().where = facts.LayersOf(is_recurrent);
     findings.back().changes_numerics = true;
   }

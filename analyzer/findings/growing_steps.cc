@@ -2,9 +2,9 @@
 // cleared.
 //
 // The trend is that of noise.h, of the steps' time without that in which the main thread waited for a processor, or of the
-// median step, which other programs disturb less; their processor time must grow, too. What
-// grows is found by comparing the first third of the steps with the last: the outermost operations by name and place, and
-// the time between them. The gain: a mean step less one at the start of the trend.
+// median step, which other programs disturb less; their processor time must grow, too.
+// What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
+// place, and the time between them. The gain: a mean step less one at the start of the trend.
 #include <algorithm>
 #include <array>
 #include <map>

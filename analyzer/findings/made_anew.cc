@@ -105,8 +105,7 @@ std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
   const std::string step = facts.StepNoun();
   finding.sentence = absl::StrFormat(
       "%s makes a new pipeline of tf.data %.2g times a %s, %s each from its first operation until its iterator is "
-      "there: "
-      "%s of %s%s (%.0f %%).",
+      "there: %s of %s%s (%.0f %%).",
       called.empty() ? "The program" : called, pipelines.count, step, HumanTime(pipelines.ns / pipelines.count),
       HumanTime(pipelines.ns), HumanTime(pipelines.whole_ns),
       facts.HasSteps() ? absl::StrCat(" from one ", step, " to the next") : "",
@@ -116,8 +115,7 @@ std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
   finding.evidence = "scopes \"EagerLocalExecute: …Dataset\" to \"EagerLocalExecute: MakeIterator\"";
   finding.advice =
       "Call the model itself (model(x), in a tf.function; train_on_batch, test_on_batch) instead of predict, evaluate "
-      "or "
-      "fit for each batch, or give one such call many rows at once; make a tf.data pipeline once, before the loop.";
+      "or fit for each batch, or give one such call many rows at once; make a tf.data pipeline once, before the loop.";
   return {finding};
 }
 

@@ -89,8 +89,7 @@ std::string Wanted(const StepFacts& facts) {
   }
   return absl::StrFormat(
       "%.1f threads wanted %d processors, and this program's ran on %.1f of them; how many of its own waited is not "
-      "told "
-      "apart, because thread states were not sampled",
+      "told apart, because thread states were not sampled",
       load.runnable, load.processors, load.own.running);
 }
 

@@ -194,9 +194,8 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
   const double new_part = static_cast<double>(rows.step * rows.passes) / rows.rows;
   finding.gain_ns = facts.step_ns() * (1 - new_part);
   finding.sentence = absl::StrFormat(
-      "Each pass computes again all that the one before did, and %d %s more: the products of %s have %d to %d rows, "
-      "growing by "
-      "%d in %d of %d passes, as a model that generates without a key/value cache does.",
+      "Each pass has %d %s more than the one before: the products of %s have %d to %d rows, "
+      "growing by %d in %d of %d passes, as a model that generates without a key/value cache does.",
       rows.step, rows.step == 1 ? "row" : "rows", layer.name, rows.first, rows.most, rows.step, rows.passes,
       rows.all_passes);
   finding.basis = GainBasis::kUpperBound;

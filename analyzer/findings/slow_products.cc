@@ -157,8 +157,7 @@ std::vector<Finding> BatchesOfSmall(const StepFacts& facts, const Best& best, st
       "table gemm, columns problem and rate: all of their FLOPs at the best rate of the run, without the copies";
   finding.advice =
       "If the members share a matrix (broadcasting: A @ x with an A of fewer dimensions copies A for each member), "
-      "compute one "
-      "product of all rows: x @ A.T, torch.einsum, nn.Linear.";
+      "compute one product of all rows: x @ A.T, torch.einsum, nn.Linear.";
   return {finding};
 }
 
