@@ -51,7 +51,10 @@ class Charges {
     for (bool in_any_shape : {false, true}) {
       const bool takes_back = Takes(neighbours.before, *from, /*in_format=*/true, in_any_shape);
       const bool leaves_library = IsBlocked(from->format) && !IsBlocked(to->format);
-      if (takes_back && (leaves_library || IsParameterGradient(neighbours.before, *from, in_any_shape))) {
+      // A gradient stays in a plain format for the program: what enters a blocked one is the next layer's filter.
+      const bool enters_library = !IsBlocked(from->format) && IsBlocked(to->format);
+      if (takes_back &&
+          (leaves_library || (!enters_library && IsParameterGradient(neighbours.before, *from, in_any_shape)))) {
         return neighbours.before;
       }
       if (Takes(neighbours.after, *to, /*in_format=*/true, in_any_shape)) return neighbours.after;

@@ -602,6 +602,29 @@ TEST(StructureTest, ReordersBelongToWhatNeedsThem) {
   EXPECT_EQ(found.oddities.at("a layout conversion that no neighbouring layer explains"), 3);
 }
 
+// Where im2col and a product compute the filter's gradient, it has the plain format in which the next layer's filter
+// still is.
+TEST(StructureTest, AFilterIsPreparedForTheNextLayerAfterAGradientOfItsSize) {
+  StructureCalls calls;
+  const Conv conv = {16, 16, 32};
+  const std::string problem = "mb8_ic16oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1";
+  for (int step = 0; step < 3; ++step) {
+    for (const char* layer : {"conv1 forward", "conv2 forward", "conv3 forward"}) {
+      calls.OneDnnConv(conv, 8, kForward, layer);
+    }
+    for (const char* layer : {"conv3", "conv2", "conv1"}) {
+      const std::string weights = absl::StrCat(layer, " backward-weights");
+      calls.Reorder("16x16x3x3", "abcd", "ABcd16b16a", absl::StrCat(layer, " backward-data"));
+      calls.OneDnnConv(conv, 8, kData, absl::StrCat(layer, " backward-data"));
+      calls.OneDnn("convolution", kWeights,
+                   "src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:abcd::f0 dst:f32:a:blocked:abcd::f0",
+                   "alg:convolution_direct", problem, weights);
+      calls.Reorder("16x16x3x3", "abcd", "abcd", weights);
+    }
+  }
+  EXPECT_EQ(calls.Check().layers.size(), 3u);
+}
+
 TEST(StructureTest, BackwardWorkWithoutItsForwardIsCounted) {
   StructureCalls calls;
   for (int step = 0; step < 3; ++step) {
