@@ -157,28 +157,18 @@ std::string LongerSteps(const ComparedSteps& steps) {
                       steps.interrupted > 1 ? " on average" : "");
 }
 
-// "6th", "22nd".
-std::string Ordinal(int64_t number) {
-  const bool is_teen = number / 10 % 10 == 1;
-  const char* const ends[] = {"th", "st", "nd", "rd"};
-  return absl::StrCat(number, is_teen || number % 10 > 3 ? "th" : ends[number % 10]);
-}
-
 // " With 3 much longer steps of 8.10 s on average (each 6th, 5.20 s of it waiting for input) it takes 3.05 s."
 std::string MeanOfAll(const ComparedSteps& steps) {
   if (steps.interrupted == 0 || !IsStructure(steps)) return "";
   const auto count = static_cast<double>(steps.interrupted);
   const auto input_ns = static_cast<double>(steps.interrupted_input_ns);
   std::vector<std::string> facts;
-  if (steps.interrupted_every > 0) facts.push_back(absl::StrCat("each ", Ordinal(steps.interrupted_every)));
-  if (steps.interrupted_after_validation == steps.interrupted) facts.emplace_back("after validation");
+  if (std::string when = WhenInterrupted(steps); !when.empty()) facts.push_back(std::move(when));
   if (input_ns >= static_cast<double>(steps.interrupted_ns) / 3) {
     facts.push_back(absl::StrCat(HumanTime(input_ns / count), " waiting for input"));
   }
-  const double all_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
   return absl::StrCat(" With ", LongerSteps(steps), facts.empty() ? "" : " (", absl::StrJoin(facts, ", "),
-                      facts.empty() ? "" : ")", " it takes ",
-                      HumanTime(all_ns / static_cast<double>(steps.count() + steps.interrupted)), ".");
+                      facts.empty() ? "" : ")", " it takes ", HumanTime(steps.MeanWithInterruptedNs()), ".");
 }
 
 // Steps of the same kind that are in no mean: with other batches or passes.

@@ -267,7 +267,8 @@ std::vector<OwnFinding> OwnFindingsOf(const std::vector<FindingChange>& changes)
     std::string place = finding.where;
     if (!finding.line.empty() && !absl::StrContains(place, finding.line))
       absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
-    own.push_back({absl::StrCat(found->rule, place.empty() ? "" : absl::StrCat(" (", place, ")"), ": ",
+    own.push_back({found->rule,
+                   absl::StrCat(found->rule, place.empty() ? "" : absl::StrCat(" (", place, ")"), ": ",
                                 absl::StripSuffix(finding.sentence.substr(0, finding.sentence.find(". ")), ".")),
                    finding.gain_ns, is_new});
   }

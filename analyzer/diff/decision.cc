@@ -46,6 +46,9 @@ TimeChange ChangeOf(const Samples& base, const Samples& new_side, double base_fa
 }  // namespace
 
 Gate Decision::SlowerThan(double percent) const {
+  if (with_longer.finding == Speed::kSlower && with_longer.change_ns() > percent / 100 * with_longer.base_ns) {
+    return Gate::kFails;
+  }
   const TimeChange& judged = is_by_cpu ? cpu : time;
   const double excess_ns = judged.change_ns() - percent / 100 * judged.base_ns;
   if (excess_ns <= 0) return Gate::kPasses;

@@ -28,6 +28,7 @@ struct Decision {
   TimeChange low;          // the same for the fastest quarter of the steps
   TimeChange cpu;          // CPU time of all threads; 0 if not known
   bool is_by_cpu = false;  // `cpu` decides: other programs disturb the times
+  TimeChange with_longer;  // mean step, much longer ones included, where these tell the sides apart; else equal
   TimeChange whole;        // mean per step or run, whatever the batch size; the sum of the contributions
   bool is_same_work = false;
   Pace pace;  // 1 if the work differs: then different work explains different times

@@ -134,6 +134,26 @@ const std::vector<TableKind>& ComparableTables() {
   return kTableKinds;
 }
 
+namespace {
+
+constexpr double kLongerStepsTell = 0.1;  // change of the mean step, with them
+
+// Where one side has such steps for a reason (longer-steps), they are not left out of the comparison.
+void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& before, const ComparedSteps& after,
+                    Decision& decision) {
+  const auto found =
+      std::find_if(own.begin(), own.end(), [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
+  if (found == own.end() || decision.per != Per::kStep || before.count() == 0 || after.count() == 0) return;
+  decision.with_longer.base_ns = before.MeanWithInterruptedNs();
+  decision.with_longer.new_ns = after.MeanWithInterruptedNs();
+  const double change_ns = decision.with_longer.change_ns();
+  const double least_ns = std::min(decision.with_longer.base_ns, decision.with_longer.new_ns);
+  if (std::abs(change_ns) < kLongerStepsTell * least_ns || (change_ns > 0) != found->is_of_new) return;
+  decision.with_longer.finding = change_ns > 0 ? Speed::kSlower : Speed::kFaster;
+}
+
+}  // namespace
+
 absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
                                   const NewSide<std::vector<AnalyzedRun>>& new_side,
                                   const std::vector<const TableKind*>& kinds, std::vector<OwnFinding> own_findings) {
@@ -161,6 +181,7 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
   diff.environment = EnvironmentText(differences);
   diff.decision = Decide(BaseSide<const MeasuredRun*>(&before->run), NewSide<const MeasuredRun*>(&after->run), pace,
                          differences.empty());
+  AddLongerSteps(own_findings, before->run.steps, after->run.steps, diff.decision);
   const Pace& own = diff.decision.pace;
   const std::vector<Cause> causes =
       FindCauses({&changes.front(), &names, &before->run, &after->run, &diff.decision, &differences});

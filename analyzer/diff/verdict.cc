@@ -61,9 +61,11 @@ std::string OwnCause(const VerdictInput& input) {
   const double change_ns = input.decision->time.change_ns();
   const bool is_new = change_ns > 0;
   for (const OwnFinding& finding : input.own_findings) {
-    if (finding.is_of_new == is_new && finding.gain_ns >= kFindingExplains * std::abs(change_ns))
+    if (finding.rule != "longer-steps" && finding.is_of_new == is_new &&
+        finding.gain_ns >= kFindingExplains * std::abs(change_ns))
       return absl::StrCat(is_new ? "NEW" : "BASE", " has ", finding.words);
   }
+  if ((is_new ? input.new_run : input.base_run)->WaitedMuch()) return "";  // others may have come
   const Samples& samples = is_new ? input.decision->time.new_samples : input.decision->time.base_samples;
   const std::optional<Trend> trend = samples.size() == 1 ? TrendOf(samples.front()) : std::nullopt;
   if (!trend || !trend->IsGrowth()) return "";
@@ -266,6 +268,19 @@ std::string BusyText(const VerdictInput& input) {
                       "): ");
 }
 
+// "NEW is 210 % slower per training step with much longer ones (2.04 ms -> 6.32 ms): NEW has longer-steps: …"; "" if they
+// don't tell the sides apart.
+std::string LongerText(const VerdictInput& input) {
+  const TimeChange& time = input.decision->with_longer;
+  if (!time.IsBeyondNoise()) return "";
+  const auto own = std::find_if(input.own_findings.begin(), input.own_findings.end(),
+                                [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
+  return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
+                      time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", much longer ones included (",
+                      HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), "): ", own->is_of_new ? "NEW" : "BASE",
+                      " has ", own->words, ". Without them: ");
+}
+
 std::string DecisionText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
   const std::string differences = DifferencesText(input.differences);
@@ -286,7 +301,9 @@ std::string DecisionText(const VerdictInput& input) {
 
 }  // namespace
 
-std::string VerdictSentence(const VerdictInput& input) { return absl::StrCat(BusyText(input), DecisionText(input)); }
+std::string VerdictSentence(const VerdictInput& input) {
+  return absl::StrCat(BusyText(input), LongerText(input), DecisionText(input));
+}
 
 Table VerdictTable(const VerdictInput& input) {
   const TypedColumns<Contribution> columns = Columns();

@@ -17,6 +17,7 @@ namespace dlhook::analyzer::inline diff {
 
 // A finding (dlhook report) that only one side has.
 struct OwnFinding {
+  std::string rule;
   std::string words;   // "growing-steps (cat, train.py:42): Each training step takes longer …"
   double gain_ns = 0;  // of a step of its side
   bool is_of_new = false;

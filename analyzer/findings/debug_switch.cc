@@ -1,13 +1,16 @@
 // Rule debug-switch: a switch for finding errors is on, and makes each operation do more.
 //
 // PyTorch's anomaly detection stores a stack for each operation in the forward pass and looks for NaN in each gradient in the
-// backward pass: its `isnan` and `_is_any_true` follow the nodes of the graph. Others are variables of the environment.
+// backward pass: its `isnan` and `_is_any_true` follow the nodes of the graph. Keras with run_eagerly calls each operation
+// of a step from Python: of its compiled step only the graph is run. Others are variables of the environment.
 // The gain: at most all that is not in a library's call.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -16,7 +19,11 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kDebugSwitchPercent = 3;
-constexpr double kLeastChecks = 3;  // of gradients, in a step
+constexpr double kLeastChecks = 3;     // of gradients, in a step
+constexpr double kLeastEagerOps = 20;  // in a step
+constexpr absl::string_view kKerasTrainer = "keras/src/backend/tensorflow/trainer.py";
+constexpr std::array<absl::string_view, 4> kKerasSteps = {".train_step", ".test_step", ".predict_step",
+                                                          ".one_step_on_data"};
 
 struct DebugSetting {
   const char* variable;
@@ -50,6 +57,33 @@ Finding DebugFinding(const StepFacts& facts, std::string where, std::string sent
   return finding;
 }
 
+// Operations that Python calls in a steady step, if the step of Keras's model calls some of them itself; else 0.
+double EagerOpsOfKeras(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::vector<bool> is_of_keras(model.python_stacks.size());
+  for (size_t stack = 0; stack < is_of_keras.size(); ++stack) {
+    const std::vector<PythonFrame>& frames = model.python_stacks[stack].frames;
+    is_of_keras[stack] = std::any_of(frames.begin(), frames.end(), [&](const PythonFrame& frame) {
+      return absl::EndsWith(model.names[frame.file], kKerasTrainer) &&
+             std::any_of(kKerasSteps.begin(), kKerasSteps.end(),
+                         [&](absl::string_view step) { return absl::EndsWith(model.names[frame.function], step); });
+    });
+  }
+  double ops = 0;
+  bool calls_some = false;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    const ScopeLook& look = model.scopes.look[scope];
+    const bool is_op = absl::StartsWith(model.names[look.name], kEagerOp);
+    const bool is_of_step = look.stack != kNone && is_of_keras[look.stack];
+    if (!is_op && (!is_of_step || calls_some)) continue;
+    const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
+    if (facts.StepAt(process, model.scopes.start_ns[scope]) == kNone) continue;
+    ops += is_op ? 1 : 0;
+    calls_some = calls_some || is_of_step;
+  }
+  return calls_some ? ops / facts.count() : 0;
+}
+
 }  // namespace
 
 std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
@@ -65,6 +99,16 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         "Turn it off but to find a NaN: torch.autograd.set_detect_anomaly(False), no detect_anomaly() around the loop, "
         "Trainer(detect_anomaly=False)."));
     findings.back().evidence = "table ops: aten::isnan and aten::_is_any_true behind the nodes of the backward pass";
+  }
+  const double eager = facts.HasSteps() && facts.Uses("TensorFlow") ? EagerOpsOfKeras(facts) : 0;
+  if (eager >= kLeastEagerOps) {
+    findings.push_back(
+        DebugFinding(facts, "run_eagerly",
+                     absl::StrFormat("Keras runs its model eagerly: Python calls %.0f operations one by one in each %s",
+                                     eager, facts.StepNoun()),
+                     "Compile it but to debug: model.compile(..., run_eagerly=False), without "
+                     "tf.config.run_functions_eagerly(True)."));
+    findings.back().evidence = "table work: EagerLocalExecute in each step, called by train_step of Keras";
   }
   for (const DebugSetting& setting : kDebugSettings) {
     const std::string value = facts.Setting(setting.variable);

@@ -3,10 +3,12 @@
 //
 // The trend is that of noise.h, of the steps' time without that in which the main thread waited for a processor, or of the
 // median step, which other programs disturb less; their processor time must grow, too.
+// On a busy machine all operations take longer when others come: then one of them has to grow by more than the rest.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
 // place, and the time between them. The gain: a mean step less one at the start of the trend.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,11 +32,14 @@ namespace {
 constexpr double kGrowingPercent = 5;
 constexpr double kGrownCpu = 1.25;  // a trend grows by half at least
 constexpr double kMoreOften = 1.5;
+constexpr double kBusyPercent = 5;  // of a step, waiting for a processor
+constexpr double kMoreThanOthers = 1.5;
 
 // Sums over the first and the last third of the steps.
 struct Growth {
   double early_ns = 0, late_ns = 0, early_count = 0, late_count = 0;
   double ns() const { return late_ns - early_ns; }
+  double factor() const { return early_ns > 0 ? late_ns / early_ns : INFINITY; }
 };
 
 // An outermost operation by kind, name and Python stack, or a library's call outside of any by kind.
@@ -69,6 +74,24 @@ class Thirds {
       if (growth.ns() > largest.growth.ns()) largest = {kind, kNone, growth};
     }
     return largest;
+  }
+
+  // By which factor, or less, half of the time of the first steps grows that other operations than this take.
+  double MedianFactorWithout(const Growth& grown) const {
+    std::vector<Growth> all;
+    for (const auto& [scope, growth] : of_looks_) all.push_back(growth);
+    for (const auto& [kind, growth] : of_calls_) all.push_back(growth);
+    std::erase_if(all, [&](const Growth& growth) {
+      return growth.early_ns <= 0 || (growth.early_ns == grown.early_ns && growth.late_ns == grown.late_ns);
+    });
+    std::sort(all.begin(), all.end(), [](const Growth& a, const Growth& b) { return a.factor() < b.factor(); });
+    double sum_ns = 0, below_ns = 0;
+    for (const Growth& growth : all) sum_ns += growth.early_ns;
+    for (const Growth& growth : all) {
+      below_ns += growth.early_ns;
+      if (2 * below_ns >= sum_ns) return growth.factor();
+    }
+    return 1;
   }
 
  private:
@@ -178,6 +201,10 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   const Thirds thirds(facts);
   const Grown grown = thirds.Largest();
   const Growth& growth = grown.growth;
+  const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
+  if (!is_more_often && facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent) &&
+      growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
+    return {};
   const double steps = std::max(thirds.steps(), 1.0);
   finding.where = grown.name.empty() ? "between operations" : grown.name;
   if (grown.stack != kNone) finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[grown.stack]);
@@ -188,7 +215,7 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
       facts.StepNoun(), HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(),
       grown.name.empty() ? "the time between operations (Python or native code)" : grown.name,
       HumanTime(std::max(growth.early_ns, 0.0) / steps), facts.StepNoun(), HumanTime(growth.late_ns / steps));
-  if (!grown.name.empty() && growth.late_count >= kMoreOften * growth.early_count) {
+  if (!grown.name.empty() && is_more_often) {
     absl::StrAppendFormat(&finding.sentence, ", and it runs %.3g, then %.3g times", growth.early_count / steps,
                           growth.late_count / steps);
   }

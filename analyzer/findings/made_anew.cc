@@ -22,7 +22,6 @@ namespace {
 constexpr double kLeastPart = 0.05;
 constexpr double kEachStep = 0.5;   // pipelines a step
 constexpr double kOftenInRun = 10;  // where there are no steps
-constexpr char kEagerOp[] = "EagerLocalExecute: ";
 constexpr char kMakeIterator[] = "MakeIterator";
 
 struct Pipelines {

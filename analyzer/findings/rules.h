@@ -34,6 +34,9 @@ const std::vector<Rule>& Rules();
 // A loss below this part of a step is not reported.
 inline constexpr double kLeastPercent = 1;
 
+// Begins the range of an operation of TensorFlow that Python calls by itself.
+inline constexpr absl::string_view kEagerOp = "EagerLocalExecute: ";
+
 std::vector<Finding> FindInputWait(const StepFacts& facts);
 std::vector<Finding> FindGpuIdle(const StepFacts& facts);
 std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
@@ -54,6 +57,7 @@ bool SeesXlaCompilations(const StepFacts& facts);
 std::vector<Finding> FindGraphBreaks(const StepFacts& facts);
 std::vector<Finding> FindRecompileLimit(const StepFacts& facts);
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
+std::vector<Finding> FindLongerSteps(const StepFacts& facts);
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
 std::vector<Finding> FindInputGradient(const StepFacts& facts);
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 
@@ -16,7 +19,9 @@ namespace {
 constexpr double kOuterFence = 3;  // interquartile ranges
 constexpr double kHalfAsLongAgain = 1.5;
 constexpr double kCommonPart = 0.9;
-constexpr int64_t kLeastRegular = 2;  // distances that are equal
+constexpr int64_t kLeastRegular = 2;   // distances that are equal
+constexpr size_t kMostJudged = 256;    // numbers
+constexpr double kRegularPart = 0.75;  // of the time of much longer steps
 
 int64_t DurationOf(const Step& step) { return step.end_ns - step.start_ns; }
 
@@ -44,15 +49,29 @@ int64_t CommonBatch(const ComparedSteps& steps) {
   return 0;
 }
 
-// The distance at which nearly all of these ascending numbers follow one another, without a longer gap; 0: there is none.
-int64_t DistanceOf(const std::vector<int64_t>& numbers) {
-  std::map<int64_t, int64_t> distances;
-  for (size_t i = 1; i < numbers.size(); ++i) ++distances[numbers[i] - numbers[i - 1]];
-  for (const auto& [distance, count] : distances) {
-    const bool is_regular = static_cast<double>(count) >= kCommonPart * static_cast<double>(numbers.size() - 1);
-    if (is_regular && distance > 1 && count >= kLeastRegular) return distance;
+// The distance at which most of these much longer steps follow one another, by their time, and how many do; {0, 0}: there
+// is none. `numbers`: theirs among all steps, ascending.
+std::pair<int64_t, int64_t> DistanceOf(const std::vector<Step>& steps, const std::vector<int64_t>& numbers) {
+  int64_t all_ns = 0;
+  for (const Step& step : steps) all_ns += DurationOf(step);
+  std::pair<int64_t, int64_t> regular = {0, 0};
+  for (size_t first = 0; first < numbers.size() && numbers.size() <= kMostJudged; ++first) {
+    for (size_t second = first + 1; second < numbers.size() && regular.first == 0; ++second) {
+      const int64_t distance = numbers[second] - numbers[first];
+      int64_t count = 0, ns = 0, last = 0;
+      for (size_t i = first; i < numbers.size(); ++i) {
+        if ((numbers[i] - numbers[first]) % distance != 0) continue;
+        ++count;
+        ns += DurationOf(steps[i]);
+        last = numbers[i];
+      }
+      const auto places = static_cast<double>((last - numbers[first]) / distance + 1);
+      const bool are_most = static_cast<double>(count) >= kCommonPart * places &&
+                            static_cast<double>(ns) >= kRegularPart * static_cast<double>(all_ns);
+      if (are_most && count > kLeastRegular && distance > 1) regular = {distance, count};
+    }
   }
-  return 0;
+  return regular;
 }
 
 int64_t InputNs(const Step& step) {
@@ -71,6 +90,9 @@ void LeaveOutInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps
   for (size_t i = 0; i < steps.tracks.size(); ++i) {
     std::vector<Step>& own = steps.tracks[i].steps;
     const auto is_interrupted = [&](const Step& step) { return static_cast<double>(DurationOf(step)) > limit_ns; };
+    StepTrack& left_out = steps.interrupted_tracks.emplace_back();
+    left_out.process = steps.tracks[i].process;
+    left_out.thread = steps.tracks[i].thread;
     std::vector<int64_t> numbers;
     int64_t number = 0;
     auto next = own.begin();
@@ -78,6 +100,7 @@ void LeaveOutInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps
     for (const Step& step : all[i]->steps) {
       if (next != own.end() && next->start_ns == step.start_ns && is_interrupted(*next++)) {
         numbers.push_back(number);
+        left_out.steps.push_back(step);
         steps.interrupted_ns += DurationOf(step);
         steps.interrupted_input_ns += InputNs(step);
         steps.interrupted_after_validation += before == StepKind::kValidation ? 1 : 0;
@@ -86,12 +109,33 @@ void LeaveOutInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps
       before = step.kind;
     }
     steps.interrupted += static_cast<int64_t>(numbers.size());
-    if (i == 0) steps.interrupted_every = DistanceOf(numbers);
+    if (i == 0) {
+      std::tie(steps.interrupted_every, steps.interrupted_regularly) = DistanceOf(left_out.steps, numbers);
+    }
     own.erase(std::remove_if(own.begin(), own.end(), is_interrupted), own.end());
   }
 }
 
+// "6th", "22nd".
+std::string Ordinal(int64_t number) {
+  const bool is_teen = number / 10 % 10 == 1;
+  const char* const ends[] = {"th", "st", "nd", "rd"};
+  return absl::StrCat(number, is_teen || number % 10 > 3 ? "th" : ends[number % 10]);
+}
+
 }  // namespace
+
+std::string WhenInterrupted(const ComparedSteps& steps) {
+  std::vector<std::string> when;
+  if (steps.interrupted_every > 0) {
+    when.push_back(absl::StrCat(steps.interrupted_regularly < steps.interrupted ? "most of them each " : "each ",
+                                Ordinal(steps.interrupted_every)));
+  }
+  if (steps.interrupted > 0 && steps.interrupted_after_validation == steps.interrupted) {
+    when.emplace_back("after validation");
+  }
+  return absl::StrJoin(when, ", ");
+}
 
 double InterruptedNs(const std::vector<int64_t>& durations_ns) {
   const Quartiles quartiles = QuartilesOf(durations_ns);
@@ -135,6 +179,10 @@ int64_t ComparedSteps::total_ns() const {
   int64_t total_ns = 0;
   for (int64_t duration_ns : Durations()) total_ns += duration_ns;
   return total_ns;
+}
+
+double ComparedSteps::MeanWithInterruptedNs() const {
+  return static_cast<double>(total_ns() + interrupted_ns) / static_cast<double>(count() + interrupted);
 }
 
 std::vector<int64_t> ComparedSteps::Durations() const {

@@ -25,15 +25,21 @@ struct ComparedSteps {
   // Steps left out of `tracks` because they were interrupted: longer than InterruptedNs.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
-  int64_t interrupted_every = 0;             // they are each so many-th step; 0: they come at no regular distance
-  int64_t interrupted_after_validation = 0;  // how many directly follow one
-  int64_t interrupted_input_ns = 0;          // waiting for input in them
+  int64_t interrupted_every = 0;              // most are each so many-th step; 0: they come at no regular distance
+  int64_t interrupted_regularly = 0;          // how many of the first process
+  int64_t interrupted_after_validation = 0;   // how many directly follow one
+  int64_t interrupted_input_ns = 0;           // waiting for input in them
+  std::vector<StepTrack> interrupted_tracks;  // themselves; as `tracks`
 
   int64_t count() const;
   double samples() const;  // of a step, on average; 0: not known of all
   int64_t total_ns() const;
+  double MeanWithInterruptedNs() const;  // at least one step
   std::vector<int64_t> Durations() const;
 };
+
+// When the much longer ones come: "each 6th, after validation"; empty: at no regular distance.
+std::string WhenInterrupted(const ComparedSteps& steps);
 
 // Longer than the third quartile by three interquartile ranges (Tukey's outer fence, "Exploratory Data Analysis", 1977) and
 // longer than the median by half. At least one duration.

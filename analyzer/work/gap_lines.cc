@@ -44,8 +44,13 @@ struct Gaps {
 
 class LinesInSteps {
  public:
-  explicit LinesInSteps(const StepFacts& facts)
-      : facts_(facts), model_(facts.model()), places_(ReadPythonPlaces(facts.model())) {
+  // `of_longer`: in the much longer steps instead of the steady ones.
+  explicit LinesInSteps(const StepFacts& facts, bool of_longer = false)
+      : facts_(facts),
+        model_(facts.model()),
+        of_longer_(of_longer),
+        count_(of_longer ? static_cast<double>(facts.steps().interrupted) : facts.count()),
+        places_(ReadPythonPlaces(facts.model())) {
     const FoldedTime& time = FoldedTime::Of(model_, *facts.options().analysis);
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       time.ForEach(process, [&](const TimePiece& piece) { AddTime(process, piece); });
@@ -58,7 +63,7 @@ class LinesInSteps {
         facts.Sum([](const auto& item) { return item.doing.activity == ActivityKind::kDataLoading; });
     for (auto& [text, gaps] : input_) {
       const double part = static_cast<double>(gaps.walked_ns) / static_cast<double>(input_walked_ns_);
-      gaps.share_ns = input_ns * facts.count() * part;
+      gaps.share_ns = input_ns * count_ * part;
     }
     of_gaps = Finished(gaps_);
     of_input = Finished(input_);
@@ -71,7 +76,13 @@ class LinesInSteps {
   using ByText = std::map<std::pair<std::string, Function>, Gaps>;
 
   bool IsInSteps(ProcessIndex process, int64_t time_ns) const {
-    return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
+    if (!of_longer_) return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
+    for (const StepTrack& track : facts_.steps().interrupted_tracks) {
+      const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), time_ns,
+                                          [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+      if (track.process == process && after != track.steps.begin() && time_ns < std::prev(after)->end_ns) return true;
+    }
+    return false;
   }
 
   // From one line to another; of what is not known nothing.
@@ -219,8 +230,8 @@ class LinesInSteps {
       GapLines& lines = all.emplace_back();
       lines.text = key.first;
       lines.function = FunctionName(model_, gaps.function.second);
-      lines.ns = gaps.share_ns / facts_.count();
-      lines.count = static_cast<double>(gaps.count) / facts_.count();
+      lines.ns = gaps.share_ns / count_;
+      lines.count = static_cast<double>(gaps.count) / count_;
       for (const auto& [counts, name] : {std::pair(&gaps.before, &lines.before), {&gaps.after, &lines.after}}) {
         const auto most = Most(*counts);
         if (gaps.walked_ns == 0 || 2 * most->second <= gaps.walked_ns) continue;
@@ -230,7 +241,7 @@ class LinesInSteps {
                                            [](const auto& a, const auto& b) { return a.second < b.second; });
       if (module != gaps.modules.end()) lines.module = module->first;
       if (const auto blocked_ns = gaps.looks.BlockedOf(static_cast<int64_t>(gaps.share_ns))) {
-        lines.blocked_ns = static_cast<double>(*blocked_ns) / facts_.count();
+        lines.blocked_ns = static_cast<double>(*blocked_ns) / count_;
       }
       lines.samples = static_cast<int64_t>(gaps.samples.size());
       std::vector<SampledLine> sampled_lines = LinesOf(gaps.samples);
@@ -242,10 +253,16 @@ class LinesInSteps {
 
   const StepFacts& facts_;
   const TraceModel& model_;
+  const bool of_longer_;
+  const double count_;  // steps
   const std::vector<PythonPlace> places_;
   ByText gaps_, input_;
   int64_t input_walked_ns_ = 0;                             // with what no line is known of
   absl::flat_hash_map<Stacks, Gaps*> gaps_of_, inputs_of_;  // in these
+};
+
+struct LinesInLongerSteps : LinesInSteps {
+  explicit LinesInLongerSteps(const StepFacts& facts) : LinesInSteps(facts, /*of_longer=*/true) {}
 };
 
 const LinesInSteps& LinesOf(const StepFacts& facts) { return facts.options().analysis->Derived<LinesInSteps>(facts); }
@@ -253,6 +270,10 @@ const LinesInSteps& LinesOf(const StepFacts& facts) { return facts.options().ana
 }  // namespace
 
 const std::vector<GapLines>& GapLinesOf(const StepFacts& facts) { return LinesOf(facts).of_gaps; }
+
+const std::vector<GapLines>& GapLinesOfLonger(const StepFacts& facts) {
+  return facts.options().analysis->Derived<LinesInLongerSteps>(facts).of_gaps;
+}
 
 const std::vector<GapLines>& InputLinesOf(const StepFacts& facts) { return LinesOf(facts).of_input; }
 

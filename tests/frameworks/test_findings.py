@@ -117,6 +117,11 @@ class Findings(FindingsCase):
         self.assertRegex(finding["finding"], r"^predict makes a new pipeline of tf.data ")
         self.assertEqual(finding["line"], "one_row.py:13")
 
+    def test_a_network_that_runs_eagerly(self):
+        finding = self.found_in("tensorflow", "run_eagerly", "debug-switch")
+        self.assertEqual(finding["where"], "run_eagerly")
+        self.assertRegex(finding["finding"], r"Python calls \d\d+ operations one by one in each")
+
     def test_jax_functions_that_are_new_in_each_call(self):
         finding = self.found_in("jax", "new_body", "recompilations")
         self.assertEqual((finding["where"], finding["line"]), ("scan", "new_body.py:10"))
@@ -275,6 +280,21 @@ class Findings(FindingsCase):
         self.assertIn("Rows are fetched one by one", finding["finding"])
         self.assertIn("BatchSampler", finding["advice"])
         self.assertNotIn("num_workers", finding["advice"])  # they made it slower
+
+    def test_workers_that_are_started_again(self):
+        finding = self.found("longer-steps", least_percent=20)
+        self.assertRegex(finding["finding"], r"each 8th\) take .* in each of them the program starts [12] process")
+        self.assertIn("persistent_workers=True", finding["advice"])
+        diff = [e2e.DLHOOK, "diff", *(os.path.join(self.folder, f"longer-steps-{side}") for side in ("advised", "victim"))]
+        result = e2e.run([*diff, "--fail-above", "30%"])
+        self.assertRegex(result.out.decode().replace("\n    ", " "),
+                         r"slower per training step, much longer ones included \(.*\): NEW has longer-steps")
+        self.assertEqual(result.code, 1)
+
+    def test_a_forward_pass_that_is_computed_again(self):
+        finding = self.found("faster-form", "recomputation", least_percent=5)
+        self.assertEqual(finding["kind"], "information")
+        self.assertIn("checkpoint", finding["advice"])
 
     def test_diff_names_the_finding_that_one_side_has(self):
         self.found("growing-steps")

@@ -127,11 +127,12 @@ Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns, const Peaks* 
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
   for (const auto& [op, layer] : layers_) {
+    // Several ops of one layer follow one another.
+    if (attribution.layers.empty() || attribution.layers.back().name != layer.name) attribution.layers.push_back(layer);
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (model_.calls.op[call] != op) continue;
-      attribution.of_call[call] = {static_cast<LayerIndex>(attribution.layers.size()), LayerDirection::kForward};
+      attribution.of_call[call] = {static_cast<LayerIndex>(attribution.layers.size() - 1), LayerDirection::kForward};
     }
-    attribution.layers.push_back(layer);
   }
   attribution.of_scope.Fill(model_.scopes.size(), Place());
   const LayerAnalysis analysis(model_, std::move(attribution), tracks_);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/findings/findings_table.h"
@@ -67,6 +68,7 @@ class CpuProgram {
     return found;
   }
 
+  void LayerOf(OpIndex op, Layer layer) { program_.LayerOf(op, std::move(layer)); }
   void UseTorch() { process().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""}); }
   ModelBuilder& builder() { return program_.builder(); }
   ProcessInfo& process() { return builder().model().processes.front(); }

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 
@@ -537,6 +538,45 @@ def rows_one_by_one(side):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     while True:
         yield from training(model, optimizer, cross_entropy, DataLoader(data, **options))
+
+
+class Opened(Dataset):
+    """Each worker opens it first, which takes a while."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.full((256,), float(index % 7)), index % 10
+
+    @staticmethod
+    def open(_):
+        time.sleep(0.2)
+
+
+def longer_steps(side):
+    """Epochs of 8 batches: workers are started again in each, or stay."""
+    loader = DataLoader(Opened(), batch_size=8, num_workers=2, worker_init_fn=Opened.open,
+                        persistent_workers=side == "advised")
+    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        yield from training(model, optimizer, cross_entropy, loader)
+
+
+def recomputation(side):
+    """Blocks that are computed again for their gradients, or not."""
+    blocks = nn.ModuleList(nn.Sequential(nn.Linear(512, 512), nn.Tanh()) for _ in range(4))
+    optimizer = torch.optim.SGD(blocks.parameters(), lr=0.01)
+    x = torch.randn(256, 512)
+    while True:
+        optimizer.zero_grad()
+        y = x
+        for block in blocks:
+            y = block(y) if side == "advised" else torch.utils.checkpoint.checkpoint(block, y, use_reentrant=False)
+        y.square().mean().backward()
+        optimizer.step()
+        yield
 
 
 BLOCK = 5  # steps before it is the other's turn

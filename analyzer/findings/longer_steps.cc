@@ -1,0 +1,129 @@
+// Rule longer-steps: some steps take much longer than the others, at regular distances or all for the same reason: a loader
+// whose workers are started again for each epoch, a checkpoint each so many steps.
+//
+// The mean step leaves them out (compared_steps.h). What they do is known by the processes that start in them, by their
+// waiting for input and by the longest time between two lines. Irregular ones in which no process starts and, on an idle
+// machine, no line stands out are taken for interruptions by other programs; those that compile belong to recompilations.
+// The gain: what they take beyond the mean step, spread over all steps.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/table/human.h"
+#include "analyzer/work/gap_lines.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kLongerPercent = 10;  // of the time of all steps
+constexpr int64_t kLeastLonger = 2;
+constexpr int64_t kLeastIrregular = 3;
+constexpr double kOthersPercent = 5;  // of a step, waiting for a processor: then others may interrupt it anywhere
+constexpr double kReasonPart = 0.5;   // of what they take beyond the mean step, or of the steps
+
+struct Reasons {
+  int64_t starting = 0;   // steps for which processes start
+  int64_t processes = 0;  // that start in them
+  double input_ns = 0;    // the others: of one such step
+  const GapLines* lines = nullptr;
+};
+
+Reasons ReasonsOf(const StepFacts& facts, double extra_ns) {
+  const ComparedSteps& steps = facts.steps();
+  Reasons reasons;
+  for (const StepTrack& track : steps.interrupted_tracks) {
+    const uint32_t pid = facts.model().processes[track.process].pid;
+    for (const Step& step : track.steps) {
+      const auto started = std::count_if(
+          facts.model().processes.begin(), facts.model().processes.end(), [&](const ProcessInfo& process) {
+            return process.parent_pid == pid && process.start_ns >= step.start_ns && process.start_ns < step.end_ns;
+          });
+      reasons.starting += started > 0 ? 1 : 0;
+      reasons.processes += started;
+    }
+  }
+  if (static_cast<double>(reasons.starting) < kReasonPart * static_cast<double>(steps.interrupted)) {
+    reasons.starting = 0;
+  } else if (steps.interrupted_every > 0) {
+    // A worker may be late, and the next step longer for it.
+    reasons.starting = std::min(reasons.starting, steps.interrupted_regularly);
+  }
+  const double input_ns = static_cast<double>(steps.interrupted_input_ns) / static_cast<double>(steps.interrupted);
+  if (input_ns >= kReasonPart * extra_ns) reasons.input_ns = input_ns;
+  const std::vector<GapLines>& lines = GapLinesOfLonger(facts);
+  if (!lines.empty() && lines.front().ns >= kReasonPart * extra_ns) reasons.lines = &lines.front();
+  return reasons;
+}
+
+// "in each of them the program starts 2 processes and is blocked for 10.3 s at train.py:17 in main"
+std::string DoneInEach(const Reasons& reasons) {
+  std::vector<std::string> done;
+  if (reasons.starting > 0) {
+    const double processes = static_cast<double>(reasons.processes) / static_cast<double>(reasons.starting);
+    done.push_back(absl::StrFormat("starts %.0f %s", processes, processes < 1.5 ? "process" : "processes"));
+  }
+  if (reasons.input_ns > 0) done.push_back(absl::StrCat("waits for input for ", HumanTime(reasons.input_ns)));
+  if (const GapLines* const lines = reasons.lines) {
+    const bool is_blocked = 2 * lines->blocked_ns.value_or(0) > lines->ns;
+    done.push_back(absl::StrCat(is_blocked ? "is blocked for " : "spends ", HumanTime(lines->ns), " at ", lines->text,
+                                lines->function.empty() ? "" : absl::StrCat(" in ", lines->function)));
+  }
+  return done.empty() ? "" : absl::StrCat("in each of them the program ", absl::StrJoin(done, " and "));
+}
+
+std::string Advice(const StepFacts& facts, const Reasons& reasons) {
+  const bool has_workers = facts.counted().preparer() == Preparer::kWorkers;
+  if (reasons.starting > 0) {
+    return has_workers
+               ? "DataLoader(..., persistent_workers=True) keeps its workers from epoch to epoch. Starting one is "
+                 "dear where it imports the program again and gets a copy of the dataset (spawn, forkserver)."
+               : "Start these processes once, before the steps, and keep them (a pool).";
+  }
+  if (reasons.input_ns > 0) {
+    return has_workers
+               ? "The loader begins anew there: persistent_workers=True keeps its workers, and more batches ahead "
+                 "(prefetch_factor) or a longer epoch make it rarer."
+               : "The input begins anew there: keep what it prepares (a cache), or prepare it during the steps "
+                 "before.";
+  }
+  return "Look at what the program does in these steps: do it more rarely, or beside the steps (another thread or "
+         "process).";
+}
+
+}  // namespace
+
+std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
+  const ComparedSteps& steps = facts.steps();
+  if (steps.interrupted < kLeastLonger || facts.count() == 0 || GrowthOfSteps(facts)) return {};
+  if (!facts.model().scope_windows.empty()) return {};  // a step may hold what lies between two windows
+  const auto longer = static_cast<double>(steps.interrupted), all = longer + facts.count();
+  const double mean_ns = static_cast<double>(steps.interrupted_ns) / longer, extra_ns = mean_ns - facts.step_ns();
+  const double all_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  if (longer * extra_ns < kLongerPercent / 100 * all_ns) return {};
+  const Reasons reasons = ReasonsOf(facts, extra_ns);
+  const bool have_reason = reasons.starting > 0 || reasons.input_ns > 0 || reasons.lines != nullptr;
+  const bool is_own =
+      reasons.starting > 0 || (reasons.lines != nullptr && !facts.IsAtLeast(facts.load().waiting_ns, kOthersPercent));
+  if (steps.interrupted_every == 0 && (!is_own || steps.interrupted < kLeastIrregular)) return {};
+  if (!FindRecompilations(facts).empty()) return {};
+  Finding finding;
+  finding.where = "much longer steps";
+  if (reasons.lines != nullptr) finding.line = reasons.lines->text;
+  const std::string when = WhenInterrupted(steps), done = DoneInEach(reasons);
+  finding.sentence = absl::StrFormat("%d of %.0f %ss%s take %s on average, the others %s%s%s.", steps.interrupted, all,
+                                     facts.StepNoun(), when.empty() ? "" : absl::StrCat(" (", when, ")"),
+                                     HumanTime(mean_ns), HumanTime(facts.step_ns()), done.empty() ? "" : ": ", done);
+  finding.gain_ns = longer * extra_ns / all;
+  finding.whole_ns = steps.MeanWithInterruptedNs();
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = have_reason ? Confidence::kHigh : Confidence::kMedium;
+  finding.evidence = "table steps: the durations; the time is spread over all steps";
+  finding.advice = Advice(facts, reasons);
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

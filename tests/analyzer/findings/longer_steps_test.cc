@@ -1,0 +1,70 @@
+// Rule longer-steps: steps that the mean leaves out, and what happens in them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/builders/gpu_program.h"
+
+namespace dlhook::analyzer {
+namespace longer_steps_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int64_t kMs = 1'000'000;
+
+struct Spec {
+  std::vector<int> longer;  // numbers of 41 steps, the last of which does not count
+  int64_t longer_ns = 60 * kMs;
+  bool starts_process = false;
+};
+
+// Steps of 10 ms.
+std::vector<std::string> Found(const Spec& spec) {
+  GpuProgram program;
+  std::vector<int64_t> starts = {0};
+  std::vector<int64_t> children;
+  for (int step = 0; step < 41; ++step) {
+    const bool is_longer = std::find(spec.longer.begin(), spec.longer.end(), step) != spec.longer.end();
+    if (is_longer) children.push_back(starts.back() + kMs);
+    starts.push_back(starts.back() + (is_longer ? spec.longer_ns : 10 * kMs));
+  }
+  program.Steps(starts);
+  TraceModel& model = program.builder().model();
+  model.processes.front().pid = 7;
+  for (size_t i = 0; spec.starts_process && i < children.size(); ++i) {
+    model.processes.push_back({.pid = 8 + static_cast<uint32_t>(i), .parent_pid = 7, .start_ns = children[i]});
+  }
+  program.Build(starts.back());
+  const Table table = program.Make(ReportTables().front());
+  std::vector<std::string> found;
+  for (const size_t row : RowsWhere(table, {{"rule", "longer-steps"}})) {
+    found.push_back(Text(table, row, "finding") + " " + Text(table, row, "advice"));
+    // 4 x 50 of 600 ms, in 40 steps.
+    EXPECT_NEAR(Real(table, row, "gain_percent"), 33.3, 0.1);
+    EXPECT_NEAR(Integer(table, row, "gain"), 5 * kMs, 1);
+  }
+  return found;
+}
+
+TEST(LongerSteps, ComeRegularly) {
+  EXPECT_THAT(
+      Found({.longer = {5, 15, 25, 35}}),
+      ElementsAre(HasSubstr("4 of 40 training steps (each 10th) take 60.0 ms on average, the others 10.0 ms.")));
+}
+
+TEST(LongerSteps, StartProcesses) {
+  EXPECT_THAT(
+      Found({.longer = {5, 9, 25, 33}, .starts_process = true}),
+      ElementsAre(HasSubstr("4 of 40 training steps take 60.0 ms on average, the others 10.0 ms: in each of them "
+                            "the program starts 1 process. Start these processes once")));
+}
+
+TEST(LongerSteps, AreInterruptionsOrShort) {
+  EXPECT_THAT(Found({.longer = {5, 9, 25, 33}}), IsEmpty());
+  EXPECT_THAT(Found({.longer = {5, 15, 25, 35}, .longer_ns = 20 * kMs}), IsEmpty());
+}
+
+}  // namespace longer_steps_test
+}  // namespace dlhook::analyzer
