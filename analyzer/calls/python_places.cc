@@ -164,6 +164,21 @@ class StackReader {
 
 bool IsFrameworkFile(absl::string_view file) { return OwnerOf(file) != Owner::kUser; }
 
+std::string PackageBetween(const TraceModel& model, const PythonStack& before, const PythonStack& after) {
+  const auto is_same_function = [](const PythonFrame& a, const PythonFrame& b) {
+    return a.file == b.file && a.function == b.function;
+  };
+  auto frame = before.frames.rbegin(), other = after.frames.rbegin();
+  NameIndex file = kNone;
+  for (; frame != before.frames.rend() && other != after.frames.rend() && is_same_function(*frame, *other);
+       ++frame, ++other) {
+    if (!IsOfPython(model.names[frame->file])) file = frame->file;
+    if (frame->line != other->line) break;  // what it calls there are two calls
+  }
+  return file != kNone && OwnerOf(model.names[file]) == Owner::kFramework ? std::string(PackageOf(model.names[file]))
+                                                                          : "";
+}
+
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
   return ReadPythonPlaces(model, model.python_stacks);
 }

@@ -31,6 +31,10 @@ struct PythonPlace {
 // about the user's program.
 bool IsFrameworkFile(absl::string_view file);
 
+// The package, "keras", whose function is the innermost that both stacks have in common: it runs from the one to the other;
+// empty: a function of the program, its models, PyTorch or Python does.
+std::string PackageBetween(const TraceModel& model, const PythonStack& before, const PythonStack& after);
+
 // One element per stack of the model, or per element of `stacks`, whose frames are the model's.
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model);
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks);

@@ -40,6 +40,7 @@ bool HasSamples(const GapLines& lines) { return lines.sampled && lines.sampled->
 std::string WhoRuns(const GapLines& lines) {
   const bool has_samples = HasSamples(lines);
   const std::string& function = has_samples ? lines.sampled->function : lines.function;
+  if (!lines.package.empty()) return absl::StrCat(lines.package, ", called at ", lines.text, ",");
   return absl::StrCat(function.empty() ? "The main code" : function, " (",
                       has_samples ? lines.sampled->line : lines.text, ")");
 }
@@ -77,6 +78,12 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
         "A tensor is made of Python's objects there, one by one: join arrays first (torch.from_numpy(np.stack(list))), "
         "or "
         "torch.stack a list of tensors.";
+  } else if (!longest.package.empty()) {
+    finding.advice = absl::StrCat("That is ", longest.package, "'s own work for each step: ",
+                                  longest.package == "keras" && facts.Uses("TensorFlow")
+                                      ? "compile(steps_per_execution=N) runs several steps in one call; else "
+                                      : "",
+                                  "a larger batch has less of it for each sample.");
   } else {
     finding.advice =
         "Look at these lines: work on whole arrays instead of elements, do once what does not change, or do it "

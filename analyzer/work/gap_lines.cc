@@ -37,6 +37,7 @@ struct Gaps {
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
   int64_t count = 0;
   std::map<std::string, double> modules;
+  std::map<std::string, int64_t> packages;     // nanoseconds
   std::map<Neighbour, int64_t> before, after;  // nanoseconds
   LookSums looks;
   std::vector<size_t> samples;
@@ -129,6 +130,14 @@ class LinesInSteps {
     return {edge.IsOfCall(), edge.IsOfCall() ? model_.calls.op[edge.index] : model_.scopes.look[edge.index].name};
   }
 
+  const std::string& PackageOfGap(const Stacks& stacks) {
+    const auto [known, is_new] = packages_.try_emplace(stacks);
+    if (is_new) {
+      known->second = PackageBetween(model_, model_.python_stacks[stacks.first], model_.python_stacks[stacks.second]);
+    }
+    return known->second;
+  }
+
   // Numbers of gaps and what they lie between, which folded time does not tell.
   void Follow(const ActivityRules& rules, ThreadIndex thread) {
     const ProcessIndex process = model_.threads[thread].process;
@@ -146,6 +155,7 @@ class LinesInSteps {
       if (gaps == nullptr) continue;
       gaps->walked_ns += ns;
       ++gaps->count;
+      gaps->packages[PackageOfGap(stacks)] += ns;
       gaps->before[NeighbourOf(activity.last())] += ns;
       gaps->after[NeighbourOf(activity.next())] += ns;
     }
@@ -237,6 +247,9 @@ class LinesInSteps {
         if (gaps.walked_ns == 0 || 2 * most->second <= gaps.walked_ns) continue;
         *name = most->first.first ? model_.ops[most->first.second].function : model_.names[most->first.second];
       }
+      if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
+        lines.package = Most(gaps.packages)->first;
+      }
       const auto module = std::max_element(gaps.modules.begin(), gaps.modules.end(),
                                            [](const auto& a, const auto& b) { return a.second < b.second; });
       if (module != gaps.modules.end()) lines.module = module->first;
@@ -259,6 +272,7 @@ class LinesInSteps {
   ByText gaps_, input_;
   int64_t input_walked_ns_ = 0;                             // with what no line is known of
   absl::flat_hash_map<Stacks, Gaps*> gaps_of_, inputs_of_;  // in these
+  absl::flat_hash_map<Stacks, std::string> packages_;
 };
 
 struct LinesInLongerSteps : LinesInSteps {

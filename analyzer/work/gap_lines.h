@@ -28,6 +28,7 @@ struct GapLines {
   std::string text;      // "train.py:42 to 45"; "train.py:42": within this line
   std::string function;  // that it is in or, if it begins or ends in one called there, that one; empty: the main code
   std::string module;    // with most of it; empty: none
+  std::string package;   // "keras": its functions run in more than half of it; empty: the program's, or none does
   double ns = 0;         // wall share
   double count = 0;      // of gaps
   std::string before,

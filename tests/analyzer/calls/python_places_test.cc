@@ -63,6 +63,24 @@ TEST(PythonPlacesTest, AnInstalledPackageThatWasStartedIsTheProgram) {
 
 using Frame = ModelBuilder::Frame;
 
+TEST(PythonPlacesTest, WhatRunsBetweenTwoStacksIsWhatTheyHaveInCommon) {
+  const Frame fit = {"/v/site-packages/keras/src/trainer.py", "fit", 300};
+  const Frame python = {"/usr/lib/python3.11/contextlib.py", "inner", 3};
+  const Frame linear = {"/v/site-packages/torch/nn/modules/linear.py", "forward", 125};
+  const Frame train = {"/home/u/train.py", "train", 40}, later = {"/home/u/train.py", "train", 41};
+  const auto between = [](const std::vector<Frame>& before, const std::vector<Frame>& after) {
+    ModelBuilder builder;
+    builder.AddStack(before);
+    builder.AddStack(after);
+    const TraceModel model = builder.Build();
+    return PackageBetween(model, model.python_stacks[0], model.python_stacks[1]);
+  };
+  EXPECT_EQ(between({linear, python, fit, train}, {python, fit, train}), "keras");
+  EXPECT_EQ(between({fit, train}, {fit, later}), "");
+  EXPECT_EQ(between({fit, train}, {train}), "");
+  EXPECT_EQ(between({linear, train}, {linear, train}), "");
+}
+
 // Whose code it is, for stacks without their common end: the optimizer's step, called by train.py.
 std::vector<std::string> WhoseCode(std::vector<std::vector<Frame>> stacks) {
   ModelBuilder builder;
