@@ -53,6 +53,13 @@ void CopyText(const Ref& text, char* copy, size_t bytes) {
   snprintf(copy, bytes, "%s", found == nullptr ? "?" : found);
 }
 
+// jax.profiler's, or None.
+PyObject* UsersSession() {
+  Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
+  Ref before_0_12(Attribute(profile, "profile_session"));
+  return before_0_12 ? before_0_12.Release() : Attribute(profile, "session");
+}
+
 // What the tap uses and a newer release does not have; null: it has all.
 const char* MissingPart() {
   constexpr const char* kParts[][3] = {
@@ -62,14 +69,13 @@ const char* MissingPart() {
       {"jaxlib._profiler", "ProfileOptions", "host_tracer_level"},
       {"jaxlib._profiler", "ProfileOptions", "enable_hlo_proto"},
       {"jax._src.profiler", "_profiler_server", nullptr},
-      {"jax._src.profiler", "_profile_state", "session"},
   };
   for (const auto& [module, name, attribute] : kParts) {
     Ref found(AttributeOfModule(module, name));
     if (!found || (attribute != nullptr && !Ref(Attribute(found, attribute))))
       return attribute != nullptr ? attribute : name;
   }
-  return nullptr;
+  return Ref(UsersSession()) ? nullptr : "session";
 }
 
 // Why jaxlib is not asked at all; empty: nothing is known against it.
@@ -101,9 +107,7 @@ bool HasGpu(const Ref& backends) {
 
 bool IsUsersTurn() {
   Ref server(AttributeOfModule("jax._src.profiler", "_profiler_server"));
-  Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
-  Ref before_0_12(Attribute(profile, "profile_session"));
-  Ref session(before_0_12 ? before_0_12.Release() : Attribute(profile, "session"));
+  Ref session(UsersSession());
   return !server || !session || !server.IsNone() || !session.IsNone();
 }
 

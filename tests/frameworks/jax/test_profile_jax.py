@@ -41,7 +41,7 @@ class Profile(frameworks.Case):
 
     def check(self, mode, code, output, *words, host="launcher", release=""):
         program = os.path.join(HERE, "programs", "named.py")
-        pretend = ("import jaxlib.version, runpy\n"
+        pretend = ("import jax, jaxlib.version, runpy\n"
                    f"jaxlib.version.__version__ = '{release}'\nrunpy.run_path('{program}', run_name='__main__')")
         argv = [PYTHON, *(["-c", pretend] if release else [program]), mode, *words]
         result = self.under(host, argv)
