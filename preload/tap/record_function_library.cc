@@ -243,6 +243,7 @@ void LookUpTorchCaller(void* address, TorchCaller* found) {
 
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions) {
   const TorchVersion version = functions->version = VersionOf(object, library);
+  if (version.major == 0) return "PyTorch of a release that cannot be told";
   bool complete = HasBefores(library) && Find(library, "_ZNK2at14RecordFunction4nameEv", &functions->name) &&
                   Find(library, "_ZNK2at14RecordFunction7isAsyncEv", &functions->is_async) &&
                   Find(library, "_ZN2at15disableCallbackEm", &functions->disable) &&
@@ -252,8 +253,6 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
   const char* failed = nullptr;
   if (!complete) {
     failed = "this build lacks functions that dlhook needs";
-  } else if (version.major == 0) {
-    failed = "a release that cannot be told";
   } else if (!g_test.has_observers() && g_test.is_enabled()) {
     failed = TestObservers(*functions);
   } else if (!IsTriedTorchVersion(version)) {
