@@ -18,7 +18,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/render/escape.h"
-#include "preload/format/clock.h"
+#include "preload/format/recording_switch.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -53,13 +53,6 @@ std::string WhyNoRings(const std::string& folder, std::optional<uint32_t> pid) {
   }
   return ": no process recorded into this folder is alive; recording can be started and stopped only while the program "
          "runs";
-}
-
-void SetRecording(bool record, SessionHeader* session) {
-  if ((session->stopped.load() == 0) == record) return;
-  session->stopped_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
-  session->stopped.store(record ? 0 : 1);
-  session->enabled_families.store(record ? session->configured_families : 0);
 }
 
 int RunCtl(const Args& args) {

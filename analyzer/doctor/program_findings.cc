@@ -16,6 +16,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/tables/run/capability_advice.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -214,6 +215,10 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
               {"gpu-time", Level::kOk, capability.object,
                absl::StrCat(capability.object.empty() ? "" : "tells ", "times of GPUs: ", capability.reason, "."), ""},
               findings);
+        } else if (absl::StrContains(capability.reason, kNotTriedWith)) {
+          AddOnce({absl::StrCat(capability.name, "-not-tried"), Level::kNote, capability.object,
+                   absl::StrCat(capability.name, " works as far as its checks tell: ", capability.reason, "."), ""},
+                  findings);
         }
         continue;
       }

@@ -84,6 +84,25 @@ std::string MathModeName(int32_t math_mode) {
                       "+disallow_reduced_precision_reduction");
 }
 
+std::string LtScaleModeName(uint32_t mode, int bits) {
+  switch (mode) {
+    case 0:
+      return "";
+    case 1:  // 16 elements have a factor in UE4M3
+      return "nvfp4";
+    case 2:  // 32 elements have a factor in UE8M0
+      return absl::StrCat("mxfp", bits);
+    case 3:
+      return "outer";
+    case 4:
+      return "1x128";
+    case 5:
+      return "128x128";
+    default:
+      return absl::StrCat("scale", mode);
+  }
+}
+
 std::vector<std::string> EpilogueNames(uint32_t epilogue) {
   std::vector<std::string> names;
   uint32_t rest = epilogue & ~kDefault;

@@ -27,6 +27,8 @@ std::string LtStagesName(uint32_t stages);     // "32x4"
 std::string LtClusterName(uint32_t cluster);   // "2x1x1"; "0" for auto
 std::string LtInnerShapeName(uint32_t shape);  // "mma16816"
 std::string LtOrderName(uint32_t order);       // "col", "col32"
+// How a matrix of this type is scaled, by its format's common name if it has one: "mxfp8", "nvfp4", "outer"; empty for 0.
+std::string LtScaleModeName(uint32_t mode, int bits);
 
 }  // namespace dlhook::analyzer::ops
 

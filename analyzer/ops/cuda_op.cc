@@ -91,6 +91,11 @@ void DecodeLaunch(const trace::KernelLaunch& launch, Op& op) {
                             launch.block_y(), "x", launch.block_z());
   if (launch.shared_bytes() > 0) absl::StrAppend(&op.problem, " shared", launch.shared_bytes());
   if (launch.cooperative()) absl::StrAppend(&op.problem, " cooperative");
+  if (launch.cluster_x() > 0) {
+    absl::StrAppend(&op.problem, " cluster", launch.cluster_x(), "x", launch.cluster_y(), "x", launch.cluster_z());
+  }
+  if (launch.programmatic()) absl::StrAppend(&op.problem, " programmatic");
+  if (launch.priority() != 0) absl::StrAppend(&op.problem, " priority", launch.priority());
 }
 
 void DecodeAllocation(const trace::Allocation& allocation, Op& op) {

@@ -18,10 +18,16 @@ std::string GemmKindName(GemmKind kind) {
   return absl::StrCat(is_part ? "gemm_" : "", EnumName(kind));
 }
 
+// A type with the way in which the matrix is scaled: "f8_e4m3/mxfp8".
+std::string ScaledTypeName(DataType type, uint32_t scale_mode) {
+  const std::string name = TypeName(type);
+  const std::string scale = LtScaleModeName(scale_mode, TypeBits(name).value_or(0));
+  return scale.empty() ? name : absl::StrCat(name, "/", scale);
+}
+
 // "f32", or "s8:u8:s32" if the operands differ.
-std::string GemmTypes(DataType a, DataType b, DataType c) {
-  if (a == b && a == c) return TypeName(c);
-  return absl::StrCat(TypeName(a), ":", TypeName(b), ":", TypeName(c));
+std::string GemmTypes(const std::string& a, const std::string& b, const std::string& c) {
+  return a == b && a == c ? c : absl::StrCat(a, ":", b, ":", c);
 }
 
 // Orders of cuBLASLt are recorded as cublasLtOrder_t + 1.
@@ -59,7 +65,9 @@ std::string GemmProblem(const trace::Gemm& gemm, const Shape& shape) {
 }
 
 void DecodeProblem(const trace::Gemm& gemm, Op& op) {
-  const DataType a = op.gemm()->a_type, b = op.gemm()->b_type, c = op.gemm()->c_type;
+  const std::string a = ScaledTypeName(op.gemm()->a_type, gemm.cuda().scale_mode_a());
+  const std::string b = ScaledTypeName(op.gemm()->b_type, gemm.cuda().scale_mode_b());
+  const std::string c = ScaledTypeName(op.gemm()->c_type, gemm.cuda().scale_mode_d());
   op.types = GemmTypes(a, b, c);
   op.problem =
       GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(), absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});

@@ -54,7 +54,7 @@ const char* BoundKindName(BoundKind kind) {
 
 std::string PeakTypeOf(const Op& op) {
   const absl::string_view types = op.types;
-  const std::string type(types.substr(0, types.find(':')));
+  const std::string type(types.substr(0, types.find_first_of(":/")));  // of the first operand, however scaled
   if (type == "s8" || type == "u8") return "int8";
   const bool is_tf32 = op.on_gpu && type == "f32" && op.tensor_core && op.tensor_core->eligible;
   return is_tf32 ? "tf32" : type;

@@ -1,5 +1,5 @@
 // cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters read (10 ns each, no
-// GPU needed). Attribute numbers: cublasLt.h, unchanged from CUDA 11 to 13; a version that does not know one returns an
+// GPU needed). Attribute numbers: cublasLt.h, none was changed from CUDA 11 to 13; a version that does not know one returns an
 // error, and the field keeps the meaning of an unset attribute.
 #include <string.h>
 
@@ -31,7 +31,10 @@ struct LtApi {
 };
 
 // cublasLtMatmulDescAttributes_t
-enum { kComputeType = 0, kScaleType = 1, kTransA = 3, kTransB = 4, kEpilogue = 7, kFastAccumulation = 25 };
+// clang-format off
+enum { kComputeType = 0, kScaleType = 1, kTransA = 3, kTransB = 4, kEpilogue = 7, kFastAccumulation = 25, kScaleModeA = 31,
+       kScaleModeB = 32, kScaleModeD = 34, kScaleModeOut = 37 };
+// clang-format on
 // cublasLtMatrixTransformDescAttributes_t
 enum { kTransformTransA = 2, kTransformTransB = 3 };
 // cublasLtMatrixLayoutAttribute_t
@@ -120,6 +123,15 @@ Problem ReadProblem(const LtApi& api, const LtProblem& problem) {
   shape.scale_type = static_cast<int16_t>(Ask<int32_t>(api.description, problem.description, kScaleType, -1));
   shape.epilogue = Ask<uint32_t>(api.description, problem.description, kEpilogue, 1);
   shape.fast_accumulation = Ask<int8_t>(api.description, problem.description, kFastAccumulation, 0) != 0;
+  // Scales per block are computed for D if it has an output mode, else its mode is that of the scale it is given.
+  auto scale_mode = [&](const Layout& layout, int attribute) {
+    bool is_narrow = layout.type != DataType::kUnknown && TypeBits(layout.type) <= 8;
+    return static_cast<uint8_t>(is_narrow ? Ask<int32_t>(api.description, problem.description, attribute, 0) : 0);
+  };
+  shape.scale_mode_a = scale_mode(a, kScaleModeA);
+  shape.scale_mode_b = scale_mode(b, kScaleModeB);
+  shape.scale_mode_d = scale_mode(d, kScaleModeOut);
+  if (shape.scale_mode_d == 0) shape.scale_mode_d = scale_mode(d, kScaleModeD);
   if (d.mode == kGrouped) result.groups.groups = d.batch;
   for (const Layout* layout : {&a, &b, &d}) {
     if (layout->mode != kStrided) result.is_direct = false;

@@ -11,21 +11,77 @@
 namespace dlhook::inline decode {
 namespace {
 
-// cudaLaunchConfig_t: gridDim, blockDim, size_t dynamicSmemBytes, stream. CUlaunchConfig: six unsigned, unsigned
-// sharedMemBytes, stream. (driver_types.h, cuda.h; unchanged since CUDA 11.8)
+// cudaLaunchAttribute and CUlaunchAttribute: an id, and a union of which the first words are read.
+struct LaunchAttribute {
+  enum Id : uint32_t {
+    kCooperative = 2,
+    kCluster = 4,
+    kProgrammaticSerialization = 6,
+    kProgrammaticEvent = 7,
+    kPriority = 8,
+  };
+  uint32_t id;
+  uint32_t padding;
+  union {
+    Dim3 cluster;
+    int32_t number;
+    char bytes[64];
+  };
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+constexpr uint32_t kMostAttributes = 64;  // more than there are
+
+// cudaLaunchConfig_t: gridDim, blockDim, size_t dynamicSmemBytes, stream, attributes. CUlaunchConfig: six unsigned, unsigned
+// sharedMemBytes, stream, attributes. (driver_types.h, cuda.h; unchanged since CUDA 11.8)
 struct RuntimeConfiguration {
   Dim3 grid;
   Dim3 block;
   uint64_t shared_bytes;
   const void* stream;
+  const LaunchAttribute* attributes;
+  uint32_t attribute_count;
 };
 struct DriverConfiguration {
   Dim3 grid;
   Dim3 block;
   uint32_t shared_bytes;
   const void* stream;
+  const LaunchAttribute* attributes;
+  uint32_t attribute_count;
 };
-static_assert(sizeof(RuntimeConfiguration) == 40 && sizeof(DriverConfiguration) == 40);
+static_assert(sizeof(RuntimeConfiguration) == 56 && sizeof(DriverConfiguration) == 56);
+
+void ReadAttribute(const LaunchAttribute& attribute, LaunchArgs* launch) {
+  switch (attribute.id) {
+    case LaunchAttribute::kCooperative:
+      launch->cooperative = attribute.number != 0;
+      break;
+    case LaunchAttribute::kCluster:
+      launch->cluster = attribute.cluster;
+      break;
+    case LaunchAttribute::kProgrammaticSerialization:
+      launch->programmatic |= attribute.number != 0;
+      break;
+    case LaunchAttribute::kProgrammaticEvent:
+      launch->programmatic = true;
+      break;
+    case LaunchAttribute::kPriority:
+      launch->priority = attribute.number;
+      break;
+  }
+}
+
+template <typename Configuration>
+void ReadConfiguration(const void* config, LaunchArgs* launch) {
+  Configuration configuration;
+  memcpy(&configuration, config, sizeof configuration);
+  launch->grid = configuration.grid;
+  launch->block = configuration.block;
+  launch->shared_bytes = configuration.shared_bytes;
+  launch->stream = configuration.stream;
+  if (configuration.attributes == nullptr || configuration.attribute_count > kMostAttributes) return;
+  for (uint32_t i = 0; i < configuration.attribute_count; ++i) ReadAttribute(configuration.attributes[i], launch);
+}
 
 }  // namespace
 
@@ -36,6 +92,10 @@ void DecodeLaunch(const LaunchArgs& args, CallRecord* record) {
                                     static_cast<uint32_t>(args.shared_bytes),
                                     args.cooperative,
                                     IsCaptured(args.stream),
+                                    {static_cast<uint8_t>(args.cluster.x), static_cast<uint8_t>(args.cluster.y),
+                                     static_cast<uint8_t>(args.cluster.z)},
+                                    args.programmatic,
+                                    static_cast<int8_t>(args.priority),
                                     {}};
   record->addresses()[0] = Address(args.stream);
 }
@@ -57,19 +117,9 @@ void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record) {
   launch.function = args.function;
   launch.real = args.real;
   if (args.config != nullptr && args.driver) {
-    DriverConfiguration configuration;
-    memcpy(&configuration, args.config, sizeof configuration);
-    launch.grid = configuration.grid;
-    launch.block = configuration.block;
-    launch.shared_bytes = configuration.shared_bytes;
-    launch.stream = configuration.stream;
+    ReadConfiguration<DriverConfiguration>(args.config, &launch);
   } else if (args.config != nullptr) {
-    RuntimeConfiguration configuration;
-    memcpy(&configuration, args.config, sizeof configuration);
-    launch.grid = configuration.grid;
-    launch.block = configuration.block;
-    launch.shared_bytes = configuration.shared_bytes;
-    launch.stream = configuration.stream;
+    ReadConfiguration<RuntimeConfiguration>(args.config, &launch);
   }
   DecodeLaunch(launch, record);
 }

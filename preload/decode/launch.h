@@ -19,6 +19,10 @@ struct LaunchArgs {
   uint64_t shared_bytes = 0;
   const void* stream = nullptr;
   const void* real = nullptr;
+  // Attributes.
+  Dim3 cluster = {};
+  bool programmatic = false;
+  int priority = 0;
 };
 void DecodeLaunch(const LaunchArgs& args, CallRecord* record);
 

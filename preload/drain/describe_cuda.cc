@@ -61,7 +61,12 @@ void WriteLaunch(const CallRecord& record, const DefinitionSource& definitions, 
                                  .block_y = shape.block[1],
                                  .block_z = shape.block[2],
                                  .shared_bytes = shape.shared_bytes,
-                                 .cooperative = shape.cooperative != 0},
+                                 .cooperative = shape.cooperative != 0,
+                                 .cluster_x = shape.cluster[0],
+                                 .cluster_y = shape.cluster[1],
+                                 .cluster_z = shape.cluster[2],
+                                 .programmatic = shape.programmatic != 0,
+                                 .priority = shape.priority},
                                 writer);
   }
   writer->UInt(fields::OpDefinition::kCaptured, shape.captured);

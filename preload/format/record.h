@@ -169,7 +169,10 @@ struct CudaGemmShape {
   uint16_t cluster_shape;
   uint16_t heuristic_requested;
   uint16_t heuristic_results;
-  uint32_t reserved;
+  uint8_t scale_mode_a;
+  uint8_t scale_mode_b;
+  uint8_t scale_mode_d;
+  uint8_t reserved;
   uint64_t workspace_bytes;
 };
 static_assert(sizeof(CudaGemmShape) == 120);
@@ -202,7 +205,10 @@ struct LaunchShape {
   uint32_t shared_bytes;
   uint8_t cooperative;
   uint8_t captured;
-  uint8_t reserved[6];
+  uint8_t cluster[3];
+  uint8_t programmatic;
+  int8_t priority;
+  uint8_t reserved;
 };
 static_assert(sizeof(LaunchShape) == 40);
 constexpr uint8_t kLaunchShapeWords = sizeof(LaunchShape) / 8;

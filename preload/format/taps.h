@@ -9,6 +9,10 @@
 
 namespace dlhook::inline format {
 
+// In the reason of a capability that is on: a library of a release newer than those with which dlhook was tried, whose
+// structure passed all checks. The release follows.
+inline constexpr char kNotTriedWith[] = "not tried with";
+
 // Advice to users: what to do, or what is missing, as a sentence; empty: none.
 struct TapAdvice {
   const char* missing;            // if lost, absent, or refused by dlhook
@@ -41,7 +45,7 @@ inline constexpr Tap kRecordFunctionTap = {
     "record_function",
     fields::TimeSource::kUnknown,
     "",
-    {"Layers are then inferred from the calls alone; PyTorch 1.13, 2.13 and 2.14 were tried.",
+    {"Layers are then inferred from the calls alone; PyTorch 1.13 and 2.6 to 2.15 were tried.",
      "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
 inline constexpr Tap kTraceMeTap = {"trace-me-tap",

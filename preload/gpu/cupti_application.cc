@@ -74,6 +74,7 @@ void CuptiApplication::Note(const CuptiCall& call) {
       break;
     case CuptiRole::kUnsubscribe:
       if (subscriptions_ != 0) --subscriptions_;
+      Hold(kSubscriberScope, arguments[0], false);
       break;
     case CuptiRole::kEnable:
     case CuptiRole::kDisable:
@@ -90,6 +91,9 @@ void CuptiApplication::Note(const CuptiCall& call) {
     case CuptiRole::kBegin:
     case CuptiRole::kEnd:
       Hold(kGroupScope + call.group, 0, call.role == CuptiRole::kBegin);
+      break;
+    case CuptiRole::kOfSubscriber:
+      Hold(kSubscriberScope, arguments[0], true);
       break;
     case CuptiRole::kFinalize:
       held_count_ = lent_buffers_ = subscriptions_ = 0;

@@ -23,8 +23,9 @@ enum class CuptiRole : uint8_t {
   kEnableApi,       // (id of a function, on): enables records of one function
   kCallbacks,       // sets the functions that provide and take back buffers
   kTimestamps,      // sets the source of times
-  kBegin,           // begins another kind of use: counters, samples, its own subscription for activities
+  kBegin,           // begins another kind of use: counters, samples
   kEnd,
+  kOfSubscriber,  // (subscriber, …): begins activities of a subscriber's own
   kFlush,
   kFinalize,
 };
@@ -70,6 +71,7 @@ class CuptiApplication {
   };
   static constexpr uint32_t kMost = 128;
   static constexpr uint64_t kGroupScope = 16;  // group: never an address
+  static constexpr uint64_t kSubscriberScope = 15;
 
   void Hold(uint64_t scope, uint64_t what, bool on);
   void ReleaseFunctions(uint64_t kind);

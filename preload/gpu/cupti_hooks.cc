@@ -207,12 +207,20 @@ void RestoreApplicationCupti() {
   X(cuptiRangeProfilerDisable, kEnd, 8)                                   \
   X(cuptiSassMetricsEnable, kBegin, 9)                                    \
   X(cuptiSassMetricsDisable, kEnd, 9)                                     \
-  X(cuptiActivityEnable_v2, kBegin, 10)                                   \
-  X(cuptiActivityRegisterCallbacks_v2, kBegin, 10)
+  X(cuptiActivityEnable_v2, kOfSubscriber, 0)                             \
+  X(cuptiActivityEnableAndDump_v2, kOfSubscriber, 0)                      \
+  X(cuptiActivityEnableDriverApi_v2, kOfSubscriber, 0)                    \
+  X(cuptiActivityEnableRuntimeApi_v2, kOfSubscriber, 0)                   \
+  X(cuptiActivityEnableRawTimestamps_v2, kSetting, 0)                     \
+  X(cuptiActivityRegisterCallbacks_v2, kOfSubscriber, 0)                  \
+  X(cuptiActivityDisable_v2, kSetting, 0)                                 \
+  X(cuptiActivityGetAttribute_v2, kSetting, 0)                            \
+  X(cuptiActivitySetAttribute_v2, kSetting, 0)
 
 extern "C" {
 
-// A subscriber's own activities (CUDA 13.3) last until CUPTI is finalized: which call ends them is not known here.
+// A subscriber's own activities (CUDA 13.3) last until it unsubscribes, also when all their kinds are off: meanwhile CUPTI
+// refuses what dlhook would use beside a subscription (cuptiGetTimestamp: CUPTI_ERROR_NOT_COMPATIBLE).
 #define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                          \
   DLHOOK_EXPORT void name();                                                                             \
   DLHOOK_ENTRY(name);                                                                                    \

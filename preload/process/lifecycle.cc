@@ -92,8 +92,9 @@ void CompleteHeader(const Config& config, SessionHeader* session) {
   std::atomic_thread_fence(std::memory_order_release);
   session->magic = kSessionMagic;
   session->stopped_ticks.store(session->shim_loaded_ticks);
-  session->stopped.store(config.start_recording ? 0 : 1);
-  session->enabled_families.store(config.start_recording ? config.families : 0, std::memory_order_release);
+  bool starts = config.start == StartMode::kOn;
+  session->stopped.store(starts ? 0 : 1);
+  session->enabled_families.store(starts ? config.families : 0, std::memory_order_release);
 }
 
 char g_script[64];

@@ -18,7 +18,9 @@ constexpr PythonLayout kPython312 = {
     56, 0, 8, 0, 56, 70, 72, 112, 128, 68, 136, 192, 40, 56, 0, 0, 2, PythonLines::kLocations, 12, 0};
 
 // From 3.13 on _PyRuntime begins with a table of offsets, all uint64_t: cookie, version, free_threaded, then groups.
-// Indexes of those needed, counted from the cookie.
+// Indexes of those needed, counted from the cookie. A newer release is refused although it has a table, too: the table has
+// other groups in each release, and what it does not say changes as well (which frames are the interpreter's own, the tags in
+// pointers to code, the bits of a string's kind), so that no check would find all of it.
 struct OffsetIndex {
   uint32_t minor;
   uint8_t thread_frame, frame_previous, frame_code, frame_instruction, frame_locals, frame_owner;

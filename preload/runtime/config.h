@@ -13,6 +13,9 @@ enum class DrainMode : uint32_t {
   kNone,          // no process, except one that opens the run (tests)
 };
 
+// Whether recording starts at once, by dlhook ctl, or by the program's cudaProfilerStart.
+enum class StartMode : uint32_t { kOn, kOff, kProfiler };
+
 // Framework scopes from any tap.
 enum class ScopesMode : uint32_t { kOn, kLight, kOff };
 
@@ -45,7 +48,7 @@ struct Config {
   uint64_t growth_bytes;          // DLHOOK_GROWTH_KIB
   OnFull on_full;                 // DLHOOK_ON_FULL
   bool monotonic_clock;           // DLHOOK_CLOCK=monotonic
-  bool start_recording;           // DLHOOK_START
+  StartMode start;                // DLHOOK_START
   bool verbose;                   // DLHOOK_VERBOSE
   DrainMode drain;                // DLHOOK_DRAIN
   char collector[128];            // DLHOOK_COLLECTOR, see NameCollector in format/identity.h

@@ -27,9 +27,9 @@ namespace dlhook::inline tap {
 namespace {
 
 constexpr char kObject[] = "libjax_common.so";
-// Before 0.9 a session that doesn't begin on the main thread may wait for itself, with the GIL (PythonHookContext).
-constexpr const char* kTriedVersions[] = {"0.9.0",  "0.9.0.1", "0.9.1",  "0.9.2",  "0.10.0", "0.10.1",
-                                          "0.10.2", "0.11.0",  "0.11.1", "0.11.2", "0.12.0", "0.12.0.1"};
+// Releases 0.9.0 to 0.12.0.1 were tried. Before, a session that doesn't begin on the main thread may wait for itself, with the
+// GIL (PythonHookContext): a check would stop the program, so these are refused. Newer ones are checked.
+constexpr unsigned kFirstMinor = 9, kLastMinor = 12;
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLookNs = 100 * kMs;
 constexpr uint64_t kLooksOfPause = 100;                 // at least, between two; by processor time
@@ -43,6 +43,8 @@ void Nap(uint64_t ns) {
   syscall(SYS_futex, &g_jax.ends, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
 }
 
+char g_untried[80];  // the release, if it was not tried
+
 enum class Look : uint32_t { kNotYet, kUsers, kRefused, kPrograms, kReady };
 
 void CopyText(const Ref& text, char* copy, size_t bytes) {
@@ -51,13 +53,44 @@ void CopyText(const Ref& text, char* copy, size_t bytes) {
   snprintf(copy, bytes, "%s", found == nullptr ? "?" : found);
 }
 
+// jax.profiler's, or None.
+PyObject* UsersSession() {
+  Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
+  Ref before_0_12(Attribute(profile, "profile_session"));
+  return before_0_12 ? before_0_12.Release() : Attribute(profile, "session");
+}
+
+// What the tap uses and a newer release does not have; null: it has all.
+const char* MissingPart() {
+  constexpr const char* kParts[][3] = {
+      {"jaxlib._profiler", "start_server", nullptr},
+      {"jaxlib._profiler", "ProfilerSession", "stop"},
+      {"jaxlib._profiler", "ProfileOptions", "python_tracer_level"},
+      {"jaxlib._profiler", "ProfileOptions", "host_tracer_level"},
+      {"jaxlib._profiler", "ProfileOptions", "enable_hlo_proto"},
+      {"jax._src.profiler", "_profiler_server", nullptr},
+  };
+  for (const auto& [module, name, attribute] : kParts) {
+    Ref found(AttributeOfModule(module, name));
+    if (!found || (attribute != nullptr && !Ref(Attribute(found, attribute))))
+      return attribute != nullptr ? attribute : name;
+  }
+  return Ref(UsersSession()) ? nullptr : "session";
+}
+
 // Why jaxlib is not asked at all; empty: nothing is known against it.
 void FindRefusal(char* reason, size_t bytes) {
   char version[32];
   CopyText(Ref(AttributeOfModule("jaxlib.version", "__version__")), version, sizeof version);
-  bool is_tried = false;
-  for (const char* tried : kTriedVersions) is_tried |= strcmp(version, tried) == 0;
-  if (!is_tried) snprintf(reason, bytes, "jaxlib %s: the profilers of 0.9 to 0.12 were tried", version);
+  unsigned major = 0, minor = 0;
+  sscanf(version, "%u.%u", &major, &minor);
+  if (major == 0 && minor < kFirstMinor) {
+    snprintf(reason, bytes, "jaxlib %s: its profiler is not safe on a thread of dlhook's before 0.9", version);
+  } else if (major > 0 || minor > kLastMinor) {
+    if (const char* missing = MissingPart())
+      snprintf(reason, bytes, "jaxlib %s: its profiler lacks %s", version, missing);
+    snprintf(g_untried, sizeof g_untried, "jaxlib %s; %s %u.%u", version, kNotTriedWith, major, minor);
+  }
 }
 
 // There, a session of jaxlib's would take CUPTI from dlhook, and XLA runs no CUDA graphs while it is open.
@@ -74,9 +107,7 @@ bool HasGpu(const Ref& backends) {
 
 bool IsUsersTurn() {
   Ref server(AttributeOfModule("jax._src.profiler", "_profiler_server"));
-  Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
-  Ref before_0_12(Attribute(profile, "profile_session"));
-  Ref session(before_0_12 ? before_0_12.Release() : Attribute(profile, "session"));
+  Ref session(UsersSession());
   return !server || !session || !server.IsNone() || !session.IsNone();
 }
 
@@ -142,7 +173,7 @@ void RunWindow(WindowPlan* plan) {
     return;
   }
   if (g_jax.window.load() == JaxWindow::kNone) return;
-  if (plan->windows == 0) Report(kJaxTap, kObject, CapabilityState::kOn, "");
+  if (plan->windows == 0) Report(kJaxTap, kObject, CapabilityState::kOn, g_untried);
   uint64_t opened_ns = ClockNanoseconds(CLOCK_MONOTONIC);
   Nap(plan->window_ns);
   uint64_t window_ns = ClockNanoseconds(CLOCK_MONOTONIC) - opened_ns;

@@ -47,9 +47,9 @@ TorchVersion TorchVersionOfText(const char* text) {
   return tells ? version : TorchVersion{0, 0};
 }
 
-bool IsKnownTorchVersion(TorchVersion version) {
+bool IsTriedTorchVersion(TorchVersion version) {
   if (version.major == 1) return version.minor == 13;
-  return version.major == 2 && version.minor >= 6 && version.minor <= 14;
+  return version.major == 2 && version.minor >= 6 && version.minor <= 15;
 }
 
 bool EndsTrainingStep(const char* scope_name) {

@@ -28,7 +28,8 @@ constexpr uint32_t kTorchScopes = static_cast<uint32_t>(TorchScope::kCount);
 // selected operators describes itself (types of kernels, features): they bracket nothing.
 ScopeKind KindOfTorchScope(TorchScope scope);
 
-// at::RecordFunctionCallback: the only C++ object passed. The same in the headers of PyTorch 1.13.1 and 2.6 to 2.14.
+// at::RecordFunctionCallback: the only C++ object passed to register. The same in the headers of PyTorch 1.13.1 and 2.6
+// to 2.15. It is passed on the stack: a release with more kinds of scopes would read zeros behind it.
 struct TorchCallback {
   void* (*start)(void* context,
                  const void* record_function);  // std::unique_ptr<ObserverContext>: returned through memory
@@ -38,8 +39,9 @@ struct TorchCallback {
   bool needs_inputs;
   bool needs_outputs;
   bool needs_ids;
+  char of_newer_releases[16];
 };
-static_assert(sizeof(TorchCallback) == 40 && offsetof(TorchCallback, scopes) == 24);
+static_assert(offsetof(TorchCallback, of_newer_releases) == 37 && offsetof(TorchCallback, scopes) == 24);
 
 // A release of PyTorch, from aoti_torch_abi_version().
 struct TorchVersion {
@@ -51,8 +53,8 @@ TorchVersion TorchVersionOfAbi(uint64_t abi_version);
 TorchVersion TorchVersionOfFile(const char* file_name);
 // The same from the text of the wheel's version.py ("__version__ = '2.6.0+cu124'").
 TorchVersion TorchVersionOfText(const char* text);
-// Releases with which the tap was tested.
-bool IsKnownTorchVersion(TorchVersion version);
+// Releases with which the tap was tested. Others are observed, too, if a test of their observers succeeds.
+bool IsTriedTorchVersion(TorchVersion version);
 
 // The name of the range around an optimizer's step ("Optimizer.step#SGD.step").
 bool EndsTrainingStep(const char* scope_name);

@@ -320,9 +320,11 @@ bool RegisterWith(const link_map* object, void* library) {
     if (KindOfTorchScope(static_cast<TorchScope>(scope)) == ScopeKind::kUnknown) continue;
     g_tap.handles[scope] = g_tap.torch.add(ObserverOf(static_cast<TorchScope>(scope)));
   }
-  char words[96];
+  char words[128], untried[48] = "";
   const TorchVersion& version = g_tap.torch.version;
-  snprintf(words, sizeof words, "PyTorch %u.%u%s", version.major, version.minor,
+  if (!IsTriedTorchVersion(version))
+    snprintf(untried, sizeof untried, "; %s %u.%u", kNotTriedWith, version.major, version.minor);
+  snprintf(words, sizeof words, "PyTorch %u.%u%s%s", version.major, version.minor, untried,
            g_tap.is_light ? "; light: operators in some windows only" : "");
   Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn, words);
   return true;

@@ -9,6 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <functional>
+#include <string_view>
+#include <variant>
+
 #include "preload/base/spin_lock.h"
 #include "preload/format/identity.h"
 #include "preload/link/dlsym.h"
@@ -115,6 +119,109 @@ bool HasBefores(void* library) {
   return has(0) || (has(1) && has(2) && (has(3) || has(4)));
 }
 
+// ---- the test of the observers: scopes that dlhook opens and closes itself must be reported as expected
+
+// at::RecordFunction, of which only the constructor, before and the destructor are used: 432 bytes in PyTorch 2.15.
+struct TorchScopeObject {
+  alignas(16) char bytes[4096];
+};
+
+struct TorchTest {
+  bool (*has_observers)();
+  bool (*is_enabled)();
+  void (*remove)(uint64_t handle);
+  void (*construct)(TorchScopeObject* scope, TorchScope kind);
+  void (*destroy)(TorchScopeObject* scope);
+  // The one or the other (kBefore).
+  void (*before)(TorchScopeObject* scope, std::variant<std::string_view, std::reference_wrapper<const int>> name,
+                 int64_t sequence_number);
+  void (*before_with_text)(TorchScopeObject* scope, const char* name, int64_t sequence_number);
+  const char* (*name)(const void* record_function);
+  bool (*is_async)(const void* record_function);
+
+  TorchScopeObject range, op;
+  char log[16];  // 'U': the range begins; 'F': the operator; the same in small: its end; '?': anything else
+  uint32_t length;
+
+  void Note(char event) {
+    if (length + 1 < sizeof log) log[length++] = event;
+  }
+};
+TorchTest g_test;
+constexpr char kTestRange[] = "dlhook: test of observers";
+constexpr char kTestOp[] = "dlhook::test";
+
+// An observer of one kind of scope. Operators of other threads are none of the test's.
+template <TorchScope kKind>
+struct TestObserver {
+  static constexpr bool kIsRange = kKind == TorchScope::kUserScope;
+  static bool IsOfTest(const void* record_function) {
+    return record_function == &g_test.range || record_function == &g_test.op;
+  }
+  static void* OnStart(void* context, const void* record_function) {
+    *static_cast<void**>(context) = nullptr;
+    if (!IsOfTest(record_function)) return context;
+    bool is_expected = record_function == (kIsRange ? &g_test.range : &g_test.op) &&
+                       !g_test.is_async(record_function) &&
+                       strcmp(g_test.name(record_function), kIsRange ? kTestRange : kTestOp) == 0;
+    g_test.Note(!is_expected ? '?' : kIsRange ? 'U' : 'F');
+    return context;
+  }
+  static void OnEnd(const void* record_function, void* context) {
+    if (IsOfTest(record_function)) g_test.Note(context != nullptr ? '?' : kIsRange ? 'u' : 'f');
+  }
+  static TorchCallback Callback() {
+    TorchCallback callback = {&OnStart, &OnEnd, 1.0, {}, false, false, false, {}};
+    callback.scopes[static_cast<uint32_t>(kKind)] = true;
+    return callback;
+  }
+};
+
+void OpenTestScope(TorchScopeObject* scope, TorchScope kind, const char* name) {
+  g_test.construct(scope, kind);
+  if (g_test.before != nullptr) {
+    g_test.before(scope, std::string_view(name), -1);
+  } else {
+    g_test.before_with_text(scope, name, -1);
+  }
+}
+
+void RunTestOp() {
+  OpenTestScope(&g_test.op, TorchScope::kFunction, kTestOp);
+  g_test.destroy(&g_test.op);
+}
+
+bool FindTestFunctions(void* library, const TorchFunctions& functions) {
+  g_test.name = functions.name;
+  g_test.is_async = functions.is_async;
+  bool has_before = Find(library, kBefore[0], &g_test.before) || Find(library, kBefore[2], &g_test.before_with_text);
+  return has_before && Find(library, "_ZN2at12hasCallbacksEv", &g_test.has_observers) &&
+         Find(library, "_ZN2at23isRecordFunctionEnabledEv", &g_test.is_enabled) &&
+         Find(library, "_ZN2at14removeCallbackEm", &g_test.remove) &&
+         Find(library, "_ZN2at14RecordFunctionC1ENS_11RecordScopeE", &g_test.construct) &&
+         Find(library, "_ZN2at14RecordFunctionD1Ev", &g_test.destroy);
+}
+
+// Null, or the check that failed.
+const char* TestObservers(const TorchFunctions& functions) {
+  uint64_t range = functions.add(TestObserver<TorchScope::kUserScope>::Callback());
+  uint64_t op = functions.add(TestObserver<TorchScope::kFunction>::Callback());
+  OpenTestScope(&g_test.range, TorchScope::kUserScope, kTestRange);
+  RunTestOp();
+  functions.disable(op);
+  RunTestOp();
+  functions.reenable(op);
+  RunTestOp();
+  g_test.destroy(&g_test.range);
+  g_test.remove(op);
+  g_test.remove(range);
+  RunTestOp();
+  if (g_test.length == 0) return "a scope of dlhook's own is not reported to its observers";
+  if (strchr(g_test.log, '?') != nullptr)
+    return "a scope of dlhook's own is reported with another name, kind or context";
+  return strcmp(g_test.log, "UFfFfu") == 0 ? nullptr : "scopes of dlhook's own are not reported in their order";
+}
+
 }  // namespace
 
 void LookUpTorchCaller(void* address, TorchCaller* found) {
@@ -135,20 +242,27 @@ void LookUpTorchCaller(void* address, TorchCaller* found) {
 }
 
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions) {
-  static char reason[96];
   const TorchVersion version = functions->version = VersionOf(object, library);
   if (version.major == 0) return "PyTorch of a release that cannot be told";
-  if (!IsKnownTorchVersion(version)) {
-    snprintf(reason, sizeof reason, "PyTorch %u.%u: only 2.6 to 2.14 and Debian's 1.13 were tried", version.major,
-             version.minor);
-    return reason;
-  }
   bool complete = HasBefores(library) && Find(library, "_ZNK2at14RecordFunction4nameEv", &functions->name) &&
                   Find(library, "_ZNK2at14RecordFunction7isAsyncEv", &functions->is_async) &&
                   Find(library, "_ZN2at15disableCallbackEm", &functions->disable) &&
                   Find(library, "_ZN2at16reenableCallbackEm", &functions->reenable) &&
-                  Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &functions->add);
-  return complete ? nullptr : "this build of PyTorch lacks functions that dlhook needs";
+                  Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &functions->add) &&
+                  FindTestFunctions(library, *functions);
+  const char* failed = nullptr;
+  if (!complete) {
+    failed = "this build lacks functions that dlhook needs";
+  } else if (!g_test.has_observers() && g_test.is_enabled()) {
+    failed = TestObservers(*functions);
+  } else if (!IsTriedTorchVersion(version)) {
+    // The test's scopes would be in the other observer's results.
+    failed = "not tried, and not tested because other observers, such as torch.profiler's, came first";
+  }
+  if (failed == nullptr) return nullptr;
+  static char reason[176];
+  snprintf(reason, sizeof reason, "PyTorch %u.%u: %s", version.major, version.minor, failed);
+  return reason;
 }
 
 }  // namespace dlhook::inline tap

@@ -23,7 +23,8 @@ struct TorchFunctions {
   uint64_t (*add)(TorchCallback callback);
 };
 
-// Finds them in `library`, a handle of `object`. Null, or the reason why this copy can't be observed.
+// Finds them in `library`, a handle of `object`, and tests them. Null, or the reason why this copy can't be observed.
+// Thread: one at a time.
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions);
 
 // at::RecordFunction::before is one function from PyTorch 2.9 on and three before, one of these with a std::string of

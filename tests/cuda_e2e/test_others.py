@@ -92,6 +92,15 @@ class Others(cuda_e2e.Case):
         self.assertEqual(told, [])
         self.assertEqual(self.sources(trace), [ON, GAP, ON, GAP, ON])
 
+    def test_activities_of_a_subscriber(self):
+        """CUDA 13.3; PyTorch 2.15's profiler. CUPTI stays the program's until it unsubscribes."""
+        for how in ("linked", "looked_up"):
+            with self.subTest(how=how):
+                trace, told = self.both("work:1", "subscribe", "register", "enable_v2", "work:2", "disable_v2", "flush", "work:1",
+                                        "unsubscribe", "work:1", how=how, unseen=(4,))
+                self.assertEqual(told, [2, 3])
+                self.assertEqual(self.sources(trace), [ON, GAP, ON])
+
     def test_on_another_thread(self):
         _, told = self.both("work:1", *[f"thread:{step}" for step in PROFILE], "work:1")
         self.assertEqual(told, [2, 3])

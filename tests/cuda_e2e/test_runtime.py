@@ -36,6 +36,27 @@ class Copies(cuda_e2e.Case):
         self.assertEqual(sum(row["bytes"] for row in rows), by_kind["bytes"])
 
 
+class ProfiledRanges(cuda_e2e.Case):
+    def sets(self, api, *counts, **extra):
+        run, result = self.cuda([e2e.victim("profiled"), api, *map(str, counts)], **extra)
+        self.assertEqual(result.out, b"")
+        self.assertEqual([call.function for call in self.log() if call.function == "cudaMemsetAsync"],
+                         ["cudaMemsetAsync"] * sum(counts))
+        return [len(trace.calls) for trace in run.traces()] if run.files() else []
+
+    def test_they_are_recorded_if_asked_for(self):
+        for api in ("runtime", "driver"):
+            with self.subTest(api):
+                self.assertEqual(self.sets(api, 2, 3, 4, 1, 5, DLHOOK_START="profiler"), [4])
+                self.assertEqual(self.sets(api, 0, 3, 4, DLHOOK_START="profiler"), [3])
+
+    def test_all_is_recorded_otherwise(self):
+        self.assertEqual(self.sets("runtime", 2, 3, 4), [9])
+
+    def test_a_program_without_one(self):
+        self.assertIn(self.sets("runtime", 2, DLHOOK_START="profiler"), ([], [0]))
+
+
 class Launches(cuda_e2e.Case):
     def test_every_kind(self):
         for host in e2e.HOSTS:

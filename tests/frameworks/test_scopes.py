@@ -167,6 +167,7 @@ OPERATORS = {
     "ViewBackward0": "view", "NativeBatchNormBackward0": "native_batch_norm", "NativeLayerNormBackward0": "native_layer_norm",
     "TransposeBackward0": "transpose", "CloneBackward0": "clone", "MkldnnRnnLayerBackward0": "mkldnn_rnn_layer",
     "NativeDropoutBackward0": "native_dropout", "MulBackward0": "mul", "TanhBackward0": "tanh",
+    "UnsafeViewBackward0": "unsafe_view",
 }
 
 

@@ -33,7 +33,7 @@ TEST(ConfigTest, Defaults) {
   EXPECT_EQ(config.families, kDefaultFamilies);
   EXPECT_NE(config.families & Bit("cuda_copy"), 0u);
   EXPECT_EQ(config.families & Bit("cuda_noise"), 0u);
-  EXPECT_TRUE(config.start_recording);
+  EXPECT_EQ(config.start, StartMode::kOn);
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_EQ(config.drain, DrainMode::kWriterThread);
   EXPECT_EQ(config.max_bytes, 0u);
@@ -115,7 +115,7 @@ TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
   EXPECT_EQ(config.max_bytes, 0u);
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_NE(std::string(config.complaint).find("expected"), std::string::npos);
-  EXPECT_TRUE(Parse({{"DLHOOK_START", "yes"}}).start_recording);
+  EXPECT_EQ(Parse({{"DLHOOK_START", "profiler"}}).start, StartMode::kProfiler);
   const auto complaint = [](const char* name, const char* value) {
     return std::string(Parse({{name, value}}).complaint);
   };
@@ -125,7 +125,7 @@ TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
   EXPECT_EQ(complaint("DLHOOK_GROWTH_KIB", "67108865"),
             "DLHOOK_GROWTH_KIB=67108865 is not understood, expected at most 67108864 KiB");
   EXPECT_EQ(complaint("DLHOOK_ONEDNN_LEVEL", "7"), "DLHOOK_ONEDNN_LEVEL=7 is not understood, expected 1 or 2");
-  EXPECT_EQ(complaint("DLHOOK_START", "o"), "DLHOOK_START=o is not understood, expected on or off");
+  EXPECT_EQ(complaint("DLHOOK_START", "o"), "DLHOOK_START=o is not understood, expected on, off or profiler");
   EXPECT_EQ(complaint("DLHOOK_STACKS_FAMILIES", "x"),
             "DLHOOK_STACKS_FAMILIES=x is not understood, expected names of families, all or none, separated by commas");
 }
@@ -149,7 +149,7 @@ TEST(ConfigTest, Values) {
   EXPECT_EQ(config.ring_bytes_total, 1024u * 1024);
   EXPECT_EQ(config.growth_bytes, 512u * 1024);
   EXPECT_EQ(config.on_full, OnFull::kWait);
-  EXPECT_FALSE(config.start_recording);
+  EXPECT_EQ(config.start, StartMode::kOff);
   EXPECT_EQ(config.drain, DrainMode::kNone);
   EXPECT_EQ(config.onednn, OneDnnMode::kForce);
   EXPECT_EQ(config.onednn_level, 2);

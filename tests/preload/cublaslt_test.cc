@@ -111,6 +111,19 @@ TEST_F(CublasLtTest, AProductAsItsDescriptorsState) {
   EXPECT_EQ(addresses, (std::vector<uint64_t>{0x1000, 0x2000, 0x3000}));
 }
 
+// Only types of 8 bits and less are scaled.
+TEST_F(CublasLtTest, ScaleModes) {
+  description_ = {{{0, 4, 68}, {31, 4, 2}, {32, 4, 3}, {34, 4, 5}}};
+  EXPECT_EQ(Decode().scale_mode_a, 0);
+  a_ = Layout(28, 0, 256, 120, 256), b_ = Layout(33, 0, 256, 64, 256), d_ = Layout(29, 0, 120, 64, 128);
+  CudaGemmShape shape = Decode();
+  EXPECT_EQ(shape.scale_mode_a, 2);
+  EXPECT_EQ(shape.scale_mode_b, 3);
+  EXPECT_EQ(shape.scale_mode_d, 5);
+  description_.list[4] = {37, 4, 1};
+  EXPECT_EQ(Decode().scale_mode_d, 1);
+}
+
 TEST_F(CublasLtTest, NotTransposed) {
   description_.list[2].value = 0;
   description_.list[3].value = 1;

@@ -95,6 +95,22 @@ TEST_F(CuptiApplicationTest, UsesOfAnotherKindHoldUntilTheirEnd) {
   EXPECT_FALSE(application_.HoldsAny());
 }
 
+TEST_F(CuptiApplicationTest, ActivitiesOfASubscriberLastUntilItUnsubscribes) {
+  constexpr uint64_t kSubscriber = 0x5555000012345678, kOther = kSubscriber + 16;
+  for (uint64_t subscriber : {kSubscriber, kOther}) {
+    Call(CuptiRole::kSubscribe);
+    Call(CuptiRole::kOfSubscriber, {subscriber, kKernels});
+    Call(CuptiRole::kOfSubscriber, {subscriber, kDriver});
+    Call(CuptiRole::kSetting, {subscriber, kKernels});
+  }
+  Call(CuptiRole::kUnsubscribe, {kOther});
+  EXPECT_TRUE(application_.HoldsAny());
+  Call(CuptiRole::kUnsubscribe, {kSubscriber}, 1);  // failed
+  EXPECT_TRUE(application_.HoldsAny());
+  Call(CuptiRole::kUnsubscribe, {kSubscriber});
+  EXPECT_FALSE(application_.HoldsAny());
+}
+
 TEST_F(CuptiApplicationTest, FinalizingReleasesAll) {
   Call(CuptiRole::kSubscribe);
   for (uint64_t kind = 0; kind < 300; ++kind) Call(CuptiRole::kEnable, {kind});  // more than it tracks separately

@@ -60,6 +60,7 @@ CudaGemmShape ExampleGemm() {
   shape.custom_option = 5;
   shape.inner_shape = 6, shape.cluster_shape = 65535;
   shape.heuristic_requested = 8, shape.heuristic_results = 3;
+  shape.scale_mode_a = 1, shape.scale_mode_b = 2, shape.scale_mode_d = 3;
   shape.workspace_bytes = uint64_t{1} << 33;
   return shape;
 }
@@ -83,6 +84,7 @@ void SetExampleGemm(trace::Gemm* gemm) {
   cuda->set_heuristic_rank(-1), cuda->set_heuristic_requested(8), cuda->set_heuristic_results(3);
   cuda->set_order_a(1), cuda->set_order_b(2), cuda->set_order_d(3);
   cuda->set_fast_accumulation(true);
+  cuda->set_scale_mode_a(1), cuda->set_scale_mode_b(2), cuda->set_scale_mode_d(3);
 }
 
 TEST(DescribeCudaTest, Gemm) {
@@ -161,7 +163,7 @@ TEST(DescribeCudaTest, LaunchNamesItsKernel) {
   TestSession session(65536, 2, kRoom);
   session.PutDefinition(DefinitionKind::kKernel, "_Z5otherPf");
   const uint32_t kernel = session.PutDefinition(DefinitionKind::kKernel, "_Z3addPfS_");
-  const LaunchShape shape = {kernel, {49, 2, 3}, {128, 4, 5}, 1024, 1, 1, {}};
+  const LaunchShape shape = {kernel, {49, 2, 3}, {128, 4, 5}, 1024, 1, 1, {2, 4, 1}, 1, -5, {}};
   trace::Interned expected;
   trace::OpDefinition* op = AddOp(&expected, "cudaLaunchKernel", "cuda_launch", 1);
   trace::KernelLaunch* launch = op->mutable_launch();
@@ -170,6 +172,9 @@ TEST(DescribeCudaTest, LaunchNamesItsKernel) {
   launch->set_block_x(128), launch->set_block_y(4), launch->set_block_z(5);
   launch->set_shared_bytes(1024);
   launch->set_cooperative(true);
+  launch->set_cluster_x(2), launch->set_cluster_y(4), launch->set_cluster_z(1);
+  launch->set_programmatic(true);
+  launch->set_priority(-5);
   op->set_captured(true);
   ExpectSame(Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, &session, kLaunchShapeWords, 1), expected);
 }

@@ -89,7 +89,7 @@ TEST_F(LaunchTest, RuntimeLaunch) {
   EXPECT_EQ(shape.shared_bytes, 1024u);
   EXPECT_EQ(shape.cooperative, 1);
   EXPECT_EQ(shape.captured, 0);
-  for (uint8_t reserved : shape.reserved) EXPECT_EQ(reserved, 0);  // part of the op's identity
+  EXPECT_EQ(shape.reserved, 0);  // part of the op's identity
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0x30}));
   EXPECT_TRUE(record.untouched_behind());
 }
@@ -113,8 +113,24 @@ TEST_F(LaunchTest, DriverLaunch) {
 
 // By offsets, manually from driver_types.h (cudaLaunchConfig_t) and cuda.h (CUlaunchConfig).
 TEST_F(LaunchTest, ConfigurationsOfRuntimeAndDriver) {
+  // Of 72 bytes each: cluster, programmatic stream serialization, priority, one without a meaning here.
+  uint32_t attributes[4][18] = {{4, 0, 2, 3, 1}, {6, 0, 1}, {8, 0, static_cast<uint32_t>(-3)}, {99, 0, 7}};
+  const auto address = reinterpret_cast<uint64_t>(attributes);
   for (bool driver : {false, true}) {
-    uint32_t words[14] = {1, 2, 3, 4, 5, 6, 7, driver ? 0xdeadu : 0u, 0x32, 0, 0xbeef};
+    uint32_t words[14] = {1,
+                          2,
+                          3,
+                          4,
+                          5,
+                          6,
+                          7,
+                          driver ? 0xdeadu : 0u,
+                          0x32,
+                          0,
+                          static_cast<uint32_t>(address),
+                          static_cast<uint32_t>(address >> 32),
+                          4,
+                          0xdead};
     LaunchConfigArgs args;
     args.driver = driver;
     args.config = words;
@@ -126,6 +142,12 @@ TEST_F(LaunchTest, ConfigurationsOfRuntimeAndDriver) {
     for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(shape.block[i], i + 4);
     EXPECT_EQ(shape.shared_bytes, 7u);
     EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0x32})) << driver;
+    EXPECT_EQ(shape.cluster[0], 2);
+    EXPECT_EQ(shape.cluster[1], 3);
+    EXPECT_EQ(shape.cluster[2], 1);
+    EXPECT_EQ(shape.programmatic, 1);
+    EXPECT_EQ(shape.priority, -3);
+    EXPECT_EQ(shape.cooperative, 0);
   }
   TestRecord none(kLaunchShapeWords, 1, 1);
   DecodeLaunchConfig({}, none.record());

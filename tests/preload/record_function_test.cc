@@ -22,19 +22,19 @@ TEST(TorchVersion, OfAbi) {
   TorchVersion version = TorchVersionOfAbi(0x020d000000000000);
   EXPECT_EQ(version.major, 2u);
   EXPECT_EQ(version.minor, 13u);
-  EXPECT_TRUE(IsKnownTorchVersion(version));
-  EXPECT_TRUE(IsKnownTorchVersion({2, 14}));
-  EXPECT_TRUE(IsKnownTorchVersion({2, 6}));
-  EXPECT_FALSE(IsKnownTorchVersion({2, 5}));
-  EXPECT_FALSE(IsKnownTorchVersion({2, 15}));
-  EXPECT_FALSE(IsKnownTorchVersion({3, 13}));
+  EXPECT_TRUE(IsTriedTorchVersion(version));
+  EXPECT_TRUE(IsTriedTorchVersion({2, 15}));
+  EXPECT_TRUE(IsTriedTorchVersion({2, 6}));
+  EXPECT_FALSE(IsTriedTorchVersion({2, 5}));
+  EXPECT_FALSE(IsTriedTorchVersion({2, 16}));
+  EXPECT_FALSE(IsTriedTorchVersion({3, 13}));
 }
 
 TEST(TorchVersion, OfFile) {
   TorchVersion version = TorchVersionOfFile("libtorch_cpu.so.1.13");
   EXPECT_EQ(version.major, 1u);
   EXPECT_EQ(version.minor, 13u);
-  EXPECT_TRUE(IsKnownTorchVersion(version));
+  EXPECT_TRUE(IsTriedTorchVersion(version));
   EXPECT_EQ(TorchVersionOfFile("libtorch_cpu.so").major, 0u);
   EXPECT_EQ(TorchVersionOfFile("libtorch_cpu.so.7").major, 0u);
 }

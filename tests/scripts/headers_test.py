@@ -58,17 +58,17 @@ class ToolkitHeadersTest(HeaderTest):
         )
         self.check_library(
             'cudart',
-            ['cuda_runtime_api.h'],
+            ['cuda_runtime_api.h', 'cuda_profiler_api.h'],
             self.flags,
             self.OWN_STREAM,
             old=rf'{until_12}|__cuda\w+',
-            new='cuda(ExecutionCtx.*|.*WithAttributesAsync.*|LaunchHostFunc_v2.*|StreamBeginRecaptureToGraph.*)',
+            new='cuda(ExecutionCtx.*|GreenCtxCreate|GraphConditionalHandleCreate_v2|.*WithAttributesAsync.*|LaunchHostFunc_v2.*|StreamBeginRecaptureToGraph.*)',
         )
 
     def test_driver(self):
         self.check_library(
             'cuda',
-            ['cuda.h'],
+            ['cuda.h', 'cudaProfiler.h'],
             self.flags,
             (*self.OWN_STREAM, ('-D__CUDA_API_VERSION_INTERNAL',)),
             new='cu(.*WithAttributesAsync.*|LaunchHostFunc_v2.*|StreamBeginRecaptureToGraph.*|FabricCpyBatchAsync.*|'

@@ -206,7 +206,8 @@ class DriverVersionTest(unittest.TestCase):
             self.skipTest('no cudaTypedefs.h of a CUDA toolkit')
         self.typedefs = collections.defaultdict(set)
         pattern = r'\*PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)'
-        for base, version, twin in re.findall(pattern, header.read_text()):
+        profiler = header.with_name('cudaProfilerTypedefs.h')
+        for base, version, twin in re.findall(pattern, header.read_text() + profiler.read_text()):
             self.typedefs[base, bool(twin)].add(int(version))
         self.newest = int(re.search(r'#define CUDA_VERSION (\d+)', (header.parent / 'cuda.h').read_text())[1])
         self.variants = api_tables.TableReader().read(TABLES).variants

@@ -81,7 +81,11 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
       SizeColumn("batch", "Products in one call.", &MatmulShape::batch),
       {As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
        [](const Product& product) { return product.shape.trans; }},
-      {As(Role::kChoice, TextColumn("types", "Data types; one where all are equal.")), &Product::types},
+      {As(Role::kChoice, TextColumn("types",
+                                    "Data types; one where all are equal. After a slash: how cuBLASLt "
+                                    "scales the matrix (mxfp8, nvfp4, outer: by row or column, "
+                                    "1x128 and 128x128: by block).")),
+       &Product::types},
       {CallsColumn("Calls, without those inside another call of the same kind."), &Product::calls},
       OpTotalTime(),
       {RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),

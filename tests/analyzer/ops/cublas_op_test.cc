@@ -91,6 +91,21 @@ TEST(CublasOpTest, NamesWhatLtWasConfiguredWith) {
   EXPECT_EQ(none.heuristic, "");
 }
 
+TEST(CublasOpTest, TypesAreNamedWithTheirScales) {
+  const auto types = [](const char* operands, const char* modes) {
+    return Gemm(operands, (std::string("lt: true compute_type: 68 ") + modes).c_str()).types;
+  };
+  EXPECT_EQ(types("a_type: F8_E4M3 b_type: F8_E5M2 c_type: BF16", "scale_mode_a: 2 scale_mode_b: 2"),
+            "f8_e4m3/mxfp8:f8_e5m2/mxfp8:bf16");
+  EXPECT_EQ(types("a_type: F4_E2M1 b_type: F4_E2M1 c_type: F4_E2M1", "scale_mode_a: 1 scale_mode_b: 1 scale_mode_d: 1"),
+            "f4_e2m1/nvfp4");
+  EXPECT_EQ(types("a_type: F8_E4M3 b_type: F8_E4M3 c_type: F8_E4M3", ""), "f8_e4m3");
+  EXPECT_EQ(types("a_type: F8_E4M3 b_type: F8_E4M3 c_type: F32", "scale_mode_a: 4 scale_mode_b: 5"),
+            "f8_e4m3/1x128:f8_e4m3/128x128:f32");
+  EXPECT_EQ(types("a_type: F8_E4M3 b_type: F8_E4M3 c_type: F32", "scale_mode_a: 3 scale_mode_b: 9"),
+            "f8_e4m3/outer:f8_e4m3/scale9:f32");
+}
+
 TEST(CublasOpTest, OrdersOfLt) {
   const Op row = Gemm(kF32, "lt: true compute_type: 68 order_a: 2 order_b: 2 order_d: 2");
   EXPECT_EQ(row.problem, "m120 n64 k256 TN f32 row-major");

@@ -63,6 +63,10 @@ TEST(LaunchOpTest, NameAndGrid) {
   EXPECT_TRUE(op.is_asynchronous);
   EXPECT_EQ(DecodeText("launch { grid_x: 1 grid_y: 1 grid_z: 1 block_x: 32 block_y: 1 block_z: 1 }").problem,
             "[unknown kernel] grid1x1x1 block32x1x1");
+  EXPECT_EQ(DecodeText("launch { grid_x: 8 grid_y: 1 grid_z: 1 block_x: 32 block_y: 1 block_z: 1 cluster_x: 2 "
+                       "cluster_y: 1 cluster_z: 1 programmatic: true priority: -5 }")
+                .problem,
+            "[unknown kernel] grid8x1x1 block32x1x1 cluster2x1x1 programmatic priority-5");
 }
 
 TEST(AllocationOpTest, KindAndSize) {

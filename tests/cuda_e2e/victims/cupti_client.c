@@ -1,5 +1,6 @@
 // A program that is a client of CUPTI itself. cupti_client linked|looked_up STEP…: one after the other,
 //   work:N            N times a kernel, a copy and a set; the i-th of the program has i blocks, 1000 + i and 5000 + i bytes
+//   enable_v2 disable_v2   of its subscriber's own
 //   subscribe unsubscribe register enable disable flush finalize get_attribute:I set_attribute:I=VALUE
 //   clock             times from a clock of its own, a year ahead of the usual one and twice as fast
 //   push pop          external correlation, kind CUSTOM0
@@ -27,6 +28,8 @@ static int (*Register)(void*, void*);
 static int (*RegisterClock)(void*);
 static int (*Enable)(int);
 static int (*Disable)(int);
+static int (*EnableOwn)(void*, int, void*);
+static int (*DisableOwn)(void*, int, void*);
 static int (*Flush)(unsigned);
 static int (*Finalize)(void);
 static int (*Next)(uint8_t*, size_t, void**);
@@ -42,6 +45,8 @@ int cuptiActivityRegisterCallbacks(void*, void*);
 int cuptiActivityRegisterTimestampCallback(void*);
 int cuptiActivityEnable(int);
 int cuptiActivityDisable(int);
+int cuptiActivityEnable_v2(void*, int, void*);
+int cuptiActivityDisable_v2(void*, int, void*);
 int cuptiActivityFlushAll(unsigned);
 int cuptiFinalize(void);
 int cuptiActivityGetNextRecord(uint8_t*, size_t, void**);
@@ -59,6 +64,8 @@ static void Find(int linked) {
   FIND(RegisterClock, cuptiActivityRegisterTimestampCallback);
   FIND(Enable, cuptiActivityEnable);
   FIND(Disable, cuptiActivityDisable);
+  FIND(EnableOwn, cuptiActivityEnable_v2);
+  FIND(DisableOwn, cuptiActivityDisable_v2);
   FIND(Flush, cuptiActivityFlushAll);
   FIND(Finalize, cuptiFinalize);
   FIND(Next, cuptiActivityGetNextRecord);
@@ -187,14 +194,16 @@ static void Work(int times) {
   cudaStreamSynchronize(stream);
 }
 
-static void EnableAll(void) {
-  static const int kinds[] = {kKernel, kCopy, kSet, kRuntime, kExternal};
-  for (int i = 0; i < 5; ++i) printf("enable %d: %d\n", kinds[i], Enable(kinds[i]));
-}
+static void* subscriber;
 
-static void DisableAll(void) {
+// what: enable, disable; with _v2: of the subscriber.
+static void SwitchAll(const char* what) {
   static const int kinds[] = {kKernel, kCopy, kSet, kRuntime, kExternal};
-  for (int i = 0; i < 5; ++i) printf("disable %d: %d\n", kinds[i], Disable(kinds[i]));
+  int on = what[0] == 'e', is_own = strstr(what, "_v2") != NULL;
+  for (int i = 0; i < 5; ++i) {
+    int status = is_own ? (on ? EnableOwn : DisableOwn)(subscriber, kinds[i], NULL) : (on ? Enable : Disable)(kinds[i]);
+    printf("%s %d: %d\n", what, kinds[i], status);
+  }
 }
 
 static void Attribute(const char* which) {
@@ -218,7 +227,6 @@ static const char* step_at_exit;
 static void AtExit(void) { Step(step_at_exit); }
 
 static void Step(const char* step) {
-  static void* subscriber;
   static pthread_t background;
   pthread_t thread;
   uint64_t last = 0;
@@ -237,8 +245,7 @@ static void Step(const char* step) {
     return;
   }
   if (strncmp(step, "work:", 5) == 0) return Work(atoi(step + 5));
-  if (strcmp(step, "enable") == 0) return EnableAll();
-  if (strcmp(step, "disable") == 0) return DisableAll();
+  if (strncmp(step, "enable", 6) == 0 || strncmp(step, "disable", 7) == 0) return SwitchAll(step);
   if (strncmp(step, "get_attribute:", 14) == 0 || strncmp(step, "set_attribute:", 14) == 0) return Attribute(step + 14);
   if (strncmp(step, "thread:", 7) == 0) {
     pthread_create(&thread, NULL, OnThread, (void*)(step + 7));

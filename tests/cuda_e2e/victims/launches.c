@@ -45,6 +45,14 @@ static void Launches(void) {
      arguments, 100, stream);
   LaunchConfig config = {.grid = grid, .block = block, .shared_bytes = 1 << 16, .stream = stream};
   DO(Launch(kScale, grid, block, 1 << 16, ""), cudaLaunchKernelExC, &config, (void*)ScaleStub, arguments);
+  // 72 bytes each: cluster dimension, programmatic stream serialization, priority.
+  int attributes[3][18] = {{4, 0, 2, 1, 1}, {6, 0, 1}, {8, 0, -5}};
+  config.attributes = attributes;
+  config.attribute_count = 3;
+  DO(Launch(kScale, grid, block, 1 << 16,
+            "launch.cluster_x=2 launch.cluster_y=1 launch.cluster_z=1 launch.programmatic=true "
+            "launch.priority=-5"),
+     cudaLaunchKernelExC, &config, (void*)ScaleStub, arguments);
   DO_PLAIN(cudaLibraryLoadData, &library, kAdd, NULL, NULL, 0, NULL, NULL, 0);
   DO_PLAIN(cudaLibraryGetKernel, &kernel, library, "from_a_library");
   DO(Launch("from_a_library", one, grid, 0, ""), cudaLaunchKernel, kernel, one, grid, arguments, 0, stream);

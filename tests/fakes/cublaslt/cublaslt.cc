@@ -275,6 +275,7 @@ FAKE(int, cublasLtMatmul, void*, const void* description, const void*, const voi
   fake::Note("a_type=%d d_type=%d compute=%d", Value<int32_t>(a_layout, 0, -1), Value<int32_t>(d_layout, 0, -1),
              Value<int32_t>(description, 0, -1));
   fake::Note("epilogue=%u", Value<uint32_t>(description, 7, 0));
+  fake::Note("scale_a=%d scale_b=%d", Value<int32_t>(description, 31, 0), Value<int32_t>(description, 32, 0));
   if (algorithm != nullptr) {
     const auto* chosen = static_cast<const Algorithm*>(algorithm);
     fake::Note("algo=%d tile=%d stages=%d split_k=%d", chosen->id, chosen->tile, chosen->stages, chosen->split_k);

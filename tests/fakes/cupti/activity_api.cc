@@ -39,6 +39,19 @@ FAKE(int, cuptiActivityDisable, uint32_t kind) {
   });
 }
 
+// Kinds of a subscriber's own; the session has one subscriber.
+FAKE(int, cuptiActivityEnable_v2, void* subscriber, uint32_t kind, const void*) {
+  return Entry("cuptiActivityEnable_v2").Pointer("subscriber", subscriber).Number("kind", kind).Answer([&] {
+    return TheSession().EnableKind(kind, true);
+  });
+}
+
+FAKE(int, cuptiActivityDisable_v2, void* subscriber, uint32_t kind, const void*) {
+  return Entry("cuptiActivityDisable_v2").Pointer("subscriber", subscriber).Number("kind", kind).Answer([&] {
+    return TheSession().EnableKind(kind, false);
+  });
+}
+
 FAKE(int, cuptiActivityEnableContext, const void* context, uint32_t kind) {
   return Entry("cuptiActivityEnableContext").Pointer("context", context).Number("kind", kind).Answer([&] {
     return TheSession().EnableKind(kind, true);

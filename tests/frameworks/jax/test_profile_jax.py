@@ -39,8 +39,11 @@ class Profile(frameworks.Case):
             self.skipTest(frameworks.MISSING)
         e2e.Case.setUp(self)
 
-    def check(self, mode, code, output, *words, host="launcher"):
-        argv = [PYTHON, os.path.join(HERE, "programs", "named.py"), mode, *words]
+    def check(self, mode, code, output, *words, host="launcher", release=""):
+        program = os.path.join(HERE, "programs", "named.py")
+        pretend = ("import jax, jaxlib.version, runpy\n"
+                   f"jaxlib.version.__version__ = '{release}'\nrunpy.run_path('{program}', run_name='__main__')")
+        argv = [PYTHON, *(["-c", pretend] if release else [program]), mode, *words]
         result = self.under(host, argv)
         self.assertEqual((result.code, result.out.decode()), (code, output), result.err.decode()[-2000:])
         run = e2e.Run(self.run_path)
@@ -108,6 +111,24 @@ class Profile(frameworks.Case):
         trace, = run.traces(Trace)
         self.assertEqual({kind for kind, _ in trace.profiles}, {"HLO_MODULE"})
         self.assertTrue([data for _, data in trace.profiles if "jit_train_step" in data])
+
+    def test_a_newer_release(self):
+        """It says that it is one; what it has is still the installed release's."""
+        _, run = self.check("sizes", 0, "trained\n", "1", release="0.99.1")
+        self.assertEqual(self.note, "jaxlib 0.99.1; not tried with 0.99")
+        self.assertLessEqual(LAYERS, {row["layer"] for row in run.table("layers")})
+
+    def test_releases_that_are_refused(self):
+        program = ("import jaxlib.version, jax\njaxlib.version.__version__ = '{}'\n{}\n"
+                   "import time; jax.numpy.ones(3).block_until_ready(); time.sleep(1)")
+        lacking = "from jaxlib import _profiler; del _profiler.ProfileOptions"
+        for release, line, reason in (("0.8.9", "", "its profiler is not safe on a thread of dlhook's before 0.9"),
+                                      ("0.99.1", lacking, "its profiler lacks python_tracer_level")):
+            with self.subTest(release):
+                run = self.recorded("launcher", [PYTHON, "-c", program.format(release, line)])
+                row, = (row for row in run.table("capabilities") if row["name"] == "jax-tap")
+                self.assertEqual(row["state"], "refused")
+                self.assertIn(f"jaxlib {release}: {reason}", row["note"])
 
     def test_the_users_own_profiler(self):
         self.check("profiler", 0, "3\n3\nFalse\ntrained\n", os.path.join(self.folder, "traces"))

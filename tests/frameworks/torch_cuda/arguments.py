@@ -149,6 +149,9 @@ def check_lt(test, pair):
         },
     )
     expected = {"lt": True, "compute_type": int(note["compute"]), "epilogue": int(note["epilogue"])}
+    for operand in ("a", "b"):
+        if note[f"scale_{operand}"] != "0":
+            expected[f"scale_mode_{operand}"] = int(note[f"scale_{operand}"])
     if "algo" in note:
         expected.update(
             algorithm=int(note["algo"]),

@@ -73,6 +73,8 @@ class Calls(fake_gpu.Case):
     def test_single_operations(self):
         names = ("fp8", "batched", "gemv", "double", "tf32", "fft", "solve", "sparse", "copies", "transposes")
         self.check(program("operations", *names), {"cublasGemmStridedBatchedEx", "cublasDgemm_v2", "cublasLtMatmul"})
+        types = {row["types"] for row in e2e.Run(self.run_path).table("gemm")}
+        self.assertLessEqual({"f8_e4m3:f8_e4m3:bf16", "f8_e4m3/outer:f8_e4m3/outer:bf16"}, types)
 
     def test_kernels_compiled_at_run_time(self):
         self.check(program("operations", "jiterator"), {"cuLaunchKernel"})

@@ -21,7 +21,9 @@ def fp8():
     a = torch.zeros(32, 64, device="cuda", dtype=torch.float8_e4m3fn)
     b = torch.zeros(48, 64, device="cuda", dtype=torch.float8_e4m3fn).t()
     one = torch.ones((), device="cuda")
-    torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)  # pylint: disable=protected-access
+    rows, columns = torch.ones(32, 1, device="cuda"), torch.ones(1, 48, device="cuda")
+    for scales in ((one, one), (rows, columns)):
+        torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16)  # pylint: disable=protected-access
 
 
 def batched():
