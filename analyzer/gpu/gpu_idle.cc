@@ -149,13 +149,14 @@ class IdleDivision {
     Emit(start_ns, late_ns, IdleCause::kSynchronization, What::kCall, watch.last_wait());
     const What what = WhatOf(activity);
     if (what == What::kNothing) return Emit(late_ns, end_ns, IdleCause::kUnknown, what);
-    TakeSlowHost(watch, {late_ns, end_ns}, what, activity.index);
+    TakeSlowHost(watch, {late_ns, end_ns}, end_ns, what, activity.index);
   }
 
-  void TakeSlowHost(HostWatch& watch, const Interval& time, What what, uint32_t index) {
-    const int64_t ran_ns = time.end_ns - watch.WithoutProcessor(time, what == What::kPython);
-    Emit(time.start_ns, ran_ns, IdleCause::kLaunch, what, index);
-    Emit(ran_ns, time.end_ns, IdleCause::kNoProcessor, what, index);
+  // What the thread did in `time`, for which the device waited until `until_ns`.
+  void TakeSlowHost(HostWatch& watch, const Interval& time, int64_t until_ns, What what, uint32_t index) {
+    const int64_t ran_ns = time.start_ns + watch.WithoutProcessor(time, what == What::kPython);
+    Emit(time.start_ns, ran_ns, IdleCause::kNoProcessor, what, index);
+    Emit(ran_ns, until_ns, IdleCause::kLaunch, what, index);
   }
 
   void TakeAsked(GpuIndex next, int64_t start_ns, int64_t end_ns) {
@@ -164,9 +165,8 @@ class IdleDivision {
     if (IsCopyBeyondDevice(model_, next)) return Emit(start_ns, end_ns, IdleCause::kCopies, what, call);
     int64_t returned_ns = start_ns;
     if (call != kNone) returned_ns = std::max(start_ns, model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
-    const int64_t called_ns = std::min(end_ns, returned_ns), launched_ns = std::min(end_ns, returned_ns + latency_ns_);
-    TakeSlowHost(WatchOf(model_.gpu.thread[next]), {start_ns, called_ns}, what, call);
-    Emit(called_ns, launched_ns, IdleCause::kLaunch, what, call);
+    const int64_t launched_ns = std::min(end_ns, returned_ns + latency_ns_);
+    TakeSlowHost(WatchOf(model_.gpu.thread[next]), {start_ns, std::min(end_ns, returned_ns)}, launched_ns, what, call);
     Emit(launched_ns, end_ns, IdleCause::kUnknown, What::kAsked);
   }
 
