@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/findings/own_cost.h"
 #include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_timeline.h"
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
@@ -66,6 +68,26 @@ std::string DeviceOf(const StepFacts& facts) {
   return absl::StrJoin(texts, ", ");
 }
 
+// How long nothing of a process was recorded in this time.
+int64_t StoppedNs(const TraceModel& model, ProcessIndex process, int64_t start_ns, int64_t end_ns) {
+  int64_t stopped_ns = 0;
+  for (const RecordingStop& stop : model.recording_stops) {
+    if (stop.process != process) continue;
+    stopped_ns += std::max<int64_t>(std::min(stop.end_ns, end_ns) - std::max(stop.start_ns, start_ns), 0);
+  }
+  return stopped_ns;
+}
+
+// " Recording was stopped for 2.91 s of it (dlhook ctl stop)." Of several processes the one in which it was longest.
+std::string StopSentence(const TraceModel& model) {
+  int64_t stopped_ns = 0;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process)
+    stopped_ns = std::max(stopped_ns, StoppedNs(model, process, model.start_ns, model.end_ns));
+  if (stopped_ns == 0) return "";
+  return absl::StrCat(" Recording was stopped for ", HumanTime(static_cast<double>(stopped_ns)),
+                      " of it (dlhook ctl stop): nothing here covers that time.");
+}
+
 // Requests of one thread that waits for them longer than they take: most of the run is in none.
 std::string PauseSentence(const StepFacts& facts) {
   const std::vector<StepTrack>& tracks = facts.options().analysis->steps();
@@ -76,7 +98,10 @@ std::string PauseSentence(const StepFacts& facts) {
   for (const Step& step : tracks.front().steps) {
     if (step.is_warm_up) continue;
     in_ns += step.end_ns - step.start_ns;
-    if (before != nullptr) pause_ns += std::max<int64_t>(step.start_ns - before->end_ns, 0);
+    if (before != nullptr) {
+      pause_ns += std::max<int64_t>(step.start_ns - before->end_ns, 0) -
+                  StoppedNs(facts.model(), tracks.front().process, before->end_ns, step.start_ns);
+    }
     before = &step;
   }
   return pause_ns > in_ns ? absl::StrCat(" Between requests ", HumanTime(static_cast<double>(pause_ns)), " passed.")
@@ -138,7 +163,8 @@ double WholeRate(const StepFacts& facts) {
     samples += step.samples;
   }
   if (first == nullptr) return 0;
-  return static_cast<double>(samples) * 1e9 / static_cast<double>(last->end_ns - first->start_ns);
+  const int64_t stopped_ns = StoppedNs(facts.model(), track->process, first->start_ns, last->end_ns);
+  return static_cast<double>(samples) * 1e9 / static_cast<double>(last->end_ns - first->start_ns - stopped_ns);
 }
 
 std::string Rate(double per_second) { return absl::StrFormat("%.*f", per_second < 10 ? 2 : 0, per_second); }
@@ -241,7 +267,7 @@ std::string WhatRan(const StepFacts& facts) {
       absl::StrJoin(frameworks, ", "), ", ", DeviceOf(facts), ", ",
       absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
       ThreadsOf(model), ", ", HumanTime(static_cast<double>(model.wall_ns())), AroundSteps(facts), MostMemory(model),
-      ".");
+      ".", StopSentence(model));
 }
 
 std::string BatchSentence(const ComparedSteps& steps, double step_ns, double whole_per_second) {
@@ -327,18 +353,34 @@ std::vector<std::string> StepRemarks(const StepFacts& facts) {
     remarks.push_back(absl::StrCat("In ", HumanTime(std::min(load.waiting_ns, facts.step_ns())),
                                    " of it the main thread waited for a processor (part of the rows above)."));
   }
+  const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
+  if (facts.HasSteps() && own_ns >= kWorthMentioning * facts.step_ns()) {
+    remarks.push_back(
+        absl::StrFormat("Recording takes about %s of the host's time in it (%.0f %%), by its usual costs.",
+                        HumanTime(own_ns), 100 * own_ns / facts.step_ns()));
+  }
   if (!facts.HasGpuTimes() || !facts.HasSteps()) return remarks;
   const TraceModel& model = facts.model();
   const std::vector<MeasuredTime> times = MeasuredTimes(model, facts.options().analysis->steps());
   const std::vector<DeviceWork> works = WorkOfDevices(model, times);
   if (works.empty()) return remarks;
   double busy = 0;
+  int64_t busy_ns = 0, overlapped_ns = 0;
+  const std::vector<GpuTimeline> timelines = GpuTimelines(model);
   for (const DeviceWork& work : works) {
-    const int64_t time_ns = times[model.gpu_devices[work.device].process].time.total_ns();
-    if (time_ns > 0) busy += static_cast<double>(work.Busy().total_ns()) / static_cast<double>(time_ns);
+    const IntervalSet& time = times[model.gpu_devices[work.device].process].time;
+    if (time.total_ns() == 0) continue;
+    busy += static_cast<double>(work.Busy().total_ns()) / static_cast<double>(time.total_ns());
+    busy_ns += work.Busy().total_ns();
+    overlapped_ns += CoveredIn(timelines[work.device].compute_twice, time);
   }
   remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
                                     100 * busy / static_cast<double>(works.size())));
+  if (static_cast<double>(overlapped_ns) >= kWorthSaying * static_cast<double>(busy_ns)) {
+    remarks.push_back(absl::StrFormat(
+        "In %.0f %% of it kernels overlap: GPU times below count each in full (table layers, gpu_share: divided).",
+        100 * static_cast<double>(overlapped_ns) / static_cast<double>(busy_ns)));
+  }
   return remarks;
 }
 

@@ -139,6 +139,7 @@ class Slicer {
     slice.gpu_devices = model_.gpu_devices;
     slice.gpu_kernels = model_.gpu_kernels;
     slice.gpu_windows = model_.gpu_windows;
+    slice.gpu_clock_error_ns = model_.gpu_clock_error_ns;
     slice.recording_stops = model_.recording_stops;
     slice.start_ns = model_.end_ns;
     slice.end_ns = model_.start_ns;

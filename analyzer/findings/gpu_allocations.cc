@@ -26,7 +26,7 @@ std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
   finding.gain_ns = calls.idle_ns;
   finding.evidence = "table ops: cudaMalloc, cudaFree";
   finding.advice =
-      "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
+      "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_ALLOC_CONF=expandable_segments:True, "
       "or one step at the largest size before the others.";
   return {finding};
 }

@@ -53,6 +53,11 @@ const std::map<std::string, Advice>& Advices() {
        {"The GPU waits for the next kernel to be launched",
         "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\"), CUDA graphs, fused operations, a larger "
         "batch."}},
+      {"no processor",
+       {"The GPU waits for a thread that has no processor",
+        "Free processors for the thread that launches: fewer other programs on the machine, fewer threads and workers "
+        "of "
+        "this one, a larger quota or set of processors."}},
       {"copies",
        {"The GPU computes nothing while it copies",
         "Overlap copies with compute: pinned memory and x.to(device, non_blocking=True), the next batch on a "

@@ -2,6 +2,7 @@
 #include "analyzer/findings/own_cost.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
@@ -13,8 +14,10 @@ namespace {
 // PyTorch's own work for an observer included. Measured were 160 ns (processor time of the program of python-bound in
 // tests/frameworks, an idle machine), 370 to 550 ns (a busy one) and 590 ns (LeNet: tests/bench/README.md, "Peers").
 constexpr double kScopeNs = 400;
-// 20 ns for the record, 27 for CUPTI's callbacks (docs/cost.md). CUPTI's own cost is not known.
+// 20 ns for the record, 27 for CUPTI's callbacks (docs/cost.md).
 constexpr double kGpuCallNs = 50;
+// A call whose work CUPTI measured: 2.0 to 2.4 us on an H200 (docs/cost.md).
+constexpr double kMeasuredCallNs = 2200;
 constexpr double kMuch = 0.05;  // of the gain
 
 }  // namespace
@@ -33,13 +36,20 @@ double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)
 
 double CostOfGpuCalls(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  double calls = 0;
+  std::vector<bool> is_measured(model.calls.size());
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const CallIndex call = model.gpu.launch_call[activity];
+    if (call != kNone && model.gpu.source[activity] == GpuTimeSource::kCupti) is_measured[call] = true;
+  }
+  double own_ns = 0;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const ProcessIndex process = model.threads[model.calls.thread[call]].process;
     const bool is_counted = model.ops[model.calls.op[call]].on_gpu;
-    if (is_counted && facts.StepAt(process, model.calls.start_ns[call]) != kNone) ++calls;
+    if (is_counted && facts.StepAt(process, model.calls.start_ns[call]) != kNone) {
+      own_ns += is_measured[call] ? kMeasuredCallNs : kGpuCallNs;
+    }
   }
-  return kGpuCallNs * calls / facts.count();
+  return own_ns / facts.count();
 }
 
 void SubtractOwnCost(double own_ns, Finding& finding) {

@@ -13,7 +13,7 @@ namespace dlhook::analyzer::inline findings {
 // outside of a scope, before its start and after its end.
 double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts);
 
-// Per mean step: of all calls of GPU libraries, CUPTI's callbacks included.
+// Per mean step: of all calls of GPU libraries, CUPTI's work included.
 double CostOfGpuCalls(const StepFacts& facts);
 
 // Takes this part of a step off the finding's gain, and says so. If it is more than a twentieth of the gain, the

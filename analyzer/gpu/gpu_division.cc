@@ -93,9 +93,14 @@ IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process) {
     is_told = true;
     if (window.source != GpuTimeSource::kNone) seen.push_back({window.start_ns, window.end_ns});
   }
-  if (!is_told) return {};
+  std::vector<Interval> stopped;
+  for (const RecordingStop& stop : model.recording_stops) {
+    if (stop.process == process) stopped.push_back({stop.start_ns, stop.end_ns});
+  }
+  IntervalSet blind(std::move(stopped));
+  if (!is_told) return blind;
   const ProcessInfo& info = model.processes[process];
-  return IntervalSet({{info.start_ns, info.end_ns}}).Difference(IntervalSet(std::move(seen)));
+  return blind.Union(IntervalSet({{info.start_ns, info.end_ns}}).Difference(IntervalSet(std::move(seen))));
 }
 
 }  // namespace dlhook::analyzer::gpu

@@ -30,8 +30,8 @@ void DivideGpuTime(const TraceModel& model, GpuDeviceIndex device, const Interva
 // The activities [first, second) of a device.
 std::pair<GpuIndex, GpuIndex> GpuRangeOf(const TraceModel& model, GpuDeviceIndex device);
 
-// Time in which this process's GPUs were not measured (GPU_TIME_NONE, or before the first window): a GPU that seems
-// idle then need not be. Empty for a process without windows.
+// Time in which this process's GPUs were not measured (GPU_TIME_NONE, or before the first window) or recording was
+// stopped: a GPU that seems idle then need not be. Of a process without windows only the latter.
 IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process);
 
 }  // namespace dlhook::analyzer::gpu

@@ -46,6 +46,8 @@ class IdleDivision {
         timeline_(timeline),
         take_(take),
         range_(GpuRangeOf(model, device)),
+        latency_ns_(kLaunchLatencyNs +
+                    (device < model.gpu_clock_error_ns.size() ? model.gpu_clock_error_ns[device] : 0)),
         next_(range_.first) {}
 
   void Divide(const IntervalSet& gaps) {
@@ -146,7 +148,15 @@ class IdleDivision {
     const int64_t late_ns = start_ns + watch.UseWaited(end_ns - start_ns);
     Emit(start_ns, late_ns, IdleCause::kSynchronization, What::kCall, watch.last_wait());
     const What what = WhatOf(activity);
-    Emit(late_ns, end_ns, what == What::kNothing ? IdleCause::kUnknown : IdleCause::kLaunch, what, activity.index);
+    if (what == What::kNothing) return Emit(late_ns, end_ns, IdleCause::kUnknown, what);
+    TakeSlowHost(watch, {late_ns, end_ns}, end_ns, what, activity.index);
+  }
+
+  // What the thread did in `time`, for which the device waited until `until_ns`.
+  void TakeSlowHost(HostWatch& watch, const Interval& time, int64_t until_ns, What what, uint32_t index) {
+    const int64_t ran_ns = time.start_ns + watch.WithoutProcessor(time, what == What::kPython);
+    Emit(time.start_ns, ran_ns, IdleCause::kNoProcessor, what, index);
+    Emit(ran_ns, until_ns, IdleCause::kLaunch, what, index);
   }
 
   void TakeAsked(GpuIndex next, int64_t start_ns, int64_t end_ns) {
@@ -155,8 +165,8 @@ class IdleDivision {
     if (IsCopyBeyondDevice(model_, next)) return Emit(start_ns, end_ns, IdleCause::kCopies, what, call);
     int64_t returned_ns = start_ns;
     if (call != kNone) returned_ns = std::max(start_ns, model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
-    const int64_t launched_ns = std::min(end_ns, returned_ns + kLaunchLatencyNs);
-    Emit(start_ns, launched_ns, IdleCause::kLaunch, what, call);
+    const int64_t launched_ns = std::min(end_ns, returned_ns + latency_ns_);
+    TakeSlowHost(WatchOf(model_.gpu.thread[next]), {start_ns, std::min(end_ns, returned_ns)}, launched_ns, what, call);
     Emit(launched_ns, end_ns, IdleCause::kUnknown, What::kAsked);
   }
 
@@ -165,6 +175,7 @@ class IdleDivision {
   const GpuTimeline& timeline_;
   const std::function<void(const IdlePiece&)>& take_;
   const std::pair<GpuIndex, GpuIndex> range_;
+  const int64_t latency_ns_;
   GpuIndex next_;
   std::vector<Part> parts_;
   int64_t gap_start_ns_ = 0;
@@ -185,6 +196,8 @@ const char* IdleCauseName(IdleCause cause) {
       return "input pipeline";
     case IdleCause::kCommunication:
       return "communication";
+    case IdleCause::kNoProcessor:
+      return "no processor";
     case IdleCause::kUnknown:
       break;
   }

@@ -1,7 +1,7 @@
 // Why a GPU does not compute: every nanosecond in which no kernel of the network runs on a device has exactly one cause.
 //
 // What the device itself does comes first:
-//   communication   only communication runs: an NCCL kernel that moves data or waits for other ranks
+//   communication   only communication runs: a kernel that moves data or waits for other ranks
 //   copies          only copies run, or a memset (during communication: communication)
 // While nothing runs, the work that ends the gap is examined. A thread of the host requested it at some time. Before
 // that time, the cause depends on what the thread did:
@@ -11,12 +11,13 @@
 //   synchronization it waited for the GPU. Or it did any of the following, but would have done so earlier if it had not
 //                   waited before: after a wait, as much time as the wait took, over all gaps until it waits again for
 //                   new work
-//   launch-bound    it was in other calls, in framework ops or in Python: the host issues work more slowly than the GPU
-//                   completes it
+//   no processor    it was in other calls, in framework ops or in Python, and had no processor: as much of that time as
+//                   looks from outside tell (time/thread_states.h)
+//   launch-bound    the rest of it: the host issues work more slowly than the GPU completes it
 //   not known       nothing is known of it at that time, nor of the thread that asked before; or the thread is not known
 // After that time, while the work was requested but had not begun:
 //   copies          it is a copy from or to the host or another device: pageable memory is staged, the driver prepares
-//   launch-bound    until the asking call returned, and kLaunchLatencyNs more
+//   launch-bound    until the asking call returned (or no processor, likewise), and kLaunchLatencyNs and the error of the GPU's clock more
 //   not known       later: it waits for another stream, another device, or the host
 #ifndef DLHOOK_ANALYZER_GPU_GPU_IDLE_H_
 #define DLHOOK_ANALYZER_GPU_GPU_IDLE_H_
@@ -32,8 +33,8 @@
 
 namespace dlhook::analyzer::inline gpu {
 
-enum class IdleCause : uint8_t { kLaunch, kSynchronization, kCopies, kInput, kCommunication, kUnknown };
-inline constexpr int kIdleCauses = 6;
+enum class IdleCause : uint8_t { kLaunch, kSynchronization, kCopies, kInput, kCommunication, kNoProcessor, kUnknown };
+inline constexpr int kIdleCauses = 7;
 const char* IdleCauseName(IdleCause cause);
 
 // A kernel begins a few microseconds after its launch call has returned, if the GPU is free; a longer delay is not due

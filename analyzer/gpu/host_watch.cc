@@ -18,7 +18,7 @@ bool BlocksAsCopy(const Op& op) {
 
 }  // namespace
 
-HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model) {
+HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model), states_(ReadThreadStates(model)) {
   for (const Op& op : model.ops) {
     const bool is_collective = op.collective() && !op.is_asynchronous;
     roles_.push_back(BlocksAsCopy(op) ? Role::kBlockingCopy : is_collective ? Role::kHostCollective : Role::kOther);
@@ -34,6 +34,12 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
     if (thread != kNone) requested_ns_[thread].push_back(AskedNs(activity));
   }
   for (std::vector<int64_t>& of_thread : requested_ns_) std::sort(of_thread.begin(), of_thread.end());
+}
+
+const ThreadStates* HostRules::StatesOf(ThreadIndex thread) const {
+  const auto found =
+      std::find_if(states_.begin(), states_.end(), [&](const ThreadStates& states) { return states.thread == thread; });
+  return found == states_.end() ? nullptr : &*found;
 }
 
 // For a kernel that a library call launches: the launch itself, if it was recorded.
@@ -63,7 +69,7 @@ bool HostRules::WaitsForGpu(const Activity& activity) const {
 }
 
 HostWatch::HostWatch(const TraceModel& model, const HostRules& rules, ThreadIndex thread)
-    : rules_(rules), thread_(model, rules.activities(), thread) {}
+    : rules_(rules), states_(rules.StatesOf(thread)), thread_(model, rules.activities(), thread) {}
 
 void HostWatch::Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take) {
   while (thread_.next_time_ns() <= start_ns && thread_.next_time_ns() != INT64_MAX) Next();
@@ -82,6 +88,18 @@ int64_t HostWatch::UseWaited(int64_t wanted_ns) {
   const int64_t used_ns = std::min(wanted_ns, waited_ns_);
   waited_ns_ -= used_ns;
   return used_ns;
+}
+
+int64_t HostWatch::WithoutProcessor(const Interval& time, bool may_be_blocked) {
+  if (states_ == nullptr || time.start_ns >= time.end_ns) return 0;
+  const StateSums sums = states_->In(time);
+  const int64_t of_ns = may_be_blocked ? sums.wall_ns : sums.running_ns + sums.queued_ns;
+  if (of_ns <= 0 || sums.queued_ns <= 0) return 0;
+  const auto length_ns = static_cast<double>(time.end_ns - time.start_ns);
+  left_ns_ += length_ns * std::min(1.0, static_cast<double>(sums.queued_ns) / static_cast<double>(of_ns));
+  const auto taken_ns = static_cast<int64_t>(std::min(left_ns_, length_ns));
+  left_ns_ -= static_cast<double>(taken_ns);
+  return taken_ns;
 }
 
 void HostWatch::Next() {

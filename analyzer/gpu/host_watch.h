@@ -9,6 +9,7 @@
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/thread_activity.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline gpu {
 
@@ -29,6 +30,8 @@ class HostRules {
   int64_t AskedNs(GpuIndex activity) const;
   // When this thread requested GPU work, ascending.
   const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return requested_ns_[thread]; }
+  // What looks from outside saw of this thread; null: nothing.
+  const ThreadStates* StatesOf(ThreadIndex thread) const;
 
  private:
   enum class Role : uint8_t { kOther, kBlockingCopy, kHostCollective };
@@ -38,6 +41,7 @@ class HostRules {
   std::vector<Role> roles_;                         // by op
   std::vector<ScopeIndex> input_around_;            // by scope, including itself
   std::vector<std::vector<int64_t>> requested_ns_;  // by thread
+  const std::vector<ThreadStates> states_;
 };
 
 // Follows one thread forward in time.
@@ -59,12 +63,18 @@ class HostWatch {
   CallIndex last_wait() const { return last_wait_; }
   int64_t UseWaited(int64_t wanted_ns);
 
+  // How much of a time in which it had something to do it had no processor for, by the looks around it: as a part of what
+  // it was not blocked in, or, where it may have been, of all. What rounding leaves is added to later times.
+  int64_t WithoutProcessor(const Interval& time, bool may_be_blocked);
+
  private:
   void Next();
   void AddWait(int64_t start_ns, int64_t end_ns, CallIndex call);
 
   const HostRules& rules_;
+  const ThreadStates* const states_;
   ThreadActivity thread_;
+  double left_ns_ = 0;  // by WithoutProcessor
   int64_t piece_start_ns_ = INT64_MIN;
   size_t next_asked_ = 0;  // of AskedBy: not before the last wait's end
   CallIndex last_wait_ = kNone;

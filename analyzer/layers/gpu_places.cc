@@ -1,8 +1,6 @@
 // Where GPU work belongs: see gpu_places.h.
 #include "analyzer/layers/gpu_places.h"
 
-#include "absl/strings/match.h"
-
 namespace dlhook::analyzer::inline layers {
 namespace {
 
@@ -18,11 +16,6 @@ bool IsInCollective(const TraceModel& model, CallIndex call) {
   return false;
 }
 
-bool BearsNameOfNccl(const TraceModel& model, GpuKernelIndex kernel) {
-  if (kernel == kNone || model.gpu_kernels[kernel].name == kNone) return false;
-  return absl::StrContains(model.names[model.gpu_kernels[kernel].name], "nccl");
-}
-
 Place PlaceOf(const TraceModel& model, const Attribution& attribution, GpuIndex activity) {
   CallIndex call = model.gpu.call[activity];
   for (int depth = 0; call != kNone && depth < kMaxDepth; call = model.calls.parent[call], ++depth) {
@@ -36,7 +29,9 @@ Place PlaceOf(const TraceModel& model, const Attribution& attribution, GpuIndex 
 
 GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity) {
   const CallIndex call = model.gpu.call[activity];
-  if (IsInCollective(model, call) || BearsNameOfNccl(model, model.gpu.kernel[activity])) return GpuWork::kCommunication;
+  const GpuKernelIndex kernel = model.gpu.kernel[activity];
+  const bool is_named = kernel != kNone && model.gpu_kernels[kernel].is_collective;
+  if (is_named || IsInCollective(model, call)) return GpuWork::kCommunication;
   switch (model.gpu.kind[activity]) {
     case GpuActivityKind::kCopy:
     case GpuActivityKind::kSet:

@@ -13,7 +13,7 @@ namespace dlhook::analyzer::inline layers {
 // Kinds of GPU work that the overlap metrics distinguish.
 enum class GpuWork : uint8_t { kCompute, kCopy, kCommunication };
 
-// Communication: done for a collective call, or by a kernel with NCCL in its name. Copy: copies and memsets, and copy
+// Communication: done for a collective call, or by a kernel that is one by its name. Copy: copies and memsets, and copy
 // calls timed by events. Compute: the rest.
 GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity);
 

@@ -221,6 +221,13 @@ struct ReadSpan {
   int64_t end_ns = 0;
 };
 
+// Time in which recording was stopped (dlhook ctl): nothing is known of what the process did then.
+struct RecordingStop {
+  ProcessIndex process = 0;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
 using LoadSample = values::LoadSample;  // load of a process and its machine
 using GpuDevice = values::GpuDevice;  // a GPU from the view of one process. 0 and empty: not known. uuid: "GPU-6a1b…"
 
@@ -228,6 +235,7 @@ using GpuDevice = values::GpuDevice;  // a GPU from the view of one process. 0 a
 struct GpuKernel {
   NameIndex name = kNone;        // full and demangled (names/kernel_name.h); kNone: not known
   NameIndex short_name = kNone;  // without namespaces and template arguments
+  bool is_collective = false;    // by its name (names/kernel_name.h)
   uint32_t grid[3] = {};         // blocks
   uint32_t block[3] = {};        // threads
   uint32_t registers_per_thread = 0;
@@ -236,8 +244,7 @@ struct GpuKernel {
 };
 
 // GPU activities as parallel arrays, ordered by (process, device, start, end). Times are on the run's axis, with the
-// error of the clocks' correlation (CUPTI's: about a microsecond): work may seem to begin shortly before the call that
-// requested it.
+// error of the clocks' correlation (gpu_clock_error_ns).
 struct GpuActivityColumns {
   static constexpr int64_t kNotKnown = INT64_MIN;
   std::vector<int64_t> start_ns;
@@ -356,13 +363,15 @@ struct TraceModel {
   std::vector<std::pair<int64_t, int64_t>>
       gpu_overhead;                    // start and end of measurement costs on the host, as reported by the source
   std::vector<GpuDevice> gpu_devices;  // by process, ordinal; including devices known only from activities
+  // By device: by how much later than it was its work may still seem to be (reader/gpu_clock.h). May be shorter.
+  std::vector<int64_t> gpu_clock_error_ns;
   std::vector<GpuKernel> gpu_kernels;
   std::vector<GpuWindow> gpu_windows;
   // For calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;
-  int64_t recording_stops = 0;  // how often recording was stopped (dlhook ctl)
-  int64_t start_ns = 0;         // earliest start and latest end of the processes
+  std::vector<RecordingStop> recording_stops;  // by process, ascending
+  int64_t start_ns = 0;                        // earliest start and latest end of the processes
   int64_t end_ns = 0;
   // Oddities found while reading: sentence -> count.
   std::map<std::string, int64_t> oddities;

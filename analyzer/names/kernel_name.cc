@@ -104,7 +104,41 @@ size_t BehindBracket(absl::string_view text, size_t open) {
   return text.size();
 }
 
+// Namespaces, classes and the function's name, in lower case, without template arguments, parameters and anything that
+// is no letter or digit.
+std::string PlainPath(absl::string_view demangled) {
+  std::string path;
+  if (absl::StartsWith(demangled, "_Z")) path = absl::StrJoin(PathOfMangled(demangled), "::");
+  const absl::string_view text = path.empty() ? demangled : path;
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '<') {
+      i = BehindBracket(text, i) - 1;
+    } else if (text[i] == '(' && !absl::StartsWith(text.substr(i), "(anonymous namespace)")) {
+      break;
+    } else if (absl::ascii_isalnum(static_cast<unsigned char>(text[i]))) {
+      plain += absl::ascii_tolower(static_cast<unsigned char>(text[i]));
+    }
+  }
+  return plain;
+}
+
 }  // namespace
+
+bool IsCollectiveKernel(absl::string_view demangled) {
+  // NCCL, RCCL, vLLM's and SGLang's all-reduce, PyTorch's symmetric memory, TensorRT-LLM and FlashInfer, DeepEP, NVSHMEM,
+  // MSCCL++. A broadcast is as often one of shapes.
+  static constexpr absl::string_view kParts[] = {"nccl",        "rccl",       "crossdevicereduce", "quickreduce",
+                                                 "multimem",    "oneshotall", "twoshot",           "lamport",
+                                                 "mnnvl",       "deepep",     "nvshmem",           "mscclpp",
+                                                 "userbuffers", "allreduce",  "allgather",         "reducescatter",
+                                                 "alltoall"};
+  const std::string path = PlainPath(demangled);
+  const auto has = [&](absl::string_view part) { return absl::StrContains(path, part); };
+  // Inductor's names list what was fused, a wait for a collective included; a fused product computes, too.
+  if (absl::StartsWith(path, "triton") || has("gemm") || has("matmul")) return has("nccl") || has("rccl");
+  return std::any_of(std::begin(kParts), std::end(kParts), has);
+}
 
 std::string ShortKernelName(absl::string_view demangled) {
   if (absl::StartsWith(demangled, "_Z")) {

@@ -1,4 +1,4 @@
-// Shortens names of GPU kernels for a column.
+// What names of GPU kernels tell: a short one for a column, and whether it moves data between devices.
 #ifndef DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_
 #define DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_
 
@@ -17,6 +17,10 @@ namespace dlhook::analyzer::inline names {
 //   ampere_sgemm_128x64_nn                                 -> ampere_sgemm_128x64_nn
 // For a mangled name that could not be demangled: the function's own name.
 std::string ShortKernelName(absl::string_view demangled);
+
+// Whether it is a collective operation by its own name or that of the library whose namespace it is in: by template
+// arguments and parameters it is none.
+bool IsCollectiveKernel(absl::string_view demangled);
 
 }  // namespace dlhook::analyzer::names
 

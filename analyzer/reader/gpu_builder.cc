@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
+#include "analyzer/reader/gpu_clock.h"
 #include "analyzer/reader/gpu_join.h"
 #include "analyzer/reader/realtime_map.h"
 
@@ -184,6 +185,7 @@ int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::Clock
   if (realtime.has_clock()) AppendOverhead(realtime);
   FindCopies();
   Append();
+  BoundGpuClocks(first_work_, threads, model_, oddities_);
   return join.last_end_ns();
 }
 

@@ -27,6 +27,7 @@ GpuKernelIndex GpuKernelTable::Kernel(const trace::InternedGpuKernel& kernel, Na
   GpuKernel added;
   added.name = names.name;
   added.short_name = names.short_name;
+  added.is_collective = names.name != kNone && IsCollectiveKernel(model_->names[names.name]);
   added.grid[0] = kernel.grid_x();
   added.grid[1] = kernel.grid_y();
   added.grid[2] = kernel.grid_z();

@@ -98,8 +98,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       gpu_.Reset();
       return python_.Reset();
     case trace::Packet::kCaptureState:
-      if (!packet->capture_state().recording()) stop_ticks_.push_back(packet->capture_state().ticks());
-      return;
+      return captures_.push_back(packet->capture_state());
     case trace::Packet::kFooter:
       facts_.process.has_footer = true;
       footer_ = packet->footer();

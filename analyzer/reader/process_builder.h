@@ -83,6 +83,7 @@ class ProcessBuilder {
   void FinishSamples(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
+  std::vector<int64_t> FinishStops(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
   void FinishGpu(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void CheckCallCount();
@@ -107,7 +108,7 @@ class ProcessBuilder {
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;
   std::vector<trace::CallAggregate> aggregates_;  // op_iid replaced by the result of FindOp
-  std::vector<uint64_t> stop_ticks_;              // when recording was stopped
+  std::vector<trace::CaptureState> captures_;     // in the order of time
   uint64_t recorded_calls_ = 0;
   int64_t first_ns_ = INT64_MAX;
   int64_t last_ns_ = INT64_MIN;

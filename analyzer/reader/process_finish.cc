@@ -65,10 +65,8 @@ void ProcessBuilder::Finish() {
   FinishLoads(clock);
   FinishParts(clock);
   FinishGpu(clock, indices);
-  std::vector<int64_t> stops_ns;
-  for (const uint64_t ticks : stop_ticks_) stops_ns.push_back(clock.ToNs(ticks));
-  model.recording_stops += static_cast<int64_t>(stop_ticks_.size());
   FinishBounds(clock);
+  const std::vector<int64_t> stops_ns = FinishStops(clock);
   gpu_.FinishWindows(facts_.process.start_ns, facts_.process.end_ns);
   FinishScopeWindows(first_window, stops_ns, facts_.process.end_ns, &model.scope_windows);
   CheckCallCount();
@@ -248,6 +246,23 @@ void ProcessBuilder::FinishBounds(const ClockMap& clock) {
   facts_.process.start_ns = first_ns_;
   facts_.process.end_ns = last_ns_;
   facts_.process.end = FromProto<ProcessEnd>(footer_.end());
+}
+
+// Returns when each began.
+std::vector<int64_t> ProcessBuilder::FinishStops(const ClockMap& clock) {
+  std::vector<int64_t> stops_ns;
+  std::vector<RecordingStop>& stops = run_->model_.recording_stops;
+  bool was_recording = true;
+  for (const trace::CaptureState& capture : captures_) {
+    const int64_t at_ns = clock.ToNs(capture.ticks());
+    if (capture.recording() && !was_recording) stops.back().end_ns = std::max(at_ns, stops.back().start_ns);
+    if (!capture.recording() && was_recording) {
+      stops.push_back({index_, at_ns, std::max(at_ns, facts_.process.end_ns)});
+      stops_ns.push_back(at_ns);
+    }
+    was_recording = capture.recording();
+  }
+  return stops_ns;
 }
 
 void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {

@@ -93,7 +93,7 @@ void SetBatchesOfSteps(const TraceModel& model, const Attribution& attribution, 
 
 StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, StepTrack track,
                         const Moments& moments, const NumberSet& trained_links) {
-  std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {});
+  std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {}, !model.scope_windows.empty());
   SetBatchesOfRuns(model, attribution, track, items);
   track.steps = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/false);
   return track;
@@ -211,6 +211,15 @@ void LeaveOutCut(const TraceModel& model, StepTrack& track) {
   track.steps = std::move(whole);
 }
 
+// What was recorded before and after a stop is of different steps.
+void LeaveOutStopped(const TraceModel& model, StepTrack& track) {
+  for (const RecordingStop& stop : model.recording_stops) {
+    if (stop.process != track.process) continue;
+    std::erase_if(track.steps,
+                  [&](const Step& step) { return step.start_ns < stop.end_ns && stop.start_ns < step.end_ns; });
+  }
+}
+
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                                        std::optional<std::vector<MeasuredTrack>>* found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
@@ -228,6 +237,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   }
   for (StepTrack& track : tracks) {
     LeaveOutCut(model, track);
+    LeaveOutStopped(model, track);
     LeaveOutPauses(model, moments, &track);
   }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });

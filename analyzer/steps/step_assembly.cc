@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -37,6 +38,10 @@ class Assembler {
       has_backward_ |= item.kind == MomentKind::kBackward;
     }
     zero_grad_begins_ = ZeroGradBegins();
+    const bool is_light = !items_.empty() && absl::c_any_of(model_.scope_windows, [&](const ScopeWindow& window) {
+      return window.process == model_.threads[moments_[items_.front().first].thread].process;
+    });
+    if (is_light && !has_cuts_) LearnUpdates();
   }
 
   std::vector<Step> Run() {
@@ -60,8 +65,67 @@ class Assembler {
     return false;
   }
 
+  // An optimizer's step, identified by its name and where it was called; {}: the item is none.
+  using Mark = std::pair<uint32_t, uint32_t>;
+  Mark MarkOf(const StepItem& item) const {
+    if (item.kind != MomentKind::kUpdate) return {};
+    const Moment moment = moments_[item.first];
+    if (!moment.is_scope || moment.is_graph_node) return {};
+    return {moment.name + 1, model_.scopes.look[moment.index].stack};
+  }
+
+  // Recorded by a light tap that left out what the step consists of.
+  bool IsBetweenWindows(const StepItem& item) const {
+    const ProcessIndex process = model_.threads[moments_[item.first].thread].process;
+    const auto after = std::upper_bound(
+        model_.scope_windows.begin(), model_.scope_windows.end(), std::pair(process, item.start_ns),
+        [](const auto& at, const ScopeWindow& window) { return at < std::pair(window.process, window.start_ns); });
+    const bool is_in = after != model_.scope_windows.begin() && std::prev(after)->process == process &&
+                       item.start_ns < std::prev(after)->end_ns;
+    return !is_in;
+  }
+
+  // How often each optimizer steps in a training step that was recorded in full: in most of them.
+  void LearnUpdates() {
+    std::map<Mark, std::map<int64_t, int64_t>> steps;  // by how often it is in them
+    for (const Draft& draft : CutAtUpdates()) {
+      std::map<Mark, int64_t> counts;
+      bool is_whole = Has(draft, MomentKind::kBackward);
+      for (size_t i = draft.begin; i < draft.end; ++i) {
+        const Mark mark = MarkOf(items_[i]);
+        if (mark == Mark()) continue;
+        is_whole = is_whole && !IsBetweenWindows(items_[i]);
+        ++counts[mark];
+      }
+      for (const auto& [mark, count] : counts) steps[mark][is_whole ? count : 0] += 1;
+    }
+    for (auto& [mark, by_count] : steps) {
+      by_count.erase(0);
+      const auto most = std::max_element(by_count.begin(), by_count.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+      updates_per_step_[mark] = most == by_count.end() ? 1 : most->first;
+    }
+  }
+
+  // Whether the step has all its updates, the last one just before this item, and nothing else tells where the next begins.
+  bool FollowsLightStep(const Draft& current, const StepItem& item) const {
+    const StepItem& last = items_[current.end - 1];
+    const Mark mark = MarkOf(item), ended = MarkOf(last);
+    if (ended == Mark()) return false;
+    const auto count = [&](const Mark& of) {
+      int64_t found = 0;
+      for (size_t i = current.begin; i < current.end; ++i) found += MarkOf(items_[i]) == of ? 1 : 0;
+      return found;
+    };
+    if (mark == Mark() && item.kind != MomentKind::kBackward) return false;
+    if (!IsBetweenWindows(last) && (mark == Mark() || !IsBetweenWindows(item))) return false;
+    const Mark& of = mark == Mark() ? ended : mark;
+    return count(of) >= updates_per_step_.at(of);
+  }
+
   bool Begins(const Draft& current, const StepItem& item) const {
     if (has_cuts_) return item.at_cut;
+    if (!updates_per_step_.empty() && FollowsLightStep(current, item)) return true;
     const bool is_done = Has(current, has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward);
     if (!is_done) return false;
     return item.kind == MomentKind::kInput || item.kind == MomentKind::kForward ||
@@ -109,12 +173,16 @@ class Assembler {
     return model_.scope_windows.empty() ? first : PassBeforeUpdate(draft, first);
   }
 
-  // Where a light tap left out the gradients of a pass: the last pass before them, or before the update.
+  // Where a light tap left out the gradients of a pass: the last pass before them, or before the update. Where it left out
+  // all passes: the update.
   size_t PassBeforeUpdate(const Draft& draft, size_t gradients) const {
     if (!Has(draft, MomentKind::kUpdate)) return gradients;
     size_t pass = gradients;
     for (size_t i = draft.begin; i < gradients && items_[i].kind != MomentKind::kUpdate; ++i) {
       if (IsRun(i) && items_[i].has_links) pass = i;
+    }
+    for (size_t i = draft.begin; pass == draft.end && i < draft.end; ++i) {
+      if (MarkOf(items_[i]) != Mark()) pass = i;
     }
     return pass;
   }
@@ -314,6 +382,10 @@ class Assembler {
   Step MakeStep(const Draft& draft) const {
     Step step;
     step.start_ns = items_[draft.begin].start_ns;
+    const MomentKind first = items_[draft.begin].kind;
+    const bool begins_unseen = !updates_per_step_.empty() && draft.begin > 0 && draft.kind == StepKind::kTraining &&
+                               (first == MomentKind::kUpdate || first == MomentKind::kBackward);
+    if (begins_unseen) step.start_ns = items_[draft.begin - 1].end_ns;
     step.kind = draft.kind;
     step.micro_steps = draft.micro_steps;
     step.model = ModelOf(draft);
@@ -435,6 +507,7 @@ class Assembler {
   bool has_updates_ = false;
   bool has_backward_ = false;
   bool zero_grad_begins_ = false;
+  std::map<Mark, int64_t> updates_per_step_;  // where a light tap recorded
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ namespace dlhook::analyzer::inline steps {
 
 // Does not set warm-up, regularity and has_scopes. The rules:
 // - a training step ends with the update of weights; without one, with the backward pass; with cuts, at these;
+// - between the windows of a light tap an optimizer's steps alone tell training steps: each ends with as many of them as
+//   those in windows have;
 // - forward passes without a backward pass are validation steps in a program that trains, except for those with which
 //   training steps begin (a teacher, pseudo-labels): step_beginnings.h;
 // - one pass of the trained network after the last step, if it is only a part of one or the recording ended in it, and

@@ -19,8 +19,8 @@ constexpr size_t kSampleMoments = 1 << 16;
 
 class ItemMaker {
  public:
-  ItemMaker(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links)
-      : moments_(moments), trained_links_(trained_links), last_rank_(1), final_rank_(1) {
+  ItemMaker(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links, bool updates_apart)
+      : moments_(moments), trained_links_(trained_links), updates_apart_(updates_apart), last_rank_(1), final_rank_(1) {
     std::map<std::string, Network> networks = {{"", 0}};
     for (const Layer& layer : attribution.layers) {
       network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
@@ -176,6 +176,7 @@ class ItemMaker {
     if (items_.empty()) return nullptr;
     StepItem& last = items_.back();
     if (moment.kind == MomentKind::kInput) return nullptr;  // fetching an input continues nothing
+    if (updates_apart_ && moment.kind == MomentKind::kUpdate && moment.is_scope) return nullptr;
     if (last.kind == moment.kind) {
       return moment.kind == MomentKind::kForward && BeginsRun(last, moment) ? nullptr : &last;
     }
@@ -201,6 +202,7 @@ class ItemMaker {
 
   const Moments& moments_;
   const NumberSet& trained_links_;
+  const bool updates_apart_;
   std::vector<Network> network_;     // by layer
   std::vector<bool> is_loss_;        // by layer
   std::vector<bool> is_weight_;      // by layer: ComputesWeight
@@ -223,8 +225,8 @@ bool ComputesWeight(const Layer& layer) {
 }
 
 std::vector<StepItem> MakeItems(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links,
-                                const std::vector<int64_t>& cuts) {
-  return ItemMaker(moments, attribution, trained_links).Run(cuts);
+                                const std::vector<int64_t>& cuts, bool updates_apart) {
+  return ItemMaker(moments, attribution, trained_links, updates_apart).Run(cuts);
 }
 
 }  // namespace dlhook::analyzer::steps

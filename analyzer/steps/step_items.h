@@ -36,9 +36,9 @@ bool ComputesWeight(const Layer& layer);
 // Networks that follow each other form one pass if the first of them occurs from time to time and not many times in a
 // row: an encoder runs once per request, but a network that was tried once is not part of the requests that another one
 // serves later.
-// At each of `cuts` (ascending) a new item begins.
+// At each of `cuts` (ascending) a new item begins; `updates_apart`: with each of an optimizer's steps, too.
 std::vector<StepItem> MakeItems(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links,
-                                const std::vector<int64_t>& cuts);
+                                const std::vector<int64_t>& cuts, bool updates_apart = false);
 
 }  // namespace dlhook::analyzer::steps
 

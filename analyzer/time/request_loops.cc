@@ -13,11 +13,14 @@ namespace {
 constexpr int64_t kLeastPart = 10;               // 1/10
 constexpr int64_t kLeastLoopNs = 1'000'000'000;  // threads are looked at some twenty times a second
 
-// Two requests, and whether nothing between them is unknown because the run was read in parts.
+// Two requests, and whether nothing between them is unknown because the run was read in parts or recording stopped.
 bool IsBetweenRequests(const TraceModel& model, const Step& step, const Step& next) {
   return step.kind == StepKind::kInference && next.kind == StepKind::kInference && step.end_ns < next.start_ns &&
-         std::none_of(model.read_spans.begin(), model.read_spans.end(), [&](const ReadSpan& span) {
-           return step.end_ns < span.start_ns && span.start_ns <= next.start_ns;
+         std::none_of(
+             model.read_spans.begin(), model.read_spans.end(),
+             [&](const ReadSpan& span) { return step.end_ns < span.start_ns && span.start_ns <= next.start_ns; }) &&
+         std::none_of(model.recording_stops.begin(), model.recording_stops.end(), [&](const RecordingStop& stop) {
+           return step.end_ns <= stop.start_ns && stop.start_ns <= next.start_ns;
          });
 }
 

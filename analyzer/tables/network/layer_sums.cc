@@ -308,9 +308,14 @@ class Summer {
     const std::vector<Place> places = GpuPlaces(model_, attribution_);
     for (const std::vector<Interval>& measured : measured_) measured_time_.emplace_back(measured);
     std::vector<GroupIndex> group_of;
-    for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+    int64_t busy_until_ns = INT64_MIN;
+    for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {  // by device, in order of time
+      if (activity > 0 && gpu.device[activity] != gpu.device[activity - 1]) busy_until_ns = INT64_MIN;
       group_of.push_back(groups_.OfGpu(activity, places[activity]));
       if (!CountsGpu(activity)) continue;
+      const int64_t new_ns = gpu.end_ns[activity] - std::max(gpu.start_ns[activity], busy_until_ns);
+      sums_.gpu_busy_ns += std::max<int64_t>(new_ns, 0);
+      busy_until_ns = std::max(busy_until_ns, gpu.end_ns[activity]);
       AddGpu(activity, places[activity], group_of.back());
       AddGpuWork(activity, same_work, &sums_.groups[group_of.back()]);
     }

@@ -47,6 +47,7 @@ struct LayerSums {
   int64_t gpu_total_ns = 0;    // of the steps, once per GPU that their process uses; the sum of the groups' GPU shares
   int64_t step_count = 0;      // 0: no steps are known, the sums cover the whole run
   int64_t gpu_step_count = 0;  // of these, the steps throughout which GPUs were measured; if there are none, all
+  int64_t gpu_busy_ns = 0;     // in which any of the groups' GPU work ran: less than it adds up to where it overlaps
   std::string sentence;        // describes the steps
   int64_t steps() const { return step_count > 0 ? step_count : 1; }
   int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }

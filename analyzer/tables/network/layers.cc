@@ -24,7 +24,8 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr size_t kMaxAmbiguitiesNoted = 5;
-constexpr size_t kMaxStepSets = 16;  // sorts of steps with rows of their own
+constexpr double kWorthSayingOverlap = 1.02;  // what GPU times add up to, as a part of the time in which GPUs were busy
+constexpr size_t kMaxStepSets = 16;           // sorts of steps with rows of their own
 constexpr char kTitle[] = "What each layer costs, forward and backward, in a mean step";
 
 // What all layers of the group have in common; "" if they differ.
@@ -329,6 +330,14 @@ class LayersReport {
     table->notes.push_back(absl::StrFormat("GPUs were idle for %.1f %% of the steps' time%s: see the table gpu_idle.",
                                            100.0 * static_cast<double>(idle_ns) / static_cast<double>(measured_ns),
                                            blind_ns > 0 ? " in which they were measured" : ""));
+    int64_t gpu_ns = 0;
+    for (const LayerSums::Group& group : sums_.groups) gpu_ns += group.gpu_ns;
+    if (static_cast<double>(gpu_ns) > kWorthSayingOverlap * static_cast<double>(sums_.gpu_busy_ns)) {
+      table->notes.push_back(absl::StrCat(
+          "GPU work overlaps (streams, programmatic launches), and each counts with all its time: GPU times add up to ",
+          HumanTime(gpu_ns / sums_.gpu_steps()), ", in ", HumanTime(sums_.gpu_busy_ns / sums_.gpu_steps()),
+          " in which GPUs were busy. The column gpu_share divides it."));
+    }
     if (blind_ns > 0) {
       table->notes.push_back(absl::StrCat("Of ", HumanTime(blind_ns), " of the steps it is not known what GPUs did."));
     }

@@ -280,9 +280,13 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
   }
   if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
   if (vanished > 0) metrics.Count("processes_vanished", vanished, "ended without notice: killed, or replaced by exec");
-  if (model.recording_stops > 0)
-    metrics.Count("recording_stops", model.recording_stops,
-                  "calls between a stop and the next start were not recorded");
+  if (!model.recording_stops.empty()) {
+    int64_t stopped_ns = 0;
+    for (const RecordingStop& stop : model.recording_stops) stopped_ns += stop.end_ns - stop.start_ns;
+    metrics.Count("recording_stops", static_cast<int64_t>(model.recording_stops.size()),
+                  absl::StrCat("for ", HumanTime(static_cast<double>(stopped_ns)),
+                               ": calls between a stop and the next start were not recorded"));
+  }
   for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
 }
 

@@ -215,8 +215,9 @@ TEST(AnswerTest, WithoutStepsNamesWhatCanBeRead) {
   EXPECT_THAT(seen, HasSubstr("rules (no repeating step was found)"));
 }
 
-std::string HowLongAreRequests(int64_t pause_ns) {
+std::string HowLongAreRequests(int64_t pause_ns, int64_t stopped_ns = 0) {
   GpuProgram program;
+  if (stopped_ns > 0) program.builder().model().recording_stops = {{0, 1000 - stopped_ns, 1000}};
   program.Steps({0, 1000, 2000, 3000}, 0, StepKind::kInference, pause_ns);
   program.Build(3000);
   const TableKind how_long = {"how long", "", [](const TraceModel& model, const TableOptions& options) {
@@ -230,19 +231,40 @@ std::string HowLongAreRequests(int64_t pause_ns) {
 TEST(AnswerTest, SaysThatMostOfARunIsInNoRequest) {
   EXPECT_THAT(HowLongAreRequests(700), HasSubstr("Between requests 1.40 us passed."));
   EXPECT_THAT(HowLongAreRequests(100), Not(HasSubstr("Between")));
+  EXPECT_THAT(HowLongAreRequests(700, 700), Not(HasSubstr("Between"))) << "recording was stopped";
+}
+
+std::vector<std::string> RemarksOn(GpuProgram program, int64_t end_ns) {
+  program.Build(end_ns);
+  const TableKind remarks = {"remarks", "", [](const TraceModel& model, const TableOptions& options) {
+                               Table table;
+                               table.notes = StepRemarks(StepFacts(model, options));
+                               return absl::StatusOr<Table>(table);
+                             }};
+  return program.Make(remarks).notes;
 }
 
 TEST(AnswerTest, SaysHowBusyGpusAre) {
   GpuProgram program;
   program.Steps({0, 1000, 2000, 3000});
   for (int64_t start_ns : {0, 1000, 2000}) program.Work({.start_ns = start_ns + 100, .end_ns = start_ns + 700});
-  program.Build(3000);
-  const TableKind remarks = {"remarks", "", [](const TraceModel& model, const TableOptions& options) {
-                               Table table;
-                               table.notes = StepRemarks(StepFacts(model, options));
-                               return absl::StatusOr<Table>(table);
-                             }};
-  EXPECT_THAT(program.Make(remarks).notes, ElementsAre(HasSubstr("GPUs are busy 60 % of the time")));
+  EXPECT_THAT(RemarksOn(program, 3000), ElementsAre(HasSubstr("GPUs are busy 60 % of the time")));
+  for (int64_t start_ns : {0, 1000, 2000}) program.Work({.start_ns = start_ns + 400, .end_ns = start_ns + 700});
+  EXPECT_THAT(RemarksOn(program, 3000),
+              ElementsAre(HasSubstr("GPUs are busy 60 %"), HasSubstr("In 50 % of it kernels overlap")));
+}
+
+TEST(AnswerTest, SaysWhatRecordingTakesOfStepsThatAreMostlyLaunches) {
+  for (const int64_t step_ns : {20'000, 50'000}) {
+    GpuProgram program;
+    program.Steps({0, step_ns, 2 * step_ns, 3 * step_ns});
+    for (int64_t at_ns : {int64_t{10}, step_ns + 10, 2 * step_ns + 10}) {
+      program.Work({.start_ns = at_ns + 5, .end_ns = at_ns + 700, .requested_ns = at_ns, .call_ns = 4, .thread = 0});
+    }
+    const std::vector<std::string> remarks = RemarksOn(program, 3 * step_ns);
+    EXPECT_EQ(remarks.size(), step_ns == 20'000 ? 2 : 1);
+    if (step_ns == 20'000) EXPECT_THAT(remarks.front(), HasSubstr("Recording takes about 2.20 us"));
+  }
 }
 
 }  // namespace

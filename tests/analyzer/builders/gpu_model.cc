@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "analyzer/names/kernel_name.h"
+
 namespace dlhook::analyzer {
 namespace {
 
@@ -28,6 +30,7 @@ GpuKernelIndex KernelOf(const std::string& name, TraceModel* model) {
   }
   GpuKernel kernel;
   kernel.name = kernel.short_name = index;
+  kernel.is_collective = IsCollectiveKernel(name);
   kernel.grid[0] = 8;
   kernel.block[0] = 256;
   kernel.grid[1] = kernel.grid[2] = kernel.block[1] = kernel.block[2] = 1;

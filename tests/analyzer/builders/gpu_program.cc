@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "analyzer/names/kernel_name.h"
+
 namespace dlhook::analyzer {
 namespace {
 
@@ -14,6 +16,7 @@ GpuKernelIndex KernelOf(const GpuWorkSpec& work, ModelBuilder& builder) {
   if (work.kind != GpuActivityKind::kKernel || work.kernel.empty()) return kNone;
   GpuKernel kernel;
   kernel.name = kernel.short_name = builder.AddName(work.kernel);
+  kernel.is_collective = IsCollectiveKernel(work.kernel);
   kernel.grid[0] = work.blocks;
   kernel.grid[1] = kernel.grid[2] = 1;
   builder.model().gpu_kernels.push_back(kernel);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "preload/format/thread_states.h"
 #include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
@@ -68,6 +69,34 @@ TEST(GpuIdleTest, WhatWasAskedForAndDoesNotBeginWaitsForSomethingElse) {
   program.Work(Kernel(15, 100'000, 100'100));
   EXPECT_EQ(TimesOf(program, 100'100),
             (Times{{kLaunch, 10 + kLaunchLatencyNs}, {kUnknown, 100'000 - 20 - kLaunchLatencyNs}}));
+}
+
+TEST(GpuIdleTest, LessThanTheErrorOfTheClockIsNoWaiting) {
+  GpuProgram program;
+  program.builder().model().gpu_clock_error_ns = {70'000};
+  program.Work(Kernel(1, 10, 20));
+  program.Work(Kernel(15, 100'000, 100'100));
+  EXPECT_EQ(TimesOf(program, 100'100),
+            (Times{{kLaunch, 10 + kLaunchLatencyNs + 70'000}, {kUnknown, 100'000 - 20 - kLaunchLatencyNs - 70'000}}));
+}
+
+// Half of the time in which looks saw it ready or running.
+TEST(GpuIdleTest, AHostWithoutAProcessorIsNotSlow) {
+  GpuProgram program;
+  program.Work(Kernel(100, 110, 200));
+  program.Scope("aten::conv2d", 200, 300);
+  program.Work(Kernel(300, 310, 400));
+  CounterSeries series = {.thread = 0, .tid = 7, .kind = CounterKind::kStates};
+  for (const char* name : kThreadStateNames) series.names.push_back(program.builder().AddName(name));
+  for (const uint64_t at_ns : {0, 400}) {
+    series.time_ns.push_back(static_cast<int64_t>(at_ns));
+    for (size_t state = 0; state < kThreadStates; ++state) series.value.push_back(state < 2 ? at_ns / 4 : 0);
+  }
+  program.builder().model().states.push_back(std::move(series));
+  const Times times = TimesOf(program, 400);
+  EXPECT_EQ(times.at(kUnknown), 99);
+  EXPECT_NEAR(times.at(IdleCause::kNoProcessor), 50, 5);
+  EXPECT_EQ(times.at(IdleCause::kNoProcessor) + times.at(kLaunch), 11 + 110);
 }
 
 TEST(GpuIdleTest, AHostThatWaitsOrHasWaitedAsksLate) {

@@ -37,6 +37,26 @@ TEST(KernelNameTest, KeepsTheFunctorThatTellsKernelsApart) {
             "elementwise_kernel<direct_copy_kernel_cuda>");
 }
 
+TEST(KernelNameTest, CollectivesAreThoseOfAnyLibrary) {
+  for (const char* name :
+       {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li8EEEvPNS_8RankDataENS_11RankSignalsEPNS_6SignalEPT_ii",
+        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
+        "void multimem_all_gather_kernel<16>(char*)", "two_shot_all_reduce_kernel",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<float>(float)",
+        "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8>(tensorrt_llm::kernels::Params)",
+        "void deep_ep::intranode::dispatch<8, 768>(int4*)", "nvshmemi_transfer_rma_nbi",
+        "void quickreduce::allreduce_prototype_twoshot<A>(A)", "mnnvl_moe_prepare"}) {
+    EXPECT_TRUE(IsCollectiveKernel(Demangle(name))) << name;
+  }
+  for (const char* name : {"void oneflow::SoftmaxBlockSMem<BlockAllReduce, float>(float)", "broadcast_kernel",
+                           "void moe::gemm<float>(ncclComm*)", "triton_poi_fused_add_all_reduce_wait_tensor_3",
+                           "vectorized_elementwise_kernel", "void dispatch<int>(int)", "gemm_allreduce", "",
+                           "void cub::DeviceReduceKernel<Policy>(int)"}) {
+    EXPECT_FALSE(IsCollectiveKernel(Demangle(name))) << name;
+  }
+}
+
 TEST(KernelNameTest, TwoNamesAtMost) {
   EXPECT_EQ(ShortKernelName("void multi_tensor_apply_kernel<Metadata, FusedAdamFunctor<float>, "
                             "ThirdFunctor>(Metadata)"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -135,6 +136,66 @@ TEST(GpuModelTest, WorkBeforeItsCallIsJoinedAndOdd) {
                                     GpuActivityText({{.start_ns = 5 * kMs, .correlation = 1}}));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(0u));
   EXPECT_EQ(OddityCount(model, "began before the call"), 1);
+}
+
+// Calls 1 to 3 of thread 1 launch, copy to pageable memory and wait for the device; the GPU's clock is ahead by so much.
+// The kernel begins 20 us after its launch began, the copy ends 5 us before its call returns, a second kernel 3 us before
+// the wait does.
+TraceModel WithClockAhead(int64_t ahead_ns, bool copies, bool waits, const std::string& wait = "cudaDeviceSynchronize",
+                          uint32_t other_stream = 7) {
+  const int64_t kUs = 1000;
+  std::string calls =
+      "packet { interned { op { iid: 7 function: 'cudaLaunchKernel' family: 'cuda_launch' time_source: CLOCK_TICKS } "
+      "op { iid: 8 function: 'cudaMemcpyAsync' family: 'cuda_copy' time_source: CLOCK_TICKS copy { direction: "
+      "DEVICE_TO_HOST bytes: 64 asynchronous: true host_memory: PAGEABLE } } op { iid: 9 function: '" +
+      wait + "' family: 'cuda_sync' time_source: CLOCK_TICKS } } }\n";
+  const auto call = [&](int op, int64_t start_ns, int64_t end_ns, int sequence) {
+    absl::StrAppend(&calls, "packet { call_batch { thread_id: 1 base_sequence: ", sequence - 1, " base_end_ticks: ", end_ns,
+                    " op_iid: ", op, " sequence_delta: 0 end_delta_ticks: 0 duration: ", end_ns - start_ns,
+                    " parent_distance: 0 caller_iid: 0 } }\n");
+  };
+  call(7, 1000 * kUs, 1005 * kUs, 1);
+  call(copies ? 8 : 7, 1100 * kUs, 1200 * kUs, 2);
+  call(7, 1300 * kUs, 1305 * kUs, 3);
+  call(waits ? 9 : 7, 1400 * kUs, 1500 * kUs, 4);
+  return LoadText(Start() + calls + GpuLinkText(1, {{1, 1, 1000 * kUs}, {2, 2, 1100 * kUs}, {3, 3, 1300 * kUs}}) +
+                  GpuActivityText({{.start_ns = 1020 * kUs + ahead_ns, .duration_ns = 10 * kUs, .correlation = 1},
+                                   {.kind = Activity::COPY,
+                                    .start_ns = 1185 * kUs + ahead_ns,
+                                    .duration_ns = 10 * kUs,
+                                    .correlation = 2,
+                                    .stream = other_stream,
+                                    .direction = trace::Copy::DEVICE_TO_HOST},
+                                   {.start_ns = 1330 * kUs + ahead_ns, .duration_ns = 167 * kUs, .correlation = 3}}) +
+                  Footer(2000 * kUs, 4));
+}
+
+TEST(GpuModelTest, WorkBeginsAfterItsRequestAndEndsBeforeAWaitForItReturns) {
+  const int64_t kUs = 1000;
+  const auto moved_ns = [&](const TraceModel& model, int64_t ahead_ns) {
+    return model.gpu.start_ns.front() - 1020 * kUs - ahead_ns;
+  };
+  for (const auto& [copies, waits, slack_ns] :
+       {std::tuple(true, true, 3 * kUs), std::tuple(true, false, 5 * kUs), std::tuple(false, true, 3 * kUs)}) {
+    const TraceModel model = WithClockAhead(100 * kUs, copies, waits);
+    EXPECT_EQ(moved_ns(model, 100 * kUs), slack_ns - 100 * kUs) << "the least that both bounds allow";
+    EXPECT_THAT(model.gpu_clock_error_ns, ElementsAre(20 * kUs + slack_ns));
+    EXPECT_EQ(OddityCount(model, "clock is ahead of the host's by 9"), 1);
+  }
+  const auto of_stream = [&](uint32_t other_stream) {
+    return moved_ns(WithClockAhead(100 * kUs, false, true, "cudaStreamSynchronize", other_stream), 100 * kUs);
+  };
+  EXPECT_EQ(of_stream(7), 3 * kUs - 100 * kUs);
+  EXPECT_EQ(of_stream(8), 0) << "of which of two is not known";
+  const TraceModel unbounded = WithClockAhead(100 * kUs, false, false);
+  EXPECT_EQ(moved_ns(unbounded, 100 * kUs), 0);
+  EXPECT_THAT(unbounded.gpu_clock_error_ns, ElementsAre(120 * kUs)) << "nothing waited: it may all be the clocks";
+  const TraceModel behind = WithClockAhead(-100 * kUs, true, true);
+  EXPECT_EQ(moved_ns(behind, -100 * kUs), 80 * kUs);
+  EXPECT_EQ(OddityCount(behind, "clock is behind the host's by 80 us"), 1);
+  const TraceModel right = WithClockAhead(0, true, true);
+  EXPECT_EQ(moved_ns(right, 0), 0);
+  EXPECT_THAT(right.oddities, IsEmpty());
 }
 
 TEST(GpuModelTest, PairsOfEventsNameTheirCall) {

@@ -648,6 +648,48 @@ TEST(PhasesTest, LightTapTellsWhichStepsAreComplete) {
   }
 }
 
+// Nothing but the optimizers' steps is recorded between windows, which may begin and end in a step.
+TEST(PhasesTest, BetweenWindowsOfALightTapUpdatesEndSteps) {
+  for (const int updates : {1, 2}) {
+    for (const bool in_step : {false, true}) {
+      TrainingProgram program;
+      const int net = program.AddModel("LeNet", 3);
+      std::vector<int64_t> ends_ns;
+      for (int i = 0; i < 30; ++i) {
+        const bool switches = i % 10 == 4 || i % 10 == 9, records = i % 10 == 9;
+        if (switches && !in_step) program.RecordScopes(records);
+        program.Forward(net);
+        program.Loss();
+        if (switches && in_step) program.RecordScopes(records);
+        program.Backward();
+        for (int update = 0; update < updates; ++update) program.Update();
+        ends_ns.push_back(program.now_ns());
+      }
+      program.RecordScopes(false);
+      const StepTrack track = OnlyTrack(program);
+      ASSERT_EQ(Kinds(track), std::string(30, 't')) << updates << " updates, " << in_step;
+      for (size_t i = 0; i + 1 < 30; ++i) {
+        EXPECT_NEAR(static_cast<double>(track.steps[i].end_ns), static_cast<double>(ends_ns[i]), 50) << i;
+        EXPECT_EQ(track.steps[i].sort, "") << i;
+      }
+    }
+  }
+}
+
+TEST(PhasesTest, NoStepSpansATimeInWhichRecordingWasStopped) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 10; ++i) {
+    TrainStep(program, net);
+    if (i != 5) continue;
+    program.builder().model().recording_stops.push_back({0, program.now_ns() + 10, program.now_ns() + 1'000'000});
+    program.Pause(1'000'010);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "ttttttttt");
+  EXPECT_LT(track.steps[4].end_ns, track.steps[5].start_ns - 1'000'000);
+}
+
 TEST(PhasesTest, CompiledRegions) {
   TrainingProgram program;
   ModelBuilder& builder = program.builder();
