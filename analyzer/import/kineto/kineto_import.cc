@@ -23,6 +23,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/limits.h"
 #include "preload/format/hook_table.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline kineto {
 namespace {
@@ -61,7 +62,8 @@ using ThreadKey = std::pair<int64_t, int64_t>;  // process, thread
 
 template <typename Number>
 Number Clamped(int64_t number) {
-  return static_cast<Number>(std::clamp<int64_t>(number, 0, std::numeric_limits<Number>::max()));
+  constexpr uint64_t kMost = std::numeric_limits<Number>::max();
+  return number < 0 ? Number{0} : static_cast<Number>(std::min(static_cast<uint64_t>(number), kMost));
 }
 
 // "Memcpy HtoD (Pageable -> Device)", "Memcpy PtoP (Device -> Device)"
@@ -312,7 +314,7 @@ class KinetoImport {
       });
     };
     using trace::Capability;
-    WriteCapability("record-function", has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "");
+    WriteCapability(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "");
     if (has(Category::kPython)) {
       WriteCapability("python-frames", Capability::ON, "lines are those where functions begin");
     } else {

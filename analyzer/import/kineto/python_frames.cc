@@ -81,7 +81,7 @@ bool IsPythonFrame(string_view name) {
 std::string ScriptOf(string_view name) {
   string_view file, function;
   uint32_t line;
-  if (!ReadPlace(name, &file, &line, &function) || function != "<module>" || FullPath(file) != file) return "";
+  if (!ReadPlace(name, &file, &line, &function) || function != "<module>" || FullPath(file) != file || file[0] == '<') return "";
   return std::string(file.substr(file.rfind('/') + 1));
 }
 
