@@ -105,7 +105,7 @@ class KinetoImport {
 
   void Take(const Event& event) {
     if (event.category == Category::kOther || !event.is_complete) return TakeName(event);
-    if (!event.has_time || event.duration_ns > kMostRunNs) {
+    if (!event.has_time || event.duration_ns < 0 || event.duration_ns > kMostRunNs) {
       ++without_time_;
     } else if (IsOnHost(event.category)) {
       TakeHost(event);

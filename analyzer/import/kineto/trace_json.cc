@@ -81,21 +81,37 @@ int64_t Whole(string_view text) {
 
 // Microseconds, "1419247332972.313": exactly, which a double is not.
 bool ReadUs(string_view text, int64_t* ns) {
-  double rough = 0;
-  if (!absl::SimpleAtod(text, &rough) || !(std::fabs(rough) < kMostUs)) return false;
-  const size_t point = text.find('.');
-  int64_t whole = 0;
-  if (absl::StrContains(text, 'e') || absl::StrContains(text, 'E') || !absl::SimpleAtoi(text.substr(0, point), &whole)) {
-    *ns = std::llround(rough * 1000);
-    return true;
+  const bool is_negative = absl::StartsWith(text, "-");
+  size_t i = is_negative ? 1 : 0;
+  const size_t begin = i;
+  int64_t whole = 0, part = 0;
+  for (; i < text.size() && i < begin + 16 && absl::ascii_isdigit(text[i]); ++i) whole = whole * 10 + (text[i] - '0');
+  const bool has_digits = i > begin;
+  if (i < text.size() && text[i] == '.') {
+    ++i;
+    for (int64_t unit = 100; i < text.size() && absl::ascii_isdigit(text[i]); ++i, unit /= 10) part += (text[i] - '0') * unit;
   }
-  int64_t part = 0, unit = 1000;
-  for (size_t i = point == text.npos ? text.size() : point + 1; i < text.size() && unit > 1; ++i) {
-    unit /= 10;
-    part += (text[i] - '0') * unit;
-  }
-  *ns = whole * 1000 + (absl::StartsWith(text, "-") ? -part : part);
+  double rough = static_cast<double>(whole);
+  const bool is_exact = has_digits && i == text.size();
+  if (!is_exact && !absl::SimpleAtod(text, &rough)) return false;  // "1e6"
+  if (!(std::fabs(rough) < kMostUs)) return false;
+  const int64_t exact = whole * 1000 + part;
+  *ns = is_exact ? (is_negative ? -exact : exact) : std::llround(rough * 1000);
   return true;
+}
+
+// Members of an event.
+enum class Member : uint8_t { kOther, kPhase, kCategory, kName, kProcess, kThread, kStart, kDuration, kArguments };
+
+Member MemberOf(string_view key) {
+  if (key == "ph") return Member::kPhase;
+  if (key == "ts") return Member::kStart;
+  if (key == "cat") return Member::kCategory;
+  if (key == "pid") return Member::kProcess;
+  if (key == "tid") return Member::kThread;
+  if (key == "dur") return Member::kDuration;
+  if (key == "name") return Member::kName;
+  return key == "args" ? Member::kArguments : Member::kOther;
 }
 
 Category CategoryOf(string_view name) {
@@ -166,6 +182,8 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     const string_view key(text, size);
     if (top() == Place::kArguments) {
       known_ = FindKnown(key);
+    } else if (top() == Place::kEvent) {
+      member_ = MemberOf(key);
     } else if (top() != Place::kOther) {
       key_.assign(key.data(), key.size());
     }
@@ -181,7 +199,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
         return Push(Place::kEvent);
       case Place::kEvent:
         known_ = nullptr;
-        return Push(key_ == "args" ? Place::kArguments : Place::kOther);
+        return Push(member_ == Member::kArguments ? Place::kArguments : Place::kOther);
       case Place::kRoot:
         return Push(key_ == "distributedInfo" ? Place::kJob : Place::kOther);
       case Place::kDevices:
@@ -299,13 +317,31 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   static void Assign(string_view value, std::string* to) { to->assign(value.data(), std::min(value.size(), kMaxNameBytes)); }
 
   void EventValue(string_view value, bool is_text) {
-    if (key_ == "name") Assign(value, &event_.name);
-    if (key_ == "cat") event_.category = CategoryOf(value);
-    if (key_ == "ph") event_.is_complete = value == "X";
-    if (key_ == "pid") event_.process = is_text ? -1 : Whole(value);
-    if (key_ == "tid") event_.thread = is_text ? -1 : Whole(value);
-    if (key_ == "ts") event_.has_time = ReadUs(value, &event_.start_ns);
-    if (key_ == "dur" && (!ReadUs(value, &event_.duration_ns) || event_.duration_ns < 0)) event_.has_time = false;
+    switch (member_) {
+      case Member::kPhase:
+        event_.is_complete = value == "X";
+        break;
+      case Member::kCategory:
+        event_.category = CategoryOf(value);
+        break;
+      case Member::kName:
+        Assign(value, &event_.name);
+        break;
+      case Member::kProcess:
+        event_.process = is_text ? -1 : Whole(value);
+        break;
+      case Member::kThread:
+        event_.thread = is_text ? -1 : Whole(value);
+        break;
+      case Member::kStart:
+        event_.has_time = ReadUs(value, &event_.start_ns);
+        break;
+      case Member::kDuration:
+        if (!ReadUs(value, &event_.duration_ns)) event_.duration_ns = -1;
+        break;
+      default:
+        break;
+    }
   }
 
   void ListValue(string_view value) {
@@ -340,6 +376,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   TraceFacts* facts_;
   std::vector<Place> places_;
   std::string key_;
+  Member member_ = Member::kOther;
   const Known* known_ = nullptr;  // of the argument
   size_t list_depth_ = 0, list_index_ = 0;
   Event event_;
