@@ -19,8 +19,8 @@ import re
 import sys
 
 # Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
-ANALYZER = ["model", "io", "import/kineto", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
-            "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
+ANALYZER = ["model", "io", "import/kineto", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers",
+            "steps", "time", "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "work", "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "sample", "track", "decode", "tap", "gpu",

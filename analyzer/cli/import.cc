@@ -28,7 +28,8 @@ int RunImport(const Args& args) {
   if (!files.ok()) return Fail("import", files.status());
   for (const std::string& path : files->paths) {
     if (!IsKinetoTrace(path)) {
-      return Fail("import", absl::StrCat(path, ": is no trace of torch.profiler's (JSON, also packed by gzip or zstd)"));
+      return Fail("import",
+                  absl::StrCat(path, ": is no trace of torch.profiler's (JSON, also packed by gzip or zstd)"));
     }
   }
   const absl::StatusOr<RunPlace> place = MakeRunPlace(args, "import");
@@ -53,7 +54,8 @@ int RunImport(const Args& args) {
     rmdir(place->path.c_str());  // if it is empty
     return exit_code;
   }
-  PrintOutput(absl::StrCat(imported, imported == 1 ? " trace" : " traces", " imported; next: dlhook report ", place->path, "\n"));
+  PrintOutput(absl::StrCat(imported, imported == 1 ? " trace" : " traces", " imported; next: dlhook report ",
+                           place->path, "\n"));
   return exit_code;
 }
 

@@ -137,12 +137,13 @@ absl::Status CheckRanks(const TraceModel& model) {
     const std::string count = RankCountOf(process), others = RankCountOf(*by_rank.begin()->second);
     const std::string why = !is_new && rank.empty() ? "neither tells its rank"
                             : !is_new               ? absl::StrCat("both have rank ", rank)
-                            : count != others ? absl::StrCat("one is of ", others, " ranks, the other of ", count)
-                                              : "";
+                            : count != others       ? absl::StrCat("one is of ", others, " ranks, the other of ", count)
+                                                    : "";
     if (why.empty()) continue;
     const ProcessInfo& one = is_new ? *by_rank.begin()->second : *other->second;
     const ProcessInfo& first = &one == &process ? *by_rank.rbegin()->second : one;
-    return absl::InvalidArgumentError(absl::StrCat(first.file, " and ", process.file, " are not known to be of one job: ", why,
+    return absl::InvalidArgumentError(absl::StrCat(first.file, " and ", process.file,
+                                                   " are not known to be of one job: ", why,
                                                    "; expected one trace of each rank"));
   }
   return absl::OkStatus();

@@ -22,6 +22,7 @@
 #include "analyzer/import/kineto/trace_json.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/limits.h"
+#include "analyzer/model/scope_role.h"
 #include "preload/format/hook_table.h"
 #include "preload/format/taps.h"
 
@@ -34,7 +35,6 @@ constexpr int64_t kOriginTicks = 1'000'000'000'000;  // of the trace's first eve
 constexpr size_t kBatch = 1024;
 constexpr size_t kMostThreads = 1 << 16;
 constexpr int64_t kMostRunNs = int64_t{1} << 53;  // 104 days
-constexpr string_view kEvaluate = "autograd::engine::evaluate_function: ";
 
 struct HostEvent {
   int64_t start_ns;
@@ -79,8 +79,8 @@ trace::Copy CopyOf(const std::string& name, uint64_t bytes) {
   copy.set_direction(direction);
   const size_t arrow = name.find(" -> ");
   if (arrow == name.npos) return copy;
-  const string_view side = direction == trace::Copy::DEVICE_TO_HOST ? string_view(name).substr(arrow)
-                                                                    : string_view(name).substr(0, arrow);
+  const string_view side =
+      direction == trace::Copy::DEVICE_TO_HOST ? string_view(name).substr(arrow) : string_view(name).substr(0, arrow);
   if (absl::StrContains(side, "Pageable")) copy.set_host_memory(trace::Copy::PAGEABLE);
   if (absl::StrContains(side, "Pinned")) copy.set_host_memory(trace::Copy::PINNED);
   if (absl::StrContains(side, "Managed")) copy.set_host_memory(trace::Copy::MANAGED);
@@ -326,9 +326,10 @@ class KinetoImport {
     }
     WriteCapability("gpu-time", gpu_.empty() ? Capability::ABSENT : Capability::ON,
                     gpu_.empty() ? "the trace has no GPU work" : "");
-    WriteCapability("library-calls", Capability::ABSENT,
-                    "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they chose, and why, "
-                    "is not known");
+    WriteCapability(
+        "library-calls", Capability::ABSENT,
+        "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they chose, and why, "
+        "is not known");
     WriteCapability("native-stacks", Capability::ABSENT, "torch.profiler does not record them");
   }
 
@@ -337,8 +338,12 @@ class KinetoImport {
   struct Open {
     const HostEvent* event;
     int64_t end_ns;
-    uint64_t first_sequence = 0;  // of what begins in it; of a call its own
-    uint32_t op = 0;              // index in definitions_ of what it computes; 0: nothing
+    uint64_t first_sequence = 0;  // of what begins in it
+    uint64_t sequence = 0;        // of the call that it is, or of what it computes; 0: neither
+    int64_t call_start_ns = 0;
+    uint32_t op = 0;                 // index in definitions_ of what it computes; 0: nothing
+    int64_t weights_ns = INT64_MAX;  // of both gradients of a convolution: when those of the weights begin
+    bool is_of_weights = false;
     bool is_call = false;
     bool asks_gpu = false;
     uint32_t stack = 0;
@@ -389,34 +394,39 @@ class KinetoImport {
       open_.push_back(open);
       return;
     }
+    BeginWeights(event.start_ns);
     open.stack = frames_.Stack();
     open.first_sequence = sequence_ + 1;
+    open.call_start_ns = event.start_ns;
     if (event.category == Category::kRuntime) {
       BeginCall(&open);
     } else {
       open.kind = KindOf(event);
       open.op = OpOf(events, i);
-      if (open.op != 0) ++sequence_;
+      if (open.op != 0 && HasBothGradients(definitions_[open.op]) && !FindWeights(events, i, &open.weights_ns))
+        open.op = 0;
+      if (open.op != 0) open.sequence = ++sequence_;
     }
     open_.push_back(open);
   }
 
   // The call of the CUDA or HIP runtime that asked for GPU work, if the trace has it.
   void BeginCall(Open* open) {
-    ++sequence_;
+    open->sequence = ++sequence_;
     open->is_call = true;
     const GpuEvent* work = WorkOf(open->event->number);
     if (work == nullptr) return;
     for (Open& around : open_) around.asks_gpu = true;
     links_.push_back({static_cast<int64_t>(Ticks(open->event->start_ns)), open->event->number,
-                      static_cast<int64_t>(open->first_sequence)});
+                      static_cast<int64_t>(open->sequence)});
     if (links_.size() == kBatch) FlushLinks();
   }
 
   const GpuEvent* WorkOf(int64_t correlation) const {
     if (correlation < 0) return nullptr;
-    const auto found = std::lower_bound(gpu_.begin(), gpu_.end(), correlation,
-                                        [](const GpuEvent& event, int64_t wanted) { return event.correlation < wanted; });
+    const auto found =
+        std::lower_bound(gpu_.begin(), gpu_.end(), correlation,
+                         [](const GpuEvent& event, int64_t wanted) { return event.correlation < wanted; });
     return found == gpu_.end() || found->correlation != correlation ? nullptr : &*found;
   }
 
@@ -428,7 +438,7 @@ class KinetoImport {
       if (open->event->category == Category::kOperator) around = &*open;
     }
     const string_view outer = around == nullptr ? string_view() : string_view(names_[around->event->name]);
-    const bool is_node = absl::StartsWith(outer, kEvaluate) && outer.substr(kEvaluate.size()) == name;
+    const bool is_node = RoleOfName(outer) == ScopeRole::kEvaluate && WithoutEngine(outer) == name;
     return is_node ? trace::ScopeBatch::BACKWARD_NODE : trace::ScopeBatch::FRAMEWORK_OP;
   }
 
@@ -447,6 +457,38 @@ class KinetoImport {
     return op;
   }
 
+  // When the gradients of a convolution's weights begin to be computed: with the first kernel behind those of the input. False: names
+  // don't tell.
+  bool FindWeights(const std::vector<HostEvent>& events, size_t i, int64_t* weights_ns) const {
+    bool has_data = false, has_weights = false;
+    for (size_t inner = i + 1; inner < events.size() && events[inner].start_ns < events[i].end_ns; ++inner) {
+      const GpuEvent* work = events[inner].category == Category::kRuntime ? WorkOf(events[inner].number) : nullptr;
+      if (work == nullptr || work->category != Category::kKernel) continue;
+      const std::string& name = names_[work->name];
+      const Gradient gradient = GradientOfKernel(name);
+      if (gradient == Gradient::kData && has_weights) return false;
+      if (gradient == Gradient::kData) *weights_ns = INT64_MAX;
+      has_data = has_data || gradient == Gradient::kData;
+      has_weights = has_weights || gradient == Gradient::kWeights;
+      const bool converts_back = absl::StrContains(name, "nhwcToNchw");
+      if (has_data && gradient != Gradient::kData && !converts_back)
+        *weights_ns = std::min(*weights_ns, events[inner].start_ns);
+    }
+    return has_data && has_weights;
+  }
+
+  void BeginWeights(int64_t ns) {
+    for (Open& open : open_) {
+      if (open.is_of_weights || ns < open.weights_ns) continue;
+      Open data = open;
+      data.end_ns = ns;
+      AddCall(data);
+      open.is_of_weights = true;
+      open.sequence = ++sequence_;
+      open.call_start_ns = ns;
+    }
+  }
+
   void CloseUntil(int64_t ns) {
     while (!open_.empty() && open_.back().end_ns <= ns) {
       const Open open = open_.back();
@@ -454,7 +496,7 @@ class KinetoImport {
       if (open.event->category == Category::kPython) {
         frames_.Close();
       } else {
-        if (open.is_call || open.op != 0) AddCall(open);
+        if (open.sequence != 0) AddCall(open);
         if (!open.is_call) AddScope(open);
       }
     }
@@ -463,21 +505,22 @@ class KinetoImport {
   void AddCall(const Open& open) {
     if (calls_.op_iid_size() == 0) {
       call_ticks_ = Ticks(open.end_ns);
-      call_sequence_ = open.first_sequence - 1;
+      call_sequence_ = open.sequence - 1;
       calls_.set_base_end_ticks(call_ticks_);
       calls_.set_base_sequence(call_sequence_);
     }
-    const auto parent = std::find_if(open_.rbegin(), open_.rend(), [](auto& o) { return o.is_call || o.op != 0; });
+    const auto parent = std::find_if(open_.rbegin(), open_.rend(), [&](const Open& around) {
+      return around.sequence != 0 && around.sequence < open.sequence;
+    });
     calls_.add_op_iid(writer_.Op(open.is_call ? CallDefinition(open) : OperatorDefinition(open)));
-    calls_.add_sequence_delta(static_cast<int32_t>(open.first_sequence - call_sequence_ - 1));
+    calls_.add_sequence_delta(static_cast<int32_t>(open.sequence - call_sequence_ - 1));
     calls_.add_end_delta_ticks(static_cast<int64_t>(Ticks(open.end_ns) - call_ticks_));
-    calls_.add_duration(static_cast<uint64_t>(open.end_ns - open.event->start_ns));
-    calls_.add_parent_distance(
-        parent == open_.rend() ? 0 : static_cast<uint32_t>(open.first_sequence - parent->first_sequence));
+    calls_.add_duration(static_cast<uint64_t>(open.end_ns - open.call_start_ns));
+    calls_.add_parent_distance(parent == open_.rend() ? 0 : static_cast<uint32_t>(open.sequence - parent->sequence));
     calls_.add_caller_iid(0);
     calls_.add_python_stack_iid(open.stack);
     call_ticks_ = Ticks(open.end_ns);
-    call_sequence_ = open.first_sequence;
+    call_sequence_ = open.sequence;
     ++call_count_;
     if (calls_.op_iid_size() == kBatch) FlushCalls();
   }
@@ -487,7 +530,19 @@ class KinetoImport {
     const char* const family = definition.has_collective() ? "nccl" : "torch_gpu";
     definition.set_family(open.asks_gpu ? family : "torch");
     definition.set_function(names_[open.event->name]);
+    if (HasBothGradients(definition)) ChooseGradient(open.is_of_weights, &definition);
+    if (definition.has_collective()) SetRank(definition.mutable_collective());
     return definition;
+  }
+
+  // The place of this process in the list of the group's ranks, "[0, 2, 4]".
+  void SetRank(trace::Collective* collective) const {
+    const std::string rank = Value(facts_->job, "rank");
+    const std::vector<string_view> ranks =
+        absl::StrSplit(group_ranks_.at(collective->communicator()), absl::ByAnyChar("[, ]"), absl::SkipEmpty());
+    const auto own = std::find(ranks.begin(), ranks.end(), rank);
+    if (own == ranks.end() || std::ssize(ranks) != collective->ranks()) return;
+    collective->set_rank(static_cast<int32_t>(own - ranks.begin()));
   }
 
   trace::OpDefinition CallDefinition(const Open& open) const {
@@ -601,7 +656,8 @@ class KinetoImport {
       found->second.set_name(device.name);
       found->second.set_multiprocessors(Clamped<uint32_t>(device.multiprocessors));
       found->second.set_memory_bytes(Clamped<uint64_t>(device.memory_bytes));
-      found->second.set_compute_capability(Clamped<uint32_t>(std::min<int64_t>(device.major, 1000) * 10 + device.minor % 10));
+      found->second.set_compute_capability(
+          Clamped<uint32_t>(std::min<int64_t>(device.major, 1000) * 10 + device.minor % 10));
     }
     for (auto& [ordinal, device] : used) {
       trace::Packet packet;
@@ -695,14 +751,13 @@ class KinetoImport {
 
 }  // namespace
 
-bool IsKinetoTrace(const std::string& path) {
-  return !absl::EndsWith(path, kTraceSuffix) && LooksLikeJson(path);
-}
+bool IsKinetoTrace(const std::string& path) { return !absl::EndsWith(path, kTraceSuffix) && LooksLikeJson(path); }
 
 absl::StatusOr<ImportedTrace> ImportKineto(const std::string& path, const std::function<void(uint64_t)>& progress) {
   KinetoImport import(path);
   TraceFacts facts;
-  absl::Status status = ReadTraceJson(path, [&](const Event& event) { import.Take(event); }, &facts, progress);
+  absl::Status status = ReadTraceJson(
+      path, [&](const Event& event) { import.Take(event); }, &facts, progress);
   if (!status.ok() && !absl::IsDataLoss(status)) return status;
   return import.Finish(facts, std::move(status));
 }

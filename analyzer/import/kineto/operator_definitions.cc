@@ -21,7 +21,9 @@ using absl::string_view;
 using Dims = std::vector<int64_t>;
 using Definition = std::optional<trace::OpDefinition>;
 
-constexpr int64_t kMostSize = int64_t{1} << 40;  // of a dimension: products of two fit in 64 bits, what is greater is no shape
+constexpr char kBothGradients[] = "convolution_backward";
+constexpr int64_t kMostSize =
+    int64_t{1} << 40;  // of a dimension: products of two fit in 64 bits, what is greater is no shape
 
 struct Type {
   string_view name;
@@ -30,21 +32,35 @@ struct Type {
 };
 // As operators' inputs and collectives have them.
 constexpr Type kTypes[] = {
-    {"float", trace::F32, 4},          {"double", trace::F64, 8},       {"Half", trace::F16, 2},
-    {"BFloat16", trace::BF16, 2},      {"Float8_e4m3fn", trace::F8_E4M3, 1}, {"Float8_e4m3fnuz", trace::F8_E4M3, 1},
-    {"Float8_e5m2", trace::F8_E5M2, 1}, {"Float8_e5m2fnuz", trace::F8_E5M2, 1}, {"Float8_e8m0fnu", trace::F8_E8M0, 1},
-    {"signed char", trace::S8, 1},     {"char", trace::S8, 1},          {"unsigned char", trace::U8, 1},
-    {"byte", trace::U8, 1},            {"short", trace::S16, 2},        {"short int", trace::S16, 2},
-    {"int", trace::S32, 4},            {"long", trace::S64, 8},         {"long int", trace::S64, 8},
-    {"bool", trace::BOOL, 1},          {"complex<float>", trace::C32, 8}, {"complex<double>", trace::C64, 16},
-    {"ComplexFloat", trace::C32, 8},   {"ComplexDouble", trace::C64, 16},
+    {"float", trace::F32, 4},
+    {"double", trace::F64, 8},
+    {"Half", trace::F16, 2},
+    {"BFloat16", trace::BF16, 2},
+    {"Float8_e4m3fn", trace::F8_E4M3, 1},
+    {"Float8_e4m3fnuz", trace::F8_E4M3, 1},
+    {"Float8_e5m2", trace::F8_E5M2, 1},
+    {"Float8_e5m2fnuz", trace::F8_E5M2, 1},
+    {"Float8_e8m0fnu", trace::F8_E8M0, 1},
+    {"signed char", trace::S8, 1},
+    {"char", trace::S8, 1},
+    {"unsigned char", trace::U8, 1},
+    {"byte", trace::U8, 1},
+    {"short", trace::S16, 2},
+    {"short int", trace::S16, 2},
+    {"int", trace::S32, 4},
+    {"long", trace::S64, 8},
+    {"long int", trace::S64, 8},
+    {"bool", trace::BOOL, 1},
+    {"complex<float>", trace::C32, 8},
+    {"complex<double>", trace::C64, 16},
+    {"ComplexFloat", trace::C32, 8},
+    {"ComplexDouble", trace::C64, 16},
 };
 
 const Type* FindType(string_view name) {
   absl::ConsumePrefix(&name, "c10::");
-  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& type) {
-    return absl::EqualsIgnoreCase(type.name, name);
-  });
+  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const Type& type) { return absl::EqualsIgnoreCase(type.name, name); });
   return found == std::end(kTypes) ? nullptr : found;
 }
 
@@ -183,16 +199,15 @@ std::optional<Dims> Window(const Input& input, size_t rank) {
   return numbers;
 }
 
-// aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-Definition Convolution(const Event& event) {
-  const Input &x = event.InputAt(0), &w = event.InputAt(1);
+// A convolution of inputs `first` (x or the result's gradient), and the windows from input `windows` on: stride, padding, dilation,
+// transposed, output_padding, groups.
+Definition ConvolutionOf(const Event& event, const Input& x, const Input& w, size_t windows, const char* operation) {
   const size_t rank = x.dims.size();
   if (rank < 3 || rank > 5 || !IsTensor(x, rank) || !IsTensor(w, rank)) return std::nullopt;
-  const auto stride = Window(event.InputAt(3), rank - 2), pad = Window(event.InputAt(4), rank - 2),
-             dilation = Window(event.InputAt(5), rank - 2), groups = Numbers(event.InputAt(8));
-  const std::string& transposed = event.InputAt(6).value;
+  const auto stride = Window(event.InputAt(windows), rank - 2), pad = Window(event.InputAt(windows + 1), rank - 2),
+             dilation = Window(event.InputAt(windows + 2), rank - 2), groups = Numbers(event.InputAt(windows + 5));
   if (!stride || !pad || !dilation || !groups || groups->size() != 1 || groups->front() < 1) return std::nullopt;
-  if (!absl::EqualsIgnoreCase(transposed, "false")) return std::nullopt;
+  if (!absl::EqualsIgnoreCase(event.InputAt(windows + 3).value, "false")) return std::nullopt;  // transposed
   Dims y = {x.dims[0], w.dims[0]};
   for (size_t i = 0; i + 2 < rank; ++i) {
     const int64_t reach = (*dilation)[i] * (w.dims[i + 2] - 1) + 1, size = x.dims[i + 2] + 2 * (*pad)[i] - reach;
@@ -200,7 +215,7 @@ Definition Convolution(const Event& event) {
     y.push_back(size / (*stride)[i] + 1);
   }
   trace::OpDefinition definition;
-  trace::Cudnn* op = NewNetworkOp(&definition, "convolution_forward");
+  trace::Cudnn* op = NewNetworkOp(&definition, operation);
   AddStrides(x, &AddTensor(op, Tensor::X, TypeOf(x), x.dims));
   AddStrides(w, &AddTensor(op, Tensor::W, TypeOf(w), w.dims));
   AddTensor(op, Tensor::Y, TypeOf(x), y);
@@ -210,6 +225,23 @@ Definition Convolution(const Event& event) {
     op->add_dilation((*dilation)[i]);
   }
   op->set_groups(groups->front());
+  return definition;
+}
+
+// aten::convolution(input, weight, bias, stride, …)
+Definition Convolution(const Event& event) {
+  return ConvolutionOf(event, event.InputAt(0), event.InputAt(1), 3, "convolution_forward");
+}
+
+// aten::convolution_backward(grad_output, input, weight, bias_sizes, stride, …, groups, output_mask)
+Definition ConvolutionBackward(const Event& event) {
+  Definition definition = ConvolutionOf(event, event.InputAt(1), event.InputAt(2), 4, kBothGradients);
+  const std::vector<string_view> mask =
+      absl::StrSplit(event.InputAt(10).value, absl::ByAnyChar("[, ]"), absl::SkipEmpty());
+  if (!definition || mask.size() != 3) return std::nullopt;
+  const bool of_data = absl::EqualsIgnoreCase(mask[0], "true"), of_weights = absl::EqualsIgnoreCase(mask[1], "true");
+  if (!of_data && !of_weights) return std::nullopt;
+  if (of_data != of_weights) ChooseGradient(of_weights, &*definition);
   return definition;
 }
 
@@ -299,7 +331,9 @@ const absl::flat_hash_map<string_view, Define>& Operators() {
       {"aten::_scaled_mm", [](const Event& e) { return ScaledProduct(e, 6); }},
       {"aten::convolution", Convolution},
       {"aten::_convolution", Convolution},
-      {"aten::scaled_dot_product_attention", [](const Event& e) { return Attention(e, 0, "attention_forward", false); }},
+      {"aten::convolution_backward", ConvolutionBackward},
+      {"aten::scaled_dot_product_attention",
+       [](const Event& e) { return Attention(e, 0, "attention_forward", false); }},
       {"flash_attn::_flash_attn_forward", [](const Event& e) { return Attention(e, 0, "attention_forward", true); }},
       {"flash_attn::_flash_attn_backward", [](const Event& e) { return Attention(e, 1, "attention_backward", true); }},
       {"record_param_comms", Collective},
@@ -318,12 +352,35 @@ Definition DefineOperator(const Event& event) {
                                                  : Attention(event, 0, "attention_forward", false);
 }
 
+bool HasBothGradients(const trace::OpDefinition& definition) {
+  return definition.cudnn().operation() == kBothGradients;
+}
+
+void ChooseGradient(bool of_weights, trace::OpDefinition* definition) {
+  definition->mutable_cudnn()->set_operation(of_weights ? "convolution_backward_weights" : "convolution_backward_data");
+  for (Tensor& tensor : *definition->mutable_cudnn()->mutable_tensor()) {
+    if (tensor.role() == Tensor::Y) tensor.set_role(Tensor::DY);
+    if (tensor.role() == Tensor::X && !of_weights) tensor.set_role(Tensor::DX);
+    if (tensor.role() == Tensor::W && of_weights) tensor.set_role(Tensor::DW);
+  }
+}
+
+Gradient GradientOfKernel(string_view name) {
+  for (const char* word : {"wgrad", "wrw", "WrW", "bwd_weight", "backward_filter", "BackwardWeight"}) {
+    if (absl::StrContains(name, word)) return Gradient::kWeights;
+  }
+  for (const char* word : {"dgrad", "bwd_data", "igemm_bwd", "BackwardData"}) {
+    if (absl::StrContains(name, word)) return Gradient::kData;
+  }
+  return Gradient::kUnknown;
+}
+
 bool CarriesOut(string_view name) {
   if (!absl::ConsumePrefix(&name, "aten::")) return false;
-  for (const char* one : {"cudnn_convolution", "miopen_convolution", "miopen_depthwise_convolution", "mkldnn_convolution",
-                          "cudnn_convolution_relu", "_conv_depthwise2d", "conv_depthwise3d", "_flash_attention_forward",
-                          "_flash_attention_backward", "_efficient_attention_forward", "_efficient_attention_backward",
-                          "mkldnn_linear", "_nnpack_spatial_convolution"}) {
+  for (const char* one : {"cudnn_convolution", "miopen_convolution", "miopen_depthwise_convolution",
+                          "mkldnn_convolution", "cudnn_convolution_relu", "_conv_depthwise2d", "conv_depthwise3d",
+                          "_flash_attention_forward", "_flash_attention_backward", "_efficient_attention_forward",
+                          "_efficient_attention_backward", "mkldnn_linear", "_nnpack_spatial_convolution"}) {
     if (name == one) return true;
   }
   return false;

@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_IMPORT_KINETO_OPERATOR_DEFINITIONS_H_
 #define DLHOOK_ANALYZER_IMPORT_KINETO_OPERATOR_DEFINITIONS_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/strings/string_view.h"
@@ -16,6 +17,13 @@ std::optional<trace::OpDefinition> DefineOperator(const Event& event);
 
 // Whether the operator only carries out what the one around it computes, as "aten::cudnn_convolution" does.
 bool CarriesOut(absl::string_view name);
+
+// A convolution's operator that computes the gradients of its input and of its weights, one after the other: what its kernels are
+// called tells them apart, and ChooseGradient makes the definition of one.
+bool HasBothGradients(const trace::OpDefinition& definition);
+void ChooseGradient(bool of_weights, trace::OpDefinition* definition);
+enum class Gradient : uint8_t { kUnknown, kData, kWeights };
+Gradient GradientOfKernel(absl::string_view name);
 
 }  // namespace dlhook::analyzer::kineto
 

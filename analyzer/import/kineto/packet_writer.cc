@@ -39,8 +39,7 @@ uint32_t PacketWriter::String(absl::string_view text) {
 // The message is its own key, as long as it has no id.
 template <typename Message, typename Add>
 uint32_t PacketWriter::Intern(Message message, Ids* ids, Add add) {
-  const auto [place, is_new] =
-      ids->try_emplace(message.SerializeAsString(), static_cast<uint32_t>(ids->size() + 1));
+  const auto [place, is_new] = ids->try_emplace(message.SerializeAsString(), static_cast<uint32_t>(ids->size() + 1));
   if (!is_new) return place->second;
   if (ids->size() > kMaxIid) return 0;
   message.set_iid(place->second);

@@ -21,17 +21,51 @@ constexpr size_t kMostFrames = 64;  // of a stack, the innermost ones
 
 // Kineto cuts off the folders that Python imports from. What is installed, and Python's own files, would look like the
 // program's.
-constexpr string_view kPackages[] = {
-    "torch",     "torchvision", "torchaudio", "torchtext",         "torchdata",  "torchrec",       "fbgemm_gpu", "triton",
-    "numpy",     "scipy",       "pandas",     "sklearn",           "PIL",        "cv2",            "tqdm",       "einops",
-    "lightning", "accelerate",  "datasets",   "pytorch_lightning", "deepspeed",  "apex",           "flash_attn", "xformers",
-    "vllm",      "megatron",    "peft",       "transformer_engine", "bitsandbytes", "transformers", "diffusers",  "timm",
-    "monai",     "ultralytics", "keras",      "ignite",            "huggingface_hub", "sentence_transformers", "ray"};
+constexpr string_view kPackages[] = {"torch",
+                                     "torchvision",
+                                     "torchaudio",
+                                     "torchtext",
+                                     "torchdata",
+                                     "torchrec",
+                                     "fbgemm_gpu",
+                                     "triton",
+                                     "numpy",
+                                     "scipy",
+                                     "pandas",
+                                     "sklearn",
+                                     "PIL",
+                                     "cv2",
+                                     "tqdm",
+                                     "einops",
+                                     "lightning",
+                                     "accelerate",
+                                     "datasets",
+                                     "pytorch_lightning",
+                                     "deepspeed",
+                                     "apex",
+                                     "flash_attn",
+                                     "xformers",
+                                     "vllm",
+                                     "megatron",
+                                     "peft",
+                                     "transformer_engine",
+                                     "bitsandbytes",
+                                     "transformers",
+                                     "diffusers",
+                                     "timm",
+                                     "monai",
+                                     "ultralytics",
+                                     "keras",
+                                     "ignite",
+                                     "huggingface_hub",
+                                     "sentence_transformers",
+                                     "ray"};
 constexpr string_view kOfPython[] = {
-    "threading", "contextlib", "functools", "runpy",  "enum",   "typing",   "abc",     "copy",       "inspect",     "queue",
-    "random",    "weakref",    "warnings",  "re",     "os",     "types",    "pickle",  "dataclasses", "subprocess", "signal",
-    "tempfile",  "traceback",  "socket",    "heapq",  "bisect", "operator", "numbers", "selectors",  "collections", "importlib",
-    "concurrent", "asyncio",   "json",      "logging", "multiprocessing", "unittest", "encodings", "site", "codecs"};
+    "threading", "contextlib",  "functools",       "runpy",     "enum",        "typing",    "abc",        "copy",
+    "inspect",   "queue",       "random",          "weakref",   "warnings",    "re",        "os",         "types",
+    "pickle",    "dataclasses", "subprocess",      "signal",    "tempfile",    "traceback", "socket",     "heapq",
+    "bisect",    "operator",    "numbers",         "selectors", "collections", "importlib", "concurrent", "asyncio",
+    "json",      "logging",     "multiprocessing", "unittest",  "encodings",   "site",      "codecs"};
 
 std::string FullPath(string_view file) {
   if (absl::StartsWith(file, "/") || absl::StartsWith(file, "<")) return std::string(file);
@@ -50,13 +84,50 @@ bool IsOfTorch(string_view type) {
   for (const char* end : {"1d", "2d", "3d", "Loss"}) {
     if (absl::EndsWith(type, end)) return true;
   }
-  constexpr string_view kClasses[] = {
-      "Linear",  "Bilinear", "Embedding", "EmbeddingBag", "LayerNorm", "GroupNorm",   "RMSNorm",    "SyncBatchNorm",
-      "ReLU",    "GELU",     "SiLU",      "Sigmoid",      "Tanh",      "Softmax",     "LogSoftmax", "LeakyReLU",
-      "ELU",     "PReLU",    "Hardswish", "Hardsigmoid",  "Mish",      "Softplus",    "GLU",        "Dropout",
-      "Flatten", "Identity", "RNN",       "LSTM",         "GRU",       "MultiheadAttention", "Upsample", "PixelShuffle",
-      "Sequential", "ModuleList", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer",
-      "TransformerDecoderLayer", "LocalResponseNorm", "Unflatten", "Hardtanh", "Unfold", "Fold"};
+  constexpr string_view kClasses[] = {"Linear",
+                                      "Bilinear",
+                                      "Embedding",
+                                      "EmbeddingBag",
+                                      "LayerNorm",
+                                      "GroupNorm",
+                                      "RMSNorm",
+                                      "SyncBatchNorm",
+                                      "ReLU",
+                                      "GELU",
+                                      "SiLU",
+                                      "Sigmoid",
+                                      "Tanh",
+                                      "Softmax",
+                                      "LogSoftmax",
+                                      "LeakyReLU",
+                                      "ELU",
+                                      "PReLU",
+                                      "Hardswish",
+                                      "Hardsigmoid",
+                                      "Mish",
+                                      "Softplus",
+                                      "GLU",
+                                      "Dropout",
+                                      "Flatten",
+                                      "Identity",
+                                      "RNN",
+                                      "LSTM",
+                                      "GRU",
+                                      "MultiheadAttention",
+                                      "Upsample",
+                                      "PixelShuffle",
+                                      "Sequential",
+                                      "ModuleList",
+                                      "Transformer",
+                                      "TransformerEncoder",
+                                      "TransformerDecoder",
+                                      "TransformerEncoderLayer",
+                                      "TransformerDecoderLayer",
+                                      "LocalResponseNorm",
+                                      "Unflatten",
+                                      "Hardtanh",
+                                      "Unfold",
+                                      "Fold"};
   return std::find(std::begin(kClasses), std::end(kClasses), type) != std::end(kClasses);
 }
 
@@ -81,7 +152,8 @@ bool IsPythonFrame(string_view name) {
 std::string ScriptOf(string_view name) {
   string_view file, function;
   uint32_t line;
-  if (!ReadPlace(name, &file, &line, &function) || function != "<module>" || FullPath(file) != file || file[0] == '<') return "";
+  if (!ReadPlace(name, &file, &line, &function) || function != "<module>" || FullPath(file) != file || file[0] == '<')
+    return "";
   return std::string(file.substr(file.rfind('/') + 1));
 }
 

@@ -89,7 +89,8 @@ bool ReadUs(string_view text, int64_t* ns) {
   const bool has_digits = i > begin;
   if (i < text.size() && text[i] == '.') {
     ++i;
-    for (int64_t unit = 100; i < text.size() && absl::ascii_isdigit(text[i]); ++i, unit /= 10) part += (text[i] - '0') * unit;
+    for (int64_t unit = 100; i < text.size() && absl::ascii_isdigit(text[i]); ++i, unit /= 10)
+      part += (text[i] - '0') * unit;
   }
   double rough = static_cast<double>(whole);
   const bool is_exact = has_digits && i == text.size();
@@ -116,14 +117,22 @@ Member MemberOf(string_view key) {
 
 Category CategoryOf(string_view name) {
   static const auto& kCategories = *new absl::flat_hash_map<string_view, Category>{
-      {"cpu_op", Category::kOperator},         {"user_annotation", Category::kAnnotation},
-      {"python_function", Category::kPython},  {"cuda_runtime", Category::kRuntime},
-      {"cuda_driver", Category::kRuntime},     {"hip_runtime", Category::kRuntime},
-      {"hip_driver", Category::kRuntime},      {"kernel", Category::kKernel},
-      {"gpu_memcpy", Category::kCopy},         {"gpu_memset", Category::kSet},
-      {"Operator", Category::kOperator},       {"Runtime", Category::kRuntime},  // PyTorch before 1.10
-      {"Kernel", Category::kKernel},           {"Memcpy", Category::kCopy},
-      {"Memset", Category::kSet},              {"Python", Category::kPython},
+      {"cpu_op", Category::kOperator},
+      {"user_annotation", Category::kAnnotation},
+      {"python_function", Category::kPython},
+      {"cuda_runtime", Category::kRuntime},
+      {"cuda_driver", Category::kRuntime},
+      {"hip_runtime", Category::kRuntime},
+      {"hip_driver", Category::kRuntime},
+      {"kernel", Category::kKernel},
+      {"gpu_memcpy", Category::kCopy},
+      {"gpu_memset", Category::kSet},
+      {"Operator", Category::kOperator},
+      {"Runtime", Category::kRuntime},  // PyTorch before 1.10
+      {"Kernel", Category::kKernel},
+      {"Memcpy", Category::kCopy},
+      {"Memset", Category::kSet},
+      {"Python", Category::kPython},
   };
   const auto found = kCategories.find(name);
   return found == kCategories.end() ? Category::kOther : found->second;
@@ -132,9 +141,9 @@ Category CategoryOf(string_view name) {
 enum class Argument : uint8_t { kOther, kDims, kStrides, kTypes, kValues, kText };
 
 struct Known {
-  int64_t Event::* number = nullptr;
-  std::string Event::* text = nullptr;
-  std::vector<int64_t> Event::* list = nullptr;
+  int64_t Event::*number = nullptr;
+  std::string Event::*text = nullptr;
+  std::vector<int64_t> Event::*list = nullptr;
   Argument inputs = Argument::kOther;
 };
 
@@ -249,9 +258,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   const std::string& trouble() const { return trouble_; }
 
  private:
-  enum class Place : uint8_t {
-    kNothing, kRoot, kEvents, kEvent, kArguments, kList, kJob, kDevices, kDevice, kOther
-  };
+  enum class Place : uint8_t { kNothing, kRoot, kEvents, kEvent, kArguments, kList, kJob, kDevices, kDevice, kOther };
 
   Place top() const { return places_.empty() ? Place::kNothing : places_.back(); }
 
@@ -314,7 +321,9 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     return true;
   }
 
-  static void Assign(string_view value, std::string* to) { to->assign(value.data(), std::min(value.size(), kMaxNameBytes)); }
+  static void Assign(string_view value, std::string* to) {
+    to->assign(value.data(), std::min(value.size(), kMaxNameBytes));
+  }
 
   void EventValue(string_view value, bool is_text) {
     switch (member_) {
@@ -406,7 +415,7 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
   if (!file->status().ok()) {
     why = std::string(file->status().message());
   } else if (result.IsError()) {
-    const std::string what = text.is_too_long()           ? absl::StrCat("a text of more than ", kMostTextBytes, " bytes")
+    const std::string what = text.is_too_long() ? absl::StrCat("a text of more than ", kMostTextBytes, " bytes")
                              : !handler.trouble().empty() ? handler.trouble()
                              : text.at_end()              ? "the JSON ends here, in the middle: the file is cut off"
                                                           : rapidjson::GetParseError_En(result.Code());

@@ -23,8 +23,9 @@ using testing::HasSubstr;
 // One event; `args` without braces.
 std::string Event(const std::string& category, const std::string& name, double us, double duration,
                   const std::string& args = "", int thread = 7) {
-  return absl::StrCat("{\"ph\": \"X\", \"cat\": \"", category, "\", \"name\": \"", name, "\", \"pid\": 7, \"tid\": ", thread,
-                      ", \"ts\": ", us, ", \"dur\": ", duration, ", \"args\": {", args, "}}");
+  return absl::StrCat("{\"ph\": \"X\", \"cat\": \"", category, "\", \"name\": \"", name,
+                      "\", \"pid\": 7, \"tid\": ", thread, ", \"ts\": ", us, ", \"dur\": ", duration, ", \"args\": {",
+                      args, "}}");
 }
 
 std::string Json(const std::vector<std::string>& events, const std::string& facts = "") {
@@ -37,17 +38,18 @@ constexpr char kTwoMatrices[] =
 
 // A product on a GPU: the operator, its launch, its kernel; inside a linear layer.
 std::vector<std::string> Product() {
-  return {Event("user_annotation", "ProfilerStep#3", 100, 50),
-          Event("python_function", "train.py(3): <module>", 90, 100),
-          Event("python_function", "nn.Module: Net_0", 101, 40),
-          Event("python_function", "nn.Module: Linear_4", 102, 38),
-          Event("cpu_op", "aten::linear", 103, 30, R"("Input Dims": [[4, 8], [16, 8]], "Input type": ["float", "float"])"),
-          Event("cpu_op", "aten::mm", 104, 20, kTwoMatrices),
-          Event("cuda_runtime", "cudaLaunchKernel", 106, 5, "\"correlation\": 11"),
-          Event("kernel", "gemm_kernel", 120.5, 9.25,
-                R"("correlation": 11, "device": 1, "stream": 7, "context": 1, "grid": [2, 3, 1], "block": [128, 1, 1])"),
-          Event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 130, 2, R"("correlation": 12, "device": 1, "bytes": 4096)"),
-          Event("cuda_runtime", "cudaMemcpyAsync", 126, 3, "\"correlation\": 12")};
+  return {
+      Event("user_annotation", "ProfilerStep#3", 100, 50),
+      Event("python_function", "train.py(3): <module>", 90, 100),
+      Event("python_function", "nn.Module: Net_0", 101, 40),
+      Event("python_function", "nn.Module: Linear_4", 102, 38),
+      Event("cpu_op", "aten::linear", 103, 30, R"("Input Dims": [[4, 8], [16, 8]], "Input type": ["float", "float"])"),
+      Event("cpu_op", "aten::mm", 104, 20, kTwoMatrices),
+      Event("cuda_runtime", "cudaLaunchKernel", 106, 5, "\"correlation\": 11"),
+      Event("kernel", "gemm_kernel", 120.5, 9.25,
+            R"("correlation": 11, "device": 1, "stream": 7, "context": 1, "grid": [2, 3, 1], "block": [128, 1, 1])"),
+      Event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 130, 2, R"("correlation": 12, "device": 1, "bytes": 4096)"),
+      Event("cuda_runtime", "cudaMemcpyAsync", 126, 3, "\"correlation\": 12")};
 }
 
 class Kineto : public testing::Test {
@@ -106,10 +108,10 @@ TEST_F(Kineto, ModulesAndPlaces) {
 }
 
 TEST_F(Kineto, BackwardNodesAreThoseOfTheEngine) {
-  const TraceModel model = Model(
-      {Event("cpu_op", "aten::relu", 10, 5, "\"Sequence number\": 3"),
-       Event("cpu_op", "autograd::engine::evaluate_function: ReluBackward0", 20, 9, "\"Sequence number\": 3", 8),
-       Event("cpu_op", "ReluBackward0", 21, 7, "\"Sequence number\": 3, \"Fwd thread id\": 1", 8)});
+  const TraceModel model =
+      Model({Event("cpu_op", "aten::relu", 10, 5, "\"Sequence number\": 3"),
+             Event("cpu_op", "autograd::engine::evaluate_function: ReluBackward0", 20, 9, "\"Sequence number\": 3", 8),
+             Event("cpu_op", "ReluBackward0", 21, 7, "\"Sequence number\": 3, \"Fwd thread id\": 1", 8)});
   std::vector<std::string> nodes;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     if (model.scopes.look[scope].kind != ScopeKind::kBackwardNode) continue;
@@ -121,8 +123,9 @@ TEST_F(Kineto, BackwardNodesAreThoseOfTheEngine) {
 
 TEST_F(Kineto, Convolution) {
   const TraceModel model = Model(
-      {Event("cpu_op", "aten::_convolution", 10, 50,
-             R"("Input Dims": [[2, 3, 10, 10], [6, 3, 3, 3], [], [], [], [], [], [], []], "Input type": ["float", "float"],
+      {Event(
+           "cpu_op", "aten::_convolution", 10, 50,
+           R"("Input Dims": [[2, 3, 10, 10], [6, 3, 3, 3], [], [], [], [], [], [], []], "Input type": ["float", "float"],
                 "Concrete Inputs": ["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"])"),
        Event("cpu_op", "aten::mkldnn_convolution", 20, 30)});
   const Op* convolution = FindOp(model, "aten::mkldnn_convolution");
@@ -139,8 +142,8 @@ TEST_F(Kineto, WithoutWindowsAConvolutionIsNotGuessed) {
 }
 
 TEST_F(Kineto, DevicesThatWorkedAndRank) {
-  const TraceModel model = Model(
-      Product(), R"("distributedInfo": {"rank": 3, "world_size": 8}, "deviceProperties": [{"id": 0, "name": "A"},
+  const TraceModel model =
+      Model(Product(), R"("distributedInfo": {"rank": 3, "world_size": 8}, "deviceProperties": [{"id": 0, "name": "A"},
                     {"id": 1, "name": "NVIDIA A100", "numSms": 108}],)");
   ASSERT_EQ(model.gpu_devices.size(), 1u);
   EXPECT_EQ(model.gpu_devices[0].name, "NVIDIA A100");
@@ -176,11 +179,13 @@ TEST_F(Kineto, Packed) {
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(run->damage, testing::IsEmpty());
   EXPECT_NE(FindOp(run->model, "aten::mm"), nullptr);
-  EXPECT_THAT(Trouble("cut.json.gz", packed.substr(0, packed.size() - 12)), HasSubstr("the packed file is cut off here"));
+  EXPECT_THAT(Trouble("cut.json.gz", packed.substr(0, packed.size() - 12)),
+              HasSubstr("the packed file is cut off here"));
 }
 
 TEST_F(Kineto, RefusalsSayWhatWasExpected) {
-  EXPECT_THAT(Trouble("a.json", "{\"a\": [1, 2]}"), HasSubstr("no list \"traceEvents\"; expected the JSON trace of torch"));
+  EXPECT_THAT(Trouble("a.json", "{\"a\": [1, 2]}"),
+              HasSubstr("no list \"traceEvents\"; expected the JSON trace of torch"));
   EXPECT_THAT(Trouble("b.json", ""), HasSubstr("the file is empty"));
   EXPECT_THAT(Trouble("c.json", "{\"traceEvents\": []}"), HasSubstr("no operators, calls or GPU work"));
   EXPECT_THAT(Trouble("d.json", "{\"traceEvents\": [" + std::string(1000, '[')), HasSubstr("values inside each other"));
@@ -188,8 +193,9 @@ TEST_F(Kineto, RefusalsSayWhatWasExpected) {
 }
 
 TEST_F(Kineto, ImpossibleTimesAreCounted) {
-  const TraceModel model = Model({Event("cpu_op", "aten::relu", 10, 5), Event("cpu_op", "aten::gelu", 10, -5),
-                                  absl::StrReplaceAll(Event("cpu_op", "aten::silu", 10, 5), {{"\"ts\": 10", "\"ts\": 1e300"}})});
+  const TraceModel model =
+      Model({Event("cpu_op", "aten::relu", 10, 5), Event("cpu_op", "aten::gelu", 10, -5),
+             absl::StrReplaceAll(Event("cpu_op", "aten::silu", 10, 5), {{"\"ts\": 10", "\"ts\": 1e300"}})});
   ASSERT_EQ(model.processes[0].losses.size(), 1u);
   EXPECT_EQ(model.processes[0].losses[0].calls, 2u);
 }
