@@ -111,6 +111,25 @@ class RealGpus(frameworks.Case):
             timeline = {row["type"]: float(row["time ms"]) * 1e6 for row in csv.DictReader(file)}
         self.assertAlmostEqual(busy, timeline["busy_time"], delta=0.01 * timeline["busy_time"])
 
+        self.check_products(model)
+
+    def check_products(self, model):
+        """GPU time and calls by shape."""
+        found, told = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(lambda: [0, 0])
+        for row in e2e.Run(os.path.join(DATA, f"{model}_inference.json.gz")).table("gemm"):
+            sums = found[row["m"], row["n"], row["k"], row["batch"]]
+            sums[0] += row["calls"]
+            sums[1] += row["gpu_time"]
+        with open(os.path.join(DATA, f"{model}.tracelens.GEMM.csv"), encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                sizes = [int(float(row[f"param: {name}"] or 1)) for name in ("M", "N", "K", "B")]
+                told[tuple(sizes)][0] += int(row["name_count"])
+                told[tuple(sizes)][1] += float(row["Kernel Time (µs)_sum"]) * 1000
+        self.assertEqual(sorted(found), sorted(told))
+        for sizes, (calls, time) in told.items():
+            self.assertEqual(found[sizes][0], calls, sizes)
+            self.assertAlmostEqual(found[sizes][1], time, delta=0.01 * time, msg=sizes)
+
     def test_bert(self):
         self.check("h100_bert-small")
 

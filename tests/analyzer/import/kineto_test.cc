@@ -135,6 +135,49 @@ TEST_F(Kineto, Convolution) {
   EXPECT_FALSE(convolution->on_gpu);
 }
 
+std::string Launch(double us, int correlation) {
+  return Event("cuda_runtime", "cudaLaunchKernel", us, 2, absl::StrCat("\"correlation\": ", correlation));
+}
+
+std::string Kernel(const std::string& name, double us, int correlation) {
+  return Event("kernel", name, us, 3, absl::StrCat("\"correlation\": ", correlation, ", \"stream\": 7"));
+}
+
+TEST_F(Kineto, KernelsTellGradientsOfAConvolutionApart) {
+  const std::string arguments =
+      R"("Input Dims": [[2, 6, 5, 5], [2, 3, 10, 10], [6, 3, 3, 3]], "Input type": ["float", "float", "float"],
+         "Concrete Inputs": ["", "", "", "[6]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"])";
+  const std::vector<std::string> launches = {Event("cpu_op", "aten::convolution_backward", 10, 50, arguments),
+                                             Launch(12, 1), Launch(20, 2), Launch(30, 3), Launch(40, 4)};
+  std::vector<std::string> events = launches;
+  events.insert(events.end(), {Kernel("sm80_dgrad_f32", 60, 1), Kernel("nhwcToNchwKernel", 64, 2),
+                               Kernel("nchwToNhwcKernel", 68, 3), Kernel("sm80_wgrad_f32", 72, 4)});
+  const TraceModel model = Model(events);
+  std::vector<std::string> asked;  // of each kernel
+  for (const CallIndex call : model.gpu.call) {
+    asked.emplace_back(DirectionName(model.ops[model.calls.op[model.calls.parent[call]]].direction));
+  }
+  EXPECT_THAT(asked, ElementsAre("backward-data", "backward-data", "backward-weights", "backward-weights"));
+  events = launches;
+  events.insert(events.end(), {Kernel("a", 60, 1), Kernel("b", 64, 2)});
+  EXPECT_EQ(FindOp(Model(events), "aten::convolution_backward"), nullptr);  // names tell nothing
+}
+
+TEST_F(Kineto, Collective) {
+  const TraceModel model =
+      Model({Event("cpu_op", "record_param_comms", 10, 50,
+                   R"("Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 100, "Group size": 2,
+                "Process Group Name": "1", "Process Group Ranks": "[1, 3]")"),
+             Launch(12, 1), Kernel("ncclDevKernel_AllReduce", 60, 1)},
+            R"("distributedInfo": {"rank": 3, "world_size": 4},)");
+  const Op* collective = FindOp(model, "record_param_comms");
+  ASSERT_NE(collective, nullptr);
+  EXPECT_EQ(collective->family, "nccl");
+  EXPECT_EQ(collective->bytes, 200);
+  EXPECT_EQ(collective->collective()->rank, 1);
+  EXPECT_EQ(collective->collective()->ranks, 2);
+}
+
 TEST_F(Kineto, WithoutWindowsAConvolutionIsNotGuessed) {
   const TraceModel model =
       Model({Event("cpu_op", "aten::convolution", 10, 50, R"("Input Dims": [[2, 3, 10, 10], [6, 3, 3, 3]])")});
