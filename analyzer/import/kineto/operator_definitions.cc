@@ -22,6 +22,7 @@ using Dims = std::vector<int64_t>;
 using Definition = std::optional<trace::OpDefinition>;
 
 constexpr char kBothGradients[] = "convolution_backward";
+constexpr int64_t kMostWindow = 1 << 20;
 constexpr int64_t kMostSize =
     int64_t{1} << 40;  // of a dimension: products of two fit in 64 bits, what is greater is no shape
 
@@ -83,7 +84,7 @@ std::optional<Dims> Numbers(const Input& input) {
   Dims numbers;
   for (string_view word : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
     int64_t number = 0;
-    if (!absl::SimpleAtoi(word, &number) || std::abs(number) > kMostSize) return std::nullopt;
+    if (!absl::SimpleAtoi(word, &number) || number > kMostWindow || number < -kMostWindow) return std::nullopt;
     numbers.push_back(number);
   }
   if (input.value.empty()) return std::nullopt;

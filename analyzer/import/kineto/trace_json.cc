@@ -25,7 +25,8 @@ using absl::string_view;
 constexpr size_t kMostDepth = 64;
 constexpr size_t kMostInputs = 64, kMostDims = 16, kMostDevices = 1024, kMostFacts = 1024;
 constexpr uint64_t kMostTextBytes = 16 << 20;  // of one string
-constexpr double kMostUs = 9e15;               // in nanoseconds they fit in 63 bits
+constexpr double kMostUs = 4e15;               // the difference of two fits in 63 bits as nanoseconds
+constexpr int64_t kMostBaseNs = 4'000'000'000'000'000'000;
 constexpr char kExpected[] = "expected the JSON trace of torch.profiler (export_chrome_trace)";
 
 // What RapidJSON reads from.
@@ -295,7 +296,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     text_->NoteValue();
     switch (top()) {
       case Place::kRoot:
-        if (key_ == "baseTimeNanoseconds") facts_->base_ns = Whole(value);
+        if (key_ == "baseTimeNanoseconds") facts_->base_ns = std::clamp(Whole(value), -kMostBaseNs, kMostBaseNs);
         if (facts_->values.size() < kMostFacts) Assign(value, &facts_->values[key_]);
         break;
       case Place::kJob:
