@@ -42,9 +42,13 @@ int RunImport(const Args& args) {
     const absl::StatusOr<ImportedTrace> trace =
         ImportKineto(path, [&](uint64_t done) { progress.Show("reading", done, all); });
     progress.Clear();
-    const absl::Status& trouble = trace.ok() ? trace->damage : trace.status();
-    if (!trouble.ok()) exit_code = Fail("import", trouble);
-    if (!trace.ok()) continue;
+    if (!trace.ok()) {
+      exit_code = Fail("import", trace.status());
+      continue;
+    }
+    if (!trace->damage.ok()) {
+      exit_code = Fail("import", absl::StrCat(trace->damage.message(), "; what is before it is imported"));
+    }
     const absl::Status status = WriteOutputFile(NewTrace(place->path, *trace), trace->packets, OutputKind::kBytes);
     if (!status.ok()) return Fail("import", status);
     ++imported;

@@ -426,7 +426,7 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
     const std::string what = why.empty() ? absl::StrCat(path, ": this JSON has no list \"traceEvents\"") : why;
     return absl::InvalidArgumentError(absl::StrCat(what, "; ", kExpected));
   }
-  return why.empty() ? absl::OkStatus() : absl::DataLossError(absl::StrCat(why, "; what is before it is used"));
+  return why.empty() ? absl::OkStatus() : absl::DataLossError(why);
 }
 
 bool LooksLikeJson(const std::string& path) {
