@@ -19,8 +19,8 @@ import re
 import sys
 
 # Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
-ANALYZER = ["model", "io", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
-            "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
+ANALYZER = ["model", "io", "import/kineto", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers",
+            "steps", "time", "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "work", "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "sample", "track", "decode", "tap", "gpu",
@@ -29,6 +29,7 @@ APART = {("findings", "diff")}  # (user, used); the other way is against the ord
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain", "unwind", "python"}
 PROTOBUF = {"io",                    # finds the header of a trace
+            "import/kineto",         # writes packets of what torch.profiler recorded
             "xla",                   # XLA's own messages
             "ops", "reader",
             "analyzer/cli/dump.cc",  # prints packets as they are

@@ -16,6 +16,7 @@ Command ReportCommand();
 Command TopCommand();
 Command DiffCommand();
 Command ScalingCommand();
+Command ImportCommand();
 Command DumpCommand();
 Command ExportCommand();
 Command RunCommand();

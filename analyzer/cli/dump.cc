@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/ring_file.h"
@@ -41,6 +42,13 @@ absl::Status DumpPackets(PacketReader* reader) {
 
 // Writes one process trace; errors go to `damage`.
 absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
+  if (IsKinetoTrace(path)) {
+    const absl::StatusOr<ImportedTrace> imported = ImportKineto(path);
+    *damage = imported.ok() ? imported->damage : imported.status();
+    if (!imported.ok()) return absl::OkStatus();
+    PacketReader reader(path, {ByteChunk(imported->packets)});
+    return DumpPackets(&reader);
+  }
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, DrainLeftoverRings);
   if (!trace.ok()) {
     *damage = trace.status();

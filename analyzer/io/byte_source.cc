@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -96,6 +97,7 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
   if (run.paths.empty()) run.paths = TracesInFolders(others);
+  if (run.paths.empty()) std::copy_if(others.begin(), others.end(), std::back_inserter(run.paths), HasJsonName);
   if (run.paths.empty() && !run.elsewhere.empty()) {
     return absl::NotFoundError(absl::StrCat(path, ": ", run.elsewhere.front()));
   }
@@ -119,6 +121,10 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
 }
 
 }  // namespace
+
+bool HasJsonName(absl::string_view path) {
+  return absl::EndsWith(path, ".json") || absl::EndsWith(path, ".json.gz") || absl::EndsWith(path, ".json.zst");
+}
 
 absl::StatusOr<ByteSource> ByteSource::Open(const std::string& path) {
   struct stat info;

@@ -18,6 +18,8 @@
 namespace dlhook::analyzer::inline io {
 
 constexpr absl::string_view kTraceSuffix = ".dlh";
+// Of traces of other tools, as JSON.
+bool HasJsonName(absl::string_view path);
 // Left by launchers in a run folder: a line with the launch's key and, if nothing was recorded, one with the program.
 constexpr char kRunFileName[] = "dlhook.run";
 

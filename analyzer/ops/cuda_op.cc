@@ -55,7 +55,7 @@ std::string HostMemoryName(HostMemory memory) {
 }  // namespace
 
 bool IsGpuFamily(const std::string& family) {
-  return absl::StartsWith(family, "cu") || family == "nccl" || family == "nvshmem";
+  return absl::StartsWith(family, "cu") || family == "nccl" || family == "nvshmem" || family == "torch_gpu";
 }
 
 void DecodeCopy(const trace::Copy& copy, Op& op) {

@@ -292,7 +292,7 @@ std::string ComputeType(const trace::Cudnn& cudnn) {
 
 // Everything except the chooser.
 void DecodeProblem(const trace::Cudnn& cudnn, Op& op) {
-  op.on_gpu = true;
+  op.on_gpu = IsGpuFamily(op.family);
   op.kind = KindOf(cudnn);
   op.direction = DirectionOf(cudnn);
   op.tensors = DecodeTensors(cudnn, op.kind == "convolution");
@@ -325,7 +325,7 @@ trace::Cudnn WithPlanFromJson(const trace::Cudnn& recorded, Op& op) {
 
 void DecodeComplete(const trace::Cudnn& cudnn, Op& op) {
   DecodeProblem(cudnn, op);
-  op.is_asynchronous = true;
+  op.is_asynchronous = op.on_gpu;
   op.algorithm = AlgorithmName(cudnn, op);
   op.post_ops = PostOps(cudnn);
   const bool takes_workspace = op.kind == "convolution" || cudnn.has_plan();

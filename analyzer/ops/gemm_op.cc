@@ -147,6 +147,7 @@ void DecodeGemm(const trace::Gemm& gemm, Op& op) {
   if (op.is_creation) return;  // computes nothing
   op.flops = GemmFlops(call);
   op.bytes = GemmBytes(call);
+  op.on_gpu = op.is_asynchronous = IsGpuFamily(op.family);
   if (gemm.has_cuda()) DecodeCudaGemm(gemm, op);
   if (kind == GemmKind::kHeuristic) MakeSearch(gemm.cuda(), op);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/one_job.h"
@@ -43,6 +44,12 @@ class Shares {
 
 absl::Status LoadTrace(const std::string& path, const LoadOptions& options, double share, const ReadProgress& progress,
                        bool may_be_empty, TraceBuilder* builder) {
+  if (IsKinetoTrace(path)) {
+    const absl::StatusOr<ImportedTrace> imported = ImportKineto(path, progress);
+    if (!imported.ok()) return imported.status();
+    absl::Status status = builder->AddTrace(path, {ByteChunk(imported->packets)});
+    return status.ok() ? imported->damage : status;
+  }
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, options.drain_leftover);
   if (!trace.ok()) return trace.status();
   if (trace->empty() && !trace->leftover_status().ok()) return trace->leftover_status();
@@ -88,6 +95,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
     done_before += bytes;
   }
   run.model = std::move(builder).Build();
+  if (absl::Status status = CheckRanks(run.model); !status.ok()) return status;
   if (absl::Status status = CheckSameTime(run.model); !status.ok()) return status;
   return run;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/process_facts.h"
 #include "proto/trace.pb.h"
@@ -110,6 +111,8 @@ std::string WhyNot(const FolderFacts& one, const FolderFacts& other) {
 }  // namespace
 
 absl::Status CheckOneJob(const RunFiles& files) {
+  // Other tools' traces tell it when they are read: CheckRanks.
+  if (std::all_of(files.paths.begin(), files.paths.end(), IsKinetoTrace)) return absl::OkStatus();
   std::map<std::string, FolderFacts> folders;
   for (const std::string& path : files.paths) folders.try_emplace(FolderOf(path));
   if (folders.size() < 2) return absl::OkStatus();
@@ -121,6 +124,27 @@ absl::Status CheckOneJob(const RunFiles& files) {
       const std::string why = WhyNot(one->second, other->second);
       if (!why.empty()) return NotOneRun(one->first, other->first, why);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRanks(const TraceModel& model) {
+  std::map<std::string, const ProcessInfo*> by_rank;
+  for (const ProcessInfo& process : model.processes) {
+    if (!IsKinetoTrace(process.path) || model.processes.size() == 1) continue;
+    const std::string rank = RankOf(process);
+    const auto [other, is_new] = by_rank.try_emplace(rank, &process);
+    const std::string count = RankCountOf(process), others = RankCountOf(*by_rank.begin()->second);
+    const std::string why = !is_new && rank.empty() ? "neither tells its rank"
+                            : !is_new               ? absl::StrCat("both have rank ", rank)
+                            : count != others       ? absl::StrCat("one is of ", others, " ranks, the other of ", count)
+                                                    : "";
+    if (why.empty()) continue;
+    const ProcessInfo& one = is_new ? *by_rank.begin()->second : *other->second;
+    const ProcessInfo& first = &one == &process ? *by_rank.rbegin()->second : one;
+    return absl::InvalidArgumentError(absl::StrCat(first.file, " and ", process.file,
+                                                   " are not known to be of one job: ", why,
+                                                   "; expected one trace of each rank"));
   }
   return absl::OkStatus();
 }

@@ -19,6 +19,9 @@ namespace dlhook::analyzer::inline reader {
 // InvalidArgument: they don't; the message says why, and what to do.
 absl::Status CheckOneJob(const RunFiles& files);
 
+// Of a run that was read: traces of other tools are of different ranks of one job, or there is only one.
+absl::Status CheckRanks(const TraceModel& model);
+
 // Of a run that was read: its folders' processes lived at the same time. A script's runs one after another have the same
 // process group. OutOfRange: no two folders' did, so each is a run of its own.
 absl::Status CheckSameTime(const TraceModel& model);

@@ -1,0 +1,80 @@
+// `dlhook import`: other tools' traces -> a run folder.
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/run_file.h"
+#include "analyzer/import/kineto/kineto_import.h"
+#include "analyzer/io/byte_source.h"
+
+namespace dlhook::analyzer::inline cli {
+namespace {
+
+// "PROGRAM-PID[-N].dlh", as the shim names them.
+std::string NewTrace(const std::string& folder, const ImportedTrace& trace) {
+  const std::string stem = absl::StrCat(folder, "/", trace.program, "-", trace.pid);
+  for (int number = 1;; ++number) {
+    const std::string path = absl::StrCat(stem, number == 1 ? "" : absl::StrCat("-", number), kTraceSuffix);
+    if (access(path.c_str(), F_OK) != 0) return path;
+  }
+}
+
+int RunImport(const Args& args) {
+  const absl::StatusOr<RunFiles> files = FindRun(args.operands());
+  if (!files.ok()) return Fail("import", files.status());
+  for (const std::string& path : files->paths) {
+    if (!IsKinetoTrace(path)) {
+      return Fail("import",
+                  absl::StrCat(path, ": is no trace of torch.profiler's (JSON, also packed by gzip or zstd)"));
+    }
+  }
+  const absl::StatusOr<RunPlace> place = MakeRunPlace(args, "import");
+  if (!place.ok()) return Fail("import", place.status());
+  Progress progress(absl::StrJoin(args.operands(), " "));
+  int exit_code = kExitOk, imported = 0;
+  for (const std::string& path : files->paths) {
+    const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+    const uint64_t all = file.ok() ? file->size() : 0;
+    const absl::StatusOr<ImportedTrace> trace =
+        ImportKineto(path, [&](uint64_t done) { progress.Show("reading", done, all); });
+    progress.Clear();
+    if (!trace.ok()) {
+      exit_code = Fail("import", trace.status());
+      continue;
+    }
+    if (!trace->damage.ok()) {
+      exit_code = Fail("import", absl::StrCat(trace->damage.message(), "; what is before it is imported"));
+    }
+    const absl::Status status = WriteOutputFile(NewTrace(place->path, *trace), trace->packets, OutputKind::kBytes);
+    if (!status.ok()) return Fail("import", status);
+    ++imported;
+  }
+  if (imported == 0) {
+    place->file->RemoveIfLast();
+    rmdir(place->path.c_str());  // if it is empty
+    return exit_code;
+  }
+  PrintOutput(absl::StrCat(imported, imported == 1 ? " trace" : " traces", " imported; next: dlhook report ",
+                           place->path, "\n"));
+  return exit_code;
+}
+
+}  // namespace
+
+Command ImportCommand() {
+  return {.name = "import",
+          .summary = "make a run of torch.profiler's traces",
+          .operands = "TRACE...",
+          .flags = {RunFolderFlag()},
+          .examples = {{"dlhook import trace.json.gz -o RUN", "a run of one process"},
+                       {"dlhook import rank*.json -o RUN", "of the ranks of a job"}},
+          .min_operands = 1,
+          .max_operands = SIZE_MAX,
+          .run = RunImport};
+}
+
+}  // namespace dlhook::analyzer::cli

@@ -1,0 +1,30 @@
+// A trace of torch.profiler (Kineto) as a trace of dlhook's: what docs/kineto.md says.
+#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_IMPORT_H_
+#define DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_IMPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace dlhook::analyzer::inline kineto {
+
+struct ImportedTrace {
+  std::string packets;  // the bytes of a process trace
+  std::string program;  // as DefaultTraceName would have it: for a file's name
+  uint32_t pid = 0;
+  absl::Status damage;  // why a part is missing
+};
+
+// Whether the file is to be read by ImportKineto, and is no process trace.
+bool IsKinetoTrace(const std::string& path);
+
+// `progress` gets the bytes of the file that were read; may be unset.
+absl::StatusOr<ImportedTrace> ImportKineto(const std::string& path,
+                                           const std::function<void(uint64_t done)>& progress = nullptr);
+
+}  // namespace dlhook::analyzer::kineto
+
+#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_IMPORT_H_

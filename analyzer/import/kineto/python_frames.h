@@ -1,0 +1,54 @@
+// Python functions and modules of a trace: "torch/nn/modules/linear.py(130): forward", "nn.Module: Linear_36".
+#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_PYTHON_FRAMES_H_
+#define DLHOOK_ANALYZER_IMPORT_KINETO_PYTHON_FRAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/import/kineto/packet_writer.h"
+
+namespace dlhook::analyzer::inline kineto {
+
+// Whether the name is one of a Python function or module: built-in functions have no frames.
+bool IsPythonFrame(absl::string_view name);
+
+// The file of the program if the frame is of its outermost code, "train.py"; else empty.
+std::string ScriptOf(absl::string_view name);
+
+// The open frames of one thread at a time.
+class PythonFrames {
+ public:
+  explicit PythonFrames(PacketWriter* writer) : writer_(writer) {}
+
+  void Open(const std::string& name);
+  void Close() { open_.pop_back(); }
+  // Id of the stack of open frames; 0: none is open.
+  uint32_t Stack();
+
+ private:
+  struct Frame {
+    uint32_t file = 0, function = 0, line = 0, object = 0;
+  };
+  struct Module {
+    uint32_t root = 0;
+    std::string path;
+  };
+  struct OpenFrame {
+    Frame frame;
+    uint32_t stack = 0;  // up to this frame, once it was asked for
+  };
+
+  uint32_t ObjectOf(const std::string& name);
+
+  PacketWriter* writer_;
+  std::vector<OpenFrame> open_;
+  absl::flat_hash_map<std::string, Frame> known_;
+  std::vector<Module> modules_;  // by object - 1
+};
+
+}  // namespace dlhook::analyzer::kineto
+
+#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_PYTHON_FRAMES_H_

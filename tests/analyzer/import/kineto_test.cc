@@ -1,0 +1,256 @@
+// Traces of torch.profiler as JSON, read as a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/import/kineto/kineto_import.h"
+#include "analyzer/reader/load_run.h"
+#include "tests/analyzer/test_trace.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// One event; `args` without braces.
+std::string Event(const std::string& category, const std::string& name, double us, double duration,
+                  const std::string& args = "", int thread = 7) {
+  return absl::StrCat("{\"ph\": \"X\", \"cat\": \"", category, "\", \"name\": \"", name,
+                      "\", \"pid\": 7, \"tid\": ", thread, ", \"ts\": ", us, ", \"dur\": ", duration, ", \"args\": {",
+                      args, "}}");
+}
+
+std::string Json(const std::vector<std::string>& events, const std::string& facts = "") {
+  return absl::StrCat("{\"schemaVersion\": 1, ", facts, "\"traceEvents\": [\n", absl::StrJoin(events, ",\n"),
+                      "\n], \"baseTimeNanoseconds\": 1700000000000000000}");
+}
+
+constexpr char kTwoMatrices[] =
+    R"("Input Dims": [[4, 8], [8, 16]], "Input Strides": [[8, 1], [1, 8]], "Input type": ["c10::BFloat16", "c10::BFloat16"])";
+
+// A product on a GPU: the operator, its launch, its kernel; inside a linear layer.
+std::vector<std::string> Product() {
+  return {
+      Event("user_annotation", "ProfilerStep#3", 100, 50),
+      Event("python_function", "train.py(3): <module>", 90, 100),
+      Event("python_function", "nn.Module: Net_0", 101, 40),
+      Event("python_function", "nn.Module: Linear_4", 102, 38),
+      Event("cpu_op", "aten::linear", 103, 30, R"("Input Dims": [[4, 8], [16, 8]], "Input type": ["float", "float"])"),
+      Event("cpu_op", "aten::mm", 104, 20, kTwoMatrices),
+      Event("cuda_runtime", "cudaLaunchKernel", 106, 5, "\"correlation\": 11"),
+      Event("kernel", "gemm_kernel", 120.5, 9.25,
+            R"("correlation": 11, "device": 1, "stream": 7, "context": 1, "grid": [2, 3, 1], "block": [128, 1, 1])"),
+      Event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 130, 2, R"("correlation": 12, "device": 1, "bytes": 4096)"),
+      Event("cuda_runtime", "cudaMemcpyAsync", 126, 3, "\"correlation\": 12")};
+}
+
+class Kineto : public testing::Test {
+ protected:
+  absl::StatusOr<LoadedRun> Load(const std::string& name, const std::string& text) {
+    return LoadRun(folder_.Write(name, text));
+  }
+  TraceModel Model(const std::vector<std::string>& events, const std::string& facts = "") {
+    absl::StatusOr<LoadedRun> run = Load("t.json", Json(events, facts));
+    EXPECT_TRUE(run.ok()) << run.status();
+    EXPECT_THAT(run->damage, testing::IsEmpty());
+    return std::move(run->model);
+  }
+  // Why nothing, or not everything, could be read.
+  std::string Trouble(const std::string& name, const std::string& text) {
+    const absl::StatusOr<LoadedRun> run = Load(name, text);
+    if (!run.ok()) return std::string(run.status().message());
+    return run->damage.empty() ? "" : std::string(run->damage.front().message());
+  }
+
+  TemporaryFolder folder_;
+};
+
+const Op* FindOp(const TraceModel& model, const std::string& function) {
+  const auto found =
+      std::find_if(model.ops.begin(), model.ops.end(), [&](const Op& op) { return op.function == function; });
+  return found == model.ops.end() ? nullptr : &*found;
+}
+
+TEST_F(Kineto, ProductWithItsKernel) {
+  const TraceModel model = Model(Product());
+  const Op* product = FindOp(model, "aten::mm");
+  ASSERT_NE(product, nullptr);
+  EXPECT_EQ(product->problem, "m4 n16 k8 NT bf16 row-major");
+  EXPECT_EQ(product->flops, 2 * 4 * 16 * 8);
+  EXPECT_TRUE(product->on_gpu);
+  EXPECT_EQ(FindOp(model, "aten::linear"), nullptr);  // consists of the product
+  ASSERT_EQ(model.gpu.size(), 2u);
+  EXPECT_EQ(model.gpu.DurationNs(0), 9250);
+  const CallIndex launch = model.gpu.call[0];
+  ASSERT_NE(launch, kNone);
+  EXPECT_EQ(model.ops[model.calls.op[launch]].function, "cudaLaunchKernel");
+  EXPECT_EQ(model.ops[model.calls.op[model.calls.parent[launch]]].function, "aten::mm");
+  EXPECT_EQ(FindOp(model, "cudaMemcpyAsync")->problem, "host-to-device 4096 bytes pinned async");
+}
+
+TEST_F(Kineto, ModulesAndPlaces) {
+  const TraceModel model = Model(Product());
+  ASSERT_EQ(model.modules.size(), 2u);
+  EXPECT_EQ(model.modules[0].type, "Net");
+  EXPECT_THAT(model.modules[0].names, ElementsAre(""));
+  EXPECT_EQ(model.modules[1].type, "torch.nn.Linear");
+  EXPECT_THAT(model.modules[1].names, ElementsAre("Linear_4"));
+  EXPECT_EQ(model.processes[0].script, "train.py");
+  EXPECT_EQ(model.processes[0].pid, 7u);
+}
+
+TEST_F(Kineto, BackwardNodesAreThoseOfTheEngine) {
+  const TraceModel model =
+      Model({Event("cpu_op", "aten::relu", 10, 5, "\"Sequence number\": 3"),
+             Event("cpu_op", "autograd::engine::evaluate_function: ReluBackward0", 20, 9, "\"Sequence number\": 3", 8),
+             Event("cpu_op", "ReluBackward0", 21, 7, "\"Sequence number\": 3, \"Fwd thread id\": 1", 8)});
+  std::vector<std::string> nodes;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (model.scopes.look[scope].kind != ScopeKind::kBackwardNode) continue;
+    nodes.push_back(model.names[model.scopes.look[scope].name]);
+    EXPECT_EQ(model.scopes.link[scope], 3);
+  }
+  EXPECT_THAT(nodes, ElementsAre("ReluBackward0"));
+}
+
+TEST_F(Kineto, Convolution) {
+  const TraceModel model = Model(
+      {Event(
+           "cpu_op", "aten::_convolution", 10, 50,
+           R"("Input Dims": [[2, 3, 10, 10], [6, 3, 3, 3], [], [], [], [], [], [], []], "Input type": ["float", "float"],
+                "Concrete Inputs": ["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"])"),
+       Event("cpu_op", "aten::mkldnn_convolution", 20, 30)});
+  const Op* convolution = FindOp(model, "aten::mkldnn_convolution");
+  ASSERT_NE(convolution, nullptr);
+  EXPECT_EQ(convolution->problem, "mb2_ic3oc6_ih10oh5kh3sh2dh0ph1_iw10ow5kw3sw2dw0pw1");
+  EXPECT_EQ(convolution->direction, Direction::kForward);
+  EXPECT_FALSE(convolution->on_gpu);
+}
+
+std::string Launch(double us, int correlation) {
+  return Event("cuda_runtime", "cudaLaunchKernel", us, 2, absl::StrCat("\"correlation\": ", correlation));
+}
+
+std::string Kernel(const std::string& name, double us, int correlation) {
+  return Event("kernel", name, us, 3, absl::StrCat("\"correlation\": ", correlation, ", \"stream\": 7"));
+}
+
+TEST_F(Kineto, KernelsTellGradientsOfAConvolutionApart) {
+  const std::string arguments =
+      R"("Input Dims": [[2, 6, 5, 5], [2, 3, 10, 10], [6, 3, 3, 3]], "Input type": ["float", "float", "float"],
+         "Concrete Inputs": ["", "", "", "[6]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"])";
+  const std::vector<std::string> launches = {Event("cpu_op", "aten::convolution_backward", 10, 50, arguments),
+                                             Launch(12, 1), Launch(20, 2), Launch(30, 3), Launch(40, 4)};
+  std::vector<std::string> events = launches;
+  events.insert(events.end(), {Kernel("sm80_dgrad_f32", 60, 1), Kernel("nhwcToNchwKernel", 64, 2),
+                               Kernel("nchwToNhwcKernel", 68, 3), Kernel("sm80_wgrad_f32", 72, 4)});
+  const TraceModel model = Model(events);
+  std::vector<std::string> asked;  // of each kernel
+  for (const CallIndex call : model.gpu.call) {
+    asked.emplace_back(DirectionName(model.ops[model.calls.op[model.calls.parent[call]]].direction));
+  }
+  EXPECT_THAT(asked, ElementsAre("backward-data", "backward-data", "backward-weights", "backward-weights"));
+  events = launches;
+  events.insert(events.end(), {Kernel("a", 60, 1), Kernel("b", 64, 2)});
+  EXPECT_EQ(FindOp(Model(events), "aten::convolution_backward"), nullptr);  // names tell nothing
+}
+
+TEST_F(Kineto, Collective) {
+  const TraceModel model =
+      Model({Event("cpu_op", "record_param_comms", 10, 50,
+                   R"("Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 100, "Group size": 2,
+                "Process Group Name": "1", "Process Group Ranks": "[1, 3]")"),
+             Launch(12, 1), Kernel("ncclDevKernel_AllReduce", 60, 1)},
+            R"("distributedInfo": {"rank": 3, "world_size": 4},)");
+  const Op* collective = FindOp(model, "record_param_comms");
+  ASSERT_NE(collective, nullptr);
+  EXPECT_EQ(collective->family, "nccl");
+  EXPECT_EQ(collective->bytes, 200);
+  EXPECT_EQ(collective->collective()->rank, 1);
+  EXPECT_EQ(collective->collective()->ranks, 2);
+}
+
+TEST_F(Kineto, WithoutWindowsAConvolutionIsNotGuessed) {
+  const TraceModel model =
+      Model({Event("cpu_op", "aten::convolution", 10, 50, R"("Input Dims": [[2, 3, 10, 10], [6, 3, 3, 3]])")});
+  EXPECT_TRUE(model.ops.empty());
+}
+
+TEST_F(Kineto, DevicesThatWorkedAndRank) {
+  const TraceModel model =
+      Model(Product(), R"("distributedInfo": {"rank": 3, "world_size": 8}, "deviceProperties": [{"id": 0, "name": "A"},
+                    {"id": 1, "name": "NVIDIA A100", "numSms": 108}],)");
+  ASSERT_EQ(model.gpu_devices.size(), 1u);
+  EXPECT_EQ(model.gpu_devices[0].name, "NVIDIA A100");
+  EXPECT_EQ(RankOf(model.processes[0]), "3");
+}
+
+TEST_F(Kineto, CutOffFileGivesWhatItHolds) {
+  const std::string whole = Json(Product());
+  const absl::StatusOr<LoadedRun> run = Load("t.json", whole.substr(0, whole.find("cudaMemcpyAsync")));
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(run->damage.size(), 1u);
+  EXPECT_THAT(std::string(run->damage[0].message()), HasSubstr("the file is cut off"));
+  EXPECT_NE(FindOp(run->model, "aten::mm"), nullptr);
+}
+
+std::string Gzipped(const std::string& text) {
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string packed(text.size() + 1000, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+TEST_F(Kineto, Packed) {
+  const std::string packed = Gzipped(Json(Product()));
+  const absl::StatusOr<LoadedRun> run = Load("t.json.gz", packed);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->damage, testing::IsEmpty());
+  EXPECT_NE(FindOp(run->model, "aten::mm"), nullptr);
+  EXPECT_THAT(Trouble("cut.json.gz", packed.substr(0, packed.size() - 12)),
+              HasSubstr("the packed file is cut off here"));
+}
+
+TEST_F(Kineto, RefusalsSayWhatWasExpected) {
+  EXPECT_THAT(Trouble("a.json", "{\"a\": [1, 2]}"),
+              HasSubstr("no list \"traceEvents\"; expected the JSON trace of torch"));
+  EXPECT_THAT(Trouble("b.json", ""), HasSubstr("the file is empty"));
+  EXPECT_THAT(Trouble("c.json", "{\"traceEvents\": []}"), HasSubstr("no operators, calls or GPU work"));
+  EXPECT_THAT(Trouble("d.json", "{\"traceEvents\": [" + std::string(1000, '[')), HasSubstr("values inside each other"));
+  EXPECT_THAT(Trouble("e.json", "not json"), HasSubstr("expected the JSON trace of torch.profiler"));
+}
+
+TEST_F(Kineto, ImpossibleTimesAreCounted) {
+  const TraceModel model =
+      Model({Event("cpu_op", "aten::relu", 10, 5), Event("cpu_op", "aten::gelu", 10, -5),
+             absl::StrReplaceAll(Event("cpu_op", "aten::silu", 10, 5), {{"\"ts\": 10", "\"ts\": 1e300"}})});
+  ASSERT_EQ(model.processes[0].losses.size(), 1u);
+  EXPECT_EQ(model.processes[0].losses[0].calls, 2u);
+}
+
+TEST_F(Kineto, TracesOfOneRankAreNotOneJob) {
+  const std::string rank = R"("distributedInfo": {"rank": 0, "world_size": 2},)";
+  folder_.Write("a.json", Json(Product(), rank));
+  folder_.Write("b.json", Json(Product(), absl::StrReplaceAll(rank, {{"\"rank\": 0", "\"rank\": 1"}})));
+  EXPECT_TRUE(LoadRun(folder_.path()).ok());
+  folder_.Write("c.json", Json(Product(), rank));
+  EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()), HasSubstr("both have rank 0"));
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
