@@ -150,8 +150,9 @@ TraceModel WithClockAhead(int64_t ahead_ns, bool copies, bool waits, const std::
       "DEVICE_TO_HOST bytes: 64 asynchronous: true host_memory: PAGEABLE } } op { iid: 9 function: '" +
       wait + "' family: 'cuda_sync' time_source: CLOCK_TICKS } } }\n";
   const auto call = [&](int op, int64_t start_ns, int64_t end_ns, int sequence) {
-    absl::StrAppend(&calls, "packet { call_batch { thread_id: 1 base_sequence: ", sequence - 1, " base_end_ticks: ", end_ns,
-                    " op_iid: ", op, " sequence_delta: 0 end_delta_ticks: 0 duration: ", end_ns - start_ns,
+    absl::StrAppend(&calls, "packet { call_batch { thread_id: 1 base_sequence: ", sequence - 1,
+                    " base_end_ticks: ", end_ns, " op_iid: ", op,
+                    " sequence_delta: 0 end_delta_ticks: 0 duration: ", end_ns - start_ns,
                     " parent_distance: 0 caller_iid: 0 } }\n");
   };
   call(7, 1000 * kUs, 1005 * kUs, 1);
