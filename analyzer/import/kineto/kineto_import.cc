@@ -271,7 +271,7 @@ class KinetoImport {
       if (!absl::EndsWith(key, "_version") || key == "schemaVersion") continue;
       trace::Setting* setting = header->add_setting();
       setting->set_name(key);
-      setting->set_value(value.substr(0, 63));
+      setting->set_value(value);
     }
     writer_.Write(packet);
     WriteClock(first_ns_);

@@ -3,9 +3,11 @@
 
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
+#include <rapidjson/stringbuffer.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -72,6 +74,19 @@ class Text {
   size_t last_value_ = 0;
   bool is_too_long_ = false;
 };
+
+// protobuf refuses to read texts that are not UTF-8.
+void MakeUtf8(std::string* text) {
+  const auto is_ascii = [](char c) { return absl::ascii_isascii(static_cast<unsigned char>(c)); };
+  if (std::all_of(text->begin(), text->end(), is_ascii)) return;
+  rapidjson::StringStream in(text->c_str());
+  rapidjson::StringBuffer out;
+  while (in.Tell() < text->size()) {
+    if (rapidjson::UTF8<>::Validate(in, out)) continue;
+    std::replace_if(text->begin(), text->end(), std::not_fn(is_ascii), '?');
+    return;
+  }
+}
 
 int64_t Whole(string_view text) {
   int64_t number = 0;
@@ -195,7 +210,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     } else if (top() == Place::kEvent) {
       member_ = MemberOf(key);
     } else if (top() != Place::kOther) {
-      key_.assign(key.data(), key.size());
+      Assign(key, &key_);
     }
     return true;
   }
@@ -324,6 +339,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
 
   static void Assign(string_view value, std::string* to) {
     to->assign(value.data(), std::min(value.size(), kMaxNameBytes));
+    MakeUtf8(to);
   }
 
   void EventValue(string_view value, bool is_text) {

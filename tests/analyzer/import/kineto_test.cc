@@ -163,6 +163,12 @@ TEST_F(Kineto, KernelsTellGradientsOfAConvolutionApart) {
   EXPECT_EQ(FindOp(Model(events), "aten::convolution_backward"), nullptr);  // names tell nothing
 }
 
+TEST_F(Kineto, TextThatIsNotUtf8) {
+  const TraceModel model =
+      Model({Event("user_annotation", "caf\xc3\xa9", 10, 5), Event("user_annotation", "caf\xe9", 20, 5)});
+  EXPECT_THAT(model.names, testing::IsSupersetOf({"caf\xc3\xa9", "caf?"}));
+}
+
 TEST_F(Kineto, Collective) {
   const TraceModel model =
       Model({Event("cpu_op", "record_param_comms", 10, 50,
