@@ -18,7 +18,8 @@ const CAUSES = {
   copies: "copy",
   synchronization: "waiting",
   "launch-bound": "library",
-  input: "input",
+  "input pipeline": "input",
+  "no processor": "waiting",
   communication: "communication",
 };
 
