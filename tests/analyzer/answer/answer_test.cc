@@ -263,7 +263,9 @@ TEST(AnswerTest, SaysWhatRecordingTakesOfStepsThatAreMostlyLaunches) {
     }
     const std::vector<std::string> remarks = RemarksOn(program, 3 * step_ns);
     EXPECT_EQ(remarks.size(), step_ns == 20'000 ? 2 : 1);
-    if (step_ns == 20'000) EXPECT_THAT(remarks.front(), HasSubstr("Recording takes about 2.20 us"));
+    if (step_ns == 20'000) {
+      EXPECT_THAT(remarks.front(), HasSubstr("Recording takes about 2.20 us"));
+    }
   }
 }
 
