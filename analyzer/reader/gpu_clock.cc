@@ -68,8 +68,9 @@ struct Ahead {
 void Move(int64_t by_ns, size_t i, GpuActivityColumns* gpu) {
   gpu->start_ns[i] += by_ns;
   gpu->end_ns[i] += by_ns;
+  // These may be shorter: later processes need not have any.
   for (std::vector<int64_t>* column : {&gpu->queued_ns, &gpu->submitted_ns}) {
-    if (!column->empty() && (*column)[i] != GpuActivityColumns::kNotKnown) (*column)[i] += by_ns;
+    if (i < column->size() && (*column)[i] != GpuActivityColumns::kNotKnown) (*column)[i] += by_ns;
   }
 }
 
