@@ -20,10 +20,15 @@ constexpr double kGpuCallNs = 50;
 constexpr double kMeasuredCallNs = 2200;
 constexpr double kMuch = 0.05;  // of the gain
 
+// What torch.profiler took for a trace of its own (analyzer/import/kineto) is not known.
+bool WasRecordedByOthers(const TraceModel& model) {
+  return !model.processes.empty() && model.processes.front().tool_version == "Kineto";
+}
+
 }  // namespace
 
 double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts) {
-  if (!facts.UsesTorch()) return 0;
+  if (!facts.UsesTorch() || WasRecordedByOthers(facts.model())) return 0;
   const TraceModel& model = facts.model();
   int64_t scopes = 0;
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
@@ -36,6 +41,7 @@ double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)
 
 double CostOfGpuCalls(const StepFacts& facts) {
   const TraceModel& model = facts.model();
+  if (WasRecordedByOthers(model)) return 0;
   std::vector<bool> is_measured(model.calls.size());
   for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
     const CallIndex call = model.gpu.launch_call[activity];
