@@ -95,6 +95,8 @@ BufferGift TakeScratch(ActivityBuffers* pool) {
   return {Take(pool, BufferKind::kScratch, kMostActivityBuffers, kScratchBytes), kScratchBytes, 0};
 }
 
+bool IsOfPool(const ActivityBuffers& pool, const uint8_t* data) { return NumberOf(&pool, data) != 0; }
+
 void AdaptRecords(ActivityBuffers* pool) {
   uint32_t filled = pool->filled.exchange(0, std::memory_order_relaxed);
   uint32_t records = pool->records.load(std::memory_order_relaxed);

@@ -62,6 +62,9 @@ BufferGift TakeActivityBuffer(ActivityBuffers* pool, uint64_t total);
 // For requests that must not be refused: a page that no other request has, whose contents are lost.
 BufferGift TakeScratch(ActivityBuffers* pool);
 
+// True: a buffer of the pool, of any kind. Needs no lock while CUPTI has it.
+bool IsOfPool(const ActivityBuffers& pool, const uint8_t* data);
+
 // Call every second: adapts the size of few-record buffers to the number returned.
 void AdaptRecords(ActivityBuffers* pool);
 

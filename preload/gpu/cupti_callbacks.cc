@@ -4,6 +4,7 @@
 #include "preload/format/clock.h"
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/cupti_api.h"
+#include "preload/gpu/cupti_hooks.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_thread.h"
 #include "preload/gpu/gpu_time.h"
@@ -153,10 +154,17 @@ void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records) {
   *most_records = gift.most_records;
 }
 
-void OnBufferCompleted(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+bool TakeOwnBuffer(uint8_t* buffer, size_t valid) {
+  if (buffer == g_last_scratch) return true;
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
-  if (state == nullptr || ReturnScratch(&state->buffers, buffer, valid, &CountScratchRecords)) return;
+  if (state == nullptr || !IsOfPool(state->buffers, buffer)) return false;
+  if (ReturnScratch(&state->buffers, buffer, valid, &CountScratchRecords)) return true;
   if (QueueActivityBuffer(&state->buffers, buffer, valid)) WakeGpuThread(state);
+  return true;
+}
+
+void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid) {
+  if (!TakeOwnBuffer(buffer, valid)) ReturnApplicationBuffer(context, stream, buffer, size, valid);
 }
 
 }  // namespace dlhook::inline gpu

@@ -27,7 +27,11 @@ ThreadState* RecordingThread(uint32_t families);
 
 void OnCuptiCallback(void* user, uint32_t domain, uint32_t id, const void* data);
 void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records);
+// CUPTI may return a buffer by the functions that are registered now, not by those that lent it: those of the
+// application and of dlhook pass on what is the other's.
 void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
+// True: it was a buffer of dlhook's, and is dealt with.
+bool TakeOwnBuffer(uint8_t* buffer, size_t valid);
 
 }  // namespace dlhook::inline gpu
 

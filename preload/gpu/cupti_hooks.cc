@@ -11,6 +11,7 @@
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_application.h"
+#include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"
@@ -50,6 +51,7 @@ void OnRequest(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 
 template <uint32_t kCopy>
 void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes) {
+  if (TakeOwnBuffer(buffer, valid_bytes)) return;
   g_buffer_functions[kCopy].complete.load(std::memory_order_acquire)(context, stream, buffer, bytes, valid_bytes);
   g_application.TakeBuffer();
 }
@@ -141,6 +143,15 @@ int OnCall(const char* name, void* own, void* caller, void* looked_up, const Cup
 ApplicationCupti ApplicationCuptiState() {
   return {g_application.HoldsAny(), g_application.IsSubscribed(), g_register_timestamps.load() != nullptr,
           g_application.HasFinalized()};
+}
+
+void ReturnApplicationBuffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes) {
+  const CuptiApi* api = LoadedCupti();
+  for (uint32_t copy = 0; api != nullptr && buffer != nullptr && copy < kCopies; ++copy) {
+    CuptiFunction real = g_buffer_functions[copy].register_callbacks.load();
+    if (WordOf(real) != WordOf(api->register_callbacks)) continue;
+    kOnComplete[copy](context, stream, buffer, bytes, valid_bytes);
+  }
 }
 
 void UseOwnTimestamps() {

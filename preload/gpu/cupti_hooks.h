@@ -4,6 +4,9 @@
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_
 
+#include <cstddef>
+#include <cstdint>
+
 namespace dlhook::inline gpu {
 
 // What dlhook must know about the application when it opens CUPTI.
@@ -21,6 +24,9 @@ void UseOwnTimestamps();
 // After our kinds are disabled and our buffers are back: restores the application's own buffer functions and source of
 // times, if it has any.
 void RestoreApplicationCupti();
+
+// CUPTI has returned a buffer to dlhook's function that dlhook did not lend.
+void ReturnApplicationBuffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes);
 
 }  // namespace dlhook::inline gpu
 
