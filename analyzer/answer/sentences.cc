@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -16,11 +17,12 @@
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
+#include "analyzer/work/window_cost.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
 
-constexpr int64_t kLeastForQuartiles = 8;
+constexpr size_t kLeastForQuartiles = 8;
 constexpr double kWorthSaying =
     0.05;  // of the run: time before and after all steps; of the steps: others of their kind
 constexpr double kWorthMentioning = 0.1;  // of all steps: what much longer ones hold, and what they change
@@ -215,8 +217,24 @@ std::string OtherSteps(const StepFacts& facts) {
                       HumanTime(static_cast<double>(ns)), ".");
 }
 
+// "Recording took 0.4 % of all steps, 31 % of those in windows"; by steps in windows and outside.
+std::string CostSentence(const WindowCost& cost, double inside_ns) {
+  constexpr double kLeastPercent = 0.01;
+  const double all_ns = cost.outside_mean_ns() * static_cast<double>(cost.all);
+  const auto recorded = static_cast<double>(cost.recorded);
+  if (!cost.IsSeen()) {
+    const double most_ns = std::max(cost.added_ns, 0.0) + 2 * cost.error_ns;
+    return absl::StrFormat(" Recording took at most %.2g %% of all steps.",
+                           std::max(100 * most_ns * recorded / all_ns, kLeastPercent));
+  }
+  return absl::StrFormat(" Recording took %.2g %% of all steps, %.0f %% of the recorded ones (+- %.0f %%).",
+                         100 * cost.added_ns * recorded / (all_ns + cost.added_ns * recorded),
+                         100 * cost.added_ns / inside_ns, 100 * cost.error_ns / inside_ns);
+}
+
 // Of which part of the run steps are known in full.
-std::string RecordedPart(const TraceModel& model) {
+std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>& cost) {
+  const TraceModel& model = facts.model();
   const std::string whole = HumanTime(static_cast<double>(model.wall_ns()));
   int64_t limit_ns = model.end_ns;
   for (const AggregateRow& row : model.aggregates) {
@@ -230,6 +248,11 @@ std::string RecordedPart(const TraceModel& model) {
   for (const ScopeWindow& window : model.scope_windows) recorded_ns[window.process] += window.end_ns - window.start_ns;
   int64_t most_ns = 0;
   for (const auto& [process, ns] : recorded_ns) most_ns = std::max(most_ns, ns);
+  if (cost.has_value()) {
+    return absl::StrCat(" Operations were recorded in ", cost->recorded, " of ", cost->all,
+                        " steps; what follows is the mean of ", facts.steps().count(), " of these, ",
+                        HumanTime(facts.step_ns()), ".", CostSentence(*cost, facts.step_ns()));
+  }
   if (most_ns == 0 || most_ns > model.wall_ns() / 10 * 9) return "";
   return absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
                       " in which operations were recorded.");
@@ -307,7 +330,10 @@ std::string HowLong(const StepFacts& facts) {
   if (!facts.HasSteps()) {
     return "No repeating step was found: the rest describes the whole run.";
   }
-  const Quartiles quartiles = QuartilesOf(facts.steps().Durations());
+  const std::optional<WindowCost> cost = CostOfWindows(facts);
+  const std::vector<int64_t> durations = cost.has_value() ? cost->outside_ns : facts.steps().Durations();
+  const double step_ns = cost.has_value() ? cost->outside_mean_ns() : facts.step_ns();
+  const Quartiles quartiles = QuartilesOf(durations);
   int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;
   bool is_cut = false;
   for (const StepTrack& track : facts.options().analysis->steps()) {
@@ -323,19 +349,18 @@ std::string HowLong(const StepFacts& facts) {
     }
   }
   // With few steps, quartiles say nothing.
-  std::string text = facts.steps().count() < kLeastForQuartiles
-                         ? absl::StrFormat("A %s takes %s, mean of %s.", facts.StepNoun(), HumanTime(facts.step_ns()),
-                                           Many(static_cast<size_t>(facts.steps().count()), "steady one"))
-                         : absl::StrFormat("%s takes %s on average; half of %d take %s to %s.",
-                                           absl::StrCat("A ", facts.StepNoun()), HumanTime(facts.step_ns()),
-                                           facts.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
-                                           HumanTime(static_cast<double>(quartiles.upper)));
+  std::string text =
+      durations.size() < kLeastForQuartiles
+          ? absl::StrFormat("A %s takes %s, mean of %s.", facts.StepNoun(), HumanTime(step_ns),
+                            Many(durations.size(), "steady one"))
+          : absl::StrFormat("A %s takes %s on average; half of %d take %s to %s.", facts.StepNoun(), HumanTime(step_ns),
+                            durations.size(), HumanTime(static_cast<double>(quartiles.lower)),
+                            HumanTime(static_cast<double>(quartiles.upper)));
   const ComparedSteps& steps = facts.steps();
-  absl::StrAppend(&text, MeanOfAll(steps), BatchSentence(steps, facts.step_ns(), WholeRate(facts)),
-                  PauseSentence(facts));
+  absl::StrAppend(&text, MeanOfAll(steps), BatchSentence(steps, step_ns, WholeRate(facts)), PauseSentence(facts));
   if (steps.interrupted > 0 && !IsStructure(steps)) absl::StrAppend(&text, " Left out: ", LongerSteps(steps), ".");
   text += OtherSteps(facts);
-  absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts.model()));
+  absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts, cost));
   if (warm_up > 0)
     absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
                     HumanTime(static_cast<double>(warm_up_ns)), ".");
@@ -354,7 +379,7 @@ std::vector<std::string> StepRemarks(const StepFacts& facts) {
                                    " of it the main thread waited for a processor (part of the rows above)."));
   }
   const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
-  if (facts.HasSteps() && own_ns >= kWorthMentioning * facts.step_ns()) {
+  if (facts.HasSteps() && !CostOfWindows(facts).has_value() && own_ns >= kWorthMentioning * facts.step_ns()) {
     remarks.push_back(
         absl::StrFormat("Recording takes about %s of the host's time in it (%.0f %%), by its usual costs.",
                         HumanTime(own_ns), 100 * own_ns / facts.step_ns()));

@@ -18,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
@@ -229,9 +230,25 @@ absl::StatusOr<std::string> SampleVariable(const Args& args) {
   return absl::StrCat("DLHOOK_SAMPLE=", hertz);
 }
 
+// The variable for --budget; empty without it.
+absl::StatusOr<std::string> BudgetVariable(const Args& args) {
+  const std::optional<std::string> text = args.Last("budget");
+  if (!text) return std::string();
+  double percent = 0;
+  const bool is_percent =
+      absl::SimpleAtod(absl::StripSuffix(*text, "%"), &percent) && percent >= 0.01 && percent <= 100;
+  if (!is_percent && *text != "off") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--budget expects a percentage from 0.01% to 100%, or off, found '", *text, "'"));
+  }
+  return absl::StrCat("DLHOOK_BUDGET=", *text);
+}
+
 int RunRun(const Args& args) {
   const absl::StatusOr<std::string> sample = SampleVariable(args);
   if (!sample.ok()) return Fail("run", sample.status(), kExitBadInput);
+  const absl::StatusOr<std::string> budget = BudgetVariable(args);
+  if (!budget.ok()) return Fail("run", budget.status(), kExitBadInput);
   const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
   if (!program.ok()) {
@@ -253,7 +270,9 @@ int RunRun(const Args& args) {
   const std::string folder = *local == nullptr ? place->path : (*local)->path();
   Collector collector(folder);
   std::vector<std::string> variables = PreloadVariables(*shim, folder);
-  if (!sample->empty()) variables.push_back(*sample);
+  for (const std::string* variable : {&*sample, &*budget}) {
+    if (!variable->empty()) variables.push_back(*variable);
+  }
   signal(SIGXFSZ, on_long_file);  // the program inherits it
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, variables);
   signal(SIGXFSZ, SIG_IGN);
@@ -275,33 +294,38 @@ int RunRun(const Args& args) {
 }  // namespace
 
 Command RunCommand() {
-  return {.name = "run",
-          .summary = "start a program and record it",
-          .operands = "PROGRAM [WORD]...",
-          .flags = {RunFolderFlag(),
-                    {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
-                    {.name = "sample",
-                     .value = "HZ",
-                     .help = "also sample where threads compute, HZ times per second of CPU time (default: 99)",
-                     .standard = "99"}},
-          .examples =
-              {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
-               {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
-               {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
-                "only the calls of two families of libraries"},
-               {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
-               {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
-          .min_operands = 1,
-          .max_operands = SIZE_MAX,
-          .stops_at_operand = true,
-          .details =
-              [] {
-                return std::string(
-                    "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
-                    "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
-                    "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
-              },
-          .run = RunRun};
+  return {
+      .name = "run",
+      .summary = "start a program and record it",
+      .operands = "PROGRAM [WORD]...",
+      .flags = {RunFolderFlag(),
+                {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
+                {.name = "sample",
+                 .value = "HZ",
+                 .help = "also sample where threads compute, HZ times per second of CPU time (default: 99)",
+                 .standard = "99"},
+                {.name = "budget",
+                 .value = "PERCENT",
+                 .help = "add at most so much to PyTorch's steps in the mean (1%): ops, Python lines and GPU times are "
+                         "recorded in windows of steps"}},
+      .examples =
+          {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
+           {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
+           {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
+            "only the calls of two families of libraries"},
+           {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
+           {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
+      .min_operands = 1,
+      .max_operands = SIZE_MAX,
+      .stops_at_operand = true,
+      .details =
+          [] {
+            return std::string(
+                "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
+                "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
+                "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
+          },
+      .run = RunRun};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -2,11 +2,13 @@
 #include "analyzer/findings/own_cost.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/table/human.h"
+#include "analyzer/work/window_cost.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -25,9 +27,8 @@ bool WasRecordedByOthers(const TraceModel& model) {
   return !model.processes.empty() && model.processes.front().tool_version == "Kineto";
 }
 
-}  // namespace
-
-double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts) {
+// By the usual costs.
+double UsualCostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts) {
   if (!facts.UsesTorch() || WasRecordedByOthers(facts.model())) return 0;
   const TraceModel& model = facts.model();
   int64_t scopes = 0;
@@ -39,7 +40,7 @@ double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)
   return kScopeNs * static_cast<double>(scopes) / facts.count();
 }
 
-double CostOfGpuCalls(const StepFacts& facts) {
+double UsualCostOfGpuCalls(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   if (WasRecordedByOthers(model)) return 0;
   std::vector<bool> is_measured(model.calls.size());
@@ -57,6 +58,22 @@ double CostOfGpuCalls(const StepFacts& facts) {
   }
   return own_ns / facts.count();
 }
+
+// What the run itself shows goes before the usual costs.
+double AsMeasured(const StepFacts& facts, double usual_ns) {
+  const std::optional<WindowCost> cost = CostOfWindows(facts);
+  if (!cost.has_value() || usual_ns == 0) return usual_ns;
+  const double all_ns = UsualCostOfScopes(facts, [](ScopeIndex) { return true; }) + UsualCostOfGpuCalls(facts);
+  return std::max(cost->added_ns, 0.0) * usual_ns / all_ns;
+}
+
+}  // namespace
+
+double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts) {
+  return AsMeasured(facts, UsualCostOfScopes(facts, counts));
+}
+
+double CostOfGpuCalls(const StepFacts& facts) { return AsMeasured(facts, UsualCostOfGpuCalls(facts)); }
 
 void SubtractOwnCost(double own_ns, Finding& finding) {
   own_ns = std::min(own_ns, finding.gain_ns);

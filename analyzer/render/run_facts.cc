@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/table/human.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {
@@ -103,8 +104,8 @@ void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
   }
   std::map<std::pair<ProcessIndex, std::string>, int64_t> gaps_ns;
   for (const GpuWindow& window : run.gpu_windows) {
-    const bool is_gap =
-        window.source == GpuTimeSource::kNone && is_measured[window.process] && window.start_ns < window.end_ns;
+    const bool is_gap = window.source == GpuTimeSource::kNone && is_measured[window.process] &&
+                        window.start_ns < window.end_ns && window.reason != kBetweenWindows;
     if (is_gap) gaps_ns[{window.process, window.reason}] += window.end_ns - window.start_ns;
   }
   for (const auto& [gap, ns] : gaps_ns) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/steps/measured_steps.h"
@@ -34,36 +35,39 @@ std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track)
   return asked;
 }
 
-// Median durations of the later half of the regular steps, by batch size. Without the track's last step, which seems
-// shorter.
+// Median durations of the later half of the regular steps, by batch size; of those whose scopes were recorded apart, which
+// may take longer for it. Without the track's last step, which seems shorter.
 class Medians {
  public:
   Medians(std::vector<Step*> steps, const Step* last) {
     std::erase_if(steps, [](const Step* step) { return !step->is_regular; });
     if (steps.size() > 1 && steps.back() == last) steps.pop_back();
     count_ = steps.size();
-    std::vector<int64_t> all;
-    std::map<int64_t, std::vector<int64_t>> by_batch;
-    for (size_t i = steps.size() / 2; i < steps.size(); ++i) {
-      const int64_t duration_ns = steps[i]->end_ns - steps[i]->start_ns;
-      all.push_back(duration_ns);
-      by_batch[steps[i]->batch].push_back(duration_ns);
+    std::map<bool, std::vector<const Step*>> by_scopes;
+    for (const Step* step : steps) by_scopes[step->has_scopes].push_back(step);
+    std::map<std::pair<bool, int64_t>, std::vector<int64_t>> durations_ns;
+    for (const auto& [has_scopes, some] : by_scopes) {
+      for (size_t i = some.size() / 2; i < some.size(); ++i) {
+        const int64_t duration_ns = some[i]->end_ns - some[i]->start_ns;
+        durations_ns[{has_scopes, kAnyBatch}].push_back(duration_ns);
+        durations_ns[{has_scopes, some[i]->batch}].push_back(duration_ns);
+      }
     }
-    all_ns_ = QuartilesOf(all).median;
-    for (auto& [batch, durations] : by_batch) {
-      if (durations.size() >= kEnough) median_ns_[batch] = QuartilesOf(durations).median;
+    for (auto& [key, some] : durations_ns) {
+      if (some.size() >= kEnough || key.second == kAnyBatch) median_ns_[key] = QuartilesOf(some).median;
     }
   }
   size_t count() const { return count_; }
-  int64_t Of(int64_t batch) const {
-    const auto found = median_ns_.find(batch);
-    return found == median_ns_.end() ? all_ns_ : found->second;
+  int64_t Of(const Step& step) const {
+    auto found = median_ns_.find({step.has_scopes, step.batch});
+    if (found == median_ns_.end()) found = median_ns_.find({step.has_scopes, kAnyBatch});
+    return found == median_ns_.end() ? INT64_MAX : found->second;  // no regular step is like it
   }
 
  private:
+  static constexpr int64_t kAnyBatch = -1;
   size_t count_ = 0;
-  int64_t all_ns_ = 0;
-  std::map<int64_t, int64_t> median_ns_;
+  std::map<std::pair<bool, int64_t>, int64_t> median_ns_;
 };
 
 // The largest number of calls in the later half of the steps.
@@ -82,7 +86,7 @@ void MarkAlike(const std::vector<Asked>& asked, const std::vector<Step>& all, co
   for (size_t i = 0; i < steps.size() / 2; ++i) {
     Step& step = *steps[i];
     const auto duration_ns = static_cast<double>(step.end_ns - step.start_ns);
-    const bool is_slow = duration_ns > kWarmUpFactor * static_cast<double>(medians.Of(step.batch));
+    const bool is_slow = duration_ns > kWarmUpFactor * static_cast<double>(medians.Of(step));
     const Asked& of_step = asked[static_cast<size_t>(&step - all.data())];
     const bool is_preparing = of_step.prepares || of_step.calls > most_calls;
     if (!is_slow && !is_preparing && step.is_regular) return;

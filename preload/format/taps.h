@@ -13,6 +13,9 @@ namespace dlhook::inline format {
 // structure passed all checks. The release follows.
 inline constexpr char kNotTriedWith[] = "not tried with";
 
+// Why there are no GPU times, where the program or its user wanted it so: no loss.
+inline constexpr char kBetweenWindows[] = "between windows of DLHOOK_BUDGET";
+
 // Advice to users: what to do, or what is missing, as a sentence; empty: none.
 struct TapAdvice {
   const char* missing;            // if lost, absent, or refused by dlhook

@@ -54,11 +54,15 @@ int Subscribe(const CuptiApi& api, void** subscriber, char (&holder)[cupti::kSub
   return result != cupti::kInvalidParameter ? result : api.subscribe(subscriber, &OnCuptiCallback, nullptr);
 }
 
-void EnableCallbacks(const CuptiApi& api, void* subscriber) {
+void SwitchWorkCallbacks(const CuptiApi& api, void* subscriber, bool is_on) {
   for (size_t i = 0; i < kWorkCallbackCount; ++i) {
     const CallbackRange& range = kWorkCallbacks[i];
-    for (uint32_t id = range.first; id <= range.last; ++id) api.enable_callback(1, subscriber, range.domain, id);
+    for (uint32_t id = range.first; id <= range.last; ++id) api.enable_callback(is_on, subscriber, range.domain, id);
   }
+}
+
+void EnableCallbacks(const CuptiApi& api, void* subscriber) {
+  SwitchWorkCallbacks(api, subscriber, true);
   for (uint32_t id : {cupti::kModuleUnloadStarting, cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
     api.enable_callback(1, subscriber, cupti::kDomainResource, id);
   }
@@ -158,6 +162,13 @@ CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t
     state->beside.store(StartExternalCorrelation(api) ? kBeside : kNeverBeside);
   }
   return CuptiAnswer::kOn;
+}
+
+void SwitchCupti(const CuptiApi& api, const GpuState& state, bool is_on) {
+  if (!is_on) DisableKinds(api);
+  // Those of an injection tell calls, too.
+  if (state.subscriber != nullptr && !IsInjected()) SwitchWorkCallbacks(api, state.subscriber, is_on);
+  if (is_on) EnableKinds(api);
 }
 
 void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over) {

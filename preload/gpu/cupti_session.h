@@ -16,6 +16,10 @@ enum class CuptiAnswer { kOn, kTaken, kRefused };
 // nothing is enabled for dlhook, and `reason` says why.
 CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes);
 
+// Between OpenCupti and CloseCupti: leaves out work that is launched from now on, or records it again. What CUPTI holds
+// follows with later flushes.
+void SwitchCupti(const CuptiApi& api, const GpuState& state, bool is_on);
+
 // Stops recording and makes CUPTI return everything it holds. `hand_over`: HandOverCupti follows; else the process
 // ends, and CUPTI is not used any more, unless the application asks for it in an exit handler.
 void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over);

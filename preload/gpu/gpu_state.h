@@ -53,6 +53,7 @@ struct GpuState {
   std::atomic<uint32_t> module_unloads;    // afterwards names of kernels may have moved
 
   // For CUPTI, under `control`.
+  bool is_between_windows;            // kinds and callbacks are off (DLHOOK_BUDGET)
   void* subscriber;                   // null: not subscribed
   uint32_t is_to_be_handed_over;      // 1: closed, but attributes and the subscription are still dlhook's
   uint8_t per_thread_buffers_before;  // previous attributes

@@ -14,6 +14,7 @@
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
 #include "preload/format/gpu_records.h"
+#include "preload/format/taps.h"
 #include "preload/gpu/cupti_session.h"
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_time.h"
@@ -22,6 +23,7 @@
 #include "preload/gpu/gpu_thread.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/undisturbed.h"
@@ -99,6 +101,7 @@ void OpenWithCupti(GpuState* state, ThreadState* thread, const CuptiApi& api) {
            state->clock_offset_ns == 0 ? "" : "; its clock is not CLOCK_REALTIME: an offset is added to its times");
   ReportCapability(kCapability, api.library, CapabilityState::kOn, reason);
   TellWindow(thread, GpuTimeSource::kCupti, "");
+  state->is_between_windows = false;
   state->phase.store(kGpuCupti, std::memory_order_release);
   if (state->was_open.exchange(1) == 0) state->exit_handler_due.store(1);
 }
@@ -236,6 +239,18 @@ void YieldGpuTime(const char* reason) {
     }
   }
   WaitUntilFed(state, kLongestFeedMs);
+}
+
+void RecordGpuTimes(bool is_wanted) {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state == nullptr) return;
+  Undisturbed undisturbed;
+  SpinLockHolder holder(&state->control);
+  if (state->phase.load() != kGpuCupti || state->is_between_windows != is_wanted) return;
+  state->is_between_windows = !is_wanted;
+  if (!is_wanted) TellWindow(dlhook_thread, GpuTimeSource::kNone, kBetweenWindows);
+  SwitchCupti(*LoadedCupti(), *state, is_wanted);
+  if (is_wanted) TellWindow(dlhook_thread, GpuTimeSource::kCupti, "");
 }
 
 void ResumeGpuTime() {

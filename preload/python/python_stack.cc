@@ -18,6 +18,7 @@
 namespace dlhook::inline python {
 
 std::atomic<uint32_t> g_python_for_calls{0};
+std::atomic<bool> g_is_between_windows{false};
 
 // A thread's cache of its stacks. Direct-mapped: of two with the same place the later one stays.
 struct PythonThread {
@@ -387,8 +388,11 @@ void RefreshPython() {
   DecideForCalls();
 }
 
+void RecordPythonOfCalls(bool is_wanted) { g_is_between_windows.store(!is_wanted, std::memory_order_relaxed); }
+
 bool RecordPythonStack(ThreadState* thread) {
-  uint32_t definition = CapturePythonStack(thread);
+  bool is_wanted = !g_is_between_windows.load(std::memory_order_relaxed);
+  uint32_t definition = is_wanted ? CapturePythonStack(thread) : 0;
   if (thread->python == nullptr) return true;  // no stack was ever captured on this slot
   PythonThread* memory = MemoryOf(thread);
   if (definition == memory->recorded) return true;

@@ -174,6 +174,29 @@ class Number {
   uint64_t most_;
 };
 
+// "1%", "0.5", "off" as millionths; 0: off.
+struct Percent {
+  static constexpr uint64_t kPpmOfPercent = 10000;
+  static constexpr uint64_t kLeastPpm = 100;
+  void Read(const Variable& variable, const char* value, uint32_t* member, Config* config) const {
+    if (value == nullptr || strcmp(value, "off") == 0) return;
+    // Not strtod: the host may have set a locale with another decimal separator.
+    char* end = nullptr;
+    uint64_t ppm = value[0] == '-' ? 0 : strtoull(value, &end, 10);
+    bool is_number = end != nullptr && end != value && ppm <= 100;
+    ppm *= kPpmOfPercent;
+    if (is_number && *end == '.') {
+      for (uint64_t digit = kPpmOfPercent / 10; *++end >= '0' && *end <= '9'; digit /= 10) ppm += (*end - '0') * digit;
+    }
+    is_number = is_number && (*end == '\0' || strcmp(end, "%") == 0) && ppm >= kLeastPpm && ppm <= 100 * kPpmOfPercent;
+    if (is_number) {
+      *member = static_cast<uint32_t>(ppm);
+    } else {
+      Complain(variable, value, "off, or a percentage from 0.01% to 100%", config);
+    }
+  }
+};
+
 }  // namespace
 
 uint32_t FamilyBitOf(const char* name) {

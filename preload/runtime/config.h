@@ -55,6 +55,7 @@ struct Config {
   OneDnnMode onednn;              // DLHOOK_ONEDNN
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES
+  uint32_t budget_ppm;            // DLHOOK_BUDGET: millionths that recording may add to steps, 0: records all
   PythonMode python;              // DLHOOK_PYTHON; kOn if DLHOOK_STACKS=all
   CompiledMode compiled;          // DLHOOK_COMPILED
   StacksMode stacks;              // DLHOOK_STACKS

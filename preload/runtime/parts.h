@@ -45,6 +45,9 @@ uint32_t CaptureInterruptedPythonStack(ThreadState* thread, uint64_t address);
 // 1: recorded calls have stacks (DLHOOK_PYTHON=on, and there is a Python).
 extern std::atomic<uint32_t> g_python_for_calls;
 
+// Whether they have them now (DLHOOK_BUDGET leaves them out between its windows).
+void RecordPythonOfCalls(bool is_wanted);
+
 // Looks for Python again if none was found; for slow paths (a thread attaches, a new caller is bound).
 void RefreshPython();
 
@@ -79,5 +82,12 @@ void OpenThreadSamples(ThreadState* thread);
 void CloseThreadSamples(ThreadState* thread);
 
 }  // namespace dlhook::inline sample
+
+namespace dlhook::inline gpu {
+
+// Whether GPU times are recorded now (DLHOOK_BUDGET leaves them out between its windows). Calls CUPTI.
+void RecordGpuTimes(bool is_wanted);
+
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_PARTS_H_

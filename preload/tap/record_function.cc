@@ -1,4 +1,4 @@
-// Pure parts of the RecordFunction tap: kinds of scopes, releases, the light mode's schedule.
+// Pure parts of the RecordFunction tap: kinds of scopes, releases, when they are recorded.
 #include "preload/tap/record_function.h"
 
 #include <stdio.h>
@@ -57,28 +57,64 @@ bool EndsTrainingStep(const char* scope_name) {
   return strncmp(scope_name, kPrefix, sizeof kPrefix - 1) == 0;
 }
 
-void DutyCycle::Begin(uint64_t now_ms) {
+uint64_t StepTimes::LowerQuartile() const {
+  uint32_t count = count_ < kMost ? count_ : kMost;
+  if (count == 0) return 0;
+  uint64_t sorted[kMost];
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t place = i;
+    for (; place > 0 && sorted[place - 1] > ns_[i]; --place) sorted[place] = sorted[place - 1];
+    sorted[place] = ns_[i];
+  }
+  return sorted[count / 4];
+}
+
+void DutyCycle::Begin(uint64_t now_ns, uint32_t budget_ppm) {
   *this = DutyCycle();
-  last_step_ms_ = now_ms;
+  budget_ppm_ = budget_ppm;
+  window_steps_ = kStepsPerWindow;
+  cycle_steps_ = kStepsPerCycle;
+  last_step_ns_ = now_ns;
   recorded_ = true;
 }
 
-bool DutyCycle::StepEnded(uint64_t now_ms) {
-  step_took_ms_ = now_ms - last_step_ms_;
-  last_step_ms_ = now_ms;
-  cycles_start_ms_ = 0;
+void DutyCycle::PlanCycle() {
+  window_steps_ = kStepsPerWindow;
+  cycle_steps_ = kStepsPerCycle;
+  uint64_t outside_ns = times_[0].LowerQuartile(), inside_ns = times_[1].LowerQuartile();
+  if (budget_ppm_ == 0 || outside_ns == 0) return;
+  uint64_t added_ppm = inside_ns <= outside_ns ? 0 : (inside_ns - outside_ns) * 1000000 / outside_ns;
+  uint64_t steps = added_ppm * kStepsPerWindow / budget_ppm_ + 1;
+  if (added_ppm <= budget_ppm_) {
+    cycle_steps_ = kMostStepsPerCycle;
+    window_steps_ = kMostStepsPerCycle - kStepsPerCycle;
+  } else if (steps > kStepsPerCycle) {
+    cycle_steps_ = steps < kMostStepsPerCycle ? steps : kMostStepsPerCycle;
+  }
+}
+
+bool DutyCycle::StepEnded(uint64_t now_ns) {
+  step_took_ns_ = now_ns - last_step_ns_;
+  last_step_ns_ = now_ns;
+  if (cycles_start_ns_ == 0) times_[recorded_].Add(step_took_ns_);
+  cycles_start_ns_ = 0;
   ++steps_;
-  recorded_ = steps_ < kFirstSteps || steps_ % kStepsPerCycle < kStepsPerWindow;
+  if (++place_ == cycle_steps_) {
+    place_ = 0;
+    PlanCycle();
+  }
+  recorded_ = steps_ < kFirstSteps || place_ < window_steps_;
   return recorded_;
 }
 
-bool DutyCycle::TimePassed(uint64_t now_ms) {
-  if (cycles_start_ms_ == 0) {
-    uint64_t patience_ms = kPatienceMs + 4 * step_took_ms_;
-    if (now_ms - last_step_ms_ < patience_ms) return recorded_;
-    cycles_start_ms_ = now_ms;
+bool DutyCycle::TimePassed(uint64_t now_ns) {
+  if (cycles_start_ns_ == 0) {
+    uint64_t patience_ns = kPatienceNs + 4 * step_took_ns_;
+    if (now_ns - last_step_ns_ < patience_ns) return recorded_;
+    cycles_start_ns_ = now_ns;
   }
-  recorded_ = (now_ms - cycles_start_ms_) % kCycleMs < kWindowMs;
+  uint64_t cycle_ns = budget_ppm_ == 0 ? kCycleNs : kWindowNs * kPresumedPpm / budget_ppm_;
+  recorded_ = (now_ns - cycles_start_ns_) % (cycle_ns < kCycleNs ? kCycleNs : cycle_ns) < kWindowNs;
   return recorded_;
 }
 

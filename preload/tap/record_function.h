@@ -59,28 +59,55 @@ bool IsTriedTorchVersion(TorchVersion version);
 // The name of the range around an optimizer's step ("Optimizer.step#SGD.step").
 bool EndsTrainingStep(const char* scope_name);
 
-// Light mode: when operators are recorded. All of the first steps, then two of sixteen (two, so that they include one
+// The last steps of one sort.
+class StepTimes {
+ public:
+  static constexpr uint32_t kMost = 16;
+
+  void Add(uint64_t ns) { ns_[count_++ % kMost] = ns; }
+  uint32_t count() const { return count_; }
+  // 0: none. Steps that something disturbed do not count.
+  uint64_t LowerQuartile() const;
+
+ private:
+  uint64_t ns_[kMost];
+  uint32_t count_;
+};
+
+// When operators are recorded, if not always. All of the first steps, then windows of two (two, so that they include one
 // whole step wherever it begins, and both halves if two optimizers alternate); without steps a part of the time.
+// Windows are sixteen steps apart (light mode), or as many as keep their cost within a budget: what a step takes in
+// windows and outside is measured. If all steps may be recorded, they are, with a pause after each 1 008 to measure again.
 class DutyCycle {
  public:
   static constexpr uint64_t kFirstSteps = 20;
   static constexpr uint64_t kStepsPerCycle = 16;
+  static constexpr uint64_t kMostStepsPerCycle = 1024;
   static constexpr uint64_t kStepsPerWindow = 2;
-  static constexpr uint64_t kCycleMs = 800;
-  static constexpr uint64_t kWindowMs = 100;
-  static constexpr uint64_t kPatienceMs = 2000;  // plus four times the last step: then time decides
+  static constexpr uint64_t kCycleNs = 800'000'000;
+  static constexpr uint64_t kWindowNs = 100'000'000;
+  static constexpr uint64_t kPatienceNs = 2'000'000'000;  // plus four times the last step: then time decides
+  static constexpr uint64_t kPresumedPpm = 300'000;       // what recording adds where no steps show it
 
-  void Begin(uint64_t now_ms);
+  // `budget_ppm`: millionths that recording may add to steps; 0: light mode.
+  void Begin(uint64_t now_ns, uint32_t budget_ppm);
   // Both return whether operators are recorded from now on.
-  bool StepEnded(uint64_t now_ms);
-  bool TimePassed(uint64_t now_ms);
+  bool StepEnded(uint64_t now_ns);
+  bool TimePassed(uint64_t now_ns);
 
  private:
+  void PlanCycle();
+
+  uint32_t budget_ppm_;
   uint64_t steps_;
-  uint64_t last_step_ms_;
-  uint64_t step_took_ms_;
-  uint64_t cycles_start_ms_;  // if time decides; 0: steps do
+  uint64_t place_;  // in the cycle, in steps
+  uint64_t window_steps_;
+  uint64_t cycle_steps_;
+  uint64_t last_step_ns_;
+  uint64_t step_took_ns_;
+  uint64_t cycles_start_ns_;  // if time decides; 0: steps do
   bool recorded_;
+  StepTimes times_[2];  // outside of windows, in windows
 };
 
 }  // namespace dlhook::inline tap

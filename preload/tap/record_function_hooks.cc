@@ -17,6 +17,7 @@
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/scope.h"
@@ -39,13 +40,13 @@ namespace dlhook::inline tap {
 namespace {
 
 constexpr char kWindowName[] = "[dlhook] scopes recorded";
-constexpr uint32_t kOperatorsPerLook = 32;  // between reads of the clock, in light mode
+constexpr uint32_t kOperatorsPerLook = 32;  // between reads of the clock, with windows
 
 // Up to kPaused the interposed function has work to do.
 enum TapPhase : uint32_t {
   kUnseen = 0,   // no operator has run yet
   kStopped = 1,  // recording is stopped: observers are disabled
-  kPaused = 2,   // light mode, between two windows: only user ranges are observed
+  kPaused = 2,   // between two windows: only user ranges are observed
   kBusy = 3,     // one thread is registering
   kOn = 4,
   kNever = 5,
@@ -99,15 +100,23 @@ void EndWindow(ThreadState* thread) {
                    ReadTicks(thread->clock) - start_ticks);
 }
 
-// Switches between the light mode's windows and pauses. The first observed operator begins the window.
+// What else the budget's windows are for.
+void SwitchOthers(bool on) {
+  if (GetConfig().budget_ppm == 0) return;
+  RecordPythonOfCalls(on);
+  RecordGpuTimes(on);
+}
+
+// Switches between windows and pauses. The first observed operator begins the window.
 void FollowDuty(bool recorded) {
   if (g_phase.load(std::memory_order_relaxed) != (recorded ? kPaused : kOn)) return;
   SwitchObservers(recorded, false);
   if (!recorded) EndWindow(AttachedThread());
   g_phase.store(recorded ? kOn : kPaused, std::memory_order_release);
+  SwitchOthers(recorded);
 }
 
-uint64_t NowMs() { return ClockNanoseconds(CLOCK_MONOTONIC_COARSE) / 1000000; }
+uint64_t NowNs() { return ClockNanoseconds(CLOCK_MONOTONIC); }
 
 // ---- the switch: from outside -----------------------------------------------------------------------------------------------
 
@@ -153,20 +162,21 @@ void ResumeIfWanted() {
   SpinLockHolder holder(&g_switch_lock);
   if (g_phase.load(std::memory_order_relaxed) != kStopped) return;
   SwitchObservers(true, true);
-  g_duty.Begin(NowMs());
+  g_duty.Begin(NowNs(), GetConfig().budget_ppm);
   g_phase.store(kOn, std::memory_order_release);
+  SwitchOthers(true);
 }
 
 void LookAtClock() {
   if (++t_operators < kOperatorsPerLook) return;
   t_operators = 0;
   SpinLockHolder holder(&g_switch_lock);
-  FollowDuty(g_duty.TimePassed(NowMs()));
+  FollowDuty(g_duty.TimePassed(NowNs()));
 }
 
 void NoteStepEnd() {
   SpinLockHolder holder(&g_switch_lock);
-  FollowDuty(g_duty.StepEnded(NowMs()));
+  FollowDuty(g_duty.StepEnded(NowNs()));
 }
 
 // ---- scopes that end on another thread than they began on (futures)
@@ -313,8 +323,8 @@ bool RegisterWith(const link_map* object, void* library) {
     Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kRefused, reason);
     return false;
   }
-  g_tap.is_light = GetConfig().scopes == ScopesMode::kLight;
-  g_duty.Begin(NowMs());
+  g_tap.is_light = GetConfig().scopes == ScopesMode::kLight || GetConfig().budget_ppm != 0;
+  g_duty.Begin(NowNs(), GetConfig().budget_ppm);
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   for (uint32_t scope = 0; scope < kTorchScopes; ++scope) {
     if (KindOfTorchScope(static_cast<TorchScope>(scope)) == ScopeKind::kUnknown) continue;
@@ -325,7 +335,9 @@ bool RegisterWith(const link_map* object, void* library) {
   if (!IsTriedTorchVersion(version))
     snprintf(untried, sizeof untried, "; %s %u.%u", kNotTriedWith, version.major, version.minor);
   snprintf(words, sizeof words, "PyTorch %u.%u%s%s", version.major, version.minor, untried,
-           g_tap.is_light ? "; light: operators in some windows only" : "");
+           !g_tap.is_light               ? ""
+           : GetConfig().budget_ppm == 0 ? "; light: operators in some windows only"
+                                         : "; budget: operators in some windows only");
   Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn, words);
   return true;
 }

@@ -151,6 +151,13 @@ class Phases(frameworks.Case):
         run, steps = self.check("many_epochs", DLHOOK_SCOPES="light")
         self.check_accounting_of_windows(run, steps)
 
+    def test_budget(self):
+        """The same in windows whose distance the run itself decides; the answer says how many steps that were."""
+        run, steps = self.check("many_epochs", DLHOOK_BUDGET="0.01%")
+        self.check_accounting_of_windows(run, steps)
+        answer = e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode()
+        self.assertRegex(" ".join(answer.split()), rf"Operations were recorded in \d+ of {len(steps)} steps")
+
     def test_without_scopes(self):
         """The order of calls alone: kinds and batches, no updates."""
         run, told = self.record("plain", DLHOOK_SCOPES="off")

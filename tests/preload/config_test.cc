@@ -109,6 +109,19 @@ TEST(ConfigTest, Counters) {
   EXPECT_NE(std::string(wrong.complaint).find("60000"), std::string::npos);
 }
 
+TEST(Config, Budget) {
+  EXPECT_EQ(Parse({}).budget_ppm, 0u);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "off"}}).budget_ppm, 0u);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "1%"}}).budget_ppm, 10000u);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "0.25%"}}).budget_ppm, 2500u);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "12.5"}}).budget_ppm, 125000u);
+  for (const char* wrong : {"", "one", "-1", "1.x", "0", "200%", "1%%"}) {
+    const Config config = Parse({{"DLHOOK_BUDGET", wrong}});
+    EXPECT_EQ(config.budget_ppm, 0u) << wrong;
+    EXPECT_NE(std::string(config.complaint).find("a percentage from 0.01% to 100%"), std::string::npos) << wrong;
+  }
+}
+
 TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
   EXPECT_NE(std::string(Parse({{"DLHOOK_CAPTURE", "blas,cudnnn"}}).complaint).find("cudnnn"), std::string::npos);
   const Config config = Parse({{"DLHOOK_MAX_BYTES", "10MB"}, {"DLHOOK_ONEDNN_LEVEL", "7"}});

@@ -54,17 +54,21 @@ TEST(EndsTrainingStep, ByName) {
   EXPECT_FALSE(EndsTrainingStep(""));
 }
 
-// The numbers (from 1) of the recorded steps, of `count` steps of `step_ms` each.
-std::vector<int> RecordedSteps(int count, uint64_t step_ms) {
+constexpr uint64_t kStepUnit = 1000000;  // a millisecond, in ns
+
+// The numbers (from 1) of the recorded steps, of `count` steps of `step_ms` each, that take `added_percent` longer while
+// they are recorded.
+std::vector<int> RecordedSteps(int count, uint64_t step_ms, uint32_t budget_ppm = 0, uint64_t added_percent = 0) {
   DutyCycle duty;
-  uint64_t now_ms = 1000000;
-  duty.Begin(now_ms);
+  uint64_t now_ns = 1000 * kStepUnit;
+  duty.Begin(now_ns, budget_ppm);
   bool recorded = true;
   std::vector<int> steps;
   for (int step = 1; step <= count; ++step) {
+    const uint64_t half_ns = step_ms * kStepUnit / 200 * (recorded ? 100 + added_percent : 100);
     if (recorded) steps.push_back(step);
-    recorded = duty.TimePassed(now_ms += step_ms / 2);
-    recorded = duty.StepEnded(now_ms += step_ms / 2);
+    recorded = duty.TimePassed(now_ns += half_ns);
+    recorded = duty.StepEnded(now_ns += half_ns);
   }
   return steps;
 }
@@ -78,29 +82,81 @@ TEST(DutyCycle, FirstStepsThenTwoOfSixteen) {
 
 TEST(DutyCycle, SlowStepsAreStepsToo) { EXPECT_EQ(RecordedSteps(60, 9000), RecordedSteps(60, 10)); }
 
+// What recording adds to all steps after the first ones, in millionths.
+uint64_t AddedPpm(uint32_t budget_ppm, uint64_t added_percent) {
+  constexpr int kSteps = 20000;
+  const size_t recorded = RecordedSteps(kSteps, 10, budget_ppm, added_percent).size() - DutyCycle::kFirstSteps;
+  return recorded * added_percent * 10000 / kSteps;
+}
+
+TEST(DutyCycle, KeepsTheBudget) {
+  for (const uint64_t percent : {10, 30, 100, 300}) {
+    EXPECT_LE(AddedPpm(10000, percent), 10300u) << percent;
+    EXPECT_GE(AddedPpm(10000, percent), 8000u) << percent << ": more could have been recorded";
+  }
+  EXPECT_LE(AddedPpm(50000, 30), 50500u);
+}
+
+TEST(DutyCycle, RecordsAllButAFewIfThatKeepsTheBudget) {
+  const std::vector<int> steps = RecordedSteps(10000, 10, 10000, 1);
+  EXPECT_GT(steps.size(), 9800u);
+  EXPECT_LT(steps.size(), 10000u) << "measures again now and then";
+}
+
+TEST(DutyCycle, FollowsACostThatGrows) {
+  DutyCycle duty;
+  uint64_t now_ns = 0;
+  duty.Begin(now_ns, 10000);
+  int recorded_late = 0;
+  bool recorded = true;
+  for (int step = 0; step < 8000; ++step) {
+    const uint64_t added_ns = !recorded || step < 2000 ? 0 : 3 * kStepUnit;
+    recorded = duty.StepEnded(now_ns += 10 * kStepUnit + added_ns);
+    if (step >= 4000 && recorded) ++recorded_late;
+  }
+  EXPECT_LE(recorded_late, 4000 / 60 * 2 + 2);
+}
+
+TEST(DutyCycle, DisturbedStepsDoNotCount) {
+  DutyCycle duty;
+  uint64_t now_ns = 0;
+  duty.Begin(now_ns, 10000);
+  size_t recorded_count = 0;
+  bool recorded = true;
+  for (int step = 0; step < 4000; ++step) {
+    const uint64_t disturbed_ns = recorded && step % 2 == 0 ? 50 * kStepUnit : 0;
+    recorded = duty.StepEnded(now_ns += 10 * kStepUnit + disturbed_ns);
+    recorded_count += recorded ? 1 : 0;
+  }
+  EXPECT_GT(recorded_count, 3800u);
+}
+
 // Share of the milliseconds from `begin_ms` to `end_ms` that is recorded while no step ends.
 double RecordedShare(DutyCycle* duty, uint64_t begin_ms, uint64_t end_ms) {
   uint64_t recorded = 0;
-  for (uint64_t now_ms = begin_ms; now_ms < end_ms; ++now_ms) recorded += duty->TimePassed(now_ms) ? 1 : 0;
+  for (uint64_t now_ms = begin_ms; now_ms < end_ms; ++now_ms) recorded += duty->TimePassed(now_ms * kStepUnit) ? 1 : 0;
   return static_cast<double>(recorded) / static_cast<double>(end_ms - begin_ms);
 }
 
 TEST(DutyCycle, WithoutStepsTimeDecides) {
   DutyCycle duty;
-  duty.Begin(500);
+  duty.Begin(500 * kStepUnit, 0);
   EXPECT_EQ(RecordedShare(&duty, 500, 2500), 1.0);
   EXPECT_EQ(RecordedShare(&duty, 2500, 2500 + 10 * 800), 0.125);
+  duty.Begin(500 * kStepUnit, 10000);
+  EXPECT_EQ(RecordedShare(&duty, 500, 2500), 1.0);
+  EXPECT_NEAR(RecordedShare(&duty, 2500, 2500 + 10 * 3000), 1 / 30.0, 1e-9);
 }
 
 TEST(DutyCycle, StepsTakeOverFromTimeAndGiveBack) {
   DutyCycle duty;
-  duty.Begin(0);
+  duty.Begin(0, 0);
   EXPECT_EQ(RecordedShare(&duty, 2000, 10000), 0.125);
   uint64_t now_ms = 10000;
   int recorded = 0;
-  for (int step = 1; step < 20; ++step) recorded += duty.StepEnded(now_ms += 10) ? 1 : 0;
+  for (int step = 1; step < 20; ++step) recorded += duty.StepEnded((now_ms += 10) * kStepUnit) ? 1 : 0;
   EXPECT_EQ(recorded, 19) << "the first steps";
-  EXPECT_FALSE(duty.StepEnded(now_ms += 10));
+  EXPECT_FALSE(duty.StepEnded((now_ms += 10) * kStepUnit));
   EXPECT_EQ(RecordedShare(&duty, now_ms, now_ms + 2000), 0.0) << "inside a step that takes its time";
   EXPECT_EQ(RecordedShare(&duty, now_ms + 3000, now_ms + 11000), 0.125) << "training is over";
 }

@@ -278,6 +278,16 @@ class Command(e2e.Case):
             self.assertIn(f"from 1 to 1000, found '{value}'", result.err.decode())
         self.assertEqual(e2e.run([e2e.DLHOOK, "run", "--sample", "-o", self.run_path, "--", "true"]).code, 0)
 
+    def test_budget_values(self):
+        for value in ("0", "101%", "x", "1%%"):
+            result = e2e.run([e2e.DLHOOK, "run", "--budget", value, "-o", self.run_path, "--", "true"])
+            self.assertEqual(result.code, 2)
+            self.assertIn(f"from 0.01% to 100%, or off, found '{value}'", result.err.decode())
+        program = ["sh", "-c", "echo $DLHOOK_BUDGET"]
+        for value in ("1%", "0.5", "off"):
+            result = e2e.run([e2e.DLHOOK, "run", "--budget", value, "-o", self.run_path, "--", *program])
+            self.assertEqual(result.out.decode().split(), [value])
+
     def test_rows(self):
         e2e.run([e2e.DLHOOK, "run", "--sample", "-o", self.run_path, "--", "true"])
         for options, words in ((["--table", "hotspots", "--by", "type"], "function, library, line or layer"),

@@ -120,7 +120,8 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
     for (const ScopeWindow& window : model.scope_windows) window_ns += window.end_ns - window.start_ns;
     for (const ProcessInfo& process : model.processes) wall_ns += process.end_ns - process.start_ns;
     metrics.TimeOf("scope_windows", window_ns, wall_ns,
-                   "outside of which operations were not recorded (DLHOOK_SCOPES=light; JAX); of the processes' time");
+                   "outside of which operations were not recorded (DLHOOK_BUDGET, DLHOOK_SCOPES=light; JAX); of the "
+                   "processes' time");
   }
   if (!model.python_stacks.empty()) {
     metrics.Count("python_stacks", static_cast<int64_t>(model.python_stacks.size()), "that differ");

@@ -13,6 +13,7 @@
 #include "analyzer/answer/step_parts.h"
 #include "tests/analyzer/builders/gpu_program.h"
 #include "tests/analyzer/builders/model_builder.h"
+#include "tests/analyzer/builders/training_program.h"
 #include "tests/analyzer/layers/linear_training.h"
 
 namespace dlhook::analyzer {
@@ -120,7 +121,9 @@ TEST(AnswerTest, SaysWhichPartOfARunStepsAreFrom) {
     EXPECT_THAT(AnswerOf(model), Not(HasSubstr("They are from")));
   }
   model.scope_windows = {{0, model.start_ns, model.start_ns + model.wall_ns() / 2}};
-  EXPECT_THAT(AnswerOf(model), ContainsRegex("in\\s+which\\s+operations\\s+were\\s+recorded"));
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("Operations\\s+were\\s+recorded\\s+in\\s+15\\s+of\\s+30\\s+steps"));
+  model.scope_windows = {{0, model.start_ns, model.start_ns + model.wall_ns() / 5 * 4}};
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("in\\s+which\\s+operations\\s+were\\s+recorded")) << "few others";
   model.scope_windows.clear();
   model.aggregates = {{.window_start_ns = model.end_ns - 1, .window_end_ns = model.end_ns, .count = 1}};
   EXPECT_THAT(AnswerOf(model), ContainsRegex("DLHOOK_MAX_BYTES"));
@@ -226,6 +229,31 @@ std::string HowLongAreRequests(int64_t pause_ns, int64_t stopped_ns = 0) {
                                 return absl::StatusOr<Table>(table);
                               }};
   return program.Make(how_long).notes.front();
+}
+
+// Of 320 steps in windows, which take so much longer for it.
+std::string HowLongAreStepsInWindows(int64_t added_ns, int64_t noise_ns) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 320; ++i) {
+    const bool is_recorded = i < 20 || i % 32 < 2;
+    program.RecordScopes(is_recorded);
+    program.Forward(net);
+    program.Loss();
+    program.Backward();
+    program.Update();
+    program.Pause((is_recorded ? added_ns : 0) + i * 7919 % noise_ns);
+  }
+  program.RecordScopes(false);
+  return WithFacts(program.Build(program.now_ns()), &HowLong);
+}
+
+TEST(AnswerTest, SaysWhatRecordingTookByWindows) {
+  const std::string dear = HowLongAreStepsInWindows(500, 4);
+  EXPECT_THAT(dear, HasSubstr("A training step takes 881 ns on average; half of 281 take"));
+  EXPECT_THAT(dear, HasSubstr("Operations were recorded in 38 of 320 steps; what follows is the mean of"));
+  EXPECT_THAT(dear, ContainsRegex("Recording took 6\\.[0-9] % of all steps, 3[0-9] % of the recorded ones"));
+  EXPECT_THAT(HowLongAreStepsInWindows(0, 400), HasSubstr("Recording took at most "));
 }
 
 TEST(AnswerTest, SaysThatMostOfARunIsInNoRequest) {

@@ -612,6 +612,21 @@ TEST(PhasesTest, WarmUpIsToldApart) {
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(track.steps[i].is_warm_up, i < 2) << i;
 }
 
+// Recording makes steps longer: those of the first window are compared with each other.
+TEST(PhasesTest, RecordedStepsAreNoWarmUpForTheirCost) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 80; ++i) {
+    const bool is_recorded = i < 20 || i % 16 < 2;
+    program.RecordScopes(is_recorded);
+    TrainStep(program, net);
+    program.Pause((is_recorded ? 1000 : 0) + (i < 2 ? 5000 : 0));
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(track.steps.size(), 80u);
+  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(track.steps[i].is_warm_up, i < 2) << i;
+}
+
 TEST(PhasesTest, CreatingPrimitivesIsWarmUp) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);

@@ -103,8 +103,8 @@ class Case(e2e.Case):
         super().setUp()
 
     def scenario(self, **settings):
-        """Environment of the fakes (README.md there): FAIL=… is DLHOOK_FAKE_FAIL; TORCH_… is passed as it is."""
-        names = {key if key.startswith("TORCH_") else f"DLHOOK_FAKE_{key}": value for key, value in settings.items()}
+        """Environment of the fakes (README.md there): FAIL=… is DLHOOK_FAKE_FAIL; TORCH_… and DLHOOK_… are passed as they are."""
+        names = {key if key.startswith(("TORCH_", "DLHOOK_")) else f"DLHOOK_FAKE_{key}": value for key, value in settings.items()}
         skipped = ",".join(NOT_LOGGED)
         return {"DLHOOK_FAKE_LOG": os.path.join(self.folder, "log.%p"), "DLHOOK_FAKE_LOG_SKIP": skipped, **names}
 

@@ -124,6 +124,24 @@ class GpuLayers(fake_gpu.Case):
         rows = self.layers()
         self.assertEqual(sum(row["gpu_backward"] or 0 for row in rows.values()), total / STEPS)
 
+    def test_windows_of_a_budget(self):
+        """Work of steps between windows is not measured, and layers cost what they cost in a run recorded whole."""
+        _, whole = self.seen
+        ((log, _),) = self.recorded_run(program("train", "alexnet", "--steps", 60), DLHOOK_BUDGET="0.01%")
+        tables = self.tables("layers", "steps", "summary")
+        summary = {row["metric"]: row["value"] for row in tables["summary"]}
+        self.assertEqual(len(tables["steps"]), 60)
+        self.assertLess(summary["gpu_activities"], len(fake_log.activities(log)) / 2)
+        self.assertGreater(summary["gpu_activities"], len(fake_log.activities(log)) / 4)
+        switched = [call.function for call in log if call.function in ("cuptiActivityEnable", "cuptiActivityDisable")]
+        self.assertGreaterEqual(switched.count("cuptiActivityDisable"), 2)
+        columns = ("gpu_forward", "gpu_backward", "gpu_backward_data", "gpu_backward_weights")
+        in_windows = {row["layer"]: row for row in tables["layers"]}
+        for name, row in self.layers().items():
+            if name.isdigit():
+                times = [[of_run[column] for column in columns] for of_run in (in_windows[name], row)]
+                self.assertEqual(*times, name)
+
     def test_everything_is_there_once(self):
         log, tables = self.seen
         activities = fake_log.activities(log)
