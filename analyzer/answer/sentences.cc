@@ -80,14 +80,14 @@ int64_t StoppedNs(const TraceModel& model, ProcessIndex process, int64_t start_n
   return stopped_ns;
 }
 
-// " Recording was stopped for 2.91 s of it (dlhook ctl stop)." Of several processes the one in which it was longest.
+// " Recording was stopped for 2.91 s of it …" Of several processes the one in which it was longest.
 std::string StopSentence(const TraceModel& model) {
   int64_t stopped_ns = 0;
   for (ProcessIndex process = 0; process < model.processes.size(); ++process)
     stopped_ns = std::max(stopped_ns, StoppedNs(model, process, model.start_ns, model.end_ns));
   if (stopped_ns == 0) return "";
   return absl::StrCat(" Recording was stopped for ", HumanTime(static_cast<double>(stopped_ns)),
-                      " of it (dlhook ctl stop): nothing here covers that time.");
+                      " of it (by dlhook ctl, DLHOOK_START or the program): nothing here covers that time.");
 }
 
 // Requests of one thread that waits for them longer than they take: most of the run is in none.

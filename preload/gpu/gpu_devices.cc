@@ -5,16 +5,14 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/gpu/pci_link.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
@@ -68,26 +66,24 @@ uint32_t AttributeOf(const DeviceDriver& driver, int device, DeviceAttribute att
   return driver.attribute(&value, attribute, device) == 0 && value > 0 ? static_cast<uint32_t>(value) : 0;
 }
 
-// Reads a file with one short line; empty if it does not exist.
-void ReadLine(const char* path, char (&line)[64]) {
-  line[0] = '\0';
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  ssize_t size = read(file, line, sizeof line - 1);
-  close(file);
-  line[size < 0 ? 0 : size] = '\0';
+// Superchips have a link of their own to their processor, which PCI does not describe: 450 GB/s in one direction, by NVIDIA.
+bool IsSuperchip(const char* name) {
+  return strstr(name, "GH200") != nullptr || strstr(name, "GB200") != nullptr || strstr(name, "GB300") != nullptr;
 }
 
-void AskLink(const char* bus_id, GpuDeviceRecord* device) {
-  char path[128], line[64], lower[kBusIdBytes] = "";
+void AskLink(const char* bus_id, const char* name, GpuDeviceRecord* device) {
+  constexpr uint64_t kSuperchipBytesPerSecond = 450'000'000'000;
+  if (IsSuperchip(name)) {
+    device->link_bytes_per_second = kSuperchipBytesPerSecond;
+    return;
+  }
+  char folder[128], lower[kBusIdBytes] = "";
   for (size_t i = 0; bus_id[i] != '\0' && i + 1 < sizeof lower; ++i) lower[i] = static_cast<char>(tolower(bus_id[i]));
-  snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_speed", lower);
-  ReadLine(path, line);
-  device->link_generation = LinkGeneration(line);
-  snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_width", lower);
-  ReadLine(path, line);
-  device->link_width = static_cast<uint32_t>(strtoul(line, nullptr, 10));
-  device->link_bytes_per_second = LinkBytesPerSecond(device->link_generation, device->link_width);
+  snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", lower);
+  PciLink link = SlowestLink(folder);
+  device->link_generation = link.generation;
+  device->link_width = link.width;
+  device->link_bytes_per_second = link.bytes_per_second;
 }
 
 void AskDriver(const DeviceDriver& driver, uint32_t ordinal, GpuDeviceRecord* device, char (&name)[kNameBytes]) {
@@ -107,7 +103,7 @@ void AskDriver(const DeviceDriver& driver, uint32_t ordinal, GpuDeviceRecord* de
   if (driver.name == nullptr || driver.name(name, sizeof name, handle) != 0) name[0] = '\0';
   if (strstr(name, " MIG ") != nullptr) device->is_partition = 1;
   char bus_id[kBusIdBytes] = "";
-  if (driver.bus_id != nullptr && driver.bus_id(bus_id, sizeof bus_id, handle) == 0) AskLink(bus_id, device);
+  if (driver.bus_id != nullptr && driver.bus_id(bus_id, sizeof bus_id, handle) == 0) AskLink(bus_id, name, device);
 }
 
 // CUPTI's information takes precedence over the driver's.

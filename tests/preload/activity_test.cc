@@ -3,13 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_buffers.h"
 #include "preload/gpu/activity_reader.h"
-#include "preload/gpu/gpu_devices.h"
+#include "preload/gpu/pci_link.h"
 #ifdef DLHOOK_HAS_CUPTI_HEADERS
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -225,6 +227,32 @@ TEST(PciLinkTest, Generations) {
   EXPECT_EQ(LinkBytesPerSecond(5, 16), 63015384608u);
   EXPECT_EQ(LinkBytesPerSecond(1, 1), 250000000u);
   EXPECT_EQ(LinkBytesPerSecond(9, 16), 0u);
+}
+
+// A folder for a device or port, as in /sys/devices: inside of that of the port above it.
+std::string Port(const std::string& above, const char* name, const char* speed, const char* width) {
+  const std::string folder = above + "/" + name;
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/max_link_speed") << speed << "\n";
+  std::ofstream(folder + "/max_link_width") << width << "\n";
+  return folder;
+}
+
+TEST(PciLinkTest, TheSlowestOnTheWayToTheHost) {
+  const std::string host = testing::TempDir() + "pci_link_test";
+  const std::string slot = Port(host, "0000:00:01.0", "16.0 GT/s PCIe", "16");
+  const std::string uplink = Port(slot, "0000:01:00.0", "32.0 GT/s PCIe", "8");
+  const std::string card = Port(uplink, "0000:02:00.0", "32.0 GT/s PCIe", "16");
+  PciLink link = SlowestLink(card.c_str());
+  EXPECT_EQ(link.generation, 5u);  // the first of two that are equally fast: 8 lanes of generation 5, 16 of 4
+  EXPECT_EQ(link.width, 8u);
+  std::ofstream(slot + "/max_link_width") << "4\n";
+  link = SlowestLink(card.c_str());
+  EXPECT_EQ(link.generation, 4u);
+  EXPECT_EQ(link.width, 4u);
+  EXPECT_EQ(link.bytes_per_second, LinkBytesPerSecond(4, 4));
+  EXPECT_EQ(SlowestLink((host + "/none").c_str()).bytes_per_second, 0u);
+  std::filesystem::remove_all(host);
 }
 
 class BuffersTest : public testing::Test {

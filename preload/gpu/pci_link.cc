@@ -1,0 +1,45 @@
+// See pci_link.h.
+#include "preload/gpu/pci_link.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+namespace dlhook::inline gpu {
+namespace {
+
+// Reads a file with one short line; empty if it does not exist.
+void ReadLine(const char* path, char (&line)[64]) {
+  line[0] = '\0';
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  ssize_t size = read(file, line, sizeof line - 1);
+  close(file);
+  line[size < 0 ? 0 : size] = '\0';
+}
+
+}  // namespace
+
+PciLink SlowestLink(const char* folder) {
+  constexpr int kMostPorts = 16;
+  PciLink slowest = {};
+  char way[256], path[300], line[64];
+  int length = snprintf(way, sizeof way - sizeof "/..", "%s", folder);
+  for (int port = 0; port < kMostPorts && length > 0 && static_cast<size_t>(length) < sizeof way - sizeof "/..";
+       ++port) {
+    snprintf(path, sizeof path, "%s/max_link_speed", way);
+    ReadLine(path, line);
+    PciLink link = {LinkGeneration(line), 0, 0};
+    snprintf(path, sizeof path, "%s/max_link_width", way);
+    ReadLine(path, line);
+    link.width = static_cast<uint32_t>(strtoul(line, nullptr, 10));
+    link.bytes_per_second = LinkBytesPerSecond(link.generation, link.width);
+    if (port == 0) slowest = link;
+    if (link.bytes_per_second == 0) break;  // the host's bridge has no link
+    if (link.bytes_per_second < slowest.bytes_per_second) slowest = link;
+    length += snprintf(way + length, sizeof way - static_cast<size_t>(length), "/..");
+  }
+  return slowest;
+}
+
+}  // namespace dlhook::inline gpu
