@@ -17,6 +17,7 @@
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
+#include "analyzer/work/generation.h"
 #include "analyzer/work/window_cost.h"
 
 namespace dlhook::analyzer::inline answer {
@@ -183,6 +184,16 @@ std::string LongerSteps(const ComparedSteps& steps) {
   return absl::StrCat(Many(static_cast<size_t>(steps.interrupted), "much longer step"), " of ",
                       HumanTime(static_cast<double>(steps.interrupted_ns) / static_cast<double>(steps.interrupted)),
                       steps.interrupted > 1 ? " on average" : "");
+}
+
+std::string GenerationSentence(const Generation& generation) {
+  return absl::StrFormat(
+      " It generates token by token: the pass over a prompt takes %s (time to the first token), each further token %s; "
+      "%.3g "
+      "tokens "
+      "take %s: %s tokens/s for each sequence of the batch.",
+      HumanTime(generation.prefill_ns), HumanTime(generation.decode_ns), generation.tokens,
+      HumanTime(generation.sequence_ns), Rate(generation.tokens * 1e9 / generation.sequence_ns));
 }
 
 // " With 3 much longer steps of 8.10 s on average (each 6th, 5.20 s of it waiting for input) it takes 3.05 s."
@@ -357,8 +368,11 @@ std::string HowLong(const StepFacts& facts) {
                             durations.size(), HumanTime(static_cast<double>(quartiles.lower)),
                             HumanTime(static_cast<double>(quartiles.upper)));
   const ComparedSteps& steps = facts.steps();
-  absl::StrAppend(&text, MeanOfAll(steps), BatchSentence(steps, step_ns, WholeRate(facts)), PauseSentence(facts));
-  if (steps.interrupted > 0 && !IsStructure(steps)) absl::StrAppend(&text, " Left out: ", LongerSteps(steps), ".");
+  const std::optional<Generation> generation = FindGeneration(facts);
+  absl::StrAppend(&text, generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
+                  BatchSentence(steps, step_ns, WholeRate(facts)), PauseSentence(facts));
+  if (steps.interrupted > 0 && !IsStructure(steps) && !generation.has_value())
+    absl::StrAppend(&text, " Left out: ", LongerSteps(steps), ".");
   text += OtherSteps(facts);
   absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts, cost));
   if (warm_up > 0)

@@ -15,6 +15,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/work/gap_lines.h"
+#include "analyzer/work/generation.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -99,6 +100,7 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
 std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
   const ComparedSteps& steps = facts.steps();
   if (steps.interrupted < kLeastLonger || facts.count() == 0 || GrowthOfSteps(facts)) return {};
+  if (FindGeneration(facts).has_value()) return {};     // prompts
   if (!facts.model().scope_windows.empty()) return {};  // a step may hold what lies between two windows
   const auto longer = static_cast<double>(steps.interrupted), all = longer + facts.count();
   const double mean_ns = static_cast<double>(steps.interrupted_ns) / longer, extra_ns = mean_ns - facts.step_ns();

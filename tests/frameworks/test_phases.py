@@ -4,6 +4,7 @@ end of each step its kind, batch size, and backward passes before the update (pr
 
 import json
 import os
+import re
 import shutil
 
 import frameworks
@@ -135,6 +136,20 @@ class Phases(frameworks.Case):
         # Pauses between requests belong to no step.
         for before, after in zip(steps, steps[1:]):
             self.assertLess(before["start"] + before["duration"], after["start"])
+
+    def test_generation(self):
+        """Time to the first token and of a sequence, by the program's own clock; prompts are no much longer steps."""
+        _, told = self.record("generation")
+        answer = " ".join(e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode().split())
+        found = re.search(r"prompt takes (\S+) (\S+) \(time to the first token\).* 12 tokens take (\S+) (\S+):", answer)
+        self.assertTrue(found, answer)
+        self.assertNotIn("longer", answer)
+        units = {"us": 1e3, "ms": 1e6, "s": 1e9}
+        for seen, column in ((found.group(1, 2), 2), (found.group(3, 4), 3)):
+            # Of sequences 1 to 7 of 8; the first may be warm-up.
+            times = sorted(row[column] for row in told)
+            self.assertGreater(float(seen[0]) * units[seen[1]], 0.7 * times[0])
+            self.assertLess(float(seen[0]) * units[seen[1]], 1.1 * times[-1])
 
     def test_serving_in_threads(self):
         run, _ = self.record("serving_in_threads")

@@ -5,6 +5,7 @@ import json
 import random
 import sys
 import threading
+import time
 
 import torch
 from torch import nn
@@ -174,6 +175,43 @@ def serving():
             torch.softmax(net(torch.randn(batch, 3, 16, 16)), 1)
             threading.Event().wait(0.02)  # longer than what is computed beside it
             note("inference", batch)
+
+
+class Attention(nn.Module):
+    """One block with a key/value cache."""
+
+    def __init__(self, width=128, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.embedding = nn.Embedding(100, width)
+        self.projection = nn.Linear(width, 3 * width)
+        self.inner = nn.Linear(width, 4 * width)
+        self.head = nn.Linear(4 * width, 100)
+
+    def forward(self, tokens, cache):
+        x = self.embedding(tokens)
+        split = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.projection(x).chunk(3, -1))
+        query, key, value = split
+        if cache is not None:
+            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        y = F.scaled_dot_product_attention(query, key, value, is_causal=cache is None)
+        y = self.inner(x + y.transpose(1, 2).flatten(2))
+        return self.head(F.gelu(y[:, -1:])), (key, value)
+
+
+def generation():
+    """Notes: ["generation", tokens, ns to the first token, ns of the sequence]."""
+    net = Attention().eval()
+    with torch.no_grad():
+        for _ in range(8):
+            begun = time.perf_counter_ns()
+            logits, cache = net(torch.randint(0, 100, (2, 256)), None)
+            tokens = logits.argmax(-1)
+            first = time.perf_counter_ns() - begun
+            for _ in range(11):
+                logits, cache = net(tokens, cache)
+                tokens = logits.argmax(-1)
+            STEPS.append(["generation", 12, first, time.perf_counter_ns() - begun])
 
 
 def serving_in_threads():
