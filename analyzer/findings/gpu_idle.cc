@@ -251,6 +251,11 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
                               : absl::StrCat("table gpu_idle, cause ", name);
     finding.advice = waits_for_copy ? kPinned : AdviceFor(facts, name, advice.advice);
     if (name == IdleCauseName(IdleCause::kInput)) AdviseOnInput(facts, ns, finding);
+    if (name == IdleCauseName(IdleCause::kNoProcessor)) {
+      finding.basis = GainBasis::kComputed;
+      finding.confidence = Confidence::kMedium;
+      absl::StrAppend(&finding.evidence, ": idle time divided as the thread's states were sampled");
+    }
     if (name == IdleCauseName(IdleCause::kLaunch)) {
       const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
       SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step

@@ -11,6 +11,7 @@
 
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
+#include "analyzer/findings/own_cost.h"
 #include "tests/analyzer/builders/gpu_program.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
@@ -232,7 +233,8 @@ std::string HowLongAreRequests(int64_t pause_ns, int64_t stopped_ns = 0) {
 }
 
 // Of 320 steps in windows, which take so much longer for it.
-std::string HowLongAreStepsInWindows(int64_t added_ns, int64_t noise_ns) {
+template <typename Function>
+auto OfStepsInWindows(int64_t added_ns, int64_t noise_ns, Function function) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
   for (int i = 0; i < 320; ++i) {
@@ -245,15 +247,21 @@ std::string HowLongAreStepsInWindows(int64_t added_ns, int64_t noise_ns) {
     program.Pause((is_recorded ? added_ns : 0) + i * 7919 % noise_ns);
   }
   program.RecordScopes(false);
-  return WithFacts(program.Build(program.now_ns()), &HowLong);
+  TraceModel model = program.Build(program.now_ns());
+  model.processes.front().capabilities.push_back({.object = "/lib/libtorch_cpu.so"});
+  return WithFacts(std::move(model), function);
 }
 
 TEST(AnswerTest, SaysWhatRecordingTookByWindows) {
-  const std::string dear = HowLongAreStepsInWindows(500, 4);
+  const std::string dear = OfStepsInWindows(500, 4, &HowLong);
   EXPECT_THAT(dear, HasSubstr("A training step takes 881 ns on average; half of 281 take"));
   EXPECT_THAT(dear, HasSubstr("Operations were recorded in 38 of 320 steps; what follows is the mean of"));
   EXPECT_THAT(dear, ContainsRegex("Recording took 6\\.[0-9] % of all steps, 3[0-9] % of the recorded ones"));
-  EXPECT_THAT(HowLongAreStepsInWindows(0, 400), HasSubstr("Recording took at most "));
+  EXPECT_THAT(OfStepsInWindows(0, 400, &HowLong), HasSubstr("Recording took at most "));
+  const auto cost_of_scopes = [](const StepFacts& facts) {
+    return CostOfScopes(facts, [](ScopeIndex) { return true; });
+  };
+  EXPECT_NEAR(OfStepsInWindows(500, 4, cost_of_scopes), 506, 6) << "usual costs are for runs without windows";
 }
 
 TEST(AnswerTest, SaysThatMostOfARunIsInNoRequest) {

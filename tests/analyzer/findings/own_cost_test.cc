@@ -38,5 +38,18 @@ TEST(OwnCostTest, EachScopeOfPyTorchTakesTime) {
   }
 }
 
+double CostOfAllScopes(TrainingRun& run) {
+  run.model().processes.front().capabilities.push_back({.object = "/lib/libtorch_cpu.so"});
+  return CostOfScopes(StepFacts(run.model(), run.analyzed().options), [](ScopeIndex) { return true; });
+}
+
+TEST(OwnCostTest, WhatOthersTookToRecordIsNotKnown) {
+  RunSpec spec;
+  spec.layers = Layers(20);
+  TrainingRun run(spec);
+  run.model().processes.front().tool_version = "Kineto";
+  EXPECT_EQ(CostOfAllScopes(run), 0);
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer
