@@ -145,6 +145,15 @@ class RealGpus(frameworks.Case):
             self.assertEqual(result.code, 0, trace)
             self.assertIn(b" step takes" if b" step takes" in result.out else b"A request takes", result.out, trace)
 
+    def report(self, name):
+        result = e2e.run([e2e.DLHOOK, "report", os.path.join(DATA, f"{name}.json.gz")])
+        self.assertEqual(result.code, 0, result.err.decode())
+        return " ".join(result.out.decode().split())
+
+    def test_repeated_blocks_are_one_row(self):
+        """The heaviest work of the network comes first: 24 softmaxes."""
+        self.assertRegex(self.report("h100_timesformer_inference"), r"GPU time \S+:softmax x24 68\.8 ms - 68\.8 ms")
+
     def test_ranks_of_a_job(self):
         ranks = sorted(glob.glob(os.path.join(DATA, "hta_sampled_rank-*.json.gz")))
         result = e2e.run([e2e.DLHOOK, "report", *ranks, "--table", "devices", "--format", "csv"])
