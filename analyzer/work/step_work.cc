@@ -50,8 +50,16 @@ Doing StepWork::DoingOf(const TimePiece& piece) const {
   switch (piece.kind) {
     case ActivityKind::kCall:
       return OfCall(piece.index);
-    case ActivityKind::kScope:
-      return OfScope(piece.index);
+    case ActivityKind::kScope: {
+      Doing doing = OfScope(piece.index);
+      // A user's range computes nothing: in it, and in none of its operations, the program's own code runs.
+      const bool is_range = model_.scopes.look[piece.index].kind == ScopeKind::kUserRange;
+      if (is_range && !IsOptimizer(model_.RoleOf(piece.index))) {
+        doing.activity = ActivityKind::kNotSeen;
+        doing.what = kNone;
+      }
+      return doing;
+    }
     case ActivityKind::kWaiting:
       return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
     case ActivityKind::kNotSeen:
