@@ -4,6 +4,7 @@
 
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/layers/functions/askers.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -32,6 +33,23 @@ int64_t InEither(const IntervalSet& set, const Interval& a, const Interval& b) {
 }
 
 }  // namespace
+
+AskedTimes::AskedTimes(const TraceModel& model) {
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const ThreadIndex thread = model.gpu.thread[activity];
+    if (thread != kNone) times_[thread][GpuAskedNs(model, activity)] += model.gpu.DurationNs(activity);
+  }
+}
+
+int64_t AskedTimes::GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
+  const auto times = times_.find(thread);
+  if (times == times_.end()) return -1;
+  int64_t sum_ns = -1;
+  const auto end = times->second.lower_bound(end_ns);
+  for (auto asked = times->second.lower_bound(start_ns); asked != end; ++asked)
+    sum_ns = std::max<int64_t>(sum_ns, 0) + asked->second;
+  return sum_ns;
+}
 
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts) {
   const TraceModel& model = facts.model();
