@@ -421,22 +421,28 @@ std::vector<std::string> StepRemarks(const StepFacts& facts) {
     busy_ns += work.Busy().total_ns();
     overlapped_ns += CoveredIn(timelines[work.device].compute_twice, time);
   }
-  remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
-                                    100 * busy / static_cast<double>(works.size())));
+  // Work without a call may be done for a step long after it: where that is most of all, steps say nothing about GPUs.
+  double all_ns = 0, unlinked_ns = 0, unlinked_outside_ns = 0;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
+    const auto ns = static_cast<double>(model.gpu.DurationNs(i));
+    const IntervalSet& time = times[model.gpu_devices[model.gpu.device[i]].process].time;
+    all_ns += ns;
+    if (model.gpu.thread[i] != kNone) continue;
+    unlinked_ns += ns;
+    unlinked_outside_ns += time.CoveredNs(model.gpu.start_ns[i], model.gpu.end_ns[i]) == 0 ? ns : 0;
+  }
+  if (2 * unlinked_outside_ns <= all_ns) {
+    remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
+                                      100 * busy / static_cast<double>(works.size())));
+  }
   if (overlapped_ns > 0 && static_cast<double>(overlapped_ns) >= kWorthSaying * static_cast<double>(busy_ns)) {
     remarks.push_back(absl::StrFormat(
         "In %.0f %% of it kernels overlap: GPU times below count each in full (table layers, gpu_share: divided).",
         100 * static_cast<double>(overlapped_ns) / static_cast<double>(busy_ns)));
   }
-  double unlinked_ns = 0, all_ns = 0;
-  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
-    const auto ns = static_cast<double>(model.gpu.DurationNs(i));
-    all_ns += ns;
-    unlinked_ns += model.gpu.thread[i] == kNone ? ns : 0;
-  }
   if (unlinked_ns > kWorthSaying * all_ns) {
-    remarks.push_back(absl::StrCat("GPU work of ", HumanTime(unlinked_ns),
-                                   " in the run is not linked to a call: for which step it was done is not known."));
+    remarks.push_back(absl::StrCat("Of ", HumanTime(all_ns), " of GPU work in the run, ", HumanTime(unlinked_ns),
+                                   " are not linked to a call: for which step they were done is not known."));
   }
   return remarks;
 }

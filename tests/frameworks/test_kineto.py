@@ -171,7 +171,7 @@ class Planted(frameworks.Case):
         self.replays(20)
         self.assertEqual(set(self.launches()), {None})
         text = self.report()
-        self.assertIn("GPU work of 4.00 ms in the run is not linked to a call", text)
+        self.assertIn("Of 4.00 ms of GPU work in the run, 4.00 ms are not linked to a call", text)
         self.assertNotIn("waits for the next kernel", text)
 
     def test_annotations_are_no_operations(self):

@@ -248,7 +248,7 @@ TEST(AnswerTest, SaysHowBusyGpusAre) {
   GpuProgram program;
   program.Steps({0, 1000, 2000, 3000});
   for (int64_t start_ns : {0, 1000, 2000}) program.Work({.start_ns = start_ns + 100, .end_ns = start_ns + 700});
-  const auto unlinked = HasSubstr("in the run is not linked to a call");
+  const auto unlinked = HasSubstr("are not linked to a call");
   EXPECT_THAT(RemarksOn(program, 3000), ElementsAre(HasSubstr("GPUs are busy 60 % of the time"), unlinked));
   for (int64_t start_ns : {0, 1000, 2000}) program.Work({.start_ns = start_ns + 400, .end_ns = start_ns + 700});
   EXPECT_THAT(RemarksOn(program, 3000),
