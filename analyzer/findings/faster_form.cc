@@ -55,7 +55,7 @@ struct Form {
 class Forms {
  public:
   explicit Forms(const StepFacts& facts) : facts_(facts), asked_(facts.model()) {
-    FindProducts();
+    for (const Op& op : facts.model().ops) result_bytes_.push_back(ResultBytes(op));
     for (const ScopeName& name : ReadScopeNames(facts.model())) parts_.push_back(PartOf(name));
     const ScopeColumns& scopes = facts.model().scopes;
     ThreadIndex thread = kNone;
@@ -105,28 +105,27 @@ class Forms {
     return std::max<int64_t>(asked_.GpuNs(scopes.thread[scope], scopes.start_ns[scope], scopes.EndOf(scope)), 0);
   }
 
-  void FindProducts() {
-    const TraceModel& model = facts_.model();
-    for (CallIndex call = 0; call < model.calls.size(); ++call) {
-      const CallIndex around = model.calls.parent[call];
-      const bool is_inner = around != kNone && IsMatrixProduct(model.ops[model.calls.op[around]]);
-      const Op& op = model.ops[model.calls.op[call]];
-      const std::optional<MatmulShape> shape = is_inner ? std::nullopt : MatmulShapeOf(op);
-      if (!shape || !op.bytes) continue;
-      const auto result = static_cast<double>(shape->m) * static_cast<double>(shape->n);
-      const double operands = static_cast<double>(shape->k) * static_cast<double>(shape->m + shape->n);
-      results_[{model.calls.thread[call], model.calls.start_ns[call]}] +=
-          static_cast<double>(*op.bytes) * result / (operands + result);
-    }
+  // Of a call of the op; 0: it is no product, or of unknown shape.
+  static double ResultBytes(const Op& op) {
+    const std::optional<MatmulShape> shape = MatmulShapeOf(op);
+    if (!shape || !op.bytes) return 0;
+    const auto result = static_cast<double>(shape->m) * static_cast<double>(shape->n);
+    const double operands = static_cast<double>(shape->k) * static_cast<double>(shape->m + shape->n);
+    return static_cast<double>(*op.bytes) * result / (operands + result);
   }
 
-  // Of the results of the products in an op.
+  // Of the outermost products in the scope.
   double ResultBytes(ScopeIndex scope) const {
+    const CallColumns& calls = facts_.model().calls;
     const ScopeColumns& scopes = facts_.model().scopes;
+    const auto [begin, end] = calls.RangeOf(scopes.thread[scope]);
+    const auto starts = calls.start_ns.begin();
+    const auto first = std::lower_bound(starts + begin, starts + end, scopes.start_ns[scope]) - starts;
     double bytes = 0;
-    const auto end = results_.lower_bound({scopes.thread[scope], scopes.EndOf(scope)});
-    for (auto one = results_.lower_bound({scopes.thread[scope], scopes.start_ns[scope]}); one != end; ++one)
-      bytes += one->second;
+    for (auto call = static_cast<CallIndex>(first); call < end && calls.start_ns[call] < scopes.EndOf(scope); ++call) {
+      const CallIndex around = calls.parent[call];
+      if (around == kNone || result_bytes_[calls.op[around]] == 0) bytes += result_bytes_[calls.op[call]];
+    }
     return bytes;
   }
 
@@ -158,8 +157,8 @@ class Forms {
 
   const StepFacts& facts_;
   const AskedTimes asked_;
-  std::vector<Part> parts_;                                    // by name
-  std::map<std::pair<ThreadIndex, int64_t>, double> results_;  // of products: thread and start, bytes
+  std::vector<Part> parts_;           // by name
+  std::vector<double> result_bytes_;  // by op
   Stage stage_ = Stage::kNone;
   double between_ns_ = 0;
   double product_bytes_ = 0;  // of the last product's result

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -34,7 +35,8 @@ class AskedTimes {
   int64_t GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const;
 
  private:
-  std::map<ThreadIndex, std::map<int64_t, int64_t>> times_;  // when, how long
+  // When, ascending, and how long with all before.
+  std::map<ThreadIndex, std::vector<std::pair<int64_t, int64_t>>> times_;
 };
 
 // `ns` of a step wait for input: adds to the sentence what those who prepare batches did meanwhile, and what helps.
