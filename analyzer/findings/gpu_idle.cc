@@ -221,8 +221,8 @@ std::string AdviceForCommunication(const StepFacts& facts) {
              "shard over fewer ranks.";
     case CollectiveKind::kSend:
     case CollectiveKind::kReceive:
-      return "Most of it passes activations from rank to rank. More micro-batches a step, or an interleaved schedule, "
-             "leave less of the pipeline empty.";
+      return "Most of it passes from one rank to another. In a pipeline, more micro-batches a step or an interleaved "
+             "schedule leave less of it empty.";
     case CollectiveKind::kAllReduce:
       if (!Wraps(facts.model(), "DistributedDataParallel")) break;
       return "Overlap or shrink it: larger buckets (bucket_cap_mb), no_sync() while gradients accumulate.";

@@ -13,6 +13,10 @@ std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
   return std::string(name);
 }
 
+bool IsOwnCode(const TraceModel& model, ScopeIndex scope) {
+  return model.scopes.look[scope].kind == ScopeKind::kUserRange && !IsOptimizer(model.RoleOf(scope));
+}
+
 const char* ActivityName(ActivityKind kind) {
   switch (kind) {
     case ActivityKind::kCall:

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/model/same_work.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline work {
 
@@ -52,9 +53,7 @@ Doing StepWork::DoingOf(const TimePiece& piece) const {
       return OfCall(piece.index);
     case ActivityKind::kScope: {
       Doing doing = OfScope(piece.index);
-      // A user's range computes nothing: in it, and in none of its operations, the program's own code runs.
-      const bool is_range = model_.scopes.look[piece.index].kind == ScopeKind::kUserRange;
-      if (is_range && !IsOptimizer(model_.RoleOf(piece.index))) {
+      if (IsOwnCode(model_, piece.index)) {
         doing.activity = ActivityKind::kNotSeen;
         doing.what = kNone;
       }

@@ -184,6 +184,7 @@ class Planted(frameworks.Case):
         text = self.report()
         self.assertNotIn("## forward", text)
         self.assertNotIn("ProfilerStep", text)
+        self.assertRegex(self.report("--table", "accounting"), r"not seen ## forward ## \d")
         self.assertIn("Python or native code", text)
 
     def test_launch_bound_inference(self):
@@ -267,6 +268,8 @@ class Planted(frameworks.Case):
         text = self.exposed("all_to_allv", ddp)
         self.assertNotIn("bucket_cap_mb", text)
         self.assertIn("Most of it is all-to-all.", text)
+        self.events = []
+        self.assertIn("In a pipeline, more micro-batches", self.exposed("send", "stage 1"))
 
 
 @e2e.unittest.skipUnless(os.path.isdir(DATA), "no ../shared/data/kineto beside the repository")
