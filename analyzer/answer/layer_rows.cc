@@ -18,16 +18,19 @@ namespace {
 
 constexpr size_t kLeastBlocks = 3;
 
-// "encoder.layer.11.dense" -> "encoder.layer.*.dense", "block_3.conv" -> "block_*.conv".
+// "encoder.layer.11.dense" -> "encoder.layer.*.dense", "block_3.conv" -> "block_*.conv"; of an op in a module, the
+// module: "encoder.0:add#2", the second one there, -> "encoder.*:add".
 std::string PatternOf(const std::string& name) {
+  const size_t colon = name.find(':');
   std::vector<std::string> parts;
-  for (absl::string_view part : absl::StrSplit(name, '.')) {
+  for (absl::string_view part : absl::StrSplit(name.substr(0, colon), '.')) {
     absl::string_view head = part;
     while (!head.empty() && absl::ascii_isdigit(head.back())) head.remove_suffix(1);
     const bool is_number = head.size() < part.size() && (head.empty() || absl::EndsWith(head, "_"));
     parts.push_back(is_number ? absl::StrCat(head, "*") : std::string(part));
   }
-  return absl::StrJoin(parts, ".");
+  const std::string module = absl::StrJoin(parts, ".");
+  return colon == name.npos ? module : absl::StrCat(module, name.substr(colon, name.rfind('#') - colon));
 }
 
 bool HasLetter(const std::string& name) { return std::any_of(name.begin(), name.end(), absl::ascii_isalpha); }
@@ -57,13 +60,14 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
   for (const Row& cells : layers.rows) {
     const std::string name = TextOf(layers, cells, "layer"), model = TextOf(layers, cells, "model");
     if (name.empty() || absl::StrContains(name, "[")) continue;
-    LayerRow row = {.name = model.empty() ? name : absl::StrCat(model, ": ", name),
+    const std::string of_model = model.empty() ? "" : absl::StrCat(model, ": ");
+    LayerRow row = {.name = of_model + name,
                     .forward_ns = time_of(cells, "forward"),
                     .backward_ns = time_of(cells, "backward"),
                     .update_ns = time_of(cells, "update"),
                     .total_ns = time_of(cells, "time")};
     row.least_ns = row.most_ns = row.total_ns;
-    if (row.total_ns > 0) by_pattern[{PatternOf(row.name), TextOf(layers, cells, "type")}].push_back(row);
+    if (row.total_ns > 0) by_pattern[{of_model + PatternOf(name), TextOf(layers, cells, "type")}].push_back(row);
   }
   std::multiset<std::string> of_pattern;
   for (const auto& [pattern, members] : by_pattern) of_pattern.insert(pattern.first);

@@ -2,19 +2,28 @@
 //
 //   attention by parts     a product, elementwise operations, softmax, a product; or scaled_dot_product_attention that falls back
 //                          to these (dropout on the CPU)
+//   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
 //
-// The gain is at most the time of these operations: how much the other form takes is not known.
+// The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
+// known. The last three are judged on the CPU only.
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/gemm_shape.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -22,6 +31,7 @@ namespace {
 
 constexpr double kFormPercent = 10;
 constexpr double kPackedOps = 1000;  // of a step
+constexpr size_t kFewestParts = 3;   // different kernels of a norm that is not fused
 
 using Names = std::vector<absl::string_view>;
 
@@ -44,7 +54,8 @@ struct Form {
 
 class Forms {
  public:
-  explicit Forms(const StepFacts& facts) : facts_(facts) {
+  explicit Forms(const StepFacts& facts) : facts_(facts), asked_(facts.model()) {
+    for (const Op& op : facts.model().ops) result_bytes_.push_back(ResultBytes(op));
     for (const ScopeName& name : ReadScopeNames(facts.model())) parts_.push_back(PartOf(name));
     const ScopeColumns& scopes = facts.model().scopes;
     ThreadIndex thread = kNone;
@@ -55,7 +66,7 @@ class Forms {
       if (!counts || !IsOp(scope)) continue;
       const ThreadIndex own = scopes.thread[scope];
       if (facts.StepAt(facts.model().threads[own].process, scopes.start_ns[scope]) == kNone) continue;
-      const auto ns = static_cast<double>(scopes.duration_ns[scope]);
+      const auto ns = static_cast<double>(TimeOf(scope));
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
       if (part == Part::kMath) attention.Add(ns, scope);
@@ -66,6 +77,7 @@ class Forms {
   }
 
   Form attention, dense, packed;
+  double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
 
  private:
   enum class Stage : uint8_t { kNone, kProduct, kSoftmax };
@@ -87,12 +99,46 @@ class Forms {
 
   bool IsOp(ScopeIndex scope) const { return facts_.model().scopes.look[scope].kind == ScopeKind::kFrameworkOp; }
 
+  int64_t TimeOf(ScopeIndex scope) const {
+    const ScopeColumns& scopes = facts_.model().scopes;
+    if (!facts_.HasGpuTimes()) return scopes.duration_ns[scope];
+    return std::max<int64_t>(asked_.GpuNs(scopes.thread[scope], scopes.start_ns[scope], scopes.EndOf(scope)), 0);
+  }
+
+  // Of a call of the op; 0: it is no product, or of unknown shape.
+  static double ResultBytes(const Op& op) {
+    const std::optional<MatmulShape> shape = MatmulShapeOf(op);
+    if (!shape || !op.bytes) return 0;
+    const auto result = static_cast<double>(shape->m) * static_cast<double>(shape->n);
+    const double operands = static_cast<double>(shape->k) * static_cast<double>(shape->m + shape->n);
+    return static_cast<double>(*op.bytes) * result / (operands + result);
+  }
+
+  // Of the outermost products in the scope.
+  double ResultBytes(ScopeIndex scope) const {
+    const CallColumns& calls = facts_.model().calls;
+    const ScopeColumns& scopes = facts_.model().scopes;
+    const auto [begin, end] = calls.RangeOf(scopes.thread[scope]);
+    const auto starts = calls.start_ns.begin();
+    const auto first = std::lower_bound(starts + begin, starts + end, scopes.start_ns[scope]) - starts;
+    double bytes = 0;
+    for (auto call = static_cast<CallIndex>(first); call < end && calls.start_ns[call] < scopes.EndOf(scope); ++call) {
+      const CallIndex around = calls.parent[call];
+      if (around == kNone || result_bytes_[calls.op[around]] == 0) bytes += result_bytes_[calls.op[call]];
+    }
+    return bytes;
+  }
+
   // Outermost ops in order: a product, others between, softmax, others, a product.
   void Follow(ScopeIndex scope, Part part, double ns) {
     switch (part) {
       case Part::kProduct:
-        if (stage_ == Stage::kSoftmax) attention.Add(between_ns_, scope);
+        if (stage_ == Stage::kSoftmax) {
+          attention.Add(between_ns_, scope);
+          score_bytes += product_bytes_;
+        }
         stage_ = Stage::kProduct;
+        product_bytes_ = ResultBytes(scope);
         between_ns_ = 0;
         break;
       case Part::kSoftmax:
@@ -110,9 +156,12 @@ class Forms {
   }
 
   const StepFacts& facts_;
-  std::vector<Part> parts_;  // by name
+  const AskedTimes asked_;
+  std::vector<Part> parts_;           // by name
+  std::vector<double> result_bytes_;  // by op
   Stage stage_ = Stage::kNone;
   double between_ns_ = 0;
+  double product_bytes_ = 0;  // of the last product's result
 };
 
 Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice) {
@@ -134,22 +183,87 @@ Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string 
   return finding;
 }
 
+// A norm's kernels in forward passes of the steps.
+struct Norm {
+  LayerIndex layer = kNone;  // one of the module's
+  double ns = 0;
+  double kernels = 0;
+  std::set<NameIndex> names;
+};
+
+std::vector<Finding> NormsByParts(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const std::vector<Place> places = GpuPlaces(model, facts.attribution());
+  std::map<std::string, Norm> norms;  // by module
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const auto& [layer, direction] = places[activity];
+    const GpuKernelIndex kernel = model.gpu.kernel[activity];
+    if (layer == kNone || direction != LayerDirection::kForward || kernel == kNone) continue;
+    const Layer& of = facts.attribution().layers[layer];
+    if (!absl::StrContains(of.module_type, "RMSNorm") && !absl::StrContains(of.module_type, "LayerNorm")) continue;
+    const ProcessIndex process = model.gpu_devices[model.gpu.device[activity]].process;
+    if (facts.StepAt(process, GpuAskedNs(model, activity)) == kNone) continue;
+    Norm& norm = norms[of.module];
+    norm.layer = layer;
+    norm.ns += static_cast<double>(model.gpu.DurationNs(activity));
+    ++norm.kernels;
+    norm.names.insert(model.gpu_kernels[kernel].name);
+  }
+  std::erase_if(norms, [](const auto& norm) { return norm.second.names.size() < kFewestParts; });
+  double ns = 0, kernels = 0;
+  for (const auto& [module, norm] : norms) {
+    ns += norm.ns / facts.count();
+    kernels += norm.kernels / facts.count();
+  }
+  const auto count = static_cast<double>(norms.size());
+  if (!facts.IsAtLeast(ns, kFormPercent)) return {};
+  Finding finding = {.gain_ns = ns * (1 - count / kernels),
+                     .basis = GainBasis::kUpperBound,
+                     .confidence = Confidence::kMedium,
+                     .evidence = "table layers: kernels; that all but one of them go",
+                     .advice =
+                         "torch.nn.functional.rms_norm or layer_norm computes it in one kernel; torch.compile(model) "
+                         "fuses its parts, too."};
+  const Layer& first = facts.attribution().layers[norms.begin()->second.layer];
+  finding.where = first.module_type;
+  finding.line = first.line;
+  finding.sentence = absl::StrFormat("Norms are computed by parts, %d %s in %.1f kernels each: %s.", norms.size(),
+                                     norms.size() == 1 ? "module" : "modules", kernels / count, facts.PartOfStep(ns));
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindFasterForms(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes() || !facts.UsesTorch()) return {};
+  if (!facts.HasSteps() || !facts.UsesTorch()) return {};
   std::vector<Finding> findings;
   const Forms forms(facts);
   const auto per_step = [&](const Form& form) { return form.ns / facts.count(); };
   if (facts.IsAtLeast(per_step(forms.attention), kFormPercent)) {
     findings.push_back(OfForm(
         facts, per_step(forms.attention), forms.attention.last,
-        absl::StrFormat("Attention is computed by parts %.0f times a %s (a product, softmax, a product; what lies "
+        absl::StrFormat("Attention is computed by parts %.0f times a %s%s (a product, softmax, a product; what lies "
                         "between these in the "
                         "forward pass)",
-                        forms.attention.count / facts.count(), facts.StepNoun()),
-        "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one operation; on the CPU it is "
-        "fused only without dropout."));
+                        forms.attention.count / facts.count(), facts.StepNoun(),
+                        forms.score_bytes == 0
+                            ? ""
+                            : absl::StrCat(" and stores ",
+                                           HumanCell(static_cast<int64_t>(forms.score_bytes / facts.count()), "bytes"),
+                                           " of scores")),
+        facts.HasGpuTimes()
+            ? "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=...) stores no scores "
+              "(transformers: attn_implementation=\"sdpa\")."
+            : "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one operation; on the CPU "
+              "it is "
+              "fused only without dropout."));
+  }
+  if (facts.HasGpuTimes()) {
+    const LayerIndex layer = findings.empty() ? kNone : facts.attribution().of_scope[forms.attention.last].layer;
+    const bool is_one_of_many = layer != kNone && forms.attention.count > facts.count();
+    if (is_one_of_many) findings.back().where = facts.attribution().layers[layer].module_type;
+    for (const Finding& norm : NormsByParts(facts)) findings.push_back(norm);
+    return findings;
   }
   const double update_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.direction == LayerDirection::kUpdate; });

@@ -8,13 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/calls/call_context.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
@@ -62,17 +66,14 @@ const std::map<std::string, Advice>& Advices() {
        {"The GPU computes nothing while it copies",
         "Overlap copies with compute: pinned memory and x.to(device, non_blocking=True), the next batch on a "
         "stream of its own."}},
-      {"communication",
-       {"The GPU computes nothing while ranks communicate",
-        "Overlap or shrink it: larger buckets (bucket_cap_mb), no_sync() while gradients accumulate, prefetch in "
-        "FSDP."}},
+      {"communication", {"The GPU computes nothing while ranks communicate", ""}},
       {kHostComputes,
        {"The GPU waits for an operation on the CPU",
         "Let the GPU do it (device=\"cuda\"), or the data loader's workers, before the step needs it."}},
       {kNotStarted,
        {"The GPU does not run this program's kernels although they were launched",
         "Check whether other programs use this GPU (nvidia-smi): they take turns with this one. If none does, the work "
-        "waits for another device or for a function on the host."}},
+        "waits for another device, a function on the host, or work from before the recording."}},
   };
   return kAdvices;
 }
@@ -154,12 +155,113 @@ std::string AdviceForOthers(const std::string& cause, const std::string& advice)
   return advice;
 }
 
+// Whether the program does this through one of PyTorch's wrappers of networks, whose passes are ranges with its name.
+bool Wraps(const TraceModel& model, absl::string_view wrapper) {
+  return std::any_of(model.names.begin(), model.names.end(),
+                     [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
+}
+
+CollectiveKind KindOfCollective(const TraceModel& model, GpuIndex activity) {
+  for (CallIndex call = model.gpu.call[activity]; call != kNone; call = model.calls.parent[call]) {
+    if (const CollectiveCall* collective = model.ops[model.calls.op[call]].collective()) return collective->kind;
+  }
+  // Else a name tells: the kernel's ("AllReduce"), or that of an operation or range around its launch ("all_to_all").
+  const auto known = [&](NameIndex name) {
+    const std::string letters = absl::StrReplaceAll(absl::AsciiStrToLower(model.names[name]), {{"_", ""}});
+    for (const auto& [part, kind] : {std::pair("allreduce", CollectiveKind::kAllReduce),
+                                     {"allgather", CollectiveKind::kAllGather},
+                                     {"reducescatter", CollectiveKind::kReduceScatter},
+                                     {"alltoall", CollectiveKind::kAllToAll}}) {
+      if (absl::StrContains(letters, part)) return kind;
+    }
+    return CollectiveKind::kUnknown;
+  };
+  const GpuKernelIndex kernel = model.gpu.kernel[activity];
+  const NameIndex named = kernel == kNone ? kNone : model.gpu_kernels[kernel].name;
+  CollectiveKind kind = named == kNone ? CollectiveKind::kUnknown : known(named);
+  ScopeIndex scope = model.gpu.scope.empty() ? kNone : model.gpu.scope[activity];
+  for (; kind == CollectiveKind::kUnknown && scope != kNone; scope = model.scopes.parent[scope])
+    kind = known(model.scopes.look[scope].name);
+  return kind;
+}
+
+// The kind of collective during which the GPU computes nothing for the longest time; where that of the steps' work is not
+// known (it was launched before the recording), of the run's.
+CollectiveKind MostExposed(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const GpuRun run(model, facts.options().analysis->steps());
+  std::map<CollectiveKind, int64_t> in_steps_ns, in_run_ns;
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const int64_t start_ns = model.gpu.start_ns[activity], end_ns = model.gpu.end_ns[activity];
+    const GpuDeviceIndex device = model.gpu.device[activity];
+    if (GpuWorkOf(model, activity) != GpuWork::kCommunication) continue;
+    const int64_t exposed_ns = end_ns - start_ns - run.TimelineOf(device).compute.CoveredNs(start_ns, end_ns);
+    const CollectiveKind kind = KindOfCollective(model, activity);
+    if (kind != CollectiveKind::kUnknown) in_run_ns[kind] += exposed_ns;
+    if (run.SteadyTime(device).CoveredNs(start_ns, end_ns) > 0) in_steps_ns[kind] += exposed_ns;
+  }
+  for (const auto* times_ns : {&in_steps_ns, &in_run_ns}) {
+    const auto most = std::max_element(times_ns->begin(), times_ns->end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != times_ns->end() && most->first != CollectiveKind::kUnknown) return most->first;
+  }
+  return CollectiveKind::kUnknown;
+}
+
+std::string AdviceForCommunication(const StepFacts& facts) {
+  switch (MostExposed(facts)) {
+    case CollectiveKind::kAllToAll:
+      return "Most of it is all-to-all. Let the part of the network that does not need it compute meanwhile, exchange "
+             "the "
+             "next batch's inputs ahead, or even out what ranks send: all wait for the largest.";
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+      if (!Wraps(facts.model(), "FullyShardedDataParallel") && !Wraps(facts.model(), "FSDP::")) break;
+      return "Most of it gathers and scatters FSDP's shards. Prefetch them (forward_prefetch, backward_prefetch), or "
+             "shard over fewer ranks.";
+    case CollectiveKind::kSend:
+    case CollectiveKind::kReceive:
+      return "Most of it passes from one rank to another. In a pipeline, more micro-batches a step or an interleaved "
+             "schedule leave less of it empty.";
+    case CollectiveKind::kAllReduce:
+      if (!Wraps(facts.model(), "DistributedDataParallel")) break;
+      return "Overlap or shrink it: larger buckets (bucket_cap_mb), no_sync() while gradients accumulate.";
+    default:
+      break;
+  }
+  return "Let it run beside computation that does not need its result.";
+}
+
+// Of the operations of a step that ask the GPU for work, how many take the host longer than the GPU; with a leading "; ".
+std::string LaunchBoundOperations(const StepFacts& facts) {
+  const AskedTimes asked(facts.model());
+  int64_t all = 0, bound = 0;
+  facts.ForEachOperation([&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
+    if (facts.StepAt(facts.model().threads[thread].process, start_ns) == kNone) return;
+    const int64_t gpu_ns = asked.GpuNs(thread, start_ns, start_ns + duration_ns);
+    all += gpu_ns >= 0 ? 1 : 0;
+    bound += gpu_ns >= 0 && gpu_ns < duration_ns ? 1 : 0;
+  });
+  if (bound == 0) return "";
+  return absl::StrFormat("; %.0f %% of the operations that ask it for work take the host longer than the GPU",
+                         100.0 * static_cast<double>(bound) / static_cast<double>(all));
+}
+
 // Launches where the program compiles with PyTorch already, or replays CUDA graphs.
-std::string AdviceForCompiled(const TraceModel& model, const std::string& advice) {
+std::string AdviceForCompiled(const StepFacts& facts, const std::string& advice) {
+  const TraceModel& model = facts.model();
+  const bool is_inference = facts.steps().kind == StepKind::kInference;
   const std::vector<uint32_t>& graphs = model.gpu.graph;
-  if (std::any_of(graphs.begin(), graphs.end(), [](uint32_t graph) { return graph != 0; })) {
-    return "Part of the work is launched as CUDA graphs; take more of the step into them: the loss and the optimizer's "
-           "step into what is compiled or captured; or a larger batch.";
+  if (std::any_of(graphs.begin(), graphs.end(), [](uint32_t graph) { return graph != 0; }) ||
+      std::any_of(model.ops.begin(), model.ops.end(), IsGraphLaunch)) {
+    return absl::StrCat("Part of the work is launched as CUDA graphs; take more of the ",
+                        is_inference ? "request" : "step", " into them",
+                        is_inference ? "" : ": the loss and the optimizer's step into what is compiled or captured",
+                        "; or a larger batch.");
+  }
+  if (is_inference) {
+    return "Replay it as CUDA graphs: torch.compile(model, mode=\"reduce-overhead\") or torch.cuda.graph; or put more "
+           "requests into a batch, which takes the host no longer.";
   }
   const bool is_compiled = model.HasRole(ScopeRole::kTorchRegion);
   return is_compiled
@@ -185,9 +287,10 @@ std::string AdviceForXla(const std::string& cause, const std::string& advice) {
 }
 
 std::string AdviceFor(const StepFacts& facts, const std::string& cause, const std::string& advice) {
+  if (cause == IdleCauseName(IdleCause::kCommunication)) return AdviceForCommunication(facts);
   if (!facts.model().compiled_ops.empty()) return AdviceForXla(cause, advice);
   if (!facts.UsesTorch()) return AdviceForOthers(cause, advice);
-  return cause == IdleCauseName(IdleCause::kLaunch) ? AdviceForCompiled(facts.model(), advice) : advice;
+  return cause == IdleCauseName(IdleCause::kLaunch) ? AdviceForCompiled(facts, advice) : advice;
 }
 
 struct Cause {
@@ -244,8 +347,10 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     finding.line = is_row ? cause->second.largest.line : places.LineOf(cause->second.largest.cause);
     const bool waits_for_copy = name == IdleCauseName(IdleCause::kSynchronization) && !finding.line.empty() &&
                                 !pageable.empty() && finding.line == pageable.front().line;
-    finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(facts.step_ns()),
-                                    devices > 1 ? ", mean over the GPUs." : ".");
+    const bool is_launch = name == IdleCauseName(IdleCause::kLaunch);
+    finding.sentence =
+        absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(facts.step_ns()),
+                     devices > 1 ? ", mean over the GPUs" : "", is_launch ? LaunchBoundOperations(facts) : "", ".");
     finding.gain_ns = ns;
     finding.evidence = is_row ? absl::StrCat("table gpu_idle, during ", cause->second.largest.during)
                               : absl::StrCat("table gpu_idle, cause ", name);
@@ -256,7 +361,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
       finding.confidence = Confidence::kMedium;
       absl::StrAppend(&finding.evidence, ": idle time divided as the thread's states were sampled");
     }
-    if (name == IdleCauseName(IdleCause::kLaunch)) {
+    if (is_launch) {
       const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
       SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step
       if (!facts.IsAtLeast(finding.gain_ns, kGpuIdlePercent)) continue;

@@ -2,8 +2,11 @@
 #ifndef DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_
 #define DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -23,6 +26,18 @@ struct HostCalls {
 
 // Of nested calls, only the outermost counts. Zero if kernel times are not known.
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts);
+
+// The GPU work that threads ask for, by the time at which they do.
+class AskedTimes {
+ public:
+  explicit AskedTimes(const TraceModel& model);
+  // How long the GPU works for what the thread asks for in this time; -1: it asks for nothing.
+  int64_t GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const;
+
+ private:
+  // When, ascending, and how long with all before.
+  std::map<ThreadIndex, std::vector<std::pair<int64_t, int64_t>>> times_;
+};
 
 // `ns` of a step wait for input: adds to the sentence what those who prepare batches did meanwhile, and what helps.
 void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding);

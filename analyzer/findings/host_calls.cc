@@ -4,6 +4,7 @@
 
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/layers/functions/askers.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -32,6 +33,29 @@ int64_t InEither(const IntervalSet& set, const Interval& a, const Interval& b) {
 }
 
 }  // namespace
+
+AskedTimes::AskedTimes(const TraceModel& model) {
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const ThreadIndex thread = model.gpu.thread[activity];
+    if (thread != kNone) times_[thread].emplace_back(GpuAskedNs(model, activity), model.gpu.DurationNs(activity));
+  }
+  for (auto& [thread, times] : times_) {
+    std::sort(times.begin(), times.end());
+    int64_t sum_ns = 0;
+    for (auto& [asked_ns, gpu_ns] : times) gpu_ns = sum_ns += gpu_ns;
+  }
+}
+
+int64_t AskedTimes::GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
+  const auto times = times_.find(thread);
+  if (times == times_.end()) return -1;
+  const auto at = [&](int64_t ns) {
+    return std::lower_bound(times->second.begin(), times->second.end(), std::pair(ns, INT64_MIN));
+  };
+  const auto first = at(start_ns), end = at(end_ns);
+  if (first == end) return -1;
+  return (end - 1)->second - (first == times->second.begin() ? 0 : (first - 1)->second);
+}
 
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts) {
   const TraceModel& model = facts.model();

@@ -14,6 +14,9 @@ namespace {
 
 using What = IdlePiece::What;
 
+// Where all work begins later than this after its launch, the clock's error is not why.
+constexpr int64_t kMostClockErrorNs = 1'000'000;
+
 What WhatOf(const Activity& activity) {
   switch (activity.kind) {
     case ActivityKind::kCall:
@@ -46,8 +49,9 @@ class IdleDivision {
         timeline_(timeline),
         take_(take),
         range_(GpuRangeOf(model, device)),
-        latency_ns_(kLaunchLatencyNs +
-                    (device < model.gpu_clock_error_ns.size() ? model.gpu_clock_error_ns[device] : 0)),
+        latency_ns_(kLaunchLatencyNs + (device < model.gpu_clock_error_ns.size()
+                                            ? std::min(model.gpu_clock_error_ns[device], kMostClockErrorNs)
+                                            : 0)),
         next_(range_.first) {}
 
   void Divide(const IntervalSet& gaps) {

@@ -17,7 +17,8 @@
 //   not known       nothing is known of it at that time, nor of the thread that asked before; or the thread is not known
 // After that time, while the work was requested but had not begun:
 //   copies          it is a copy from or to the host or another device: pageable memory is staged, the driver prepares
-//   launch-bound    until the asking call returned (or no processor, likewise), and kLaunchLatencyNs and the error of the GPU's clock more
+//   launch-bound    until the asking call returned (or no processor, likewise), and kLaunchLatencyNs and the error of the GPU's clock,
+//                   up to 1 ms, more
 //   not known       later: it waits for another stream, another device, or the host
 #ifndef DLHOOK_ANALYZER_GPU_GPU_IDLE_H_
 #define DLHOOK_ANALYZER_GPU_GPU_IDLE_H_

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/steps/asked_work.h"
 #include "analyzer/steps/batch_size.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/moments.h"
@@ -239,6 +240,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
     LeaveOutCut(model, track);
     LeaveOutStopped(model, track);
     LeaveOutPauses(model, moments, &track);
+    EndWithAskedWork(model, track);
   }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {

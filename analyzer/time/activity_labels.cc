@@ -7,8 +7,14 @@ namespace dlhook::analyzer::inline time {
 
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
   absl::string_view name = WithoutEngine(model.names[model.scopes.look[scope].name]);
+  if (model.RoleOf(scope) == ScopeRole::kProfilerStep)
+    name = name.substr(0, name.find('#'));  // one activity of all steps
   if (model.scopes.look[scope].kind == ScopeKind::kGraphNode) name = name.substr(name.rfind(':') + 1);
   return std::string(name);
+}
+
+bool IsOwnCode(const TraceModel& model, ScopeIndex scope) {
+  return model.scopes.look[scope].kind == ScopeKind::kUserRange && !IsOptimizer(model.RoleOf(scope));
 }
 
 const char* ActivityName(ActivityKind kind) {

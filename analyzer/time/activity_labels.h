@@ -15,6 +15,9 @@ std::string ScopeLabel(const TraceModel& model, ScopeIndex scope);
 // The row that makes wall shares add up to the whole.
 inline constexpr char kUnattributed[] = "[unattributed]";
 
+// Whether what passes in the scope, and in none inside it, is time of the program's own code: a user's range computes nothing.
+bool IsOwnCode(const TraceModel& model, ScopeIndex scope);
+
 // "library", "framework", "not seen" …
 const char* ActivityName(ActivityKind kind);
 

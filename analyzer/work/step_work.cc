@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/model/same_work.h"
+#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline work {
 
@@ -50,8 +51,14 @@ Doing StepWork::DoingOf(const TimePiece& piece) const {
   switch (piece.kind) {
     case ActivityKind::kCall:
       return OfCall(piece.index);
-    case ActivityKind::kScope:
-      return OfScope(piece.index);
+    case ActivityKind::kScope: {
+      Doing doing = OfScope(piece.index);
+      if (IsOwnCode(model_, piece.index)) {
+        doing.activity = ActivityKind::kNotSeen;
+        doing.what = kNone;
+      }
+      return doing;
+    }
     case ActivityKind::kWaiting:
       return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
     case ActivityKind::kNotSeen:

@@ -5,6 +5,7 @@ beside the repository; without it these tests are skipped)."""
 import collections
 import csv
 import glob
+import json
 import os
 import sqlite3
 
@@ -74,6 +75,203 @@ class Recorded(frameworks.Case):
         self.assertFalse(os.path.exists(self.run_path))
 
 
+class Planted(frameworks.Case):
+    """Traces made here: what the GPU does is known exactly. Times are in us."""
+
+    def setUp(self):
+        super().setUp()
+        self.events, self.correlation = [], 0
+
+    def event(self, category, name, start, duration, **args):
+        self.events.append({"ph": "X", "cat": category, "name": name, "pid": 7, "tid": 7, "ts": start, "dur": duration, "args": args})
+
+    def launch(self, start, kernel, gpu_start, gpu_duration, function="cudaLaunchKernel", linked=True):
+        """A call of 2 us and the kernel that it asks for."""
+        self.correlation += 1
+        self.event("cuda_runtime", function, start, 2, correlation=self.correlation)
+        self.kernel(kernel, gpu_start, gpu_duration, self.correlation if linked else 1_000_000 + self.correlation)
+
+    def kernel(self, name, start, duration, correlation):
+        self.event("kernel", name, start, duration, correlation=correlation, device=0, stream=7)
+
+    def product(self, start, gpu_start, gpu_duration, module="Linear_0"):
+        """An operator of 10 us on the host."""
+        self.event("python_function", f"nn.Module: {module}", start - 1, 12)
+        self.event(
+            "cpu_op",
+            "aten::mm",
+            start,
+            10,
+            **{"Input Dims": [[64, 512], [512, 256]], "Input Strides": [[512, 1], [256, 1]], "Input type": ["float", "float"]},
+        )
+        self.launch(start + 3, "gemm", gpu_start, gpu_duration)
+
+    def wait(self, start, duration):
+        self.event("cuda_runtime", "cudaDeviceSynchronize", start, duration)
+
+    def report(self, *arguments):
+        path = os.path.join(self.folder, "trace.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(
+                {
+                    "schemaVersion": 1,
+                    "deviceProperties": [{"id": 0, "name": "NVIDIA A100"}],
+                    "traceEvents": self.events,
+                    "baseTimeNanoseconds": 0,
+                },
+                file,
+            )
+        result = e2e.run([e2e.DLHOOK, "report", path, *arguments])
+        self.assertEqual(result.code, 0, result.err.decode())
+        return " ".join(result.out.decode().split())
+
+    def test_a_request_ends_with_its_gpu_work(self):
+        for request in range(6):
+            at = request * 10_000
+            self.product(at + 100, at + 200, 1000)
+            self.product(at + 200, at + 1200, 4000, "Linear_1")
+            self.wait(at + 300, 4910)
+        text = self.report()
+        self.assertIn("A request takes 5.10 ms", text)
+        self.assertIn("It ends with its GPU work; the host has asked for the last of it after", text)
+
+    def test_the_host_runs_ahead(self):
+        for request in range(10):
+            self.product(request * 1000 + 100, request * 5000 + 200, 2000)
+            self.product(request * 1000 + 600, request * 5000 + 2200, 3000, "Linear_1")
+        self.assertIn("it runs ahead of the GPU, which takes 5.00 ms for each", self.report())
+
+    def replays(self, distance):
+        """Of graphs of two kernels whose work has ids of its own."""
+        for replay in range(5):
+            at = replay * distance
+            self.event("cpu_op", "aten::mm", at, 20, **{"Input Dims": [[64, 512], [512, 256]], "Input type": ["float", "float"]})
+            self.event("cuda_runtime", "cudaGraphLaunch", at + 5, 10, correlation=900 + replay)
+            for kernel in range(2):
+                self.kernel("in_graph", 30 + replay * 1000 + kernel * 400, 400, 10_000 + 2 * replay + kernel)
+
+    def launches(self):
+        database = os.path.join(self.folder, "run.db")
+        self.report()
+        result = e2e.run([e2e.DLHOOK, "export", os.path.join(self.folder, "trace.json"), "--format", "sqlite", "--out", database])
+        self.assertEqual(result.code, 0, result.err.decode())
+        with sqlite3.connect(database) as tables:
+            return [row[0] for row in tables.execute("SELECT launch_call_id FROM raw_gpu_activities ORDER BY start_ns")]
+
+    def test_replays_without_links(self):
+        """The work of a replay that ends before the next one is known to be its own."""
+        self.replays(1000)
+        launches = self.launches()
+        self.assertNotIn(None, launches)
+        self.assertEqual([launches.count(launch) for launch in sorted(set(launches))], [2] * 5)
+        self.assertNotIn("not linked to a call", self.report())
+
+    def test_replays_that_wait_for_each_other(self):
+        """Whose the work is cannot be told."""
+        self.replays(20)
+        self.assertEqual(set(self.launches()), {None})
+        text = self.report()
+        self.assertIn("Of 4.00 ms of GPU work in the run, 4.00 ms are not linked to a call", text)
+        self.assertNotIn("waits for the next kernel", text)
+
+    def test_annotations_are_no_operations(self):
+        for step in range(6):
+            at = step * 1000
+            self.event("user_annotation", f"ProfilerStep#{step}", at, 1000)
+            self.event("user_annotation", "## forward ##", at + 10, 600)
+            self.product(at + 100, at + 200, 500)
+            self.wait(at + 650, 60)
+        text = self.report()
+        self.assertNotIn("## forward", text)
+        self.assertNotIn("ProfilerStep", text)
+        self.assertRegex(self.report("--table", "accounting"), r"not seen ## forward ## \d")
+        self.assertIn("Python or native code", text)
+
+    def test_launch_bound_inference(self):
+        for request in range(6):
+            for op in range(10):
+                at = request * 1000 + op * 50
+                self.product(at + 100, at + 106, 2 if op else 40, f"Linear_{op}")
+            self.wait(request * 1000 + 650, 10)
+        text = self.report()
+        self.assertIn("90 % of the operations that ask it for work take the host longer than the GPU.", text)
+        self.assertIn('Replay it as CUDA graphs: torch.compile(model, mode="reduce-overhead")', text)
+
+    def attention(self, at, gpu, softmax):
+        """Two products of 100 us, and 600 us between them; scores: 16 x 128 x 128 floats."""
+        shapes = {
+            "Input Dims": [[16, 128, 64], [16, 64, 128]],
+            "Input Strides": [[8192, 64, 1], [8192, 128, 1]],
+            "Input type": ["float", "float"],
+        }
+        ops = [("bmm", 100, shapes), ("mul", 200, {}), (softmax, 400, {}), ("bmm", 100, shapes)]
+        for op, duration, arguments in ops:
+            self.event("cpu_op", f"aten::{op}", at, 10, **arguments)
+            self.launch(at + 3, op, gpu, duration)
+            at, gpu = at + 20, gpu + duration
+
+    def attentions(self, softmax):
+        for request in range(6):
+            at = request * 1000
+            self.event("python_function", "nn.Module: Attention_0", at + 90, 110)
+            self.attention(at + 100, at + 110, softmax)
+            self.wait(at + 300, 610)
+        return self.report("--table", "findings", "--format", "csv")
+
+    def test_attention_by_parts(self):
+        text = self.attentions("softmax")
+        self.assertIn("Attention is computed by parts 1 times a request and stores 1.00 MiB of scores", text)
+        self.assertRegex(text, r"600000,")
+
+    def test_products_without_softmax(self):
+        self.assertNotIn("by parts", self.attentions("relu"))
+
+    def norms(self, kernels):
+        for request in range(6):
+            at = request * 1000
+            self.product(at + 10, at + 20, 100)
+            self.event("python_function", "nn.Module: LlamaRMSNorm_0", at + 90, 200)
+            for i in range(kernels):
+                self.event("cpu_op", f"aten::part{i}", at + 100 + 20 * i, 10)
+                self.launch(at + 103 + 20 * i, f"part{i}", at + 120 + 100 * i, 100)
+            self.wait(at + 300, 620)
+        return self.report("--table", "findings", "--format", "csv")
+
+    def test_norms_by_parts(self):
+        self.assertIn("Norms are computed by parts, 1 module in 5.0 kernels each: 500 us", self.norms(5))
+
+    def test_a_fused_norm(self):
+        self.assertNotIn("by parts", self.norms(1))
+
+    def exposed(self, collective, wrapper):
+        for step in range(6):
+            at = step * 1000
+            self.event("user_annotation", wrapper, at + 10, 200)
+            self.product(at + 20, at + 30, 300)
+            self.event(
+                "cpu_op",
+                "record_param_comms",
+                at + 100,
+                20,
+                **{"Collective name": collective, "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float", "Group size": 8},
+            )
+            self.launch(at + 105, "ncclDevKernel_SendRecv(x)", at + 330, 500)
+            self.wait(at + 300, 540)
+        return self.report()
+
+    def test_advice_for_communication(self):
+        ddp = "DistributedDataParallel.forward"
+        self.assertIn("bucket_cap_mb", self.exposed("allreduce", ddp))
+        self.events = []
+        self.assertNotIn("bucket_cap_mb", self.exposed("allreduce", "tensor parallel"))
+        self.events = []
+        text = self.exposed("all_to_allv", ddp)
+        self.assertNotIn("bucket_cap_mb", text)
+        self.assertIn("Most of it is all-to-all.", text)
+        self.events = []
+        self.assertIn("In a pipeline, more micro-batches", self.exposed("send", "stage 1"))
+
+
 @e2e.unittest.skipUnless(os.path.isdir(DATA), "no ../shared/data/kineto beside the repository")
 class RealGpus(frameworks.Case):
     """Traces that others recorded."""
@@ -84,8 +282,7 @@ class RealGpus(frameworks.Case):
         result = e2e.run([e2e.DLHOOK, "export", trace, "--format", "sqlite", "--out", database])
         self.assertEqual(result.code, 0, result.err.decode())
         with sqlite3.connect(database) as tables:
-            return list(tables.execute("SELECT kind, kernel, start_ns, end_ns, launch_call_id FROM raw_gpu_activities "
-                                       "ORDER BY start_ns"))
+            return list(tables.execute("SELECT kind, kernel, start_ns, end_ns, launch_call_id FROM raw_gpu_activities ORDER BY start_ns"))
 
     def check(self, model):
         activities = self.activities(f"{model}_inference.json.gz")
@@ -144,6 +341,41 @@ class RealGpus(frameworks.Case):
             result = e2e.run([e2e.DLHOOK, "report", trace])
             self.assertEqual(result.code, 0, trace)
             self.assertIn(b" step takes" if b" step takes" in result.out else b"A request takes", result.out, trace)
+
+    def report(self, name):
+        result = e2e.run([e2e.DLHOOK, "report", os.path.join(DATA, f"{name}.json.gz")])
+        self.assertEqual(result.code, 0, result.err.decode())
+        return " ".join(result.out.decode().split())
+
+    def test_repeated_blocks_are_one_row(self):
+        """The heaviest work of the network comes first: 24 softmaxes."""
+        self.assertRegex(self.report("h100_timesformer_inference"), r"GPU time \S+:softmax x24 68\.8 ms - 68\.8 ms")
+
+    def test_requests_end_with_their_gpu_work(self):
+        """TraceLens: 160.0 ms in all."""
+        text = self.report("h100_timesformer_inference")
+        self.assertIn("A request takes 160 ms", text)
+        self.assertIn("It ends with its GPU work; the host has asked for the last of it after", text)
+        graphs = self.report("mi300_vllm_graph")
+        self.assertRegex(graphs, "GPUs are busy 5. %")
+        self.assertNotIn("waits for the next kernel", graphs)
+        self.assertIn("That is the host's time: it runs ahead of the GPU", self.report("v100_ddp_resnet50_rank0"))
+
+    def test_annotations_are_no_operations(self):
+        for trace in ("a100_ddp_resnet_rank0of2", "a100_recsys_rank3of8", "v100_ddp_resnet50_rank0"):
+            self.assertNotIn("## backward", self.report(trace))
+
+    def test_forms(self):
+        self.assertIn("Attention is computed by parts 24 times a request", self.report("h100_timesformer_inference"))
+        self.assertIn("Norms are computed by parts, 49 modules in 8.0 kernels each: 7.38 ms", self.report("h100_qwen1.5-0.5b_inference"))
+
+    def test_advice(self):
+        self.assertIn('torch.compile(model, mode="reduce-overhead")', self.report("h100_bert-small_inference"))
+        recommender = self.report("a100_recsys_rank3of8")
+        self.assertIn("Most of it is all-to-all.", recommender)
+        self.assertNotIn("bucket_cap_mb", recommender)
+        for trace in ("a100_ddp_resnet_rank0of2", "mi300_resnet_ddp_checkpoint_rank0of8"):
+            self.assertIn("bucket_cap_mb", self.report(trace))
 
     def test_ranks_of_a_job(self):
         ranks = sorted(glob.glob(os.path.join(DATA, "hta_sampled_rank-*.json.gz")))

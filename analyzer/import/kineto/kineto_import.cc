@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -123,6 +124,7 @@ class KinetoImport {
     }
     facts_ = &facts;
     JoinPythonOfNoThread();
+    LinkReplays();
     std::stable_sort(gpu_.begin(), gpu_.end(), [](auto& a, auto& b) { return a.correlation < b.correlation; });
     WriteHeader();
     WriteCapabilities();
@@ -237,6 +239,38 @@ class KinetoImport {
     threads_.erase(none);
   }
 
+  // Some recorders do not give the work of a graph the id of its launch. What begins after a launch without work is that
+  // launch's, up to the next one, unless other such work ran at the launch or that of an earlier launch may still come.
+  void LinkReplays() {
+    absl::flat_hash_set<int64_t> calls, linked;
+    std::vector<const HostEvent*> replays;
+    for (const auto& [key, events] : threads_) {
+      for (const HostEvent& event : events) {
+        if (event.category != Category::kRuntime) continue;
+        calls.insert(event.number);
+        if (absl::StrContains(names_[event.name], "GraphLaunch")) replays.push_back(&event);
+      }
+    }
+    std::vector<GpuEvent*> unlinked;
+    for (GpuEvent& event : gpu_) {
+      if (!calls.contains(event.correlation)) unlinked.push_back(&event);
+      linked.insert(event.correlation);
+    }
+    std::erase_if(replays, [&](const HostEvent* replay) { return linked.contains(replay->number); });
+    std::sort(replays.begin(), replays.end(), [](auto* a, auto* b) { return a->start_ns < b->start_ns; });
+    std::sort(unlinked.begin(), unlinked.end(), [](auto* a, auto* b) { return a->start_ns < b->start_ns; });
+    auto next = replays.begin();
+    bool fits = false;
+    int64_t busy_until_ns = INT64_MIN;
+    for (GpuEvent* event : unlinked) {
+      const auto last = next;
+      while (next != replays.end() && (*next)->start_ns <= event->start_ns) ++next;
+      if (next != last) fits = next - last == 1 && busy_until_ns <= (*last)->start_ns;
+      busy_until_ns = std::max(busy_until_ns, event->start_ns + event->duration_ns);
+      if (fits) event->correlation = (*(next - 1))->number;
+    }
+  }
+
   uint64_t Ticks(int64_t ns) const { return static_cast<uint64_t>(ns - first_ns_ + kOriginTicks); }
   uint64_t RealNs(int64_t ns) const { return static_cast<uint64_t>(facts_->base_ns + ns); }
 
@@ -298,10 +332,11 @@ class KinetoImport {
     writer_.Write(packet);
   }
 
-  void WriteCapability(const char* name, trace::Capability::State state, const char* reason) {
+  void WriteCapability(const char* name, trace::Capability::State state, const char* reason, const char* object = "") {
     trace::Packet packet;
     packet.mutable_capability()->set_name(name);
     packet.mutable_capability()->set_state(state);
+    packet.mutable_capability()->set_object(object);
     packet.mutable_capability()->set_reason(reason);
     writer_.Write(packet);
   }
@@ -314,7 +349,8 @@ class KinetoImport {
       });
     };
     using trace::Capability;
-    WriteCapability(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "");
+    WriteCapability(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "",
+                    "libtorch_cpu.so");
     if (has(Category::kPython)) {
       WriteCapability("python-frames", Capability::ON, "lines are those where functions begin");
     } else {

@@ -36,7 +36,8 @@ constexpr char kCauses[] =
     "part "
     "of that in which, by the looks of the table threads, it had none; and from then on: launch-bound (or no "
     "processor) "
-    "until the call returned, launch-bound for 20 us and the error of the GPU's clock more, copies if it is a copy "
+    "until the call returned, launch-bound for 20 us and the error of the GPU's clock (up to 1 ms) more, copies if it "
+    "is a copy "
     "from or to the host or another device "
     "(others, and memsets, count as launches). not known: nothing is known of the thread, or the work waited longer, "
     "for another stream, device or the host.";

@@ -87,7 +87,7 @@ Activity ActivityOf(const TraceModel& model, const Attribution& attribution, con
     case ActivityKind::kWaiting:
       return {piece.kind, model.ops[model.calls.op[piece.index]].function};
     case ActivityKind::kScope:
-      return {piece.kind, ScopeLabel(model, piece.index)};
+      return {IsOwnCode(model, piece.index) ? ActivityKind::kNotSeen : piece.kind, ScopeLabel(model, piece.index)};
     case ActivityKind::kNotSeen:
       return {piece.kind, GapLabel(attribution, piece.gap)};
     default:

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer {
@@ -26,6 +27,17 @@ std::vector<std::string> NamesOf(const std::vector<std::pair<std::string, std::s
 TEST(LayerRowsTest, BlocksOfOneType) {
   EXPECT_THAT(NamesOf({{"encoder.0.dense", "linear"}, {"encoder.1.dense", "linear"}, {"encoder.2.dense", "linear"}}),
               UnorderedElementsAre("encoder.*.dense"));
+}
+
+// As torch.profiler's traces have them: modules are numbered by class, and an op may be in one more than once.
+TEST(LayerRowsTest, OpsInBlocks) {
+  std::vector<std::pair<std::string, std::string>> layers = {{"Attention_0:mul", ""}, {"Attention_0:mul#2", ""}};
+  for (const char* name : {"Attention_0", "Attention_1", "Attention_2"})
+    layers.push_back({absl::StrCat(name, ":softmax"), ""});
+  layers.push_back({"Attention_0:cat_3", ""});
+  EXPECT_THAT(NamesOf(layers),
+              UnorderedElementsAre("Attention_*:softmax", "Attention_0:mul", "Attention_0:mul#2", "Attention_0:cat_3"));
+  EXPECT_THAT(NamesOf({{"Net:mul", ""}, {"Net:mul#2", ""}, {"Net:mul#3", ""}}), UnorderedElementsAre("Net:mul"));
 }
 
 TEST(LayerRowsTest, TypesTellBlocksOfOnePatternApart) {
