@@ -297,6 +297,8 @@ absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptio
   if (!options.is_live) {
     screen.Text(WhatRan(facts));
     screen.Text(HowLong(facts));
+    const std::string memory = options.is_brief ? "" : MemorySentence(facts);
+    if (!memory.empty()) screen.Text(memory);
   }
   // What repeats and what is wrong say most; without steps nothing else does.
   if (!options.is_brief || !facts.HasSteps()) screen.WhereItGoes();

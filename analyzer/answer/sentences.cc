@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/gpu/gpu_timeline.h"
@@ -301,6 +302,32 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns, double who
     absl::StrAppend(&text, "; ", Rate(whole_per_second), " from the first step to the last");
   }
   return absl::StrCat(text, ".");
+}
+
+std::string MemorySentence(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (model.memory.empty()) return "";
+  const Attribution& attribution = facts.attribution();
+  const auto& use = facts.options().analysis->Derived<MemoryUse>(model, attribution, facts.options().analysis->steps());
+  // Of each device the process that holds most.
+  std::map<uint32_t, const DeviceMemory*> most;
+  for (const DeviceMemory& device : use.devices) {
+    const DeviceMemory*& found = most[device.device];
+    if (found == nullptr || device.peak_bytes > found->peak_bytes) found = &device;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [number, device] : most) {
+    parts.push_back(PeakSentence(model, attribution, *device));
+    std::pair<int64_t, LayerIndex> heaviest;
+    for (const auto& [layer, bytes] : device->AtPeakByLayer(model, MemoryKind::kKept)) {
+      if (layer != kNone) heaviest = std::max(heaviest, {bytes, layer});
+    }
+    if (heaviest.first > 0) {
+      absl::StrAppend(&parts.back(), ", of which most is kept for backward by ",
+                      attribution.layers[heaviest.second].name, ": ", HumanCell(heaviest.first, "bytes"));
+    }
+  }
+  return absl::StrCat("Peak of ", absl::StrJoin(parts, "; of "), ".");
 }
 
 std::string HowLong(const StepFacts& facts) {

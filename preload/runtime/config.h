@@ -55,6 +55,7 @@ struct Config {
   OneDnnMode onednn;              // DLHOOK_ONEDNN
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES
+  bool memory;                    // DLHOOK_MEMORY
   PythonMode python;              // DLHOOK_PYTHON; kOn if DLHOOK_STACKS=all
   CompiledMode compiled;          // DLHOOK_COMPILED
   StacksMode stacks;              // DLHOOK_STACKS
