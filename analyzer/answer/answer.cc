@@ -235,6 +235,7 @@ void Screen::Information() {
 
 // "up to 0.48 ms (9 %)".
 std::string Screen::LeadOf(const Finding& finding) const {
+  if (finding.bytes > 0) return HumanCell(finding.bytes, "bytes");
   const char* const word = finding.basis == GainBasis::kMeasured   ? ""
                            : finding.basis == GainBasis::kComputed ? "about "
                                                                    : "up to ";

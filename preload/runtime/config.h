@@ -50,12 +50,12 @@ struct Config {
   bool monotonic_clock;           // DLHOOK_CLOCK=monotonic
   StartMode start;                // DLHOOK_START
   bool verbose;                   // DLHOOK_VERBOSE
+  bool memory;                    // DLHOOK_MEMORY
   DrainMode drain;                // DLHOOK_DRAIN
   char collector[128];            // DLHOOK_COLLECTOR, see NameCollector in format/identity.h
   OneDnnMode onednn;              // DLHOOK_ONEDNN
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES
-  bool memory;                    // DLHOOK_MEMORY
   PythonMode python;              // DLHOOK_PYTHON; kOn if DLHOOK_STACKS=all
   CompiledMode compiled;          // DLHOOK_COMPILED
   StacksMode stacks;              // DLHOOK_STACKS
