@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/table/human.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {
@@ -114,7 +115,8 @@ class BlockCollector {
     const Step* const step = LastBegun(track->steps, born.time_ns);
     if (step == nullptr) {
       if (died_ns <= track->steps.front().start_ns) return MemoryKind::kTemporary;
-      return died_ns == INT64_MAX && IsByModule(block.stack) ? MemoryKind::kWeights : MemoryKind::kBeforeSteps;
+      const bool stays = died_ns >= track->steps.back().end_ns;
+      return stays && IsByModule(block.stack) ? MemoryKind::kWeights : MemoryKind::kBeforeSteps;
     }
     if (born.time_ns >= step->end_ns) return MemoryKind::kNoPhase;
     const PhaseInterval* const phase = LastBegun(step->phases, born.time_ns);
@@ -167,10 +169,10 @@ struct KindText {
 };
 
 KindText TextOf(MemoryKind kind) {
-  constexpr char kNotToldApart[] = "not told apart";
+  static constexpr char kNotToldApart[] = "not told apart";
   switch (kind) {
     case MemoryKind::kWeights:
-      return {"weights", "allocated before the steps by the construction or move of a module, and never freed"};
+      return {"weights", "allocated before the steps by the construction or move of a module, and not freed in them"};
     case MemoryKind::kGradients:
       return {"gradients", "allocated in a backward pass, alive at its end"};
     case MemoryKind::kOptimizerState:
@@ -205,12 +207,11 @@ const char* MemoryKindRule(MemoryKind kind) { return TextOf(kind).rule; }
 MemoryUse::MemoryUse(const TraceModel& model, const Attribution& attribution, const std::vector<StepTrack>& steps)
     : devices(BlockCollector(model, attribution, steps).Collect()) {}
 
-std::map<LayerIndex, int64_t> DeviceMemory::AtPeakByLayer(const TraceModel& model, MemoryKind kind) const {
-  std::map<LayerIndex, int64_t> bytes;
-  for (const MemoryBlock& block : blocks) {
-    if (block.kind == kind && IsAtPeak(block)) bytes[block.layer] += model.memory[block.born].bytes;
-  }
-  return bytes;
+std::map<LayerIndex, MemorySum> KeptByLayer(const TraceModel& model, const DeviceMemory& device) {
+  return SumMemory<LayerIndex>(model, device, [](const MemoryBlock& block) {
+    const bool is_kept = block.kind == MemoryKind::kKept && block.layer != kNone;
+    return is_kept ? std::optional(block.layer) : std::nullopt;
+  });
 }
 
 std::string MemoryDeviceName(uint32_t device) { return device == 0 ? "cpu" : absl::StrCat("gpu ", device - 1); }

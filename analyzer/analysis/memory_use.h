@@ -2,9 +2,12 @@
 #ifndef DLHOOK_ANALYZER_ANALYSIS_MEMORY_USE_H_
 #define DLHOOK_ANALYZER_ANALYSIS_MEMORY_USE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
@@ -54,9 +57,43 @@ struct DeviceMemory {
   MemoryBlock peak_place;  // of which only layer, op and stack are set
 
   bool IsAtPeak(const MemoryBlock& block) const { return block.born <= peak && peak < block.died; }
-  // What is held at the peak, in bytes, of blocks of the kind, by layer (kNone: not known).
-  std::map<LayerIndex, int64_t> AtPeakByLayer(const TraceModel& model, MemoryKind kind) const;
 };
+
+// Of some blocks of a device.
+struct MemorySum {
+  int64_t at_peak_bytes = 0;
+  int64_t most_bytes = 0;  // held at once at any time
+  int64_t now_bytes = 0;   // while they are followed
+  int64_t blocks = 0;
+  const MemoryBlock* largest = nullptr;
+};
+
+// `key_of`: which sum a block belongs to, an optional Key.
+template <typename Key, typename KeyOf>
+std::map<Key, MemorySum> SumMemory(const TraceModel& model, const DeviceMemory& device, const KeyOf& key_of) {
+  std::map<Key, MemorySum> sums;
+  std::vector<std::tuple<size_t, int64_t, MemorySum*>> changes;
+  for (const MemoryBlock& block : device.blocks) {
+    const std::optional<Key> key = key_of(block);
+    if (!key) continue;
+    MemorySum& sum = sums[*key];
+    const int64_t bytes = model.memory[block.born].bytes;
+    ++sum.blocks;
+    if (device.IsAtPeak(block)) sum.at_peak_bytes += bytes;
+    if (sum.largest == nullptr || bytes > model.memory[sum.largest->born].bytes) sum.largest = &block;
+    changes.emplace_back(block.born, bytes, &sum);
+    if (block.died != SIZE_MAX) changes.emplace_back(block.died, -bytes, &sum);
+  }
+  std::sort(changes.begin(), changes.end());  // what is freed first: an event may do both
+  for (const auto& [event, bytes, sum] : changes) {
+    sum->now_bytes += bytes;
+    sum->most_bytes = std::max(sum->most_bytes, sum->now_bytes);
+  }
+  return sums;
+}
+
+// What is kept for backward, by layers that are known.
+std::map<LayerIndex, MemorySum> KeptByLayer(const TraceModel& model, const DeviceMemory& device);
 
 struct MemoryUse {
   // `steps` must outlive it.

@@ -138,8 +138,9 @@ std::vector<Finding> FindKeptActivations(const StepFacts& facts) {
     const double memory = gpu == model.gpu_devices.end() ? 0 : static_cast<double>(gpu->memory_bytes);
     const auto peak = static_cast<double>(device.peak_bytes);
     if (device.peak_bytes < kLargePeak && (memory == 0 || peak < kScarce * memory)) continue;
-    for (const auto& [layer, bytes] : device.AtPeakByLayer(model, MemoryKind::kKept)) {
-      if (layer == kNone || static_cast<double>(bytes) < kMostOfPeak * peak) continue;
+    for (const auto& [layer, sum] : KeptByLayer(model, device)) {
+      const int64_t bytes = sum.at_peak_bytes;
+      if (static_cast<double>(bytes) < kMostOfPeak * peak) continue;
       Finding finding = MemoryFinding(bytes);
       finding.where = facts.attribution().layers[layer].name;
       finding.line = facts.attribution().layers[layer].line;

@@ -29,6 +29,7 @@ class Memory(frameworks.Case):
             of_layer = kept.get(layer, kept.get(name + "_0", kept.get(name)))
             self.assertEqual(of_layer, ACTIVATION, kept)
         most = self.sums(run, "most")
+        self.assertEqual(most["weights"], PARAMETERS, most)
         self.assertEqual(most["gradients"], PARAMETERS, most)
         self.assertAlmostEqual(most["optimizer state"], 2 * PARAMETERS, delta=100)
 
@@ -47,6 +48,7 @@ class Memory(frameworks.Case):
         self.assertEqual(sum(row["at_peak"] for row in profiled.table("memory")), peak)
         answer = e2e.run([e2e.DLHOOK, "report", path]).out.decode()
         self.assertIn("Peak of tensors on cpu: ", answer)
+        self.assertIn("keeps most for backward: ", answer)
 
     def test_off(self):
         run = self.recorded("writer", program("memory_net"), OMP_NUM_THREADS=1, DLHOOK_MEMORY="off")

@@ -1,9 +1,8 @@
 // Table `memory`: what the memory that a framework's allocator gave out is held for, by kind, layer and operator.
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,10 +21,7 @@ namespace {
 struct MemoryRow {
   MemoryKind kind = MemoryKind::kNoSteps;
   std::string layer, op, line;
-  int64_t at_peak_bytes = 0;
-  int64_t most_bytes = 0;  // held at any time
-  int64_t now_bytes = 0;   // while events are followed
-  int64_t blocks = 0;
+  MemorySum sum;
   int64_t pid = 0;
   std::string device;
   int64_t peak_bytes = 0;  // of all rows of the device
@@ -43,15 +39,15 @@ TypedColumns<MemoryRow> MemoryColumns(bool has_processes) {
        Known(&MemoryRow::op)},
       {As(Role::kWeight, IntegerColumn("at_peak", "bytes", Better::kLower,
                                        "Held when the process holds most on this device: these add up to its peak.")),
-       &MemoryRow::at_peak_bytes},
+       [](const MemoryRow& row) { return row.sum.at_peak_bytes; }},
       {RealColumn("percent", "%", Better::kLower, "Of that peak."),
        [](const MemoryRow& row) {
-         return row.kind == MemoryKind::kReserved ? Cell() : Percent(row.at_peak_bytes, row.peak_bytes);
+         return row.kind == MemoryKind::kReserved ? Cell() : Percent(row.sum.at_peak_bytes, row.peak_bytes);
        }},
       {IntegerColumn("most", "bytes", Better::kLower, "The most that is held of this at any time."),
-       [](const MemoryRow& row) { return row.blocks == 0 ? Cell() : Cell(row.most_bytes); }},
+       [](const MemoryRow& row) { return row.sum.blocks == 0 ? Cell() : Cell(row.sum.most_bytes); }},
       {IntegerColumn("blocks", "", Better::kLower, "Allocations over the whole run."),
-       [](const MemoryRow& row) { return row.blocks == 0 ? Cell() : Cell(row.blocks); }},
+       [](const MemoryRow& row) { return row.sum.blocks == 0 ? Cell() : Cell(row.sum.blocks); }},
       {Detail(TextColumn("line", "Of the program, of its largest allocation.")), Known(&MemoryRow::line)},
       {Detail(TextColumn("because", "What makes memory one of the kind, or why it could not be told apart.")),
        [](const MemoryRow& row) { return std::string(MemoryKindRule(row.kind)); }},
@@ -64,38 +60,21 @@ class MemoryRows {
       : model_(model), attribution_(attribution), places_(ReadPythonPlaces(model)) {}
 
   std::vector<MemoryRow> Of(const DeviceMemory& device) const {
-    std::map<std::tuple<MemoryKind, LayerIndex, NameIndex>, MemoryRow> rows;
-    std::vector<std::pair<size_t, std::pair<MemoryRow*, int64_t>>> changes;
-    std::map<const MemoryRow*, int64_t> largest_block;
-    for (const MemoryBlock& block : device.blocks) {
-      MemoryRow& row = rows[{block.kind, block.layer, block.op}];
-      const int64_t bytes = model_.memory[block.born].bytes;
-      if (++row.blocks == 1) {
-        row.kind = block.kind;
-        if (block.layer != kNone) row.layer = attribution_.layers[block.layer].name;
-        if (block.op != kNone) row.op = WithoutEngine(model_.names[block.op]);
-      }
-      if (int64_t& most = largest_block[&row]; bytes > most) {
-        most = bytes;
-        if (block.stack != kNone) row.line = LineLabel(model_, places_[block.stack]);
-      }
-      if (device.IsAtPeak(block)) row.at_peak_bytes += bytes;
-      changes.push_back({block.born, {&row, bytes}});
-      if (block.died != SIZE_MAX) changes.push_back({block.died, {&row, -bytes}});
-    }
-    // What is freed first: an event may do both.
-    std::sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.first, a.second.second) < std::tie(b.first, b.second.second);
-    });
-    for (const auto& [event, change] : changes) {
-      const auto& [row, bytes] = change;
-      row->now_bytes += bytes;
-      row->most_bytes = std::max(row->most_bytes, row->now_bytes);
-    }
+    using Key = std::tuple<MemoryKind, LayerIndex, NameIndex>;
     std::vector<MemoryRow> all;
-    for (auto& [key, row] : rows) all.push_back(std::move(row));
+    for (const auto& [key, sum] : SumMemory<Key>(model_, device, [](const MemoryBlock& block) {
+           return std::optional(Key(block.kind, block.layer, block.op));
+         })) {
+      const auto& [kind, layer, op] = key;
+      MemoryRow& row = all.emplace_back();
+      row.kind = kind;
+      row.sum = sum;
+      if (layer != kNone) row.layer = attribution_.layers[layer].name;
+      if (op != kNone) row.op = std::string(WithoutEngine(model_.names[op]));
+      if (sum.largest->stack != kNone) row.line = LineLabel(model_, places_[sum.largest->stack]);
+    }
     const auto add = [&](MemoryKind kind, int64_t bytes) {
-      if (bytes > 0) all.push_back({.kind = kind, .at_peak_bytes = bytes});
+      if (bytes > 0) all.push_back({.kind = kind, .sum = {.at_peak_bytes = bytes}});
     };
     add(MemoryKind::kBeforeRecording, device.peak_unseen_bytes);
     add(MemoryKind::kReserved, device.peak_reserved_bytes - device.peak_bytes);
@@ -105,7 +84,7 @@ class MemoryRows {
       row.peak_bytes = device.peak_bytes;
     }
     std::stable_sort(all.begin(), all.end(), [](const MemoryRow& a, const MemoryRow& b) {
-      return std::tie(a.at_peak_bytes, a.most_bytes) > std::tie(b.at_peak_bytes, b.most_bytes);
+      return std::tie(a.sum.at_peak_bytes, a.sum.most_bytes) > std::tie(b.sum.at_peak_bytes, b.sum.most_bytes);
     });
     return all;
   }
