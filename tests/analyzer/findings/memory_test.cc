@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "analyzer/findings/rules.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
@@ -41,7 +43,7 @@ CpuProgram Keeping(int lag, int64_t bytes) {
 TEST(GrowingMemory, IsWhatEachStepKeeps) {
   const auto found = Keeping(CpuProgram::kSteps, kMiB).Find("growing-memory");
   ASSERT_THAT(found.rows, SizeIs(1));
-  EXPECT_THAT(found.Of(0, "sentence"),
+  EXPECT_THAT(found.Of(0, "finding"),
               HasSubstr("Memory on cpu grows by 1.00 MiB a training step, from 3.00 MiB to 10.0 MiB over 8 of them"));
 }
 
@@ -57,9 +59,46 @@ TEST(FragmentedMemory, IsReservedBesideThePeak) {
     const auto found = program.Find("fragmented-memory");
     ASSERT_THAT(found.rows, SizeIs(reserved == 4096 ? 1 : 0));
     if (reserved == 4096) {
-      EXPECT_THAT(found.Of(0, "sentence"), HasSubstr("on gpu 0, 1.46 GiB, PyTorch has reserved 4.00 GiB"));
+      EXPECT_THAT(found.Of(0, "finding"), HasSubstr("on gpu 0, 1.46 GiB, PyTorch has reserved 4.00 GiB"));
     }
   }
+}
+
+// What one layer keeps of a peak of 2000 MiB on a GPU.
+std::vector<Finding> OfLayerKeeping(int64_t mib) {
+  ModelBuilder builder;
+  builder.Scope("aten::linear", ScopeKind::kFrameworkOp, 100, 100);
+  for (const auto& [address, bytes, scope] :
+       {std::tuple(64, mib * kMiB, 0u), std::tuple(128, (2000 - mib) * kMiB, kNone)}) {
+    MemoryEvent event;
+    event.time_ns = 150;
+    event.address = static_cast<uint64_t>(address);
+    event.bytes = bytes;
+    event.device = 1;
+    event.scope = scope;
+    builder.model().memory.push_back(event);
+  }
+  const TraceModel model = builder.Build(1000);
+  Attribution attribution;
+  attribution.layers.push_back({.name = "attention"});
+  attribution.of_call.resize(model.calls.size());
+  attribution.of_scope.Fill(model.scopes.size(), {0, LayerDirection::kForward});
+  Step step;
+  step.end_ns = 1000;
+  step.kind = StepKind::kTraining;
+  step.phases = {{0, 500, PhaseKind::kForward}, {500, 1000, PhaseKind::kBackward}};
+  const LayerAnalysis analysis(model, attribution, {StepTrack{.steps = {step}}});
+  TableOptions options;
+  options.analysis = &analysis;
+  const StepFacts facts(model, options);
+  return FindKeptActivations(facts);
+}
+
+TEST(KeptActivations, AreMostOfALargePeak) {
+  const std::vector<Finding> found = OfLayerKeeping(1200);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].sentence, "attention keeps 1.17 GiB for the backward pass, of a peak of 1.95 GiB on gpu 0.");
+  EXPECT_THAT(OfLayerKeeping(800), IsEmpty());
 }
 
 }  // namespace memory_rules_test
