@@ -235,6 +235,7 @@ void Screen::Information() {
 
 // "up to 0.48 ms (9 %)".
 std::string Screen::LeadOf(const Finding& finding) const {
+  if (finding.bytes > 0) return HumanCell(finding.bytes, "bytes");
   const char* const word = finding.basis == GainBasis::kMeasured   ? ""
                            : finding.basis == GainBasis::kComputed ? "about "
                                                                    : "up to ";
@@ -297,6 +298,8 @@ absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptio
   if (!options.is_live) {
     screen.Text(WhatRan(facts));
     screen.Text(HowLong(facts));
+    const std::string memory = options.is_brief ? "" : MemorySentence(facts);
+    if (!memory.empty()) screen.Text(memory);
   }
   // What repeats and what is wrong say most; without steps nothing else does.
   if (!options.is_brief || !facts.HasSteps()) screen.WhereItGoes();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/gpu/gpu_timeline.h"
@@ -28,6 +29,8 @@ constexpr size_t kLeastForQuartiles = 8;
 constexpr double kWorthSaying =
     0.05;  // of the run: time before and after all steps; of the steps: others of their kind
 constexpr double kWorthMentioning = 0.1;  // of all steps: what much longer ones hold, and what they change
+
+constexpr double kWorthMemory = 0.01;  // of the device of which most is held
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
 
@@ -378,6 +381,35 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns, double who
     absl::StrAppend(&text, "; ", Rate(whole_per_second), " from the first step to the last");
   }
   return absl::StrCat(text, ".");
+}
+
+std::string MemorySentence(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (model.memory.empty()) return "";
+  const Attribution& attribution = facts.attribution();
+  const auto& use = facts.options().analysis->Derived<MemoryUse>(model, attribution, facts.options().analysis->steps());
+  // Of each device the process that holds most.
+  std::map<uint32_t, const DeviceMemory*> most;
+  int64_t largest = 0;
+  for (const DeviceMemory& device : use.devices) {
+    const DeviceMemory*& found = most[device.device];
+    if (found == nullptr || device.peak_bytes > found->peak_bytes) found = &device;
+    largest = std::max(largest, device.peak_bytes);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [number, device] : most) {
+    if (static_cast<double>(device->peak_bytes) < kWorthMemory * static_cast<double>(largest)) continue;
+    parts.push_back(PeakSentence(model, attribution, *device));
+    const auto kept = KeptByLayer(model, *device);
+    const auto heaviest = std::max_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+      return a.second.most_bytes < b.second.most_bytes;
+    });
+    if (heaviest == kept.end()) continue;
+    absl::StrAppend(&parts.back(),
+                    "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",
+                    HumanCell(heaviest->second.most_bytes, "bytes"));
+  }
+  return absl::StrCat("Peak of ", absl::StrJoin(parts, "; of "), ".");
 }
 
 std::string HowLong(const StepFacts& facts) {

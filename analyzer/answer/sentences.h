@@ -17,6 +17,9 @@ std::string HowLong(const StepFacts& facts);
 // " Batch 64: 14066 samples/s.", of steps that take so long; " 2048 rows (samples, or their tokens): …" where only products
 // tell; "" if nothing does. `whole_per_second`: with all that lies between steps; 0: not known.
 std::string BatchSentence(const ComparedSteps& steps, double step_ns, double whole_per_second = 0);
+// "Peak of tensors on gpu 0: 3.2 GiB, in step 3, backward, at …; the layer that keeps most for backward: layer4.1, 1.1 GiB.";
+// empty: not recorded.
+std::string MemorySentence(const StepFacts& facts);
 // What belongs to the parts of a step (PartsOfStep) and is none of them: waiting for a processor, how busy GPUs are.
 std::vector<std::string> StepRemarks(const StepFacts& facts);
 

@@ -60,7 +60,7 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
   std::vector<RuleFinding> all;
   for (const Rule& rule : Rules()) {
     for (Finding& finding : rule.find(facts)) {
-      if (facts.IsAtLeast(finding.gain_ns, kLeastPercent)) all.push_back({std::string(rule.id), std::move(finding)});
+      if (finding.bytes > 0 || facts.IsAtLeast(finding.gain_ns, kLeastPercent)) all.push_back({std::string(rule.id), std::move(finding)});
     }
   }
   double cause_ns = 0;  // of the largest cause worth it

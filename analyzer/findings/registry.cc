@@ -127,6 +127,9 @@ const std::vector<Rule>& Rules() {
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
       {"slow-lines", "long stretches between two lines that no operation accounts for", FindSlowLines, Scopes},
       {"python-bound", "what lies between operations takes longer than they do", FindPythonBound, Scopes},
+      {"growing-memory", "each step holds more memory than the one before", FindGrowingMemory, Nothing},
+      {"kept-activations", "one layer keeps most of the memory for the backward pass", FindKeptActivations, Nothing},
+      {"fragmented-memory", "the allocator has reserved much more memory than is held", FindFragmentedMemory, Nothing},
   };
   return kRules;
 }

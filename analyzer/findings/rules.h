@@ -75,6 +75,9 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts);
 std::vector<Finding> FindGrowingSteps(const StepFacts& facts);
 std::vector<Finding> FindUnfusedOps(const StepFacts& facts);
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
+std::vector<Finding> FindGrowingMemory(const StepFacts& facts);
+std::vector<Finding> FindKeptActivations(const StepFacts& facts);
+std::vector<Finding> FindFragmentedMemory(const StepFacts& facts);
 std::vector<Finding> FindPythonBound(const StepFacts& facts);
 
 // A product that runs at less than a tenth of the rate of a like one: slow-products tells it.

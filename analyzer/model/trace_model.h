@@ -283,6 +283,18 @@ struct GpuWindow {
   std::string reason;
 };
 
+// What was allocated by a framework's allocator, or freed.
+struct MemoryEvent {
+  int64_t time_ns = 0;
+  uint64_t address = 0;
+  int64_t bytes = 0;    // 0: freed
+  uint32_t device = 0;  // 0: the host; GPUs: CUDA's number + 1
+  ThreadIndex thread = 0;
+  ScopeIndex scope = kNone;     // the innermost around it; kNone: none
+  int64_t allocated_bytes = 0;  // all that the allocator has given out on the device, after this; 0: not known
+  int64_t reserved_bytes = 0;   // with what it keeps for later; 0: not known
+};
+
 // A layer object of a Python framework: see PythonModule in proto/trace.proto.
 struct Module {
   ProcessIndex process = 0;
@@ -367,6 +379,7 @@ struct TraceModel {
   std::vector<int64_t> gpu_clock_error_ns;
   std::vector<GpuKernel> gpu_kernels;
   std::vector<GpuWindow> gpu_windows;
+  std::vector<MemoryEvent> memory;  // by process, ascending
   // For calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;

@@ -129,6 +129,9 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return xla_.Add(packet->compiler_profile(), &run_->oddities_);
     case trace::Packet::kWaitBatch:
       return waits_.Add(packet->wait_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
+    case trace::Packet::kMemoryBatch:
+      FindThread(packet->memory_batch().thread_id());  // may have made no recorded call
+      return memory_.Add(packet->memory_batch(), &run_->oddities_);
     case trace::Packet::kSampleBatch:
       FindThread(packet->sample_batch().thread_id());  // may have made no recorded call
       return samples_.Add(packet->sample_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);

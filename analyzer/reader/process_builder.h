@@ -13,6 +13,7 @@
 #include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/counter_builder.h"
 #include "analyzer/reader/gpu_builder.h"
+#include "analyzer/reader/memory_builder.h"
 #include "analyzer/reader/native_stack_builder.h"
 #include "analyzer/reader/operand_builder.h"
 #include "analyzer/reader/process_facts.h"
@@ -102,6 +103,7 @@ class ProcessBuilder {
   CounterBuilder counters_;
   SampleBuilder samples_;
   WaitBuilder waits_;
+  MemoryBuilder memory_;
   GpuBuilder gpu_;
   XlaBuilder xla_;
   std::map<uint32_t, Thread> threads_;

@@ -61,6 +61,7 @@ void ProcessBuilder::Finish() {
   python_.Finish();
   counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
   FinishSamples(clock, indices);
+  memory_.Finish(clock, indices, &run_->model_);
   FinishAggregates(clock, indices);
   FinishLoads(clock);
   FinishParts(clock);

@@ -30,6 +30,7 @@ const std::vector<TableKind>& TableKinds() {
       {"overlap_over_time", "the same by step, or by --interval", OverlapOverTimeTable},
       {"guided", "GPU utilisation, by the Visual Profiler's metrics", GuidedTable},
       {"gpu_idle", "why GPUs do not compute: launches, waiting, copies, input ...", GpuIdleTable},
+      {"memory", "what memory is held for, by kind and layer, at its peak", MemoryTable},
       {"tuning", "cost of searching and preparing algorithms", TuningTable},
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"compiled", "what torch.compile compiled, why it recompiled, where it broke graphs", CompiledTable},

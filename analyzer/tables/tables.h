@@ -30,6 +30,7 @@ absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& 
 absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> GuidedTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& options);
+absl::StatusOr<Table> MemoryTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOptions& options);
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options);

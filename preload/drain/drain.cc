@@ -61,6 +61,8 @@ size_t MinimumBytes(const RecordHeader& header) {
       return sizeof(ProfileRecord);
     case RecordType::kSample:
       return sizeof(SampleRecord);
+    case RecordType::kMemory:
+      return header.hook == 0 ? offsetof(MemoryRecord, allocated) : sizeof(MemoryRecord);
     default:
       return 0;
   }
@@ -299,6 +301,8 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return TakeGpuDevice(reinterpret_cast<const GpuDeviceRecord*>(record));
     case RecordType::kGpuWindow:
       return TakeGpuWindow(reinterpret_cast<const GpuWindowRecord*>(record));
+    case RecordType::kMemory:
+      return TakeMemory(slot, reinterpret_cast<const MemoryRecord*>(record));
     case RecordType::kCallTotals:
       return TakeTotals(reinterpret_cast<const CallTotalsRecord*>(record));
     case RecordType::kProfile: {

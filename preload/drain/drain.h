@@ -128,6 +128,7 @@ class Drain {
   void TakeGpuActivity(const GpuActivityRecord* record);
   void TakeGpuLink(uint32_t slot, const GpuLinkRecord* record);
   void TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record);
+  void TakeMemory(uint32_t slot, const MemoryRecord* record);
   void TakeGpuDevice(const GpuDeviceRecord* record);
   void TakeGpuWindow(const GpuWindowRecord* record);
   bool LeavesOutGpu();

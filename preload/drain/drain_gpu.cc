@@ -101,6 +101,14 @@ void Drain::TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record) {
   if (!gpu_.AddNode(state_.thread_ids[slot], node, &out_)) LoseForMemory();
 }
 
+// Beyond the trace's limit they are left out, as scopes are.
+void Drain::TakeMemory(uint32_t slot, const MemoryRecord* record) {
+  MemoryRecord memory = {};
+  memcpy(&memory, record, record->header.hook == 0 ? offsetof(MemoryRecord, allocated) : sizeof memory);
+  if (state_.thread_ids[slot] == 0 || IsBeyondLimit()) return;
+  if (!gpu_.AddMemory(state_.thread_ids[slot], memory, &out_)) LoseForMemory();
+}
+
 void Drain::TakeGpuDevice(const GpuDeviceRecord* record) {
   GpuDeviceRecord device;
   memcpy(&device, record, sizeof device);

@@ -1,4 +1,4 @@
-// The drain's open packets about GPUs: activities, links and graph nodes (see proto/call.proto).
+// The drain's open packets about GPUs (activities, links and graph nodes) and about memory (see proto/call.proto).
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
@@ -115,7 +115,21 @@ class GpuBatches {
     nodes_.columns.EndRow();
     return true;
   }
+  bool AddMemory(uint32_t thread_id, const MemoryRecord& memory, Buffer* out) {
+    using enum fields::MemoryBatch::Number;
+    if (!memory_.Takes(thread_id)) memory_.Flush(out);
+    if (!memory_.Start(thread_id)) return false;
+    memory_.columns.PutDelta(kTickDelta, memory.ticks);
+    memory_.columns.PutDelta(kAddressDelta, memory.address);
+    memory_.columns.Put(kBytes, memory.bytes);
+    memory_.columns.PutRare(kDevice, memory.header.hook);
+    memory_.columns.PutRare(kAllocated, memory.allocated);
+    memory_.columns.PutRare(kReserved, memory.reserved);
+    memory_.columns.EndRow();
+    return true;
+  }
   void Flush(Buffer* out) {
+    memory_.Flush(out);
     nodes_.Flush(out);
     FlushLinks(out);
     if (activities.count() > 0) activities.Flush(out);
@@ -143,6 +157,7 @@ class GpuBatches {
 
   Links links_[8];
   Nodes nodes_;
+  ThreadRows<Columns<fields::Packet::kMemoryBatch, fields::MemoryBatch::kRepeated, kMaxRows>> memory_;
 };
 
 }  // namespace dlhook::inline drain

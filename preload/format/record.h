@@ -44,6 +44,7 @@ enum class RecordType : uint8_t {
   kCompiledCode = 42,    // CompiledCodeRecord + text
   kProfile = 43,         // ProfileRecord + bytes
   kSample = 44,          // SampleRecord
+  kMemory = 45,          // MemoryRecord
 };
 
 inline bool IsCall(RecordType type) {
@@ -355,6 +356,18 @@ struct ScopeRecord {
 };
 static_assert(sizeof(ScopeRecord) == 56);
 constexpr size_t kMaxScopeNameBytes = 1024;
+
+// What a framework's allocator gave out or took back. header.hook: the device, as in trace::MemoryBatch.
+struct MemoryRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  uint64_t address;
+  uint64_t bytes;  // 0: freed
+  // Only of GPUs: the allocator's totals after this.
+  uint64_t allocated;
+  uint64_t reserved;
+};
+static_assert(sizeof(MemoryRecord) == 48);
 
 // From here on calls of this thread without the stack of a scope were made under this one (a definition; 0: not known).
 struct PythonStackRecord {

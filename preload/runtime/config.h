@@ -50,6 +50,7 @@ struct Config {
   bool monotonic_clock;           // DLHOOK_CLOCK=monotonic
   StartMode start;                // DLHOOK_START
   bool verbose;                   // DLHOOK_VERBOSE
+  bool memory;                    // DLHOOK_MEMORY
   DrainMode drain;                // DLHOOK_DRAIN
   char collector[128];            // DLHOOK_COLLECTOR, see NameCollector in format/identity.h
   OneDnnMode onednn;              // DLHOOK_ONEDNN

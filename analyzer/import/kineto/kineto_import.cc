@@ -59,6 +59,15 @@ struct GpuEvent {
   Category category;
 };
 
+struct MemoryEvent {
+  int64_t ns;
+  int64_t address;
+  uint64_t bytes;  // 0: freed
+  uint64_t allocated;
+  uint64_t reserved;
+  uint32_t device;  // as in MemoryBatch
+};
+
 using ThreadKey = std::pair<int64_t, int64_t>;  // process, thread
 
 template <typename Number>
@@ -105,6 +114,7 @@ class KinetoImport {
   explicit KinetoImport(std::string path) : path_(std::move(path)) {}
 
   void Take(const Event& event) {
+    if (event.category == Category::kInstant) return TakeMemory(event);
     if (event.category == Category::kOther || !event.is_complete) return TakeName(event);
     if (!event.has_time || event.duration_ns < 0 || event.duration_ns > kMostRunNs) {
       ++without_time_;
@@ -168,6 +178,16 @@ class KinetoImport {
     kept.name = NameOf(event.name);
     kept.definition = event.category == Category::kOperator ? DefinitionOf(event) : 0;
     kept.category = event.category;
+  }
+
+  void TakeMemory(const Event& event) {
+    constexpr int64_t kHost = 0;  // c10::DeviceType::CPU
+    if (event.name != "[memory]" || !event.has_time || event.address == 0 || event.memory_bytes == 0) return;
+    threads_.try_emplace({event.process, event.thread});
+    memory_[{event.process, event.thread}].push_back(
+        {event.start_ns, event.address, Clamped<uint64_t>(event.memory_bytes), Clamped<uint64_t>(event.allocated),
+         Clamped<uint64_t>(event.reserved),
+         event.memory_type == kHost ? 0 : Clamped<uint16_t>(event.memory_device) + 1u});
   }
 
   uint32_t DefinitionOf(const Event& event) {
@@ -360,6 +380,11 @@ class KinetoImport {
       WriteCapability("shapes", Capability::OFF,
                       "torch.profiler recorded no shapes (record_shapes): what products compute is not known");
     }
+    if (memory_.empty()) {
+      WriteCapability("memory", Capability::OFF, "torch.profiler recorded no memory (profile_memory)");
+    } else {
+      WriteCapability("memory", Capability::ON, "");
+    }
     WriteCapability("gpu-time", gpu_.empty() ? Capability::ABSENT : Capability::ON,
                     gpu_.empty() ? "the trace has no GPU work" : "");
     WriteCapability(
@@ -393,7 +418,7 @@ class KinetoImport {
       std::stable_sort(events.begin(), events.end(), [](const HostEvent& a, const HostEvent& b) {
         return std::tie(a.start_ns, b.end_ns, a.category) < std::tie(b.start_ns, a.end_ns, b.category);
       });
-      order.emplace_back(events.front().start_ns, key);
+      order.emplace_back(events.empty() ? INT64_MAX : events.front().start_ns, key);
     }
     std::sort(order.begin(), order.end());
     for (const auto& [start_ns, key] : order) {
@@ -420,6 +445,7 @@ class KinetoImport {
     FlushCalls();
     FlushScopes();
     FlushLinks();
+    WriteMemory(key);
   }
 
   void Begin(const std::vector<HostEvent>& events, size_t i) {
@@ -667,6 +693,30 @@ class KinetoImport {
     writer_.Write(packet);
   }
 
+  void WriteMemory(const ThreadKey& key) {
+    const auto found = memory_.find(key);
+    if (found == memory_.end()) return;
+    std::vector<MemoryEvent>& events = found->second;
+    std::stable_sort(events.begin(), events.end(), [](auto& a, auto& b) { return a.ns < b.ns; });
+    for (size_t begin = 0; begin < events.size(); begin += kBatch) {
+      trace::Packet packet;
+      trace::MemoryBatch* batch = packet.mutable_memory_batch();
+      batch->set_thread_id(thread_);
+      int64_t ticks = 0, address = 0;
+      for (size_t i = begin; i < std::min(begin + kBatch, events.size()); ++i) {
+        const MemoryEvent& event = events[i];
+        const auto at = static_cast<int64_t>(Ticks(event.ns));
+        batch->add_tick_delta(at - std::exchange(ticks, at));
+        batch->add_address_delta(event.address - std::exchange(address, event.address));
+        batch->add_bytes(event.bytes);
+        batch->add_device(event.device);
+        batch->add_allocated(event.allocated);
+        batch->add_reserved(event.reserved);
+      }
+      writer_.Write(packet);
+    }
+  }
+
   // ---- GPUs
 
   void WriteGpu() {
@@ -756,6 +806,7 @@ class KinetoImport {
   PythonFrames frames_{&writer_};
 
   std::map<ThreadKey, std::vector<HostEvent>> threads_;
+  std::map<ThreadKey, std::vector<MemoryEvent>> memory_;
   std::vector<GpuEvent> gpu_;
   std::vector<std::string> names_;
   absl::flat_hash_map<std::string, uint32_t> name_ids_;

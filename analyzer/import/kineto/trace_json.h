@@ -13,7 +13,7 @@
 
 namespace dlhook::analyzer::inline kineto {
 
-enum class Category : uint8_t { kOther, kAnnotation, kPython, kOperator, kRuntime, kKernel, kCopy, kSet };
+enum class Category : uint8_t { kOther, kAnnotation, kPython, kOperator, kRuntime, kKernel, kCopy, kSet, kInstant };
 // Whether events of the category have their time on a thread of the program.
 constexpr bool IsOnHost(Category category) { return category > Category::kOther && category < Category::kKernel; }
 
@@ -46,6 +46,8 @@ struct Event {
   int64_t bytes = 0;
   int64_t registers = 0;
   int64_t shared_bytes = 0;
+  // Of "[memory]"; bytes are negative if it is freed, totals 0 if not known.
+  int64_t address = 0, memory_bytes = 0, memory_type = 0, memory_device = 0, allocated = 0, reserved = 0;
   std::vector<int64_t> grid, block;
   std::vector<Input> inputs;  // of which only input_count are this event's
   size_t input_count = 0;

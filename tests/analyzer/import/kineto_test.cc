@@ -107,6 +107,32 @@ TEST_F(Kineto, ModulesAndPlaces) {
   EXPECT_EQ(model.processes[0].pid, 7u);
 }
 
+TEST_F(Kineto, Memory) {
+  const auto event = [](double us, const std::string& args, int thread = 7) {
+    return absl::StrCat(R"({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": )", thread,
+                        ", \"ts\": ", us, ", \"args\": {", args, "}}");
+  };
+  const TraceModel model = Model(
+      {Event("cpu_op", "aten::empty", 10, 5),
+       event(20, R"("Addr": 4096, "Bytes": -512, "Device Type": 1, "Device Id": 2, "Total Allocated": 0)", 8),
+       event(
+           12,
+           R"("Addr": 4096, "Bytes": 512, "Device Type": 1, "Device Id": 2, "Total Allocated": 768, "Total Reserved": 2048)"),
+       event(13, R"("Addr": 64, "Bytes": 8, "Device Type": 0, "Device Id": -1)"), event(14, R"("Bytes": 8)")});
+  ASSERT_EQ(model.memory.size(), 3u);
+  const MemoryEvent &gpu = model.memory[0], &host = model.memory[1], &freed = model.memory[2];
+  EXPECT_EQ(gpu.bytes, 512);
+  EXPECT_EQ(gpu.device, 3u);
+  EXPECT_EQ(gpu.allocated_bytes, 768);
+  EXPECT_EQ(gpu.reserved_bytes, 2048);
+  ASSERT_NE(gpu.scope, kNone);
+  EXPECT_EQ(model.names[model.scopes.look[gpu.scope].name], "aten::empty");
+  EXPECT_EQ(host.device, 0u);
+  EXPECT_EQ(freed.bytes, 0);
+  EXPECT_EQ(freed.address, gpu.address);
+  EXPECT_NE(freed.thread, gpu.thread);  // that made nothing else
+}
+
 TEST_F(Kineto, BackwardNodesAreThoseOfTheEngine) {
   const TraceModel model =
       Model({Event("cpu_op", "aten::relu", 10, 5, "\"Sequence number\": 3"),

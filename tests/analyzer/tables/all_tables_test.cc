@@ -79,7 +79,7 @@ TEST(AllTablesTest, AreWellFormed) {
                                           "overlap",      "overlap_over_time",
                                           "guided",       "gpu_idle",
                                           "compiled",     "hotspots",
-                                          "threads"}));
+                                          "memory",       "threads"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

@@ -1,0 +1,178 @@
+// Rules about memory: no time is lost by it, so they are for information, with the bytes that they are about.
+//
+// growing-memory: at the end of nearly every step more is held than at the end of the one before. What grows is found by comparing
+// what is held after the first and after the last of these steps.
+// kept-activations: where memory is scarce, half of the peak is kept for the backward pass by one layer.
+// fragmented-memory: when most is held, the allocator has reserved much more.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/analysis/memory_use.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/table/human.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr size_t kSettlingSteps = 2;  // optimizers make their state, allocators fill
+constexpr size_t kLeastGrowingSteps = 6;
+constexpr double kOfTheSteps = 0.8;
+constexpr int64_t kLeastGrowth = 1 << 20;
+constexpr double kLeastGrowthPart = 0.02;  // of the peak
+constexpr int64_t kLargePeak = 1 << 30;
+constexpr double kScarce = 0.8;       // of the device's memory
+constexpr double kMostOfPeak = 0.5;   // by one layer
+constexpr double kUnusedPart = 0.25;  // of what is reserved
+
+std::string Bytes(int64_t bytes) { return HumanCell(bytes, "bytes"); }
+
+Finding MemoryFinding(int64_t bytes) {
+  Finding finding;
+  finding.bytes = bytes;
+  finding.is_information = true;
+  return finding;
+}
+
+const MemoryUse* UseOf(const StepFacts& facts) {
+  if (facts.model().memory.empty()) return nullptr;
+  return &facts.options().analysis->Derived<MemoryUse>(facts.model(), facts.attribution(),
+                                                       facts.options().analysis->steps());
+}
+
+// What is held at the end of each of these steps.
+std::vector<int64_t> HeldAfter(const TraceModel& model, const DeviceMemory& device, const std::vector<Step>& steps) {
+  const auto first_end_from = [&](size_t event) {
+    return std::partition_point(steps.begin(), steps.end(),
+                                [&](const Step& step) { return step.end_ns < model.memory[event].time_ns; }) -
+           steps.begin();
+  };
+  std::vector<int64_t> held(steps.size() + 1);
+  for (const MemoryBlock& block : device.blocks) {
+    const int64_t bytes = model.memory[block.born].bytes;
+    held[static_cast<size_t>(first_end_from(block.born))] += bytes;
+    if (block.died != SIZE_MAX) held[static_cast<size_t>(first_end_from(block.died))] -= bytes;
+  }
+  held.pop_back();
+  for (size_t i = 1; i < held.size(); ++i) held[i] += held[i - 1];
+  return held;
+}
+
+// What of the blocks from between these times stays, by layer and operator: the most.
+const MemoryBlock* LargestLeft(const TraceModel& model, const DeviceMemory& device, int64_t from_ns, int64_t to_ns) {
+  std::map<std::pair<LayerIndex, NameIndex>, std::pair<int64_t, const MemoryBlock*>> left;
+  for (const MemoryBlock& block : device.blocks) {
+    const MemoryEvent& born = model.memory[block.born];
+    if (born.time_ns < from_ns || born.time_ns > to_ns) continue;
+    if (block.died != SIZE_MAX && model.memory[block.died].time_ns <= to_ns) continue;
+    auto& [bytes, one] = left[{block.layer, block.op}];
+    bytes += born.bytes;
+    one = &block;
+  }
+  const auto most = std::max_element(left.begin(), left.end(),
+                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  return most == left.end() ? nullptr : most->second.second;
+}
+
+// "aten::linear of fc1"; empty: not known.
+std::string AllocatorOf(const StepFacts& facts, const MemoryBlock& block) {
+  const std::string op = block.op == kNone ? "" : std::string(WithoutEngine(facts.model().names[block.op]));
+  const std::string layer = block.layer == kNone ? "" : facts.attribution().layers[block.layer].name;
+  return absl::StrCat(op, op.empty() || layer.empty() ? "" : " of ", layer);
+}
+
+}  // namespace
+
+std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
+  const MemoryUse* const use = UseOf(facts);
+  std::vector<Finding> findings;
+  for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
+    const DeviceMemory& device = use->devices[i];
+    const auto& tracks = facts.options().analysis->steps();
+    const auto track = std::find_if(tracks.begin(), tracks.end(),
+                                    [&](const StepTrack& other) { return other.process == device.process; });
+    if (track == tracks.end() || track->steps.size() < kSettlingSteps + kLeastGrowingSteps) continue;
+    const std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
+    const std::vector<int64_t> held = HeldAfter(facts.model(), device, steps);
+    size_t grown = 0;
+    for (size_t step = 1; step < held.size(); ++step) grown += held[step] > held[step - 1] ? 1 : 0;
+    const int64_t growth = held.back() - held.front();
+    const auto least =
+        std::max(static_cast<double>(kLeastGrowth), kLeastGrowthPart * static_cast<double>(device.peak_bytes));
+    if (static_cast<double>(growth) < least) continue;
+    if (static_cast<double>(grown) < kOfTheSteps * static_cast<double>(held.size() - 1)) continue;
+    Finding finding = MemoryFinding(growth);
+    const MemoryBlock* const left = LargestLeft(facts.model(), device, steps.front().end_ns, steps.back().end_ns);
+    if (left != nullptr) finding.where = AllocatorOf(facts, *left);
+    if (left != nullptr && left->stack != kNone)
+      finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[left->stack]);
+    finding.sentence = absl::StrFormat(
+        "Memory on %s grows by %s a %s, from %s to %s over %d of them%s.", MemoryDeviceName(device.device),
+        Bytes(growth / static_cast<int64_t>(held.size() - 1)), facts.StepNoun(), Bytes(held.front()),
+        Bytes(held.back()), held.size(),
+        finding.where.empty() ? "" : absl::StrCat("; most of what stays was allocated by ", finding.where));
+    finding.evidence = "table memory: rows that outlive their step";
+    finding.advice =
+        "Look for a list, a dictionary or an attribute that keeps tensors of each step. A loss that is kept keeps its "
+        "whole graph: "
+        "keep loss.item() or loss.detach().";
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+std::vector<Finding> FindKeptActivations(const StepFacts& facts) {
+  const MemoryUse* const use = UseOf(facts);
+  const TraceModel& model = facts.model();
+  std::vector<Finding> findings;
+  for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
+    const DeviceMemory& device = use->devices[i];
+    const auto gpu = std::find_if(model.gpu_devices.begin(), model.gpu_devices.end(), [&](const GpuDevice& other) {
+      return other.process == device.process && other.ordinal + 1 == device.device;
+    });
+    const double memory = gpu == model.gpu_devices.end() ? 0 : static_cast<double>(gpu->memory_bytes);
+    const auto peak = static_cast<double>(device.peak_bytes);
+    if (device.peak_bytes < kLargePeak && (memory == 0 || peak < kScarce * memory)) continue;
+    for (const auto& [layer, sum] : KeptByLayer(model, device)) {
+      const int64_t bytes = sum.at_peak_bytes;
+      if (static_cast<double>(bytes) < kMostOfPeak * peak) continue;
+      Finding finding = MemoryFinding(bytes);
+      finding.where = facts.attribution().layers[layer].name;
+      finding.line = facts.attribution().layers[layer].line;
+      finding.sentence = absl::StrCat(finding.where, " keeps ", Bytes(bytes), " for the backward pass, of a peak of ",
+                                      Bytes(device.peak_bytes), " on ", MemoryDeviceName(device.device), ".");
+      finding.evidence = "table memory: its rows kept for backward";
+      finding.advice =
+          "Checkpoint it (torch.utils.checkpoint): its forward pass runs twice, its activations need not be kept.";
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> FindFragmentedMemory(const StepFacts& facts) {
+  const MemoryUse* const use = UseOf(facts);
+  std::vector<Finding> findings;
+  for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
+    const DeviceMemory& device = use->devices[i];
+    const int64_t unused = device.peak_reserved_bytes - device.peak_bytes;
+    if (unused < kLargePeak ||
+        static_cast<double>(unused) < kUnusedPart * static_cast<double>(device.peak_reserved_bytes))
+      continue;
+    Finding finding = MemoryFinding(unused);
+    finding.sentence = absl::StrCat("When most memory is held on ", MemoryDeviceName(device.device), ", ",
+                                    Bytes(device.peak_bytes), ", PyTorch has reserved ",
+                                    Bytes(device.peak_reserved_bytes), ": the rest is in pieces that did not fit.");
+    finding.evidence = "table memory: reserved, not used";
+    finding.advice = "PYTORCH_ALLOC_CONF=expandable_segments:True; or one step at the largest size before the others.";
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings
