@@ -31,10 +31,15 @@ TypedColumn<FindingRow> Text(std::string name, std::string explanation, std::str
 TypedColumns<FindingRow> Columns() {
   return {
       {As(Role::kKey, TextColumn("rule", "What found it; stable, for --ignore.")), &FindingRow::rule},
-      {IntegerColumn("gain", "ns", Better::kLower, "Upper bound on the time saved per step; see `basis`."),
-       [](const FindingRow& row) { return static_cast<int64_t>(row.finding.gain_ns); }},
+      {IntegerColumn("gain", "ns", Better::kLower,
+                     "Upper bound on the time saved per step; see `basis`. Not known: it is about memory."),
+       [](const FindingRow& row) {
+         return row.finding.bytes > 0 ? Cell() : Cell(static_cast<int64_t>(row.finding.gain_ns));
+       }},
       {RealColumn("gain_percent", "%", Better::kLower, "The gain as a percentage of the step."),
-       [](const FindingRow& row) { return Cell(row.finding.GainPercent(row.step_ns)); }},
+       [](const FindingRow& row) {
+         return row.finding.bytes > 0 ? Cell() : Cell(row.finding.GainPercent(row.step_ns));
+       }},
       As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
       Text("line", "Of the program.", &Finding::line),
       Text("finding", "What is slow.", &Finding::sentence),
@@ -43,7 +48,7 @@ TypedColumns<FindingRow> Columns() {
            "basis",
            "How the gain was determined. measured: this time would be saved; computed: by the formula in evidence; "
            "at most: an unknown part of it would be saved."),
-       [](const FindingRow& row) { return KnownText(GainBasisName(row.finding.basis)); }},
+       [](const FindingRow& row) { return KnownText(row.finding.bytes > 0 ? "" : GainBasisName(row.finding.basis)); }},
       {TextColumn("confidence", "high: measured intervals; medium: a model; low: an indication only."),
        [](const FindingRow& row) { return KnownText(ConfidenceName(row.finding.confidence)); }},
       {TextColumn("numerics", "changes: the advice changes results beyond rounding, or their precision."),
@@ -60,7 +65,8 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
   std::vector<RuleFinding> all;
   for (const Rule& rule : Rules()) {
     for (Finding& finding : rule.find(facts)) {
-      if (finding.bytes > 0 || facts.IsAtLeast(finding.gain_ns, kLeastPercent)) all.push_back({std::string(rule.id), std::move(finding)});
+      if (finding.bytes > 0 || facts.IsAtLeast(finding.gain_ns, kLeastPercent))
+        all.push_back({std::string(rule.id), std::move(finding)});
     }
   }
   double cause_ns = 0;  // of the largest cause worth it

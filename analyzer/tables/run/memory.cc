@@ -95,6 +95,15 @@ class MemoryRows {
   const std::vector<PythonPlace> places_;
 };
 
+// Why frees, or all of a part of the run, may be missing.
+std::string GapsOf(const TraceModel& model, ProcessIndex process) {
+  const bool was_stopped = std::any_of(model.recording_stops.begin(), model.recording_stops.end(),
+                                       [&](const RecordingStop& stop) { return stop.process == process; });
+  if (was_stopped) return "Recording was stopped for a time: what was freed then counts as held.";
+  if (!model.processes[process].losses.empty()) return "Records were lost: what they tell of is missing here.";
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<Table> MemoryTable(const TraceModel& model, const TableOptions& options) {
@@ -105,6 +114,8 @@ absl::StatusOr<Table> MemoryTable(const TraceModel& model, const TableOptions& o
   const auto& use = analysis.Derived<MemoryUse>(model, analysis.attribution(), analysis.steps());
   const MemoryRows rows(model, analysis.attribution());
   for (const ProcessIndex process : ByRank(model)) {
+    const std::string gaps = GapsOf(model, process);
+    if (!gaps.empty()) table.notes.push_back(gaps);
     for (const DeviceMemory& device : use.devices) {
       if (device.process != process) continue;
       for (const MemoryRow& row : rows.Of(device)) AddRow(columns, row, &table);
