@@ -59,11 +59,15 @@ function finding(findings, row) {
     h(
       "div.gain",
       null,
-      explain(h("strong", {tabindex: 0, "data-value": get("gain")}, lead, time(get("gain"))), "gain"),
-      explain(
-        h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of a step"),
-        "gain_percent",
-      ),
+      ...(get("gain") === null
+        ? [explain(h("strong", {tabindex: 0}, "memory"), "gain")]
+        : [
+            explain(h("strong", {tabindex: 0, "data-value": get("gain")}, lead, time(get("gain"))), "gain"),
+            explain(
+              h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of a step"),
+              "gain_percent",
+            ),
+          ]),
     ),
     h(
       "div.what",
