@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/table/human.h"
@@ -53,6 +54,7 @@ class BlockCollector {
       for (MemoryBlock& block : device.blocks) {
         SetPlace(block.born, &block);
         block.kind = KindOf(device.process, block);
+        if (block.kind == MemoryKind::kWeights) weight_bytes_.insert(model_.memory[block.born].bytes);
       }
       SetPlace(device.peak, &device.peak_place);
       FindPeakStep(&device);
@@ -127,18 +129,21 @@ class BlockCollector {
     const PhaseInterval* const next =
         std::find_if(phase, end, [&](const PhaseInterval& other) { return other.kind != phase->kind; });
     if (died_ns <= (next == end ? step->end_ns : next->start_ns)) return MemoryKind::kTemporary;
-    const bool ends_with_next = step + 1 < track->steps.data() + track->steps.size() && died_ns <= step[1].end_ns;
+    const bool is_last = step + 1 == track->steps.data() + track->steps.size();
+    const bool ends_with_next = !is_last && died_ns <= step[1].end_ns;
     switch (phase->kind) {
       case PhaseKind::kForward: {
         const PhaseInterval* const backward =
             std::find_if(next, end, [](const PhaseInterval& other) { return other.kind == PhaseKind::kBackward; });
         if (backward == end) return died_ns <= step->end_ns ? MemoryKind::kTemporary : MemoryKind::kOutlivesStep;
         if (died_ns <= backward->start_ns) return MemoryKind::kTemporary;
-        const bool is_last = step + 1 == track->steps.data() + track->steps.size();
         return ends_with_next || is_last ? MemoryKind::kKept : MemoryKind::kOutlivesStep;
       }
-      case PhaseKind::kBackward:
-        return MemoryKind::kGradients;
+      case PhaseKind::kBackward: {
+        // Workspaces of libraries (cuBLAS) are allocated in the first backward pass and stay, as gradients do that are zeroed.
+        const bool fits_weight = weight_bytes_.contains(born.bytes);
+        return ends_with_next || is_last || fits_weight ? MemoryKind::kGradients : MemoryKind::kOutlivesStep;
+      }
       case PhaseKind::kUpdate:
         if (died_ns <= step->end_ns) return MemoryKind::kTemporary;
         return ends_with_next ? MemoryKind::kOutlivesStep : MemoryKind::kOptimizerState;
@@ -161,6 +166,7 @@ class BlockCollector {
   const TraceModel& model_;
   const Attribution& attribution_;
   const std::vector<StepTrack>& steps_;
+  absl::flat_hash_set<int64_t> weight_bytes_;  // sizes of weights; they are allocated before the rest
 };
 
 struct KindText {
@@ -174,7 +180,8 @@ KindText TextOf(MemoryKind kind) {
     case MemoryKind::kWeights:
       return {"weights", "allocated before the steps by the construction or move of a module, and not freed in them"};
     case MemoryKind::kGradients:
-      return {"gradients", "allocated in a backward pass, alive at its end"};
+      return {"gradients",
+              "allocated in a backward pass, alive at its end; freed in the next step, or as large as a weight"};
     case MemoryKind::kOptimizerState:
       return {"optimizer state", "allocated in an update, alive for a whole step after it"};
     case MemoryKind::kKept:

@@ -152,5 +152,29 @@ class GpuLayers(fake_gpu.Case):
         self.assertEqual(sum(row["gpu_time"] for row in tables["kernels"]), duration(kernels))
 
 
+class GpuMemory(fake_gpu.Case):
+    PROGRAM = """
+import torch
+net = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4))).cuda()
+optimizer = torch.optim.Adam(net.parameters(), foreach=False)
+for _ in range(4):
+    optimizer.zero_grad()
+    net(torch.ones(256, 512, device="cuda")).sum().backward()
+    optimizer.step()
+print(torch.cuda.max_memory_allocated())
+"""
+
+    def test_peak_is_that_of_the_caching_allocator(self):
+        self.fresh_run()
+        result = self.under("launcher", [fake_gpu.PYTHON, "-B", "-c", self.PROGRAM], **self.scenario())
+        self.assertEqual(result.code, 0, result.err.decode()[-3000:])
+        rows = [row for row in e2e.Run(self.run_path).table("memory") if row["device"] == "gpu 0"]
+        self.assertEqual(sum(row["at_peak"] for row in rows if row["kind"] != "reserved, not used"), int(result.out))
+        parameters = 4 * (512 * 512 + 512) * 4  # bytes
+        for kind, bytes_held in (("weights", parameters), ("gradients", parameters), ("optimizer state", 2 * parameters)):
+            most = sum(row["most"] for row in rows if row["kind"] == kind)
+            self.assertAlmostEqual(most, bytes_held, delta=0.02 * bytes_held, msg=kind)
+
+
 if __name__ == "__main__":
     e2e.main()
