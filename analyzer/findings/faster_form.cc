@@ -255,8 +255,7 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
             ? "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=...) stores no scores "
               "(transformers: attn_implementation=\"sdpa\")."
             : "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one operation; on the CPU "
-              "it is "
-              "fused only without dropout."));
+              "it is fused only without dropout."));
   }
   if (facts.HasGpuTimes()) {
     const LayerIndex layer = findings.empty() ? kNone : facts.attribution().of_scope[forms.attention.last].layer;

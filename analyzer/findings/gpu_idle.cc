@@ -212,8 +212,7 @@ std::string AdviceForCommunication(const StepFacts& facts) {
   switch (MostExposed(facts)) {
     case CollectiveKind::kAllToAll:
       return "Most of it is all-to-all. Let the part of the network that does not need it compute meanwhile, exchange "
-             "the "
-             "next batch's inputs ahead, or even out what ranks send: all wait for the largest.";
+             "the next batch's inputs ahead, or even out what ranks send: all wait for the largest.";
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
       if (!Wraps(facts.model(), "FullyShardedDataParallel") && !Wraps(facts.model(), "FSDP::")) break;
