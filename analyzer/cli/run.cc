@@ -294,38 +294,36 @@ int RunRun(const Args& args) {
 }  // namespace
 
 Command RunCommand() {
-  return {
-      .name = "run",
-      .summary = "start a program and record it",
-      .operands = "PROGRAM [WORD]...",
-      .flags = {RunFolderFlag(),
-                {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
-                {.name = "sample",
-                 .value = "HZ",
-                 .help = "also sample where threads compute, HZ times per second of CPU time (default: 99)",
-                 .standard = "99"},
-                {.name = "budget",
-                 .value = "PERCENT",
-                 .help = "add at most so much to PyTorch's steps in the mean (1%): ops, Python lines and GPU times are "
-                         "recorded in windows of steps"}},
-      .examples =
-          {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
-           {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
-           {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
-            "only the calls of two families of libraries"},
-           {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
-           {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
-      .min_operands = 1,
-      .max_operands = SIZE_MAX,
-      .stops_at_operand = true,
-      .details =
-          [] {
-            return std::string(
-                "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
-                "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
-                "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
-          },
-      .run = RunRun};
+  return {.name = "run",
+          .summary = "start a program and record it",
+          .operands = "PROGRAM [WORD]...",
+          .flags = {RunFolderFlag(),
+                    {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
+                    {.name = "sample",
+                     .value = "HZ",
+                     .help = "also sample where threads compute, HZ times per second of CPU time (default: 99)",
+                     .standard = "99"},
+                    {.name = "budget",
+                     .value = "PERCENT",
+                     .help = "record samples of PyTorch's steps that add so much to their mean (1%)"}},
+          .examples =
+              {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
+               {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
+               {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
+                "only the calls of two families of libraries"},
+               {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
+               {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
+          .min_operands = 1,
+          .max_operands = SIZE_MAX,
+          .stops_at_operand = true,
+          .details =
+              [] {
+                return std::string(
+                    "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
+                    "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
+                    "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
+              },
+          .run = RunRun};
 }
 
 }  // namespace dlhook::analyzer::cli

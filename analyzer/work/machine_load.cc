@@ -158,7 +158,8 @@ std::vector<Slice> SlicesOf(const TraceModel& model, const ComparedSteps& steps,
   std::vector<Slice> slices;
   double all = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const auto at = [&](int64_t n) { return span.start_ns + (span.end_ns - span.start_ns) * n / count; };
+    const int64_t length_ns = span.end_ns - span.start_ns;  // of a damaged trace many years
+    const auto at = [&](int64_t n) { return span.start_ns + length_ns / count * n + length_ns % count * n / count; };
     Slice slice = {{at(i), at(i + 1)}};
     double samples = 0;
     for (const StepTrack& track : steps.tracks) {
