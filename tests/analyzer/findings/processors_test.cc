@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/work/machine_load.h"
 #include "tests/analyzer/diff/training_run.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
@@ -84,6 +85,19 @@ std::vector<std::string> RulesOf(const std::vector<RuleFinding>& findings) {
   std::vector<std::string> rules;
   for (const RuleFinding& found : findings) rules.push_back(found.rule);
   return rules;
+}
+
+// It ended before it was looked at.
+TEST(ProcessorsTest, AProcessMayHaveNoSamples) {
+  TraceModel model;
+  model.end_ns = 1'000'000'000;
+  model.processes.resize(2);
+  model.loads = {{.time_ns = model.end_ns / 2, .processors = 2}};
+  ComparedSteps steps;
+  for (ProcessIndex process = 0; process < 2; ++process) {
+    steps.tracks.push_back({.process = process, .steps = {{.end_ns = model.end_ns}}});
+  }
+  EXPECT_FALSE(FindLoad(model, steps, {}).is_known);
 }
 
 TEST(ProcessorsTest, AnotherProgramHasTheProcessors) {
