@@ -555,10 +555,11 @@ class Opened(Dataset):
 
 
 def longer_steps(side):
-    """Epochs of 8 batches: workers are started again in each, or stay."""
+    """Epochs of 8 batches: workers are started again in each, or stay. Steps are long beside the first batch of an epoch,
+    for which workers that stay are waited for, too."""
     loader = DataLoader(Opened(), batch_size=8, num_workers=2, worker_init_fn=Opened.open,
                         persistent_workers=side == "advised")
-    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10))
+    model = nn.Sequential(nn.Linear(256, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     while True:
         yield from training(model, optimizer, cross_entropy, loader)
