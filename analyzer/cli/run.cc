@@ -241,7 +241,7 @@ absl::StatusOr<std::string> BudgetVariable(const Args& args) {
     return absl::InvalidArgumentError(
         absl::StrCat("--budget expects a percentage from 0.01% to 100%, or off, found '", *text, "'"));
   }
-  return absl::StrCat("DLHOOK_BUDGET=", *text);
+  return is_percent ? absl::StrCat("DLHOOK_BUDGET=", percent) : "DLHOOK_BUDGET=off";
 }
 
 int RunRun(const Args& args) {
@@ -305,7 +305,7 @@ Command RunCommand() {
                      .standard = "99"},
                     {.name = "budget",
                      .value = "PERCENT",
-                     .help = "record samples of PyTorch's steps that add so much to their mean (1%)"}},
+                     .help = "record a sample of PyTorch's steps that adds at most so much to their mean (1%)"}},
           .examples =
               {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
                {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},

@@ -119,8 +119,7 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     finding.evidence = "table memory: rows that outlive their step";
     finding.advice =
         "Look for a list, a dictionary or an attribute that keeps tensors of each step. A loss that is kept keeps its "
-        "whole graph: "
-        "keep loss.item() or loss.detach().";
+        "whole graph: keep loss.item() or loss.detach().";
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -165,11 +164,14 @@ std::vector<Finding> FindFragmentedMemory(const StepFacts& facts) {
         static_cast<double>(unused) < kUnusedPart * static_cast<double>(device.peak_reserved_bytes))
       continue;
     Finding finding = MemoryFinding(unused);
-    finding.sentence = absl::StrCat("When most memory is held on ", MemoryDeviceName(device.device), ", ",
-                                    Bytes(device.peak_bytes), ", PyTorch has reserved ",
-                                    Bytes(device.peak_reserved_bytes), ": the rest is in pieces that did not fit.");
+    finding.sentence =
+        absl::StrCat("When most memory is held on ", MemoryDeviceName(device.device), ", ", Bytes(device.peak_bytes),
+                     ", PyTorch has reserved ", Bytes(device.peak_reserved_bytes),
+                     ": the rest is kept for later, or in pieces that do not fit.");
     finding.evidence = "table memory: reserved, not used";
-    finding.advice = "PYTORCH_ALLOC_CONF=expandable_segments:True; or one step at the largest size before the others.";
+    finding.advice =
+        "If memory runs out: PYTORCH_ALLOC_CONF=expandable_segments:True; or one step at the largest size before the "
+        "others.";
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -284,9 +284,9 @@ class Command(e2e.Case):
             self.assertEqual(result.code, 2)
             self.assertIn(f"from 0.01% to 100%, or off, found '{value}'", result.err.decode())
         program = ["sh", "-c", "echo $DLHOOK_BUDGET"]
-        for value in ("1%", "0.5", "off"):
+        for value, passed_on in (("1%", "1"), ("0.5", "0.5"), ("2.5e-1%", "0.25"), ("off", "off")):
             result = e2e.run([e2e.DLHOOK, "run", "--budget", value, "-o", self.run_path, "--", *program])
-            self.assertEqual(result.out.decode().split(), [value])
+            self.assertEqual(result.out.decode().split(), [passed_on])
 
     def test_rows(self):
         e2e.run([e2e.DLHOOK, "run", "--sample", "-o", self.run_path, "--", "true"])
