@@ -99,8 +99,7 @@ class FoldedTime::Timetable {
   // Leaves room for the phases.
   uint32_t SortOf(const Step& step) {
     const auto next = static_cast<uint32_t>(sorts_.size() + 1) * 8;
-    return sorts_.try_emplace({step.kind, step.is_warm_up, step.is_regular, step.has_scopes, step.sort}, next)
-        .first->second;
+    return sorts_.try_emplace({step.kind, step.left_out, step.sort}, next).first->second;
   }
 
   void FindSituations() {
@@ -119,7 +118,7 @@ class FoldedTime::Timetable {
     }
   }
 
-  std::map<std::tuple<StepKind, bool, bool, bool, std::string>, uint32_t> sorts_;
+  std::map<std::tuple<StepKind, LeftOut, std::string>, uint32_t> sorts_;
   std::vector<Change> changes_;
   uint32_t track_ = 0;                               // the last one; 0: the process itself
   RecurringKeys<std::vector<uint32_t>> situations_;  // state of each track

@@ -46,7 +46,7 @@ std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
   const std::string noun = facts.StepNoun();
   return absl::StrFormat("Current %s time: %s (median of %d in the last %s).", noun, HumanTime(trend.now_ns),
                          trend.now_steps, SpanOf(trend.now_span_ns)) +
-         BatchSentence(facts.steps(), trend.now_ns);
+         BatchSentence(facts.steps(), trend.now_ns, AreRanks(facts.model(), facts.steps()));
 }
 
 double ChangePercent(const StepTrend& trend) { return 100 * (trend.now_ns - trend.before_ns) / trend.before_ns; }

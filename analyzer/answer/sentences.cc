@@ -350,7 +350,15 @@ std::string WhatRan(const StepFacts& facts) {
       ".", StopSentence(model));
 }
 
-std::string BatchSentence(const ComparedSteps& steps, double step_ns, double whole_per_second) {
+bool AreRanks(const TraceModel& model, const ComparedSteps& steps) {
+  std::set<std::string> ranks;
+  for (const StepTrack& track : steps.tracks) {
+    if (!track.steps.empty()) ranks.insert(RankOf(model.processes[track.process]));
+  }
+  return ranks.size() > 1 && ranks.size() == steps.tracks.size() && !ranks.contains("");
+}
+
+std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_ranks, double whole_per_second) {
   const double samples = steps.samples(), per_second = samples * 1e9 / step_ns;
   if (samples == 0) return "";
   int64_t least = INT64_MAX, most = 0, processes = 0;
@@ -370,15 +378,19 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns, double who
   if (least == most) text = absl::StrFormat(" %d %s a %s", most, noun, of);
   if (is_batch)
     text = steps.batch_is_rows ? absl::StrCat(" ", steps.batch, " ", noun) : absl::StrCat(" Batch ", steps.batch);
-  absl::StrAppend(&text, ": ", Rate(per_second), " ", word, "/s");
+  const auto ranks = static_cast<double>(are_ranks ? processes : 1);
+  absl::StrAppend(&text, ": ", Rate(per_second * ranks), " ", word, "/s");
   const bool is_part = steps.other_threads > 0;
-  if (processes > 1) {
+  if (are_ranks) {
+    absl::StrAppend(&text, " in ", processes, " ranks together, ", Rate(per_second), is_batch ? "" : " on average",
+                    " in each");
+  } else if (processes > 1) {
     absl::StrAppend(&text, is_part ? " in the busiest thread of" : " in", " each of ", processes, " processes");
   } else if (is_part) {
     absl::StrAppend(&text, " in the busiest of ", steps.other_threads + 1, " threads");
   }
   if (whole_per_second > 0 && std::abs(per_second - whole_per_second) >= kWorthMentioning * per_second) {
-    absl::StrAppend(&text, "; ", Rate(whole_per_second), " from the first step to the last");
+    absl::StrAppend(&text, "; ", Rate(whole_per_second * ranks), " from the first step to the last");
   }
   return absl::StrCat(text, ".");
 }
@@ -434,22 +446,23 @@ std::string HowLong(const StepFacts& facts) {
       warm_up_ns += step.end_ns - step.start_ns;
     }
   }
-  // With few steps, quartiles say nothing.
-  std::string text =
-      durations.size() < kLeastForQuartiles
-          ? absl::StrFormat("A %s takes %s, mean of %s.", facts.StepNoun(), HumanTime(step_ns),
-                            Many(durations.size(), "steady one"))
-          : absl::StrFormat("A %s takes %s on average; half of %d take %s to %s.", facts.StepNoun(), HumanTime(step_ns),
-                            durations.size(), HumanTime(static_cast<double>(quartiles.lower)),
-                            HumanTime(static_cast<double>(quartiles.upper)));
   const ComparedSteps& steps = facts.steps();
+  const std::string left_out = steps.left_out.Text();
+  std::string text = absl::StrFormat("A %s takes %s, mean of %s", facts.StepNoun(), HumanTime(step_ns),
+                                     cost.has_value() || left_out.empty()
+                                         ? Many(durations.size(), "steady one")
+                                         : absl::StrCat(steps.count(), " of ", steps.left_out.all, " (without ", left_out, ")"));
+  // With few steps, quartiles say nothing.
+  if (durations.size() >= kLeastForQuartiles) {
+    absl::StrAppend(&text, "; the middle half take ", HumanTime(static_cast<double>(quartiles.lower)), " to ",
+                    HumanTime(static_cast<double>(quartiles.upper)));
+  }
+  text += ".";
   const std::optional<Generation> generation = FindGeneration(facts);
   const GpuPace pace = PaceOf(facts);
   absl::StrAppend(&text, PaceSentence(facts, pace),
                   generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
-                  BatchSentence(steps, std::max(step_ns, pace.work_ns), WholeRate(facts)), PauseSentence(facts));
-  if (steps.interrupted > 0 && !IsStructure(steps) && !generation.has_value())
-    absl::StrAppend(&text, " Left out: ", LongerSteps(steps), ".");
+                  BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)), PauseSentence(facts));
   text += OtherSteps(facts);
   absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts, cost));
   if (warm_up > 0)

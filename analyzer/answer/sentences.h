@@ -12,11 +12,14 @@ namespace dlhook::analyzer::inline answer {
 // "lenet: train.py, PyTorch 2.13.0, CPU (2 processors), 1 process, 2 threads, 3.21 s, 1.20 s of it before the first step,
 // memory up to 340 MiB."
 std::string WhatRan(const StepFacts& facts);
-// "A training step takes 4.55 ms on average; half of 199 take …"
+// "A training step takes 4.55 ms, mean of 197 of 200 (without …); the middle half take …"
 std::string HowLong(const StepFacts& facts);
 // " Batch 64: 14066 samples/s.", of steps that take so long; " 2048 rows (samples, or their tokens): …" where only products
-// tell; "" if nothing does. `whole_per_second`: with all that lies between steps; 0: not known.
-std::string BatchSentence(const ComparedSteps& steps, double step_ns, double whole_per_second = 0);
+// tell; "" if nothing does. Of ranks the sum and each. `whole_per_second`: with all that lies between steps; 0: not known.
+std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_ranks = false,
+                          double whole_per_second = 0);
+// Whether each of its processes is a rank of one job.
+bool AreRanks(const TraceModel& model, const ComparedSteps& steps);
 // "Peak of tensors on gpu 0: 3.2 GiB, in step 3, backward, at …; the layer that keeps most for backward: layer4.1, 1.1 GiB.";
 // empty: not recorded.
 std::string MemorySentence(const StepFacts& facts);

@@ -70,9 +70,12 @@ absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   const absl::StatusOr<FrameChoice> frames = ReadFrames(args);
   if (!frames.ok()) return frames.status();
   options.of_profile.frames = *frames;
-  const absl::StatusOr<bool> library_only = ReadOnly(args);
-  if (!library_only.ok()) return library_only.status();
-  options.of_profile.library_only = *library_only;
+  const std::string only = args.Last("only").value_or("host");
+  if (only != "host" && only != "gpu" && only != "library") {
+    return UnknownName("--only", only, {"host", "gpu", "library"});
+  }
+  if (only == "gpu") options.of_format.weight = Weight::kGpuTime;
+  options.of_profile.library_only = only == "library";
   options.of_profile.layer = args.Last("layer").value_or("");
   options.of_profile.function = args.Last("function").value_or("");
   options.out = args.Last("out");
@@ -216,7 +219,7 @@ Command ExportCommand() {
                     {"lines", "", "folded: add line numbers to frames"},
                     {"min-share", "PERCENT", "dot: omit what is below this share (default: 0.5)"},
                     {"python", "PYTHON", "parquet: interpreter with pyarrow (default: python3 in the PATH)"},
-                    {"only", "library", "only library calls, by thread time over the whole run"},
+                    {"only", "WHAT", "host (default), gpu (as --weight gpu_time), library (by thread time)"},
                     {"layer", "NAME", "only what belongs to this layer"},
                     {"function", "NAME", "only calls of this function and calls inside them"}},
           .examples = {{"dlhook export RUN | flamegraph.pl --countname ns >run.svg", "a flame graph"},

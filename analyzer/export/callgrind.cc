@@ -4,8 +4,10 @@
 // "f'2" is f called while one f is active. So every cost on an edge is exact, and the inclusive cost of f contains that
 // of its recursion once. "calls=" counts the library calls below an edge: how often Python or framework functions were
 // called is not recorded.
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
@@ -13,8 +15,6 @@
 
 namespace dlhook::analyzer::inline exports {
 namespace {
-
-constexpr Weight kEvents[] = {Weight::kTime, Weight::kCalls, Weight::kFlops, Weight::kBytes};
 
 // "(3) name" the first time, "(3)" from then on.
 class Compressor {
@@ -28,18 +28,16 @@ class Compressor {
   std::map<std::string, size_t> ids_;
 };
 
-std::string Costs(const Weights& weights) {
-  std::string text;
-  for (Weight event : kEvents) absl::StrAppend(&text, " ", weights[static_cast<size_t>(event)]);
-  return text;
-}
-
 bool IsZero(const Weights& weights) { return weights == Weights{}; }
 
 class CallgrindWriter {
  public:
   explicit CallgrindWriter(const Profile& profile)
-      : profile_(profile), self_(profile.SelfWeights()), total_(profile.TotalWeights()) {
+      : profile_(profile),
+        events_({Weight::kTime, Weight::kCalls, Weight::kFlops, Weight::kBytes}),
+        self_(profile.SelfWeights()),
+        total_(profile.TotalWeights()) {
+    if (HasGpuTime(profile)) events_.push_back(Weight::kGpuTime);
     for (const ProfileFunction& function : profile.functions()) {
       name_of_.push_back(written_.try_emplace({function.file, function.name}, written_.size()).first->second);
     }
@@ -84,9 +82,9 @@ class CallgrindWriter {
     absl::StrAppend(&text_, "# callgrind format\nversion: 1\ncreator: dlhook " DLHOOK_VERSION "\ncmd: ",
                     CallgrindName(profile_.model().name), "\npositions: line\n");
     std::string names;
-    for (Weight event : kEvents) {
+    for (Weight event : events_) {
       const WeightWord& word = WeightWords()[static_cast<size_t>(event)];
-      absl::StrAppend(&text_, "event: ", word.name, " : ", word.meaning, event == Weight::kTime ? " (ns)" : "", "\n");
+      absl::StrAppend(&text_, "event: ", word.name, " : ", word.meaning, word.unit == "ns" ? " (ns)" : "", "\n");
       absl::StrAppend(&names, " ", word.name);
     }
     absl::StrAppend(&text_, "events:", names, "\nsummary:", Costs(profile_.Sum()), "\n");
@@ -107,12 +105,20 @@ class CallgrindWriter {
     if (!IsZero(lines.self)) absl::StrAppend(&text_, "0", Costs(lines.self), "\n");
     for (const auto& [call, weights] : lines.calls) {
       WriteName("c", call.second);
-      absl::StrAppend(&text_, "calls=", weights[static_cast<size_t>(Weight::kCalls)], " 0\n", call.first,
-                      Costs(weights), "\n");
+      // Of stacks whose calls are not counted one: of none, callgrind_annotate would take the costs for the caller's own.
+      const int64_t calls = std::max<int64_t>(1, weights[static_cast<size_t>(Weight::kCalls)]);
+      absl::StrAppend(&text_, "calls=", calls, " 0\n", call.first, Costs(weights), "\n");
     }
   }
 
+  std::string Costs(const Weights& weights) const {
+    std::string text;
+    for (Weight event : events_) absl::StrAppend(&text, " ", weights[static_cast<size_t>(event)]);
+    return text;
+  }
+
   const Profile& profile_;
+  std::vector<Weight> events_;
   const std::vector<Weights> self_, total_;
   std::map<std::pair<std::string, std::string>, size_t> written_;  // file and name
   std::vector<size_t> name_of_;                                    // by FunctionIndex: value in written_

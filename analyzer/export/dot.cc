@@ -156,7 +156,9 @@ class DotWriter {
       dropped_self += self_[function];
     }
     std::string title = absl::StrCat(DotString(profile_.model().name), ": ", Amount(options_.weight, sum_),
-                                     options_.weight == Weight::kTime ? " in library calls" : "");
+                                     options_.weight == Weight::kTime      ? " of the host"
+                                     : options_.weight == Weight::kGpuTime ? " of GPUs"
+                                                                           : "");
     if (dropped == 0 && dropped_edges == 0) return title;
     return absl::StrFormat(
         "%s\\nleft out: %d functions and %d edges below %g%%; in these functions themselves: %s (%.1f%%)", title,

@@ -18,11 +18,15 @@ namespace pprof = perftools::profiles;
 
 // A count comes first, by convention. Readers show the last one by default if none is named; speedscope takes the field
 // for the default as an index into these, so none is set.
-constexpr Weight kSampleTypes[] = {Weight::kCalls, Weight::kFlops, Weight::kBytes, Weight::kTime};
+std::vector<Weight> SampleTypes(const Profile& profile) {
+  std::vector<Weight> types = {Weight::kCalls, Weight::kFlops, Weight::kBytes, Weight::kTime};
+  if (HasGpuTime(profile)) types.insert(types.end() - 1, Weight::kGpuTime);
+  return types;
+}
 
 class PprofWriter {
  public:
-  explicit PprofWriter(const Profile& profile) : profile_(profile) { Text(""); }
+  explicit PprofWriter(const Profile& profile) : profile_(profile), sample_types_(SampleTypes(profile)) { Text(""); }
 
   std::string Write() {
     out_.set_duration_nanos(profile_.model().wall_ns());
@@ -44,7 +48,7 @@ class PprofWriter {
   }
 
   void AddSampleTypes() {
-    for (Weight weight : kSampleTypes) {
+    for (Weight weight : sample_types_) {
       const WeightWord& word = WeightWords()[static_cast<size_t>(weight)];
       pprof::ValueType* type = out_.add_sample_type();
       type->set_type(Text(word.name));
@@ -145,7 +149,7 @@ class PprofWriter {
   void AddSample(const ProfileSample& sample) {
     pprof::Sample* added = out_.add_sample();
     AddLocations(sample.stack, added);
-    for (Weight weight : kSampleTypes) added->add_value(sample.weights[static_cast<size_t>(weight)]);
+    for (Weight weight : sample_types_) added->add_value(sample.weights[static_cast<size_t>(weight)]);
     const ProfileLabels& labels = profile_.labels()[sample.labels];
     AddLabel("kind", labels.kind, added);
     AddLabel("step", labels.step, added);
@@ -158,6 +162,7 @@ class PprofWriter {
   }
 
   const Profile& profile_;
+  const std::vector<Weight> sample_types_;
   pprof::Profile out_;
   std::map<std::string, int64_t> texts_;
   std::vector<CodeMap> maps_;       // by process

@@ -55,6 +55,8 @@ void FillProcesses(const Timeline& run, SqliteRows& rows) {
         .Text(info.host)
         .Text(info.program)
         .Text(info.script);
+    int64_t rank = 0;
+    absl::SimpleAtoi(RankOf(info), &rank) ? rows.Integer(rank) : rows.Null();
     rows.Text(absl::StrJoin(ranks, " ")).Text(info.file).Integer(info.start_ns - run.model.start_ns);
     rows.Integer(info.end_ns - run.model.start_ns).End();
   }
@@ -115,6 +117,7 @@ void FillCalls(const Timeline& run, SqliteRows& rows) {
   const CallColumns& calls = run.model.calls;
   const Attribution& attribution = run.analysis.attribution();
   StepIndex steps(run.model, run.analysis.steps());
+  const std::vector<PythonPlace> places = ReadPythonPlaces(run.model);
   RowProgress progress(run, calls.size());
   for (CallIndex call = 0; call < calls.size(); ++call) {
     progress.Next();
@@ -124,7 +127,8 @@ void FillCalls(const Timeline& run, SqliteRows& rows) {
     rows.Integer(call).Integer(thread).Integer(calls.op[call]).Integer(calls.start_ns[call] - run.model.start_ns);
     rows.Integer(calls.duration_ns[call]).Integer(calls.self_ns[call]).Index(calls.parent[call]);
     rows.Index(calls.ScopeOf(call)).Index(step).Index(place.layer).Text(DirectionWord(place));
-    rows.Integer(run.model.StatusOf(call)).End();
+    const StackIndex stack = run.model.PythonStackOf(call);
+    rows.Integer(run.model.StatusOf(call)).Text(stack == kNone ? "" : LineLabel(run.model, places[stack])).End();
   }
 }
 
@@ -189,6 +193,13 @@ void FillCounters(const Timeline& run, SqliteRows& rows) {
   }
 }
 
+void FillMemory(const Timeline& run, SqliteRows& rows) {
+  for (const LoadSample& load : run.model.loads) {
+    if (load.resident_bytes == 0) continue;
+    rows.Integer(load.process).Integer(load.time_ns - run.model.start_ns).Integer(load.resident_bytes).End();
+  }
+}
+
 }  // namespace
 
 const std::vector<RawTable>& RawTables() {
@@ -199,7 +210,8 @@ const std::vector<RawTable>& RawTables() {
        {Id("process_id", "Number within the run."), Id("pid", "The system's number."),
         Id("parent_pid", "Its parent's."), TextColumn("host", "The machine."), TextColumn("program", "Base name."),
         TextColumn("script", "The interpreter's first argument that names a file."),
-        TextColumn("ranks", "Variables that tell its rank."), TextColumn("file", "Its process trace."), Start(), End()},
+        Number("rank", "", "Its rank in the job; NULL: none is known."),
+        TextColumn("ranks", "Variables that tell it."), TextColumn("file", "Its process trace."), Start(), End()},
        FillProcesses},
       {"raw_threads",
        "Threads with recorded calls or scopes",
@@ -244,7 +256,7 @@ const std::vector<RawTable>& RawTables() {
        true,
        {Id("step_id", "Number within the run."), Id("process_id", "Of raw_processes."),
         Id("thread_id", "Whose steps they are; NULL: the whole process's."),
-        Number("number", "", "Within its process or thread, from 1."),
+        Number("number", "", "Within its process or thread, from 0: index of the table steps."),
         TextColumn("kind", "training, validation, inference, and what tells it from others."), Start(), End(),
         Number("batch", "", "Batch size; NULL: not known."), Number("warm_up", "", "1: before steps are steady."),
         Number("steady", "", "1: included in the means of the tables.")},
@@ -262,7 +274,8 @@ const std::vector<RawTable>& RawTables() {
         Start(), Number("duration_ns", "ns", "Of the call."), Number("self_ns", "ns", "Without calls made inside it."),
         Id("parent_call_id", "The call that it was made in."), Id("scope_id", "The innermost scope around it."),
         Id("step_id", "The step in which it began."), LayerId(), DirectionText(),
-        Number("status", "", "What it returned; 0: success, or it returns no status.")},
+        Number("status", "", "What it returned; 0: success, or it returns no status."),
+        TextColumn("line", "Of the program.")},
        FillCalls},
       {"raw_call_totals",
        "Calls of which only totals were kept",
@@ -312,6 +325,12 @@ const std::vector<RawTable>& RawTables() {
         Id("tid", "The system's number."), TextColumn("counter", "Its name."), Start(), End(),
         Number("amount", "", "Counted in the interval.")},
        FillCounters},
+      {"raw_memory",
+       "Resident memory of processes over time",
+       false,
+       {Id("process_id", "Of raw_processes."), Number("time_ns", "ns", "Since the run began."),
+        Number("resident_bytes", "bytes", "In the machine's memory.")},
+       FillMemory},
   };
   return kTables;
 }

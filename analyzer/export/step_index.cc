@@ -3,19 +3,15 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
-#include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline exports {
 
 StepIndex::StepIndex(const TraceModel& model, const std::vector<StepTrack>& tracks)
     : model_(model), of_process_(model.processes.size()), of_thread_(model.threads.size()) {
-  absl::flat_hash_set<const Step*> steady;
-  for (const StepGroup& group : GroupSteps(tracks)) steady.insert(group.steady.begin(), group.steady.end());
   for (const StepTrack& track : tracks) {
     const auto begin = static_cast<uint32_t>(steps_.size());
     int64_t number = 0;
-    for (const Step& step : track.steps) steps_.push_back({&step, track.process, ++number, steady.contains(&step)});
+    for (const Step& step : track.steps) steps_.push_back({&step, track.process, number++, step.counts()});
     const Range range = {begin, static_cast<uint32_t>(steps_.size()), begin};
     if (range.begin == range.end) continue;
     (track.thread == kNone ? of_process_[track.process] : of_thread_[track.thread]).push_back(range);

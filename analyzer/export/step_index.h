@@ -13,7 +13,7 @@ namespace dlhook::analyzer::inline exports {
 struct NumberedStep {
   const Step* step;
   ProcessIndex process;
-  int64_t number;  // within its process or thread, from 1
+  int64_t number;  // within its process or thread, from 0
   bool is_steady;  // included in the tables' means
 };
 

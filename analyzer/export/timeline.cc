@@ -130,7 +130,7 @@ class Walker {
     const TextIndex kind = texts_.Of("step"), phase_kind = texts_.Of("phase");
     int64_t number = 0;
     for (const Step& step : track.steps) {
-      const TimelineArgs args = StepArgs(step, ++number);
+      const TimelineArgs args = StepArgs(step, number++);
       writer_.Begin({index,
                      Time(step.start_ns),
                      Time(step.end_ns),

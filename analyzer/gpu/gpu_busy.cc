@@ -69,6 +69,7 @@ std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vect
     time.time = TimeOf(measured);
     time.all_steps = static_cast<int64_t>(group.steady.size());
     time.duration_ns = TimeOf(group.steady).total_ns();
+    time.left_out = group.left_out;
   }
   for (ProcessIndex i = 0; i < times.size(); ++i) {
     const ProcessInfo& process = model.processes[i];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/intervals.h"
 
@@ -23,6 +24,7 @@ struct MeasuredTime {
   IntervalSet time;         // of these steps (or the process), as far as GPUs were measured
   int64_t all_steps = 0;    // including those left out because GPUs were not measured throughout
   int64_t duration_ns = 0;  // of all_steps (or the process)
+  LeftOutSteps left_out;    // besides
 };
 // By process.
 std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vector<StepTrack>& steps);

@@ -41,7 +41,7 @@ const char* KindName(FrameKind kind) {
 int64_t LeastKept(const std::vector<Weights>& totals, size_t most_nodes) {
   if (totals.size() <= most_nodes) return 1;
   std::vector<int64_t> times;
-  for (const Weights& weights : totals) times.push_back(weights[0]);
+  for (const Weights& weights : totals) times.push_back(TimeIn(weights));
   const auto nth = times.begin() + static_cast<std::ptrdiff_t>(most_nodes);
   std::nth_element(times.begin(), nth, times.end(), std::greater<>());
   return *nth + 1;
@@ -58,14 +58,14 @@ Json CallTree(const Profile& profile, size_t most_nodes) {
        total = Json::array(), self = Json::array();
   size_t left_out = 0;
   for (NodeIndex node = kRoot; node < profile.nodes().size(); ++node) {
-    if (node != kRoot && totals[node][0] < least) {
+    if (node != kRoot && TimeIn(totals[node]) < least) {
       ++left_out;
       continue;
     }
     places[node] = parent.size();
     parent.push_back(places[profile.nodes()[node].parent]);
-    total.push_back(totals[node][0]);
-    self.push_back(selves[node][0]);
+    total.push_back(TimeIn(totals[node]));
+    self.push_back(TimeIn(selves[node]));
     line.push_back(node == kRoot ? 0 : profile.FrameOf(node).line);
     if (node == kRoot) {
       function.push_back(-1);

@@ -18,12 +18,17 @@
 
 namespace dlhook::analyzer::inline profiles {
 
-enum class Weight : uint8_t { kTime, kCalls, kFlops, kBytes };
-constexpr size_t kWeights = 4;
+// kTime: of the host. Time of GPUs is never added to it: below a GPU nothing has time of the host.
+enum class Weight : uint8_t { kTime, kCalls, kFlops, kBytes, kGpuTime };
+constexpr size_t kWeights = 5;
 using Weights = std::array<int64_t, kWeights>;  // by Weight; time in nanoseconds
 
 inline void AddTo(const Weights& from, Weights& to) {
   for (size_t i = 0; i < kWeights; ++i) AddSaturated(from[i], &to[i]);
+}
+
+inline int64_t TimeIn(const Weights& weights) {
+  return weights[static_cast<size_t>(Weight::kTime)] + weights[static_cast<size_t>(Weight::kGpuTime)];
 }
 
 enum class FrameKind : uint8_t { kProcess, kThread, kLayer, kPython, kNative, kScope, kCall, kGpu, kNote };
@@ -131,6 +136,8 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
 // "sgemm_ m64 n64 k128 NT f32", "onednn convolution forward jit:avx2 mb64_ic3oc6_…", "cudaLaunchKernel
 // ampere_sgemm_128x64_nn".
 std::string CallLabel(const Op& op);
+
+inline bool HasGpuTime(const Profile& profile) { return profile.Sum()[static_cast<size_t>(Weight::kGpuTime)] > 0; }
 
 }  // namespace dlhook::analyzer::profiles
 

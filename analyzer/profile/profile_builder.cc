@@ -198,7 +198,7 @@ class StepProfile {
     if (const auto sampled = sampled_.find({row->node, labels}); sampled != sampled_.end()) {
       sampled->second.wall_ns += piece.share_ns;
     } else {
-      profile_.Add(row->node, labels, {piece.share_ns, 0, 0, 0});
+      profile_.Add(row->node, labels, {piece.share_ns});
     }
   }
 
@@ -241,9 +241,9 @@ class StepProfile {
       const SampleSplit split = SplitBySamples(row.wall_ns, StacksOf(row, at.first));
       row.labels.kind = kSampledKind;
       for (const SamplePart& part : split.parts) {
-        profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns, 0, 0, 0});
+        profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns});
       }
-      if (split.rest_ns > 0) profile_.Add(at.first, at.second, {split.rest_ns, 0, 0, 0});
+      if (split.rest_ns > 0) profile_.Add(at.first, at.second, {split.rest_ns});
     }
   }
 
@@ -291,13 +291,13 @@ class StepProfile {
     if (!nodes_.IsChosenLayer(place.layer)) return;
     SampleLabels labels = LabelsOf(group, PhaseKind::kUnknown, kGpuKind);
     labels.Set(place);
-    profile_.Add(nodes_.OfGpu(piece.activity, place), nodes_.Labels(labels), {piece.share_ns, 0, 0, 0});
+    profile_.Add(nodes_.OfGpu(piece.activity, place), nodes_.Labels(labels), {0, 0, 0, 0, piece.share_ns});
   }
 
   void AddGpuNote(size_t group, GpuDeviceIndex device, const std::string& note, int64_t share_ns) {
     if (share_ns == 0) return;
     profile_.Add(nodes_.OfGpuNote(device, note), nodes_.Labels(LabelsOf(group, PhaseKind::kUnknown, kGpuKind)),
-                 {share_ns, 0, 0, 0});
+                 {0, 0, 0, 0, share_ns});
   }
 
   const TraceModel& model_;

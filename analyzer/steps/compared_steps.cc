@@ -25,8 +25,10 @@ constexpr double kRegularPart = 0.75;  // of the time of much longer steps
 
 int64_t DurationOf(const Step& step) { return step.end_ns - step.start_ns; }
 
-bool IsCounted(const Step& step, StepKind kind) {
-  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == StepKind::kInference);
+using SortOfSteps = std::pair<StepKind, std::string>;
+
+bool IsLikeOthers(const Step& step) {
+  return step.is_regular || step.kind == StepKind::kInference || step.kind == StepKind::kValidation;
 }
 
 // The first track of each process; tracks are ordered by time, most first.
@@ -83,24 +85,19 @@ int64_t InputNs(const Step& step) {
 }
 
 // `all`: the steps of the run.
-void LeaveOutInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
-  const std::vector<int64_t> durations = steps.Durations();
-  if (durations.empty()) return;
-  const double limit_ns = InterruptedNs(durations);
-  for (size_t i = 0; i < steps.tracks.size(); ++i) {
-    std::vector<Step>& own = steps.tracks[i].steps;
-    const auto is_interrupted = [&](const Step& step) { return static_cast<double>(DurationOf(step)) > limit_ns; };
-    StepTrack& left_out = steps.interrupted_tracks.emplace_back();
-    left_out.process = steps.tracks[i].process;
-    left_out.thread = steps.tracks[i].thread;
+void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
+  for (const StepTrack* const track : all) {
+    StepTrack& interrupted = steps.interrupted_tracks.emplace_back();
+    interrupted.process = track->process;
+    interrupted.thread = track->thread;
     std::vector<int64_t> numbers;
     int64_t number = 0;
-    auto next = own.begin();
     StepKind before = steps.kind;
-    for (const Step& step : all[i]->steps) {
-      if (next != own.end() && next->start_ns == step.start_ns && is_interrupted(*next++)) {
+    for (const Step& step : track->steps) {
+      if (step.kind == steps.kind && step.left_out == LeftOut::kMuchLonger) {
         numbers.push_back(number);
-        left_out.steps.push_back(step);
+        interrupted.steps.push_back(step);
+        interrupted.steps.back().left_out = LeftOut::kNot;
         steps.interrupted_ns += DurationOf(step);
         steps.interrupted_input_ns += InputNs(step);
         steps.interrupted_after_validation += before == StepKind::kValidation ? 1 : 0;
@@ -109,10 +106,9 @@ void LeaveOutInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps
       before = step.kind;
     }
     steps.interrupted += static_cast<int64_t>(numbers.size());
-    if (i == 0) {
-      std::tie(steps.interrupted_every, steps.interrupted_regularly) = DistanceOf(left_out.steps, numbers);
+    if (track == all.front()) {
+      std::tie(steps.interrupted_every, steps.interrupted_regularly) = DistanceOf(interrupted.steps, numbers);
     }
-    own.erase(std::remove_if(own.begin(), own.end(), is_interrupted), own.end());
   }
 }
 
@@ -144,18 +140,72 @@ double InterruptedNs(const std::vector<int64_t>& durations_ns) {
   return std::max(fence, kHalfAsLongAgain * static_cast<double>(quartiles.median));
 }
 
-std::string InterruptedSentence(const std::vector<int64_t>& durations_ns) {
-  int64_t count = 0, sum_ns = 0;
-  const double limit_ns = durations_ns.empty() ? 0 : InterruptedNs(durations_ns);
-  for (const int64_t duration_ns : durations_ns) {
-    if (static_cast<double>(duration_ns) <= limit_ns) continue;
-    ++count;
-    sum_ns += duration_ns;
+std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
+  std::map<std::pair<ProcessIndex, SortOfSteps>, bool> has_scopes;
+  const auto sort_of = [](const Step& step) { return SortOfSteps(step.kind, step.sort); };
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) {
+      if (!step.is_warm_up && IsLikeOthers(step)) has_scopes[{track.process, sort_of(step)}] |= step.has_scopes;
+    }
   }
-  if (count == 0) return "";
-  return absl::StrCat(" ", count, count == 1 ? " of them is much longer, " : " of them are much longer, ",
-                      HumanTime(static_cast<double>(sum_ns) / static_cast<double>(count)),
-                      count == 1 ? "" : " on average", ": dlhook report without --table leaves such steps out.");
+  std::map<SortOfSteps, std::vector<int64_t>> durations;
+  for (StepTrack& track : tracks) {
+    std::map<SortOfSteps, int64_t> counts;
+    for (Step& step : track.steps) {
+      step.left_out = step.is_warm_up                                                            ? LeftOut::kWarmUp
+                      : !IsLikeOthers(step)                                                      ? LeftOut::kOther
+                      : step.has_scopes != has_scopes[{track.process, sort_of(step)}] ? LeftOut::kNotRecorded
+                                                                                                 : LeftOut::kNot;
+      counts[sort_of(step)] += step.counts() ? 1 : 0;
+    }
+    if (track.steps.empty()) continue;
+    Step& last = track.steps.back();
+    if (last.counts() && last.kind != StepKind::kInference && counts[sort_of(last)] > 1) {
+      last.left_out = LeftOut::kCutShort;
+    }
+    for (const Step& step : track.steps) {
+      if (step.counts()) durations[sort_of(step)].push_back(DurationOf(step));
+    }
+  }
+  std::map<SortOfSteps, double> limits_ns;
+  for (const auto& [sort, of_sort] : durations) limits_ns[sort] = InterruptedNs(of_sort);
+  for (StepTrack& track : tracks) {
+    for (Step& step : track.steps) {
+      if (step.counts() && static_cast<double>(DurationOf(step)) > limits_ns[sort_of(step)])
+        step.left_out = LeftOut::kMuchLonger;
+    }
+  }
+  return tracks;
+}
+
+void LeftOutSteps::Add(const Step& step) {
+  ++all;
+  warm_up += step.left_out == LeftOut::kWarmUp ? 1 : 0;
+  other += step.left_out == LeftOut::kOther ? 1 : 0;
+  not_recorded += step.left_out == LeftOut::kNotRecorded ? 1 : 0;
+  cut_short += step.left_out == LeftOut::kCutShort ? 1 : 0;
+  if (step.left_out != LeftOut::kMuchLonger) return;
+  ++longer;
+  longer_ns += DurationOf(step);
+}
+
+std::string LeftOutSteps::Text() const {
+  std::vector<std::string> parts;
+  if (warm_up > 0) parts.push_back(absl::StrCat(warm_up, " of warm-up"));
+  if (other > 0) parts.push_back(absl::StrCat(other, " unlike the others"));
+  if (not_recorded > 0) parts.push_back(absl::StrCat(not_recorded, " not recorded in full"));
+  if (longer > 0) {
+    parts.push_back(absl::StrCat(longer, " much longer of ", HumanTime(longer_ns / longer),
+                                 longer > 1 ? " on average" : ""));
+  }
+  if (cut_short > 0) parts.push_back(cut_short == 1 ? "the last one" : absl::StrCat("the last ones of ", cut_short));
+  if (parts.size() < 2) return absl::StrJoin(parts, "");
+  return absl::StrCat(absl::StrJoin(parts.begin(), parts.end() - 1, ", "), " and ", parts.back());
+}
+
+std::string LeftOutSteps::Sentence() const {
+  const std::string text = Text();
+  return text.empty() ? "" : absl::StrCat(" Left out: ", text, ".");
 }
 
 int64_t ComparedSteps::count() const {
@@ -198,7 +248,7 @@ std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
   for (StepKind kind : {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown}) {
     for (const StepTrack* track : FirstTracks(tracks)) {
       const bool has_kind = std::any_of(track->steps.begin(), track->steps.end(),
-                                        [&](const Step& step) { return IsCounted(step, kind); });
+                                        [&](const Step& step) { return step.kind == kind && step.counts(); });
       if (!has_kind) continue;
       kinds.push_back(kind);
       break;
@@ -210,10 +260,6 @@ std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
 ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
   ComparedSteps chosen;
   chosen.kind = kind;
-  bool need_scopes = false;
-  for (const StepTrack* track : FirstTracks(tracks)) {
-    for (const Step& step : track->steps) need_scopes |= IsCounted(step, kind) && step.has_scopes;
-  }
   for (const StepTrack* track : FirstTracks(tracks)) {
     StepTrack& own = chosen.tracks.emplace_back();
     own.process = track->process;
@@ -221,13 +267,11 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
     own.by_kind_only = track->by_kind_only;
     own.steps.reserve(track->steps.size());
     for (const Step& step : track->steps) {
-      if (!IsCounted(step, kind) || (need_scopes && !step.has_scopes)) continue;
+      if (step.kind != kind) continue;
+      chosen.left_out.Add(step);
+      if (!step.counts()) continue;
       own.steps.push_back(step);
       chosen.batch_is_rows |= step.batch_is_rows;
-    }
-    const bool has_others = own.steps.size() > 1;
-    if (has_others && kind != StepKind::kInference && own.steps.back().end_ns == track->steps.back().end_ns) {
-      own.steps.pop_back();
     }
     // What a table over these steps alone would mark.
     for (Step& step : own.steps) {
@@ -235,10 +279,10 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
       step.sort.clear();
     }
   }
-  LeaveOutInterrupted(FirstTracks(tracks), chosen);
+  AddInterrupted(FirstTracks(tracks), chosen);
   chosen.batch = CommonBatch(chosen);
   chosen.other_threads = absl::c_count_if(tracks, [&](const StepTrack& track) {
-    return absl::c_any_of(track.steps, [&](const Step& step) { return IsCounted(step, kind); });
+    return absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind && step.counts(); });
   });
   chosen.other_threads -= absl::c_count_if(chosen.tracks, [](const StepTrack& track) { return !track.steps.empty(); });
   return chosen;

@@ -13,16 +13,27 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// Steady steps of one kind, without warm-up. Training: only regular steps (requests all count). If only some steps have
-// scopes, only those. If threads of a process repeat independently, those of the busiest thread. Without the last step
-// of a run: no other step begins after it, so that it seems shorter (a request ends by itself).
+// Steps of a kind, and what is in no mean of them (LeftOut).
+struct LeftOutSteps {
+  int64_t all = 0;
+  int64_t warm_up = 0, other = 0, not_recorded = 0, cut_short = 0, longer = 0;
+  int64_t longer_ns = 0;
+
+  void Add(const Step& step);
+  // "2 of warm-up, 1 much longer of 24.3 ms and the last one"; empty: none is.
+  std::string Text() const;
+  std::string Sentence() const;  // " Left out: 2 of warm-up."
+};
+
+// The steps that count (Step.left_out) of one kind. If threads of a process repeat independently, those of the busiest.
 struct ComparedSteps {
   StepKind kind = StepKind::kUnknown;
   std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of nearly all steps; 0: not known, or a mix
   bool batch_is_rows = false;     // of some of them: as BatchSpan.is_rows
   int64_t other_threads = 0;      // with such steps, left out of `tracks`
-  // Steps left out of `tracks` because they were interrupted: longer than InterruptedNs.
+  LeftOutSteps left_out;          // of the same threads as `tracks`
+  // Steps left out of `tracks` because they were interrupted: LeftOut::kMuchLonger.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
   int64_t interrupted_every = 0;              // most are each so many-th step; 0: they come at no regular distance
@@ -45,8 +56,8 @@ std::string WhenInterrupted(const ComparedSteps& steps);
 // longer than the median by half. At least one duration.
 double InterruptedNs(const std::vector<int64_t>& durations_ns);
 
-// " 4 of them are much longer, 24.3 ms on average: …"; empty: none is.
-std::string InterruptedSentence(const std::vector<int64_t>& durations_ns);
+// The tracks of a run with Step.left_out set.
+std::vector<StepTrack> Judged(std::vector<StepTrack> tracks);
 
 // Kinds of steps in a run, the most relevant first.
 std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks);

@@ -40,12 +40,12 @@ MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
   return track;
 }
 
-std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps, const MeasuredTrack& measured) {
+std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps) {
   std::map<std::string, std::vector<int64_t>> durations;
-  for (size_t i = 0; i < steps.steps.size(); ++i) {
-    if (measured.steps[i].phase != Phase::kSteady) continue;
-    std::vector<int64_t>& of_name = durations[StepName(steps.steps[i].kind, steps.steps[i].sort)];
-    if (i + 1 < steps.steps.size() || of_name.empty()) of_name.push_back(measured.steps[i].duration_ns());
+  const StepKind main_kind = MainKind(steps);
+  for (const Step& step : steps.steps) {
+    if (step.kind != main_kind || !step.counts()) continue;
+    durations[StepName(step.kind, step.sort)].push_back(step.end_ns - step.start_ns);
   }
   return durations;
 }

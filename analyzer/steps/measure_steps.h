@@ -17,9 +17,8 @@ namespace dlhook::analyzer::inline steps {
 // else inference); all others except warm-up are kOther.
 MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps);
 
-// Durations of the steady ones, by StepName. Without the track's last step if there are others of its name: it seems
-// shorter.
-std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps, const MeasuredTrack& measured);
+// Durations of those of the track's main kind that count, by StepName.
+std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps);
 
 }  // namespace dlhook::analyzer::steps
 

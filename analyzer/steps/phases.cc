@@ -11,6 +11,7 @@
 #include "analyzer/steps/asked_work.h"
 #include "analyzer/steps/batch_size.h"
 #include "analyzer/steps/measured_steps.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_assembly.h"
 #include "analyzer/steps/step_items.h"
@@ -290,6 +291,24 @@ const char* StepKindName(StepKind kind) {
   return "unknown";
 }
 
+const char* LeftOutName(LeftOut left_out) {
+  switch (left_out) {
+    case LeftOut::kWarmUp:
+      return "warm-up";
+    case LeftOut::kOther:
+      return "other";
+    case LeftOut::kNotRecorded:
+      return "not recorded";
+    case LeftOut::kCutShort:
+      return "the last";
+    case LeftOut::kMuchLonger:
+      return "much longer";
+    case LeftOut::kNot:
+      break;
+  }
+  return "";
+}
+
 std::string StepName(StepKind kind, const std::string& sort) {
   return sort.empty() ? StepKindName(kind) : absl::StrCat(StepKindName(kind), " (", sort, ")");
 }
@@ -305,7 +324,7 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
   };
   std::stable_sort(all.begin(), all.end(),
                    [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
-  return all;
+  return Judged(std::move(all));
 }
 
 }  // namespace dlhook::analyzer::steps

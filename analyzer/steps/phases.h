@@ -28,6 +28,18 @@ struct PhaseInterval {
   PhaseKind kind = PhaseKind::kUnknown;
 };
 
+// Why a step is in no mean, the first that holds. Decided once for all that is said of a run: Judged.
+enum class LeftOut : uint8_t {
+  kNot,
+  kWarmUp,
+  kOther,        // not is_regular; requests and validation count nevertheless
+  kNotRecorded,  // without scopes, where others of its sort and process have them
+  kCutShort,     // the last of its track: none begins after it, so that it seems shorter. A request ends by itself
+  kMuchLonger,   // than others of its kind and sort: InterruptedNs
+};
+
+const char* LeftOutName(LeftOut left_out);  // "much longer"; kNot: empty
+
 struct Step {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -36,6 +48,7 @@ struct Step {
   bool is_warm_up = false;
   bool is_regular = true;   // like others of its sort: same batch, same micro steps; same calls if only calls are known
   bool has_scopes = false;  // scopes were recorded throughout (light mode omits some)
+  LeftOut left_out = LeftOut::kNot;
   int64_t batch = 0;        // batch size; 0 if not known
   bool batch_is_rows = false;         // as BatchSpan.is_rows
   int64_t samples = 0;                // of all its passes, whose batches may differ; 0 if not known
@@ -43,6 +56,8 @@ struct Step {
   std::string model;                  // Layer.model of the network that was trained, or ran, if there was exactly one
   std::string sort;                   // what distinguishes it from others of its kind: NameSteps; empty: nothing
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps have no phase
+
+  bool counts() const { return left_out == LeftOut::kNot; }
 };
 
 // The steps of one process (or thread, if threads repeat independently), ascending and disjoint.

@@ -28,12 +28,6 @@ void SortByStart(std::vector<const Step*>& steps) {
 
 std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
   std::map<Key, StepGroup> groups;
-  std::map<Key, bool> has_scopes;
-  for (const StepTrack& track : tracks) {
-    for (const Step& step : track.steps) {
-      if (!step.is_warm_up && step.is_regular) has_scopes[{track.process, step.kind, step.sort}] |= step.has_scopes;
-    }
-  }
   for (const StepTrack& track : tracks) {
     for (const Step& step : track.steps) {
       StepGroup& group = groups[{track.process, step.kind, step.sort}];
@@ -41,13 +35,10 @@ std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
       group.kind = step.kind;
       group.sort = step.sort;
       group.threads.insert(step.thread);
-      if (step.is_warm_up) {
-        group.warm_up.push_back(&step);
-      } else if (step.is_regular && step.has_scopes == has_scopes[{track.process, step.kind, step.sort}]) {
-        group.steady.push_back(&step);
-      } else {
-        ++group.odd;
-      }
+      group.left_out.Add(step);
+      if (step.counts()) group.steady.push_back(&step);
+      if (step.left_out == LeftOut::kWarmUp) group.warm_up.push_back(&step);
+      if (step.left_out == LeftOut::kMuchLonger) group.longer.push_back(&step);
     }
   }
   std::vector<StepGroup> ordered;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -18,13 +19,13 @@ struct StepGroup {
   std::string sort;                  // Step.sort
   std::vector<const Step*> steady;   // by start; those included in means
   std::vector<const Step*> warm_up;  // by start
-  int64_t odd = 0;                   // neither: another batch size, or no scopes were recorded in them
+  std::vector<const Step*> longer;   // much longer than `steady`; in order of the tracks
+  LeftOutSteps left_out;
   std::set<ThreadIndex> threads;     // of the steps; kNone: of the whole process
   bool overlaps = false;             // threads repeat independently: their steps overlap
 };
 
-// Ordered by time in steps, without groups that have no steady steps. Steady: not warm-up, and like others of its sort
-// (requests all count); if scopes were recorded only in some steps, only those.
+// Ordered by time in steps, without groups that have no steady steps. Steady: Step.counts().
 std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks);
 
 // For a run without steps: each process is one, for all of its time. `storage` holds them.

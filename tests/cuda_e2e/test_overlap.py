@@ -96,7 +96,7 @@ class Overlap(cuda_e2e.Case):
         run, devices = self.run_victim()
         databases.check(self, run)
         timeline = timelines.check(self, run)
-        stacks = exports.folded(run)
+        stacks = exports.folded(run, "--only", "gpu")
         for device, spans in devices.items():
             slices = [one for one in timeline.of_kind("gpu") if one.track[1].startswith(f"GPU {device}, stream ")]
             self.assertEqual(sorted(map(timelines.duration, slices)), sorted(end - start for start, end in spans[ALL]))
@@ -104,8 +104,9 @@ class Overlap(cuda_e2e.Case):
             times = {stack[1:]: time for stack, time in stacks.items() if stack[0] == f"GPU_{device}"}
             self.assertEqual((sum(times.values()), times[("[idle]",)]), (row["time"], row["idle"]))
         self.assertEqual(len(timeline.flows), sum(len(spans[ALL]) for spans in devices.values()))
-        self.assertEqual(exports.check_steps(self, run),
-                         sum(time for stack, time in stacks.items() if stack[0].startswith("GPU_")))  # fmt: skip
+        self.assertTrue(all(stack[0].startswith("GPU_") for stack in stacks))
+        self.assertFalse(any(stack[0].startswith("GPU_") for stack in exports.folded(run)))
+        self.assertEqual(exports.check_steps(self, run), sum(stacks.values()))
 
     def test_guided(self):
         """Invariants: the rows are consistent with each other and with `overlap`."""

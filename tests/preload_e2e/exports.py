@@ -55,10 +55,10 @@ def annotate(case, path, *options):
     case.assertEqual((result.code, result.err), (0, b""))
     lines = []
     for line in result.out.decode().splitlines():
-        match = re.match(r"\s*" + 4 * COST + r"(\S.*)$", line)
+        match = re.match(r"\s*" + 4 * COST + "(?:" + COST + r")?([^\s\d.(].*)$", line)
         if match:
             number = [int(match[i].replace(",", "").replace(".", "0")) for i in (1, 2)]
-            lines.append(Line(*number, match[5]))
+            lines.append(Line(*number, match[6]))
     return lines
 
 
@@ -109,14 +109,22 @@ def accounted(run):
 
 
 def check_steps(case, run, *options):
-    """Stacks of whole steps add up to accounting; what GPUs did comes on top."""
+    """Stacks of whole steps add up to accounting; time of GPUs is another weight. Returns the latter."""
     times = collections.Counter()
     profile = Profile(pprof(case, run, *options))
     for _stack, values, labels in profile.samples:
         times[labels["kind"]] += values[profile.types.index("time")]
-    gpu_ns = times.pop("gpu", 0)
+    case.assertEqual(times.pop("gpu", 0), 0)
     case.assertEqual({kind: time for kind, time in times.items() if time}, accounted(run))
     case.assertEqual(sum(folded(run, *options).values()), profile.sum("time"))
+    gpu_ns = profile.sum("gpu_time") if "gpu_time" in profile.types else 0
+    case.assertEqual(sum(folded(run, "--only", "gpu", *options).values()), gpu_ns)
+    # callgrind_annotate counts what is under an edge without calls for both its ends.
+    check_tool(case, "callgrind_annotate", "valgrind")
+    path = os.path.join(case.folder, "callgrind.steps")
+    export(run, "--format", "callgrind", "--out", path, *options)
+    whole, *functions = annotate(case, path)
+    case.assertEqual((whole.ns, sum(line.ns for line in functions)), (profile.sum("time"), profile.sum("time")))
     return gpu_ns
 
 

@@ -83,11 +83,9 @@ StepStacks StacksOf(const Profile& profile) {
   return stacks;
 }
 
-int64_t TimeIn(const StepStacks::value_type& stack) { return stack.second[static_cast<size_t>(Weight::kTime)]; }
-
 TypedColumns<StepStacks::value_type> StepStacksColumns(const StepStacks& stacks) {
   int64_t host_ns = 0, gpu_ns = 0;
-  for (const auto& stack : stacks) (stack.first.kind == kGpuKind ? gpu_ns : host_ns) += TimeIn(stack);
+  for (const auto& stack : stacks) (stack.first.kind == kGpuKind ? gpu_ns : host_ns) += TimeIn(stack.second);
   using Row = StepStacks::value_type;
   return {
       {As(Role::kKey,
@@ -97,11 +95,11 @@ TypedColumns<StepStacks::value_type> StepStacksColumns(const StepStacks& stacks)
       {CallsColumn("Library calls that began in the steps."),
        [](const Row& row) { return Cell(row.second[static_cast<size_t>(Weight::kCalls)]); }},
       {As(Role::kWeight, TimeColumn("time", "Wall share in all steady steps.")),
-       [](const Row& row) { return Cell(TimeIn(row)); }},
+       [](const Row& row) { return Cell(TimeIn(row.second)); }},
       {RealColumn("time_percent", "%", Better::kLower,
                   "The same as a part of the steps' duration, or of the GPUs' time in them."),
        [host_ns, gpu_ns](const Row& row) {
-         return Percent(TimeIn(row), row.first.kind == kGpuKind ? gpu_ns : host_ns);
+         return Percent(TimeIn(row.second), row.first.kind == kGpuKind ? gpu_ns : host_ns);
        }},
       {As(Role::kKey, Detail(TextColumn("stack", "The activity, then its callers outwards, with lines where known."))),
        [](const Row& row) { return Cell(row.first.stack); }},
@@ -114,7 +112,7 @@ Table StepStacksTable(const TraceModel& model, const TableOptions& options) {
   const StepStacks stacks = StacksOf(BuildProfile(model, *options.analysis, {.with_kinds = false}));
   std::vector<const StepStacks::value_type*> order;
   for (const auto& stack : stacks) order.push_back(&stack);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return TimeIn(*a) > TimeIn(*b); });
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return TimeIn(a->second) > TimeIn(b->second); });
   Table table = NewTable("stacks", kStepStacksTitle, StepStacksColumns(stacks), order);
   const bool has_steps = std::any_of(options.analysis->steps().begin(), options.analysis->steps().end(),
                                      [](const StepTrack& track) { return !track.steps.empty(); });

@@ -59,9 +59,9 @@ std::string GpuRun::TimeNote(ProcessIndex process) const {
   const int64_t left_out = time.all_steps - time.steps;
   const int64_t of_steps_ns = left_out > 0 ? time.time.total_ns() : time.duration_ns;
   std::string note =
-      absl::StrCat(label, ": ", SteadySteps(time.steps, time.kind, time.sort), ", ", HumanTime(of_steps_ns), ".");
+      absl::StrCat(label, ": ", SteadySteps(time.steps, time.kind, time.sort), ", ", HumanTime(of_steps_ns), ".", time.left_out.Sentence());
   if (left_out > 0) {
-    absl::StrAppend(&note, " Left out: ", left_out, " in which GPUs were not measured all the time.");
+    absl::StrAppend(&note, " Without ", left_out, " more in which GPUs were not measured all the time.");
   } else if (unmeasured_ns > 0) {
     absl::StrAppend(&note, " ", HumanTime(unmeasured_ns), " of it are left out: GPUs were not measured then.");
   }

@@ -5,31 +5,18 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline tables {
-namespace {
-
-// A server's requests differ in batch size: all count. Irregular training steps (a smaller last batch) would distort
-// the mean.
-bool IsCounted(const Step& step, StepKind kind) {
-  return step.kind == kind && !step.is_warm_up &&
-         (step.is_regular || kind == StepKind::kInference || kind == StepKind::kValidation);
-}
-
-}  // namespace
 
 StepTimes::StepTimes(const TraceModel& model, const StepSet& set)
     : all_(model.processes.size()), threads_(model.processes.size()) {
   std::vector<std::map<ThreadIndex, std::vector<Interval>>> of_thread(model.processes.size());
   std::set<ThreadIndex> of_threads;
-  std::vector<int64_t> durations_ns;
   for (const auto& [process, step] : set.steps) {
     all_[process].push_back({step->start_ns, step->end_ns});
     of_thread[process][step->thread].push_back(all_[process].back());
-    durations_ns.push_back(step->end_ns - step->start_ns);
-    total_ns_ += durations_ns.back();
+    total_ns_ += step->end_ns - step->start_ns;
     of_threads.insert(step->thread);
   }
   const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
@@ -47,7 +34,7 @@ StepTimes::StepTimes(const TraceModel& model, const StepSet& set)
                                                         : absl::StrCat(" of thread ", ThreadLabel(model, of_threads));
     sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
                              HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.",
-                             InterruptedSentence(durations_ns));
+                             set.left_out.Sentence());
     return;
   }
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
@@ -76,27 +63,23 @@ std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optio
   std::vector<StepKind> kinds = {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown};
   if (wanted) kinds = {*wanted};
   for (StepKind kind : kinds) {
-    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether some of their steps have scopes, and their time
+    std::map<std::string, StepSet> sorts;
     for (const StepTrack& track : tracks) {
       for (const Step& step : track.steps) {
-        if (!IsCounted(step, kind)) continue;
-        auto& [has_scopes, time_ns] = sorts[step.sort];
-        has_scopes |= step.has_scopes;
-        time_ns += step.end_ns - step.start_ns;
+        if (step.kind != kind) continue;
+        StepSet& set = sorts.try_emplace(step.sort, StepSet{kind, step.sort, {}, {}, 0}).first->second;
+        set.left_out.Add(step);
+        if (!step.counts()) continue;
+        set.steps.push_back({track.process, &step});
+        set.total_ns += step.end_ns - step.start_ns;
       }
     }
     std::vector<StepSet> sets;
-    for (const auto& [sort, told] : sorts) {
-      StepSet& set = sets.emplace_back(StepSet{kind, sort, {}});
-      for (const StepTrack& track : tracks) {
-        for (const Step& step : track.steps) {
-          if (!IsCounted(step, kind) || step.sort != sort || step.has_scopes != told.first) continue;
-          set.steps.push_back({track.process, &step});
-        }
-      }
+    for (auto& [sort, set] : sorts) {
+      if (!set.steps.empty()) sets.push_back(std::move(set));
     }
     std::stable_sort(sets.begin(), sets.end(),
-                     [&](const StepSet& a, const StepSet& b) { return sorts[a.sort].second > sorts[b.sort].second; });
+                     [](const StepSet& a, const StepSet& b) { return a.total_ns > b.total_ns; });
     if (!sets.empty()) return sets;
   }
   return {};

@@ -21,6 +21,8 @@ struct StepSet {
   StepKind kind = StepKind::kUnknown;
   std::string sort;  // Step.sort
   std::vector<std::pair<ProcessIndex, const Step*>> steps;
+  LeftOutSteps left_out;
+  int64_t total_ns = 0;  // of `steps`
 };
 
 // The steady steps of the wanted kind, by default of training if there are any, else of inference, else whatever

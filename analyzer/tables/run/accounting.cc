@@ -313,14 +313,12 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const Lines& acti
   };
   const int64_t unattributed_ns = of_kind(ActivityKind::kUnattributed), not_seen_ns = of_kind(ActivityKind::kNotSeen);
   const auto steps = static_cast<int64_t>(group.steady.size());
-  std::vector<int64_t> durations_ns;
-  for (const Step* step : group.steady) durations_ns.push_back(step->end_ns - step->start_ns);
   table.notes.push_back(absl::StrCat(
       ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " of ",
       HumanTime(whole_ns / steps), " on average; in ", HumanTime((unattributed_ns + not_seen_ns) / steps),
       " of it no library call and no framework's op ran: ", HumanTime(not_seen_ns / steps),
       " not seen (native code or Python between two lines of the program), ", HumanTime(unattributed_ns / steps),
-      " unattributed. The rows add up to it exactly.", InterruptedSentence(durations_ns),
+      " unattributed. The rows add up to it exactly.", group.left_out.Sentence(),
       group.overlaps
           ? " Steps of several threads overlap: this is the time in which any was under way, divided by their number."
           : "",

@@ -125,7 +125,9 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
   std::map<ProcessIndex, Served> by_process;
   for (const StepGroup& group : groups) {
     Served& served = by_process[group.process];
+    // Slow requests count: they are what a high percentile is about.
     served.steady.insert(served.steady.end(), group.steady.begin(), group.steady.end());
+    served.steady.insert(served.steady.end(), group.longer.begin(), group.longer.end());
     served.warm_up += group.warm_up.size();
   }
   for (auto& [process, served] : by_process) {

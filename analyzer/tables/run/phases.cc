@@ -168,11 +168,11 @@ absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& o
   Table table = NewTable("phases", "What a step is made of", columns);
   for (const StepGroup& group : groups) {
     AddRows(model, *options.analysis, group, columns, table);
-    if (group.odd > 0) {
-      table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " more ",
-                                         StepName(group.kind, group.sort),
-                                         " steps, of another batch size or without scopes, are not in these rows."));
-    }
+    const std::string left_out = group.left_out.Sentence();
+    if (left_out.empty()) continue;
+    table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
+                                       SteadySteps(static_cast<int64_t>(group.steady.size()), group.kind, group.sort),
+                                       " of ", group.left_out.all, ".", left_out));
   }
   if (!model.states.empty() && !groups.empty()) table.notes.push_back(LookNote());
   if (groups.empty()) table.notes.push_back("No steps were found.");

@@ -77,6 +77,8 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
            "The kind; in brackets, if there are several of a kind: the program's own range, the network, the "
            "batch.")),
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
+      {Detail(TextColumn("left_out", "Why it is in no mean: warm-up, other, not recorded, the last, much longer.")),
+       [](const StepRow& row) { return KnownText(LeftOutName(row.step.left_out)); }},
       {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},
       {Detail(
@@ -100,37 +102,28 @@ std::string Name(const TraceModel& model, const MeasuredTrack& track) {
   return name;
 }
 
-std::string MedianText(const std::vector<int64_t>& durations) {
-  const Quartiles quartiles = QuartilesOf(durations);
-  return absl::StrCat("median ", HumanTime(quartiles.median), ", quartiles ", HumanTime(quartiles.lower), " to ",
-                      HumanTime(quartiles.upper));
-}
-
 // Each sort of steps has its own median.
-void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTrack& track, Table& table) {
-  const auto durations = SteadyDurations(steps, track);
-  const std::string counts =
-      absl::StrCat(Name(model, track), ": ", track.steps.size(), " steps, ", track.Count(Phase::kWarmUp), " warm-up, ",
-                   track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
-  if (durations.size() == 1) {
-    table.notes.push_back(absl::StrCat(counts, "; steady ", MedianText(durations.begin()->second), "."));
-    return;
+void AddSortNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTrack& track, Table& table) {
+  const std::string name = Name(model, track);
+  const std::vector<StepTrack> own = {steps};
+  size_t sorts = 0;
+  for (const StepGroup& group : GroupSteps(own)) {
+    if (++sorts > kMaxSortsNoted) continue;
+    std::vector<int64_t> durations;
+    for (const Step* step : group.steady) durations.push_back(step->end_ns - step->start_ns);
+    const Quartiles quartiles = QuartilesOf(durations);
+    table.notes.push_back(absl::StrCat(name, ": ", SteadySteps(static_cast<int64_t>(durations.size()), group.kind, group.sort),
+                                       " of ", group.left_out.all, ", median ", HumanTime(quartiles.median), ", quartiles ",
+                                       HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper), ".",
+                                       group.left_out.Sentence()));
   }
-  table.notes.push_back(counts + ".");
-  size_t noted = 0;
-  for (const auto& [name, of_name] : durations) {
-    if (++noted > kMaxSortsNoted) break;
-    table.notes.push_back(
-        absl::StrCat(Name(model, track), ": steady ", name, ": ", of_name.size(), ", ", MedianText(of_name), "."));
-  }
-  if (durations.size() > kMaxSortsNoted) {
-    table.notes.push_back(
-        absl::StrCat(durations.size() - kMaxSortsNoted, " more kinds of steps: see the table phases."));
+  if (sorts > kMaxSortsNoted) {
+    table.notes.push_back(absl::StrCat(sorts - kMaxSortsNoted, " more kinds of steps: see the table phases."));
   }
 }
 
 void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTrack& track, Table& table) {
-  AddSteadyNotes(model, steps, track, table);
+  AddSortNotes(model, steps, track, table);
   if (track.calls_before > 0) {
     table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first step."));
   }

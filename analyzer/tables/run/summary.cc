@@ -164,7 +164,7 @@ void AddSteps(const TraceModel& model, const LayerAnalysis& analysis, Metrics& m
     return;
   }
   const MeasuredTrack track = MeasureSteps(model, tracks[0]);
-  const auto durations = SteadyDurations(tracks[0], track);
+  const auto durations = SteadyDurations(tracks[0]);
   const auto time_of = [](const std::vector<int64_t>& of_name) {
     return std::accumulate(of_name.begin(), of_name.end(), int64_t{0});
   };
@@ -181,7 +181,7 @@ void AddSteps(const TraceModel& model, const LayerAnalysis& analysis, Metrics& m
   const Quartiles quartiles = QuartilesOf(longest->second);
   metrics.Time("step_median", quartiles.median,
                durations.size() == 1
-                   ? "steady steps; the incomplete last step is excluded"
+                   ? "steady steps, without the last one and much longer ones (table steps, left_out)"
                    : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
   metrics.Time("step_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
 }

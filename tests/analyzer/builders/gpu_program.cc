@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/names/kernel_name.h"
+#include "analyzer/steps/compared_steps.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -138,7 +139,7 @@ Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns, const Peaks* 
     }
   }
   attribution.of_scope.Fill(model_.scopes.size(), Place());
-  const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
+  const LayerAnalysis analysis(model_, std::move(attribution), Judged(tracks_));
   absl::StatusOr<Table> table = kind.run(
       model_,
       {.choices = &choices, .totals = &totals, .analysis = &analysis, .peaks = peaks, .interval_ns = interval_ns});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/diff/measured_run.h"
+#include "analyzer/steps/compared_steps.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -44,7 +45,7 @@ MeasuredRun Run(std::mt19937& random, const Disturbance& disturbance, int steps,
     step.start_ns = now_ns;
     now_ns = step.end_ns = now_ns + static_cast<int64_t>(1e6 * (1 + slower) * part);
   }
-  return MeasureDurations(ChooseSteps({track}, StepKind::kTraining));
+  return MeasureDurations(ChooseSteps(Judged({track}), StepKind::kTraining));
 }
 
 // The fraction of comparisons in which --fail-above `percent` fails.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -85,7 +86,7 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
   for (uint32_t process = 0; process < 2; ++process) {
     builder.model().gpu_devices.push_back({.process = process, .uuid = process == 0 ? "GPU-a" : "GPU-b"});
     tracks[process].process = process;
-    for (int64_t start_ns : {0, 100, 200}) {
+    for (int64_t start_ns : {0, 100, 200, 300}) {
       Step step = {.start_ns = start_ns, .end_ns = start_ns + 100, .kind = StepKind::kTraining};
       step.is_warm_up = start_ns == 0;
       step.batch = 8;
@@ -107,7 +108,7 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
   // What repeats in the set-up takes longer, but is not the run's main work.
   tracks.emplace_back();
   tracks.back().steps = {{.start_ns = 300, .end_ns = 900}, {.start_ns = 900, .end_ns = 1500}};
-  const auto run = MeasureScaling(builder.Build(1500), tracks);
+  const auto run = MeasureScaling(builder.Build(1500), Judged(tracks));
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->kind, StepKind::kTraining);
   EXPECT_EQ(run->processes, 2);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/work/step_work.h"
 #include "tests/analyzer/builders/gpu_model.h"
@@ -147,22 +148,46 @@ TEST(ComparedStepsTest, InterruptedStepsAreLeftOutAndCounted) {
   EXPECT_EQ(ChooseSteps(run.analysis().steps(), StepKind::kInference).count(), 0);
 }
 
-// Tables hold them, the answer does not: both say so.
-TEST(ComparedStepsTest, TablesTellOfInterruptedSteps) {
+// One set of steps behind every number: those of the answer are those of the tables, and each says what it left out.
+TEST(ComparedStepsTest, TablesAndTheAnswerAreOfTheSameSteps) {
   RunSpec spec;
   spec.layers = Layers(2);
   spec.interrupted_every = 30;
   const TrainingRun run(spec);
   const AnalyzedRun analyzed = run.analyzed();
-  for (const auto make : {LayersTable, AccountingTable}) {
+  const ComparedSteps steps = MainSteps(run.analysis().steps());
+  EXPECT_EQ(steps.count() + 3 + 1 + steps.left_out.warm_up, steps.left_out.all);
+  const std::string left_out = steps.left_out.Sentence();
+  EXPECT_THAT(left_out, ::testing::MatchesRegex(" Left out: .*3 much longer of .* on average and the last one\\."));
+  for (const auto make : {LayersTable, AccountingTable, PhasesTable, StepsTable}) {
     const absl::StatusOr<Table> table = make(*analyzed.model, analyzed.options);
     ASSERT_TRUE(table.ok());
-    EXPECT_THAT(table->notes, ::testing::Contains(::testing::HasSubstr(" 3 of them are much longer, "))) << table->name;
+    EXPECT_THAT(table->notes, ::testing::Contains(::testing::HasSubstr(left_out))) << table->name;
   }
-  EXPECT_EQ(InterruptedSentence({10, 11, 10, 11, 40}),
-            " 1 of them is much longer, 40 ns: dlhook report without --table leaves such steps out.");
-  EXPECT_EQ(InterruptedSentence({10, 11, 10, 11}), "");
-  EXPECT_EQ(InterruptedSentence({}), "");
+  const std::vector<StepGroup> groups = GroupSteps(run.analysis().steps());
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(DurationOf(groups[0].steady), steps.total_ns());
+  EXPECT_EQ(static_cast<int64_t>(groups[0].longer.size()), steps.interrupted);
+}
+
+// Two sorts, of which one takes much longer each time: that is no interruption. A request ends by itself, and each counts.
+TEST(ComparedStepsTest, StepsAreJudgedBesideOthersOfTheirSort) {
+  StepTrack track;
+  for (int i = 0; i < 40; ++i) {
+    const bool is_large = i % 10 == 9;
+    const int64_t start_ns = i * 1000;
+    track.steps.push_back({.start_ns = start_ns,
+                           .end_ns = start_ns + (is_large ? 900 : 100),
+                           .kind = StepKind::kInference,
+                           .sort = is_large ? "batch 64" : "batch 1"});
+  }
+  EXPECT_EQ(MainSteps(Judged({track})).count(), 40);
+  for (Step& step : track.steps) step.kind = StepKind::kTraining;
+  track.steps[20].end_ns += 500;
+  const std::vector<StepTrack> tracks = Judged({track});
+  EXPECT_EQ(tracks[0].steps[20].left_out, LeftOut::kMuchLonger);
+  EXPECT_EQ(tracks[0].steps[39].left_out, LeftOut::kCutShort);
+  EXPECT_EQ(MainSteps(tracks).left_out.Text(), "1 much longer of 600 ns and the last one");
 }
 
 }  // namespace

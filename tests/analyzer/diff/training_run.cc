@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/builders/model_builder.h"
 
@@ -94,7 +95,7 @@ class Writer {
   }
 
   std::unique_ptr<LayerAnalysis> Analysis(const TraceModel& model) const {
-    return std::make_unique<LayerAnalysis>(model, attribution_, std::vector<StepTrack>{track_});
+    return std::make_unique<LayerAnalysis>(model, attribution_, Judged({track_}));
   }
 
  private:

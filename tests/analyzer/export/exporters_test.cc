@@ -82,7 +82,7 @@ TEST_F(ExportersTest, DotCountsRecursionOnce) {
   AddNames({"main", "f", "g", "f", "g"}, 300);
   AddNames({"main", "f", "g"}, 700);
   const std::string text = ExportDot(profile_, {});
-  EXPECT_TRUE(absl::StrContains(text, "label=\": 1 us in library calls\"")) << text;
+  EXPECT_TRUE(absl::StrContains(text, "label=\": 1 us of the host\"")) << text;
   EXPECT_TRUE(absl::StrContains(text, "n0 [label=\"main\\nfile.py\\n1 us (100.0%)\"")) << text;
   EXPECT_TRUE(absl::StrContains(text, "n1 [label=\"f\\nfile.py\\n1 us (100.0%)\"")) << text;
   EXPECT_TRUE(absl::StrContains(text, "n2 [label=\"g\\nfile.py\\n1 us (100.0%)\\nof 1 us (100.0%)\"")) << text;

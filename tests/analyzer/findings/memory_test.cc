@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/findings/rules.h"
+#include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -55,7 +56,7 @@ std::vector<int64_t> Gains(const Spec& spec) {
   Attribution attribution;
   attribution.layers.emplace_back().name = "conv";
   while (attribution.of_scope.size() < model.scopes.size()) attribution.of_scope.push_back({0, spec.direction});
-  const LayerAnalysis analysis(model, std::move(attribution), {track});
+  const LayerAnalysis analysis(model, std::move(attribution), Judged({track}));
   const StepFacts facts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
   std::vector<int64_t> gains;
   for (const RuleFinding& found : FindAll(facts)) {

@@ -280,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Random, RandomGpuIdleTest, testing::Range(0u, 100u));
 
 TEST(GpuIdleTableTest, RowsAddUpInStepsAndInTheRun) {
   GpuProgram program;
-  program.Steps({1000, 2000, 3000});
+  program.Steps({1000, 2000, 3000, 3500});
   for (int64_t at_ns = 0; at_ns < 4000; at_ns += 1000) {  // two steady steps, and the time around them
     program.Work(Kernel(at_ns + 190, at_ns + 200, at_ns + 700));
     program.HostCall(kSynchronize, at_ns + 300, at_ns + 710);
@@ -321,7 +321,7 @@ TEST(GpuIdleTableTest, WhatWasNotMeasuredIsLeftOut) {
 // A mean that includes partly measured steps would be too small.
 TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   GpuProgram program;
-  program.Steps({0, 1000, 2000, 3000});
+  program.Steps({0, 1000, 2000, 3000, 4000});
   for (int64_t at_ns : {0, 1000, 2000}) program.Work({.start_ns = at_ns, .end_ns = at_ns + 100});
   program.builder().model().gpu_windows = {{0, 0, 1500, GpuTimeSource::kCupti, ""},
                                            {0, 1500, 1600, GpuTimeSource::kNone, "taken"},
@@ -331,7 +331,7 @@ TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   EXPECT_EQ(Sum(table, "time"), 900);
   EXPECT_EQ(Sum(table, "steady_time"), 2 * 900);
   EXPECT_EQ(Sum(table, "run_time"), 3 * 900 - 100);
-  EXPECT_THAT(table.notes.back(), HasSubstr("2 steady training steps, 2.00 us. Left out: 1 in which"));
+  EXPECT_THAT(table.notes.back(), HasSubstr("2 steady training steps, 2.00 us. Left out: the last one. Without 1 more in which"));
   const Table devices = program.Run("devices");
   EXPECT_EQ(Integer(devices, 0, "steps"), 2);
   EXPECT_EQ(Integer(devices, 0, "time"), 2000);

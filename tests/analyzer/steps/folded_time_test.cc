@@ -55,6 +55,7 @@ class RecurringRun {
     step.is_regular = !Chance(4);
     step.has_scopes = !Chance(4);
     step.sort = Chance(3) ? "Net #2" : "";
+    step.left_out = Chance(8) ? LeftOut::kMuchLonger : LeftOut::kNot;
     for (PhaseKind phase : {PhaseKind::kForward, PhaseKind::kBackward}) {
       const int64_t start_ns = Tick();
       Work(track.thread, "aten::conv2d", ScopeKind::kFrameworkOp, 2);
@@ -114,8 +115,7 @@ std::string WordsOf(const RecurringRun& run, const ComparedSteps& main, const Ti
   for (const StepTrack& track : run.analysis->steps()) {
     for (const Step& step : track.steps) {
       if (!is_in(step)) continue;
-      absl::StrAppend(&text, track.thread, " ", StepName(step.kind, step.sort), step.is_warm_up, step.is_regular,
-                      step.has_scopes, " ");
+      absl::StrAppend(&text, track.thread, " ", StepName(step.kind, step.sort), LeftOutName(step.left_out), " ");
       for (const PhaseInterval& phase : step.phases)
         absl::StrAppend(&text, is_in(phase) ? PhaseKindName(phase.kind) : "");
     }
