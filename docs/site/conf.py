@@ -16,7 +16,7 @@ html_title = "dlhook"
 html_theme = "furo"
 html_show_copyright = False
 html_copy_source = html_show_sourcelink = False
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.githubpages"]  # the last: else a host leaves out _static
 root_doc = "README"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["build", "**/node_modules", "**/third_party", ".*"]
