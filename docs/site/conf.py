@@ -22,6 +22,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["build", "**/node_modules", "**/third_party", ".*"]
 myst_heading_anchors = 6  # of every heading, named as GitHub names them
 autodoc_typehints = "description"
+highlight_language = "none"  # most code is commands and what they print
 smartquotes = False  # two dashes are an option
 suppress_warnings = ["toc.not_included"]  # folders' pages are reached by links
 
