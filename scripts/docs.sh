@@ -2,8 +2,8 @@
 # Makes a site for the browser of all pages of the repository and the Python package's docstrings. A broken link or anchor, and
 # whatever else Sphinx complains about, is an error.
 #
-#   scripts/docs.sh           into build/site: open build/site/README.html
-#   scripts/docs.sh FOLDER    into FOLDER
+#   scripts/docs.sh           into build/site: open build/site/index.html
+#   scripts/docs.sh FOLDER    into FOLDER, to be published: any web server, or none, can show it
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -16,4 +16,5 @@ site=${1:-$root/build/site}
 sphinx=${DLHOOK_LINT_VENV:-$root/build/venv-lint}/bin/sphinx-build
 [ -x "$sphinx" ] || "$root/scripts/setup.sh" --docs
 PYTHONDONTWRITEBYTECODE=1 "$sphinx" -q -W --keep-going -c "$root/docs/site" -d "$site/.doctrees" "$root" "$site"
-say "open $site/README.html"
+cp "$site/README.html" "$site/index.html"  # what a web server shows for the folder
+say "open $site/index.html"

@@ -252,7 +252,7 @@ std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launche
     if (launched && !exit_code && waitpid(launched->launcher, &wait_status, WNOHANG) == launched->launcher) {
       exit_code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     }
-    std::string last = is_shown && live->is_over() ? "the run is over; q quits" : "q quits; the program goes on";
+    std::string last = is_shown && live->is_over() ? "the run is over; q quits" : "q quits; the program keeps running";
     if (exit_code) last = absl::StrCat("the program has ended with exit code ", *exit_code, "; q quits");
     if (launched) absl::StrAppend(&last, "; its output: ", launched->output);
     terminal.Draw(live->text(), last);
@@ -270,7 +270,7 @@ int RunTop(const Args& args) {
                            "needs a terminal whose cursor can be moved; --once prints the screen once"));
   }
   if (args.has_program() && once) {
-    return Fail("top", "--once shows a run that goes on already; it starts no program");
+    return Fail("top", "--once shows a run that is being recorded; it starts no program");
   }
   if (!args.has_program() && args.operands().size() > 1) {
     return Fail("top", absl::StrCat("expected one run, found '", args.operands()[1],

@@ -204,9 +204,10 @@ Table CausesTable(const std::vector<Cause>& causes, const Decision& decision) {
        [](const Entry& row) { return KnownText(row.first->what); }},
       {TextColumn("where", "Layers and directions that changed most."),
        [](const Entry& row) { return KnownText(row.first->where); }}};
-  Table table =
-      NewTable("causes", absl::StrCat("Why a step takes ", SignedTime(decision.whole.change_ns()), ", divided exactly"),
-               columns, rows);
+  Table table = NewTable(
+      "causes",
+      absl::StrCat("What changed a step by ", SignedTime(decision.whole.change_ns()), "; the rows add up to it"),
+      columns, rows);
   return table;
 }
 

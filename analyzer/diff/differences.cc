@@ -324,8 +324,7 @@ Table DifferencesTable(const std::vector<Difference>& differences) {
        &Difference::what},
       {TextColumn("base", "In the base run."), Known(&Difference::base)},
       {TextColumn("new", "In the new run."), Known(&Difference::new_side)}};
-  return NewTable("differences", "What the programs do and run on differently, whatever the cost", columns,
-                  differences);
+  return NewTable("differences", "How the programs and their machines differ, whatever it costs", columns, differences);
 }
 
 }  // namespace dlhook::analyzer::diff

@@ -96,8 +96,8 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         absl::StrFormat("PyTorch's anomaly detection is on: it stores the stack of each operation and looks for NaN in "
                         "gradients %.0f times a %s",
                         checks, facts.StepNoun()),
-        "Turn it off but to find a NaN: torch.autograd.set_detect_anomaly(False), no detect_anomaly() around the loop, "
-        "Trainer(detect_anomaly=False)."));
+        "Turn it off, except to find a NaN: torch.autograd.set_detect_anomaly(False), no detect_anomaly() around the "
+        "loop, Trainer(detect_anomaly=False)."));
     findings.back().evidence = "table ops: aten::isnan and aten::_is_any_true behind the nodes of the backward pass";
   }
   const double eager = facts.HasSteps() && facts.Uses("TensorFlow") ? EagerOpsOfKeras(facts) : 0;
@@ -106,7 +106,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         DebugFinding(facts, "run_eagerly",
                      absl::StrFormat("Keras runs its model eagerly: Python calls %.0f operations one by one in each %s",
                                      eager, facts.StepNoun()),
-                     "Compile it but to debug: model.compile(..., run_eagerly=False), without "
+                     "Compile it, except to debug: model.compile(..., run_eagerly=False), without "
                      "tf.config.run_functions_eagerly(True)."));
     findings.back().evidence = "table work: EagerLocalExecute in each step, called by train_step of Keras";
   }
@@ -115,7 +115,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
     if (!IsOn(value) || (setting.of_gpu && !facts.HasGpuTimes())) continue;
     findings.push_back(DebugFinding(facts, absl::StrCat(setting.variable, "=", value),
                                     absl::StrCat(setting.variable, "=", value, " is set: ", setting.does),
-                                    absl::StrCat("Unset ", setting.variable, " but to find errors.")));
+                                    absl::StrCat("Unset ", setting.variable, ", except to find errors.")));
     findings.back().evidence = "table summary: the variables of the environment";
   }
   std::erase_if(findings,

@@ -84,12 +84,12 @@ double ProcessesWithSteps(const StepFacts& facts) {
 std::string Wanted(const StepFacts& facts) {
   const MachineLoad& load = facts.load();
   if (load.own.wanted) {
-    return absl::StrFormat("%.1f threads of this program and %.1f of others wanted %d processors", *load.own.wanted,
-                           load.own.others, load.allowed);
+    return absl::StrFormat("%.1f threads of this program and %.1f of others competed for %d processors",
+                           *load.own.wanted, load.own.others, load.allowed);
   }
   return absl::StrFormat(
-      "%.1f threads wanted %d processors, and this program's ran on %.1f of them; how many of its own waited is not "
-      "told apart, because thread states were not sampled",
+      "%.1f threads competed for %d processors, and this program got %.1f of them; how many of its threads waited is "
+      "not known, because thread states were not sampled",
       load.runnable, load.processors, load.own.running);
 }
 

@@ -199,9 +199,8 @@ Finding SlowForItsKind(const StepFacts& facts, const WorkItem& item, const WorkI
   finding.where = item.group->label;
   finding.line = facts.LineOf(item);
   finding.sentence = absl::StrFormat(
-      "%s (%s) runs at %.3g GFLOP/s, a like one of the run (%s, %s) at %.3g: %.0f times slower, which its shape does "
-      "not "
-      "explain: %s.",
+      "%s (%s) runs at %.3g GFLOP/s, a similar one of the run (%s, %s) at %.3g: %.0f times slower, which its shape "
+      "does not explain: %s.",
       item.op->kind, item.op->problem, rate, faster.group->label, faster.op->problem, times * rate, times,
       facts.PartOfStep(item.ns));
   finding.gain_ns = item.ns * (1 - 2 / times);

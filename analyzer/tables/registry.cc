@@ -35,7 +35,7 @@ const std::vector<TableKind>& TableKinds() {
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"compiled", "what torch.compile compiled, why it recompiled, where it broke graphs", CompiledTable},
       {"threads", "thread states: running, waiting for a processor, blocked and in what", ThreadsTable},
-      {"steps", "the repeating step of the program: warm-up, steady, other", StepsTable},
+      {"steps", "the steps of the program: warm-up, steady, other", StepsTable},
       {"counters", "what the processor counted, by layer and direction, or --by phase ...", CountersTable},
       {"counters_over_time", "the same by step, or by --interval", CountersOverTimeTable},
       {"capabilities", "what was observed and how, what could not be, and what to do about it", CapabilitiesTable},

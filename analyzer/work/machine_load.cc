@@ -243,7 +243,8 @@ std::string MachineLoad::Text() const {
   if (!is_known) return "the machine's load is not known";
   return absl::StrCat("CPU time ", HumanTime(cpu_ns), ", waiting for a processor ", HumanTime(waiting_ns),
                       cpu_samples.empty() ? "" : " a step", "; ", absl::StrFormat("%.1f", runnable),
-                      " threads wanted the machine's ", processors, processors == 1 ? " processor" : " processors",
+                      " threads competed for the machine's ", processors,
+                      processors == 1 ? " processor" : " processors",
                       throttled_ns > 0 ? absl::StrCat("; stopped by its quota ", HumanTime(throttled_ns)) : "",
                       frequency_mhz > 0 ? absl::StrCat("; ", frequency_mhz, " MHz") : "");
 }

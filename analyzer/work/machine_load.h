@@ -52,7 +52,7 @@ struct MachineLoad {
   double OthersPart() const;
   double OwnPart() const;
 
-  // "CPU time 1.80 ms, waiting for a processor 0.21 ms a step; 2.9 threads wanted the machine's 2 processors".
+  // "CPU time 1.80 ms, waiting for a processor 0.21 ms a step; 2.9 threads competed for the machine's 2 processors".
   std::string Text() const;
 };
 

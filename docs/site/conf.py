@@ -16,12 +16,13 @@ html_title = "dlhook"
 html_theme = "furo"
 html_show_copyright = False
 html_copy_source = html_show_sourcelink = False
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.githubpages"]  # the last: else a host leaves out _static
 root_doc = "README"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["build", "**/node_modules", "**/third_party", ".*"]
 myst_heading_anchors = 6  # of every heading, named as GitHub names them
 autodoc_typehints = "description"
+highlight_language = "none"  # most code is commands and what they print
 smartquotes = False  # two dashes are an option
 suppress_warnings = ["toc.not_included"]  # folders' pages are reached by links
 

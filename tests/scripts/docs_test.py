@@ -95,10 +95,12 @@ class Site(unittest.TestCase):
             for page in pages():
                 path = os.path.join(folder, page.removesuffix(".md") + ".html")
                 self.assertEqual(os.path.exists(path), "third_party" not in page, page)
-            with open(os.path.join(folder, "README.html"), encoding="utf-8") as file:
+            with open(os.path.join(folder, "index.html"), encoding="utf-8") as file:
                 navigation = set(re.findall(r'href="(?:\./)?(docs/[^"#]*)\.html"', file.read().partition("<article")[0]))
             self.assertLessEqual({page.removesuffix(".md") for page in pages() if page.startswith("docs/")} - {"docs/README"},
                                  navigation)
+            with open(os.path.join(folder, "searchindex.js"), encoding="utf-8") as file:
+                self.assertIn('"docs/faq"', file.read())
             with open(os.path.join(folder, "docs/python.html"), encoding="utf-8") as file:
                 reference = file.read()
             for name in ("Run.layers", "Table.arrow", "open", "profile", "diff", "recording"):

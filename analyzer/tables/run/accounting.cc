@@ -188,7 +188,8 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
   };
   TypedColumns<ActivityRow> columns = {
       {ProcessColumn(HasSeveralProcesses(groups)), &ActivityRow::pid},
-      {As(Role::kKey, TextColumn("step", "training, validation, inference; unknown if the direction of calls is.")),
+      {As(Role::kKey,
+          TextColumn("step", "training, validation, inference; unknown if the direction of the calls is not known.")),
        &ActivityRow::step},
       {As(Role::kKey, TextColumn("activity",
                                  "library: calls; framework: its own ops; not seen: native code or Python between "

@@ -40,7 +40,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
       {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."), &StepRow::index},
       {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
        [](const StepRow& row) { return std::string(PhaseName(row.measured.phase)); }},
-      {TextColumn("kind", "training, validation, inference; unknown if the direction of calls is."),
+      {TextColumn("kind", "training, validation, inference; unknown if the direction of the calls is not known."),
        [](const StepRow& row) { return std::string(StepKindName(row.step.kind)); }},
       {IntegerColumn(
            "batch", "", Better::kNeither,
@@ -137,7 +137,7 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTra
 
 absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& options) {
   const TypedColumns<StepRow> columns = StepsColumns(model.start_ns, model.UsesGpu());
-  Table table = NewTable("steps", "The repeating step of the program", columns);
+  Table table = NewTable("steps", "The steps of the program", columns);
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   size_t all = 0, untold = 0;
   for (const StepTrack& steps : options.analysis->steps()) {

@@ -105,8 +105,8 @@ TEST(ProcessorsTest, AnotherProgramHasTheProcessors) {
   ASSERT_THAT(RulesOf(found), testing::ElementsAre("machine-busy"));
   EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
   EXPECT_THAT(found.front().finding.sentence,
-              AllOf(HasSubstr("5.0 threads wanted 2 processors, and this program's ran on 0.7"),
-                    HasSubstr("is not told apart, because thread states were not sampled")));
+              AllOf(HasSubstr("5.0 threads competed for 2 processors, and this program got 0.7"),
+                    HasSubstr("is not known, because thread states were not sampled")));
 }
 
 TEST(ProcessorsTest, AnotherProgramHasTheProcessorsThatTwoThreadsWouldShare) {
@@ -115,7 +115,7 @@ TEST(ProcessorsTest, AnotherProgramHasTheProcessorsThatTwoThreadsWouldShare) {
   ASSERT_THAT(RulesOf(found), testing::ElementsAre("machine-busy"));
   EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
   EXPECT_THAT(found.front().finding.sentence,
-              HasSubstr("2.0 threads of this program and 2.0 of others wanted 2 processors"));
+              HasSubstr("2.0 threads of this program and 2.0 of others competed for 2 processors"));
 }
 
 // Twelve threads of the program, which make each other six times as slow, and others that take one of the processors.
