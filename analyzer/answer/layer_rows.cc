@@ -33,6 +33,15 @@ std::string PatternOf(const std::string& name) {
   return colon == name.npos ? module : absl::StrCat(module, name.substr(colon, name.rfind('#') - colon));
 }
 
+// The model in front of a layer's name; "Net" for "Net.encoder", of which the name "encoder.0" says the rest.
+std::string OwnerOf(const std::string& model, const std::string& name) {
+  const size_t dot = model.rfind('.');
+  if (dot == model.npos) return model;
+  const std::string part = model.substr(dot + 1);
+  const bool says = absl::StartsWith(name, part) && absl::StrContains(".:", name.substr(part.size(), 1));
+  return says ? model.substr(0, dot) : model;
+}
+
 bool HasLetter(const std::string& name) { return std::any_of(name.begin(), name.end(), absl::ascii_isalpha); }
 
 std::string WithType(const std::string& name, const std::string& type) {
@@ -56,11 +65,17 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
   const auto time_of = [&](const Row& row, const char* name) {
     return NumberOf(layers, row, absl::StrCat(has_gpu ? "gpu_" : "", name));
   };
+  const auto owner_of = [&](const Row& cells) {
+    return OwnerOf(TextOf(layers, cells, "model"), TextOf(layers, cells, "layer"));
+  };
+  std::set<std::string> owners;
+  for (const Row& cells : layers.rows) owners.insert(owner_of(cells));
+  owners.erase("");
   std::map<std::pair<std::string, std::string>, std::vector<LayerRow>> by_pattern;
   for (const Row& cells : layers.rows) {
-    const std::string name = TextOf(layers, cells, "layer"), model = TextOf(layers, cells, "model");
+    const std::string name = TextOf(layers, cells, "layer"), owner = owner_of(cells);
     if (name.empty() || absl::StrContains(name, "[")) continue;
-    const std::string of_model = model.empty() ? "" : absl::StrCat(model, ": ");
+    const std::string of_model = owner.empty() || owners.size() == 1 ? "" : absl::StrCat(owner, ": ");
     LayerRow row = {.name = of_model + name,
                     .forward_ns = time_of(cells, "forward"),
                     .backward_ns = time_of(cells, "backward"),

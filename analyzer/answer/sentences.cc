@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +21,7 @@
 #include "analyzer/steps/asked_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/generation.h"
 #include "analyzer/work/window_cost.h"
 
@@ -322,8 +325,9 @@ std::string ThreadsOf(const TraceModel& model) {
   const auto others = std::count_if(model.states.begin(), model.states.end(), [](const CounterSeries& series) {
     return series.thread == kNone && series.tid != 0;
   });
-  const size_t all = model.threads.size() + static_cast<size_t>(others);
-  return absl::StrCat(Many(model.threads.size(), "recorded thread"), others == 0 ? "" : absl::StrCat(" of ", all));
+  const auto recorded = static_cast<size_t>(absl::c_count_if(model.threads, std::not_fn(IsOwnThread)));
+  const size_t all = recorded + static_cast<size_t>(others);
+  return absl::StrCat(Many(recorded, "recorded thread"), others == 0 ? "" : absl::StrCat(" of ", all));
 }
 
 std::string WhatRan(const StepFacts& facts) {
@@ -448,10 +452,11 @@ std::string HowLong(const StepFacts& facts) {
   }
   const ComparedSteps& steps = facts.steps();
   const std::string left_out = steps.left_out.Text();
-  std::string text = absl::StrFormat("A %s takes %s, mean of %s", facts.StepNoun(), HumanTime(step_ns),
-                                     cost.has_value() || left_out.empty()
-                                         ? Many(durations.size(), "steady one")
-                                         : absl::StrCat(steps.count(), " of ", steps.left_out.all, " (without ", left_out, ")"));
+  std::string text =
+      absl::StrFormat("A %s takes %s, mean of %s", facts.StepNoun(), HumanTime(step_ns),
+                      cost.has_value() || left_out.empty()
+                          ? Many(durations.size(), "steady one")
+                          : absl::StrCat(steps.count(), " of ", steps.left_out.all, " (without ", left_out, ")"));
   // With few steps, quartiles say nothing.
   if (durations.size() >= kLeastForQuartiles) {
     absl::StrAppend(&text, "; the middle half take ", HumanTime(static_cast<double>(quartiles.lower)), " to ",
@@ -460,9 +465,10 @@ std::string HowLong(const StepFacts& facts) {
   text += ".";
   const std::optional<Generation> generation = FindGeneration(facts);
   const GpuPace pace = PaceOf(facts);
-  absl::StrAppend(&text, PaceSentence(facts, pace),
-                  generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
-                  BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)), PauseSentence(facts));
+  absl::StrAppend(
+      &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
+      BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)),
+      PauseSentence(facts));
   text += OtherSteps(facts);
   absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts, cost));
   if (warm_up > 0)

@@ -72,6 +72,13 @@ class ModuleNamer {
     return label;
   }
 
+  // ".encoder", where a module's method calls parts of it one by one, as networks of their own; empty: it is called itself.
+  std::string CalledAlone(ModuleIndex index, ModuleIndex root) const {
+    while (index != root && model_.modules[index].parent != kNone) index = model_.modules[index].parent;
+    const std::vector<std::string>& names = model_.modules[index].names;
+    return index == root || names.empty() ? "" : absl::StrCat(".", WithoutWrappers(names.front()));
+  }
+
   // torch.compile(net) is a module around the network.
   const std::string& TypeInside(ModuleIndex root) const {
     if (!absl::EndsWith(model_.modules[root].type, kCompiledModule)) return model_.modules[root].type;
@@ -95,7 +102,7 @@ class ModuleNamer {
       named.name = named.is_root && WorkOfModule(named.type) != "loss" ? LabelOf(root) : named.type;
       return named;
     }
-    named.model = LabelOf(root);
+    named.model = absl::StrCat(LabelOf(root), CalledAlone(index, root));
     if (!module.names.empty()) named.name = WithoutWrappers(module.names.front());
     if (named.name.empty() && !module.names.empty()) named.is_root = true;
     if (named.is_root) named.name = named.type;

@@ -13,6 +13,7 @@
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
@@ -54,7 +55,7 @@ class Walker {
         if (track.process == process) AddSteps(track);
       }
       for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
-        if (model_.threads[thread].process == process) AddThread(thread);
+        if (model_.threads[thread].process == process && !IsOwnThread(model_.threads[thread])) AddThread(thread);
       }
     }
     AddGpu();

@@ -140,6 +140,8 @@ Places PlacesOf(const std::array<int64_t, kBlockedIns>& found_ns, int64_t least_
 
 }  // namespace
 
+bool IsOwnThread(const ThreadData& thread) { return thread.name == "dlhook-gpu" || thread.name == "dlhook-jax"; }
+
 std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns) {
   const int64_t all_ns = std::accumulate(found_ns.begin(), found_ns.end(), int64_t{0});
   return absl::StrJoin(PlacesOf(found_ns, kLeastPercent), ", ", [&](std::string* text, const auto& place) {

@@ -49,6 +49,9 @@ std::vector<ThreadStates> ReadThreadStates(const TraceModel& model);
 // Of the thread whose steps these are; else of the process's first. Null: not known.
 const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadStates>& threads, const StepTrack& track);
 
+// A thread of dlhook's own: none of the program's.
+bool IsOwnThread(const ThreadData& thread);
+
 // "lock 81 %, sleep 12 %": in what it was blocked, by looks; empty: it was not, or no look met it.
 std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns);
 // "lock, sleep": only where it was a good part of the time.

@@ -209,6 +209,7 @@ void RegisterModules(const PythonRuntime& python, PythonProcess* process, Thread
     SpinLockHolder holder(&process->lock);
     uint32_t root = NumberModule(process, found.outermost, found.outermost_is_keras, 0, 0, &is_new);
     uint32_t parent = found.objects[found.count - 1] == found.outermost ? 0 : root;
+    if (root != 0 && process->objects[root].root != 0) root = process->objects[root].root;  // its owner: AdoptRoots
     for (uint32_t i = found.count; i > 0; --i) {
       uint32_t number = NumberModule(process, found.objects[i - 1], found.keras[i - 1], root, parent, &is_new);
       parent = number != 0 ? number : parent;

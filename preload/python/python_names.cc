@@ -93,6 +93,8 @@ void ReleaseReferences(PythonProcess* process) {
 // reference may collect garbage).
 struct LiveModules {
   const void* objects[kMaxLiveModules];
+  const void*
+      owners[kMaxLiveModules];  // the module whose ordinary method is around this call, the outermost; null: none
   uint32_t count;
 
   bool Has(const void* object) const {
@@ -103,17 +105,54 @@ struct LiveModules {
   }
 };
 
+void Keep(const void* object) { g_api.IncRef(static_cast<PyObject*>(const_cast<void*>(object))); }
+void Drop(const void* object) { g_api.DecRef(static_cast<PyObject*>(const_cast<void*>(object))); }
+
+// Reads attributes of types only: runs no Python code.
+bool IsTorchModule(const PythonRuntime& python, const void* object) {
+  constexpr int kMaxBases = 32;
+  auto type = ReadAt<PyObject*>(object, kPyTypeOffset);
+  g_api.IncRef(type);
+  bool found = false;
+  for (int i = 0; i < kMaxBases && type != nullptr && type != g_api.none && !found; ++i) {
+    auto name = ReadAt<const char*>(type, kPyTypeName);
+    if (name != nullptr && strcmp(name, "Module") == 0) {
+      char text[32];
+      PyObject* module = g_api.GetAttrString(type, "__module__");
+      found = module != nullptr &&
+              g_api.TypeIsSubtype(ReadAt<const void*>(module, kPyTypeOffset), g_api.text_type) != 0 &&
+              PythonText(python, module, text, sizeof text) == strlen("torch.nn.modules.module") &&
+              memcmp(text, "torch.nn.modules.module", strlen("torch.nn.modules.module")) == 0;
+      if (module != nullptr) g_api.DecRef(module);
+    }
+    PyObject* base = found ? nullptr : g_api.GetAttrString(type, "__base__");
+    g_api.DecRef(type);
+    type = base;
+  }
+  if (type != nullptr) g_api.DecRef(type);
+  g_api.ErrClear();
+  return found;
+}
+
 // The other threads' frames do not change: that needs the GIL.
 void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
   live->count = 0;
   void* thread = g_api.FirstThread(python.main_interpreter());
   for (; thread != nullptr; thread = g_api.NextThread(thread)) {
     uint32_t frames = 0;
+    uint32_t outermost = kMaxLiveModules;  // this thread's
     VisitFrames(python, PythonFrameOf(python, thread), [&](const void* frame, const void* code, int64_t) {
       const void* object = ModuleOfFrame(python, frame, code);
+      const void* owner = object == nullptr && outermost < live->count ? FirstArgument(python, frame) : nullptr;
       if (object != nullptr && live->count < kMaxLiveModules && !live->Has(object)) {
-        g_api.IncRef(static_cast<PyObject*>(const_cast<void*>(object)));
+        Keep(object);
+        outermost = live->count;
+        live->owners[live->count] = nullptr;
         live->objects[live->count++] = object;
+      } else if (owner != nullptr && owner != live->objects[outermost] && IsTorchModule(python, owner)) {
+        Keep(owner);
+        if (live->owners[outermost] != nullptr) Drop(live->owners[outermost]);
+        live->owners[outermost] = owner;
       }
       return ++frames < kMaxVisitedFrames;
     });
@@ -207,6 +246,50 @@ void NameTree(PythonProcess* process, ModuleTree* tree, uint32_t root) {
   MarkSearched(process, root);
 }
 
+// Gives the tree's modules its root, those that were not called yet, too. Returns the owner's number. Needs the lock.
+uint32_t OwnTree(PythonProcess* process, const ModuleTree& tree) {
+  uint32_t owner = tree.entries[0].number;
+  if (owner == 0) return 0;
+  MarkSeen(process, owner, owner, 0);
+  for (uint32_t number = 1; number <= process->object_count; ++number) {
+    PythonObject* object = &process->objects[number];
+    bool is_unseen = object->root == 0 && tree.first_of[number] != 0;
+    bool is_of_part = object->root != 0 && object->root != owner && tree.first_of[object->root] != 0;
+    if (!is_unseen && !is_of_part) continue;
+    object->root = owner;
+    object->flags.fetch_and(~uint32_t{kObjectWritten | kObjectSearched}, std::memory_order_acq_rel);
+    if (number < process->first_unwritten) process->first_unwritten = number;
+  }
+  return owner;
+}
+
+// A module that is called by a method of another one, which is not called itself (training_step of a LightningModule), has
+// the names of that one's tree, if it is in there: "encoder.0", not "0" of the second Sequential.
+void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
+  for (uint32_t i = 0; i < live.count; ++i) {
+    const void* root_object = live.objects[i];
+    const void* owner_object = live.owners[i];
+    if (owner_object == nullptr) continue;
+    auto owner = static_cast<PyObject*>(const_cast<void*>(owner_object));
+    uint32_t number = 0;
+    {
+      SpinLockHolder holder(&process->lock);
+      uint32_t root = FindObject(*process, root_object, ReadAt<const void*>(root_object, kPyTypeOffset));
+      if (root == 0 || process->objects[root].root != root) continue;
+    }
+    ReadModuleTree(g_api, owner, /*keras=*/false, tree);
+    bool is_in_tree = false;
+    for (uint32_t entry = 1; entry < tree->count; ++entry) is_in_tree |= tree->entries[entry].object == root_object;
+    if (is_in_tree) {
+      SpinLockHolder holder(&process->lock);
+      NumberModuleTree(process, tree);
+      number = OwnTree(process, *tree);
+    }
+    ReleaseModuleTree(g_api, tree);
+    Hold(process, number, owner);
+  }
+}
+
 // False: some roots left were not found alive.
 bool NameRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
   uint32_t roots[kMaxRoots];
@@ -238,11 +321,13 @@ bool NameModules(PythonProcess* process) {
   ReleaseReferences(process);
   CollectLiveModules(g_python, &scratch->live);
   HoldLiveModules(process, scratch->live);
+  AdoptRoots(process, scratch->live, &scratch->tree);
   bool complete = NameRoots(process, scratch->live, &scratch->tree);
   NameTypes(process, scratch->live);
   NameTypesByOthers(process);
   for (uint32_t i = 0; i < scratch->live.count; ++i) {
-    g_api.DecRef(static_cast<PyObject*>(const_cast<void*>(scratch->live.objects[i])));
+    Drop(scratch->live.objects[i]);
+    if (scratch->live.owners[i] != nullptr) Drop(scratch->live.owners[i]);
   }
   if (was_enabled != 0) g_api.GcEnable();
   munmap(scratch, sizeof(Scratch));

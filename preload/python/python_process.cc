@@ -61,7 +61,8 @@ void MarkSeen(PythonProcess* process, uint32_t number, uint32_t root, uint32_t p
   bool is_adopted = (flags & kObjectKeras) != 0 && object->root != root && root != number;
   if ((flags & kObjectSeen) != 0 && !is_adopted) return;
   object->flags.fetch_and(~uint32_t{kObjectWritten}, std::memory_order_acq_rel);
-  object->root = root;
+  bool has_owner = (flags & kObjectSeen) == 0 && object->root != 0;
+  if (!has_owner) object->root = root;
   object->parent = parent;
   if (number < process->first_unwritten) process->first_unwritten = number;
 }

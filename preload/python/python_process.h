@@ -97,7 +97,8 @@ uint32_t FindObject(const PythonProcess& process, const void* object, const void
 uint32_t AddObject(PythonProcess* process, const void* object, const void* type);
 // Replaces its text, `bytes` bytes long. Needs the lock.
 void SetObjectText(PythonProcess* process, uint32_t number, const char* text, size_t bytes);
-// It is in a stack whose outermost module is `root`; `parent` is the one around it (0: none). Needs the lock.
+// It is in a stack whose outermost module is `root`; `parent` is the one around it (0: none). A root that it already has stays. Needs
+// the lock.
 void MarkSeen(PythonProcess* process, uint32_t number, uint32_t root, uint32_t parent);
 // Its address no longer belongs to it. Needs no lock.
 void RetireObject(PythonProcess* process, uint32_t number);

@@ -41,6 +41,14 @@ class Modules(frameworks.Case):
         wrong = [(chain, place) for tid, chains in expected.items() for place, chain in zip(seen[tid], chains) if place != chain]
         self.assertEqual(wrong[:3], [], f"{len(wrong)} wrong of {sum(map(len, expected.values()))}")
 
+    def test_called_by_a_method(self):
+        """Parts that a method of their owner calls have the names of its attributes, and are networks of their own."""
+        run = self.recorded("launcher", frameworks.program("called_by_method"))
+        found = {(row["layer"], row["model"]) for row in run.table("layers") if row["type"] == "linear"}
+        self.assertEqual(found, {("encoder.0", "Autoencoder.encoder"), ("encoder.2", "Autoencoder.encoder"),
+                                 ("decoder.0", "Autoencoder.decoder"), ("decoder.2", "Autoencoder.decoder"),
+                                 ("head", "Autoencoder.head"), ("0", "Sequential")})  # fmt: skip
+
     def test_the_host_is_unharmed(self):
         path = os.path.join(self.folder, "witness")
         plain = e2e.run(frameworks.program("modules", path), env=e2e.clean_environment(), cwd=self.folder)

@@ -40,6 +40,21 @@ TEST(LayerRowsTest, OpsInBlocks) {
   EXPECT_THAT(NamesOf({{"Net:mul", ""}, {"Net:mul#2", ""}, {"Net:mul#3", ""}}), UnorderedElementsAre("Net:mul"));
 }
 
+TEST(LayerRowsTest, NamesThatBeginWithTheirModelNeedNone) {
+  const auto names_of = [](const std::vector<std::pair<std::string, std::string>>& layers) {
+    Table table;
+    table.columns = {TextColumn("layer", ""), TextColumn("model", ""), IntegerColumn("time", "ns", Better::kLower, "")};
+    for (const auto& [model, name] : layers) table.rows.push_back({name, model, int64_t{1000}});
+    std::vector<std::string> names;
+    for (const LayerRow& row : LayerRows(table)) names.push_back(row.name);
+    return names;
+  };
+  EXPECT_THAT(names_of({{"Lit.encoder", "encoder.fc"}, {"Lit.encoder", "encoder:relu"}, {"Lit.head", "head"}}),
+              UnorderedElementsAre("encoder.fc", "encoder:relu", "head"));
+  EXPECT_THAT(names_of({{"Lit.encoder", "encoder.fc"}, {"Lit #2.encoder", "encoder.fc"}, {"Net", "encoder"}}),
+              UnorderedElementsAre("Lit: encoder.fc", "Lit #2: encoder.fc", "Net: encoder"));
+}
+
 TEST(LayerRowsTest, TypesTellBlocksOfOnePatternApart) {
   EXPECT_THAT(NamesOf({{"net.0", "convolution"},
                        {"net.1", "relu"},
