@@ -17,6 +17,7 @@
 #include "analyzer/export/exporter.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/render/renderer.h"
+#include "analyzer/findings/findings_table.h"
 #include "preload/format/hook_table.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -96,8 +97,8 @@ std::string Bash() {
   }
   return absl::StrCat(text,
                       "    esac\n  fi\n"
-                      "  local last=${word##*,}\n"  // of a list with commas
-                      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -P \"${word%\"$last\"}\" -- \"$last\")\n}\n"
+                      "  local last=${word##*,}\n  local list=${word%\"$last\"}\n"  // in a list with commas
+                      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -P \"$list\" -- \"$last\")\n}\n"
                       "complete -o bashdefault -o default -F _dlhook dlhook\n");
 }
 

@@ -77,7 +77,7 @@ class Manual(e2e.Case):
         cases = {("dlhook", "re"): ["report"], ("dlhook", "help", "var"): ["variables"], ("dlhook", "report", "--ta"): ["--table"],
                  ("dlhook", "report", "--limit", ""): [], ("dlhook", "report", "--table", "ops,lay"): ["ops,layers", "ops,layout"],
                  ("dlhook", "report", "--sort", "wall_s"): ["wall_share"], ("dlhook", "report", "--by", "ph"): ["phase"],
-                 ("dlhook", "export", "RUN", "--format", "pp"): ["pprof"], ("dlhook", "diff", "A", "B", "--table", "sum"): ["summary"],
+                 ("dlhook", "export", "RUN", "--format", "pp"): ["pprof"], ("dlhook", "diff", "A", "B", "--table", "algo"): ["algorithms"],
                  ("dlhook", "report", "--format", "=", "cs"): ["csv"], ("dlhook", "report", "--color", "="): ["auto", "always", "never"],
                  ("dlhook", "run", "--stacks", "n"): ["native"], ("dlhook", "run", "--capture", "blas,one"): ["blas,onednn"],
                  ("dlhook", "run", "--", "python", "-"): []}

@@ -189,7 +189,7 @@ class Top(e2e.Case):
         self.assertTrue([name for name in os.listdir(run) if name.endswith(".dlh")])
         again = Terminal([e2e.DLHOOK, "top", "-o", run, "--", "true"])
         self.addCleanup(again.close)
-        again.wait_for("holds a run already")
+        again.wait_for(f"{run}-2")
         again.press(b"q")
         again.ends()
         self.assertIn("output.txt", os.listdir(f"{run}-2"))
