@@ -85,6 +85,8 @@ def contents(prefix):
     data, info = f"dlhook-{version}.data", f"dlhook-{version}.dist-info"
     files = {f"{data}/scripts/dlhook": (read(command), True), f"{data}/data/lib/libdlhook.so": (read(library), True),
              f"{data}/data/share/man/man1/dlhook.1": (read(prefix, "share", "man", "man1", "dlhook.1"), False)}
+    for path in ("bash-completion/completions/dlhook", "zsh/vendor-completions/_dlhook", "fish/vendor_completions.d/dlhook.fish"):
+        files[f"{data}/data/share/{path}"] = (read(prefix, "share", path), False)
     package = os.path.join(ROOT, "python", "dlhook")
     for name in os.listdir(package):
         if name.endswith((".py", ".typed")):

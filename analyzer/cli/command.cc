@@ -10,15 +10,18 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/cli/names.h"
+#include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
 
+constexpr size_t kMostInLine = 100;
 constexpr Flag kHelpFlag = {"help", "", "show this and exit"};
 
 const Flag* FindFlag(const Command& command, absl::string_view word) {
   const auto matches = [word](const Flag& flag) {
-    return word.size() == 2 ? word[1] == flag.letter : word.substr(2) == flag.name;
+    return word.size() == 2 ? word[1] == flag.letter
+                            : word.substr(2) == flag.name || (!flag.alias.empty() && word.substr(2) == flag.alias);
   };
   for (const Flag& flag : command.flags) {
     if (matches(flag)) return &flag;
@@ -39,6 +42,12 @@ absl::Status UnknownFlag(const Command& command, absl::string_view word) {
 
 absl::Status CheckOperands(const Command& command, const Args& args) {
   const std::vector<std::string>& operands = args.operands();
+  const size_t own =
+      command.stops_at_operand || args.has_program() ? std::min<size_t>(operands.size(), 1) : operands.size();
+  if (std::find(operands.begin(), operands.begin() + own, "") != operands.begin() + own) {
+    return Error(command,
+                 absl::StrCat("expected ", command.operands, ", found an empty word (a variable without a value?)"));
+  }
   const bool needs_operands = std::none_of(command.flags.begin(), command.flags.end(),
                                            [&](const Flag& flag) { return flag.stands_alone && args.Has(flag.name); });
   if (needs_operands && operands.size() < command.min_operands)
@@ -101,6 +110,9 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
       if (is_last) return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
       value = words[++i];
     }
+    if (value.empty() && !flag->value.empty()) {
+      return Error(command, absl::StrCat(name, " expects a value: ", flag->value, ", found an empty one"));
+    }
     std::vector<std::string>& values = args.values_[std::string(flag->name)];
     values.push_back(std::move(value));
     while (flag->takes_several && i + 1 < words.size() && !absl::StartsWith(words[i + 1], "-"))
@@ -121,7 +133,10 @@ std::string HelpText(const Command& command) {
   size_t width = 0;
   for (const Flag& flag : flags) width = std::max(width, FlagColumn(flag).size());
   for (const Flag& flag : flags) {
-    absl::StrAppend(&text, absl::StrFormat("  %-*s  %s\n", width, FlagColumn(flag), flag.help));
+    std::string column = FlagColumn(flag);
+    for (const std::string& line : Wrapped(flag.help, kMostInLine - width - 4)) {
+      absl::StrAppend(&text, absl::StrFormat("  %-*s  %s\n", width, std::exchange(column, ""), line));
+    }
   }
   absl::StrAppend(&text, "\nexamples:\n");
   for (const Example& example : command.examples) {

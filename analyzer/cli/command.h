@@ -37,6 +37,7 @@ struct Flag {
   bool stands_alone = false;        // like --help: needs no operand
   bool takes_several = false;       // values up to the next flag
   absl::string_view standard = {};  // the value without "=VALUE"; empty: the value is the next word
+  absl::string_view alias = {};     // what other commands call it
 
   bool TakesWord() const { return !value.empty() && standard.empty(); }
 };

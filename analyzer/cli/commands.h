@@ -50,10 +50,19 @@ struct Variable {
   std::string values;
   std::string standard;  // the default
   std::string meaning;
+  std::vector<std::string> words;  // those of the values that are written as they are
+  // Of the flag of dlhook run: the name without the dashes, empty: there is none; its value; its help.
+  std::string flag;
+  std::string placeholder;
+  std::string help;
 };
 
 // Those for users, in the order of the help.
 const std::vector<Variable>& Variables();
+std::vector<Flag> VariableFlags();
+// Sets those of flags in this process's environment, which the program inherits. InvalidArgument: a name or value, in a
+// flag or in the environment, that the shim would not understand.
+absl::Status SetVariables(const Args& args);
 
 // The values of DLHOOK_CAPTURE: "blas, blas2, …", and which of them are off by default.
 std::string FamiliesSentence();

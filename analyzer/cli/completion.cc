@@ -1,11 +1,24 @@
 // Commands, flags and files; after "--" what the shell has for the words of any program. The build runs
 // `dlhook help --completion SHELL` and installs the results.
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/explain.h"
 #include "analyzer/cli/names.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/diff/diff_runs.h"
+#include "analyzer/doctor/counter_trials.h"
+#include "analyzer/export/exporter.h"
+#include "analyzer/profile/profile_builder.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/findings/findings_table.h"
+#include "preload/format/hook_table.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -27,25 +40,65 @@ std::vector<std::string> WordsOf(const Flag& flag) {
   return words;
 }
 
+std::vector<std::string> Columns() {
+  std::vector<std::string> names = {"program"};
+  const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
+  if (!tables.ok()) return names;
+  for (const Table& table : *tables) {
+    for (const Column& column : table.columns) names.push_back(column.name);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+// What may follow a flag, empty: files.
+std::vector<std::string> ValuesOf(const Command& command, const Flag& flag) {
+  const bool is_of_runs = command.name == "report" || command.name == "diff";
+  std::vector<std::string> words;
+  if (absl::StrContains(flag.value, '|')) words = absl::StrSplit(flag.value, '|');
+  if (absl::StartsWith(flag.value, "FAMILIES")) words.assign(kFamilyNames, kFamilyNames + kFamilyCount);
+  if (flag.name == "table" && is_of_runs) words = NamesOf(command.name == "diff" ? ComparableTables() : ReportTables());
+  if (flag.name == "format" && command.name == "export") words = NamesOf(Exporters());
+  if (flag.name == "format" && words.empty()) words = NamesOf(Renderers());
+  if (flag.name == "by") words = ByWords();
+  if (flag.name == "sort") words = Columns();
+  if (flag.name == "counters" || flag.name == "set") {
+    for (const CounterSet& set : kCounterSets) words.emplace_back(set.name);
+  }
+  if (flag.name == "frames") words = NamesOf(FrameWords());
+  if (flag.name == "weight") words = NamesOf(WeightWords());
+  return words;
+}
+
 std::string Bash() {
   const std::string names = absl::StrJoin(CommandNames(), " ");
   std::string text = absl::StrCat(
       "# Completion for bash.\n_dlhook() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} words= i\n  COMPREPLY=()\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= i\n  COMPREPLY=()\n"
+      "  [ \"$before\" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}\n"
+      "  [ \"$word\" != = ] || { before=${COMP_WORDS[COMP_CWORD-1]}; word=; }\n"
       "  for ((i = 2; i < COMP_CWORD; ++i)); do [ \"${COMP_WORDS[i]}\" != -- ] || return; done\n"
       "  if [ \"$COMP_CWORD\" = 1 ]; then\n    words='",
       names, " --help --version'\n  else\n    case ${COMP_WORDS[1]} in\n      help) words='", names,
       " variables' ;;\n");
   for (const Command& command : Commands()) {
     std::vector<std::string> words;
-    for (const Flag& flag : command.flags) words.push_back(absl::StrJoin(WordsOf(flag), " "));
+    std::string values;
+    for (const Flag& flag : command.flags) {
+      words.push_back(absl::StrJoin(WordsOf(flag), " "));
+      const std::vector<std::string> known = ValuesOf(command, flag);
+      if (known.empty()) continue;
+      absl::StrAppend(&values, " --", flag.name, ") words='", absl::StrJoin(known, " "), "' ;;");
+    }
     words.emplace_back("--help");
-    absl::StrAppend(&text, "      ", command.name, ") [[ $word != -* ]] || words='", absl::StrJoin(words, " "),
-                    "' ;;\n");
+    absl::StrAppend(&text, "      ", command.name, ") [[ $word != -* ]] || words='", absl::StrJoin(words, " "), "'; ",
+                    "case $before in", values, " *) ;; esac ;;\n");
   }
   return absl::StrCat(text,
                       "    esac\n  fi\n"
-                      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\n"
+                      "  local last=${word##*,}\n  local list=${word%\"$last\"}\n"  // in a list with commas
+                      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -P \"$list\" -- \"$last\")\n}\n"
                       "complete -o bashdefault -o default -F _dlhook dlhook\n");
 }
 
@@ -68,7 +121,10 @@ std::string Zsh() {
     absl::StrAppend(&text, "    ", command.name, ") _arguments");
     for (const Flag& flag : command.flags) {
       for (const std::string& word : WordsOf(flag)) {
-        const std::string value = flag.TakesWord() ? absl::StrCat(":", ZshText(flag.value), ":_files") : "";
+        const std::vector<std::string> known = ValuesOf(command, flag);
+        const std::string action =
+            known.empty() ? "_files" : absl::StrCat("_sequence compadd - ", absl::StrJoin(known, " "));
+        const std::string value = flag.TakesWord() ? absl::StrCat(":", ZshText(flag.value), ":", action) : "";
         absl::StrAppend(&text, " \\\n      ", Quoted(absl::StrCat("*", word, "[", ZshText(flag.help), "]", value)));
       }
     }
@@ -90,7 +146,9 @@ std::string Fish() {
     const std::string condition = absl::StrCat("__fish_seen_subcommand_from ", command.name);
     for (const Flag& flag : command.flags) {
       const std::string letter = flag.letter == 0 ? "" : absl::StrCat(" -s ", std::string(1, flag.letter));
-      add(condition, absl::StrCat("-l ", flag.name, letter, flag.TakesWord() ? " -r" : ""), flag.help);
+      const std::vector<std::string> known = ValuesOf(command, flag);
+      const std::string values = known.empty() ? "" : absl::StrCat(" -f -a ", Quoted(absl::StrJoin(known, " ")));
+      add(condition, absl::StrCat("-l ", flag.name, letter, flag.TakesWord() ? " -r" : "", values), flag.help);
     }
     add(condition, "-l help", "show this and exit");
   }

@@ -25,6 +25,8 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
+constexpr int kStandardSeconds = 60;
+
 // A folder that is removed with its contents.
 class ScratchFolder {
  public:
@@ -117,7 +119,8 @@ int RunDoctor(const Args& args) {
   const std::string format = args.Last("format").value_or("text");
   if (format != "text" && format != "json")
     return Fail("doctor", absl::StrCat("--format expects text or json, found '", format, "'"));
-  int seconds = 0;
+  int seconds = kStandardSeconds;
+  if (absl::Status status = SetVariables(args); !status.ok()) return Fail("doctor", status);
   const std::optional<std::string> wanted = args.Last("seconds");
   if (wanted.has_value() && (!absl::SimpleAtoi(*wanted, &seconds) || seconds <= 0)) {
     return Fail("doctor", absl::StrCat("--seconds expects a whole number above 0, found '", *wanted, "'"));
@@ -144,30 +147,30 @@ int RunDoctor(const Args& args) {
 }  // namespace
 
 Command DoctorCommand() {
-  return {.name = "doctor",
-          .summary = "check the installation, and what of a program can be observed",
-          .operands = "[PROGRAM [WORD]...]",
-          .flags = {RunFolderFlag(),
-                    {"format", "FORMAT", "text or json (default: text)"},
-                    {"seconds", "N", "end the program after N seconds (default: it ends by itself)"},
-                    ColorFlag()},
-          .examples = {{"dlhook doctor", "checks the installation and the machine"},
-                       {"dlhook doctor --seconds 60 -- python train.py",
-                        "which of its libraries are observed, how, and which are not"}},
-          .min_operands = 0,
-          .max_operands = SIZE_MAX,
-          .stops_at_operand = true,
-          .details =
-              [] {
-                return std::string(
-                    "The program is run and recorded as by dlhook run, whole unless --seconds ends it,\n"
-                    "and each of its processes is inspected when it ends; its output goes to stderr.\n"
-                    "RUN is kept: dlhook report RUN. While the program is traced no debugger can\n"
-                    "attach to it, and set-uid programs that it starts gain no rights.\n\n"
-                    "Exit codes: 0: everything that dlhook knows of can be observed; 1: a warning\n"
-                    "or problem; 2: program not found, or bad usage.\n");
-              },
-          .run = RunDoctor};
+  return {
+      .name = "doctor",
+      .summary = "check the installation, and what of a program can be observed",
+      .operands = "[PROGRAM [WORD]...]",
+      .flags = {RunFolderFlag(),
+                {"format", "text|json", "default: text"},
+                {"seconds", "N", "end the program after N seconds (default: 60)"},
+                ColorFlag()},
+      .examples = {{"dlhook doctor", "checks the installation and the machine"},
+                   {"dlhook doctor -- python train.py", "which of its libraries are observed, how, and which are not"}},
+      .min_operands = 0,
+      .max_operands = SIZE_MAX,
+      .stops_at_operand = true,
+      .details =
+          [] {
+            return std::string(
+                "The program is run and recorded as by dlhook run, for a minute or --seconds at most,\n"
+                "and each of its processes is inspected when it ends; its output goes to stderr.\n"
+                "RUN is kept: dlhook report RUN. While the program is traced no debugger can\n"
+                "attach to it, and set-uid programs that it starts gain no rights.\n\n"
+                "Exit codes: 0: everything that dlhook knows of can be observed; 1: a warning\n"
+                "or problem; 2: program not found, or bad usage.\n");
+          },
+      .run = RunDoctor};
 }
 
 }  // namespace dlhook::analyzer::cli

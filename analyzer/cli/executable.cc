@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -135,6 +136,16 @@ absl::Status CheckPreloadable(const std::string& path) {
 std::string ObstacleId(const absl::Status& status) {
   const auto id = status.GetPayload(kObstaclePayload);
   return id.has_value() ? std::string(*id) : "not-preloadable";
+}
+
+std::string ContainerHint(const std::string& program) {
+  const absl::string_view name = BaseName(program);
+  for (const absl::string_view known : {"docker", "podman", "nerdctl", "kubectl"}) {
+    if (name != known) continue;
+    return absl::StrCat("; what it starts runs in a container, and dlhook run goes there: ", name,
+                        " run ... IMAGE dlhook run -o RUN -- PROGRAM (docs/launchers.md)");
+  }
+  return "";
 }
 
 absl::StatusOr<std::string> FindShim() {

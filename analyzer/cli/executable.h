@@ -21,6 +21,9 @@ absl::Status CheckPreloadable(const std::string& path);
 // "other-libc", "broken-file".
 std::string ObstacleId(const absl::Status& status);
 
+// For programs that start others where no library can be preloaded from here: a clause that says what to write instead.
+std::string ContainerHint(const std::string& program);
+
 // libdlhook.so next to this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists the paths tried.
 absl::StatusOr<std::string> FindShim();
 

@@ -78,11 +78,11 @@ absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   options.of_profile.library_only = only == "library";
   options.of_profile.layer = args.Last("layer").value_or("");
   options.of_profile.function = args.Last("function").value_or("");
-  options.out = args.Last("out");
+  options.out = args.Last("output");
   if (options.exporter->of_tables != nullptr && !options.out) {
     return absl::InvalidArgumentError(absl::StrCat(options.exporter->name, options.exporter->is_folder
-                                                                               ? " is a folder; expected --out FOLDER"
-                                                                               : " is a file; expected --out FILE"));
+                                                                               ? " is a folder; expected -o FOLDER"
+                                                                               : " is a file; expected -o FILE"));
   }
   std::error_code error;
   if (options.exporter->is_folder && std::filesystem::exists(*options.out, error)) {
@@ -90,7 +90,7 @@ absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   }
   if (options.exporter->is_binary && !options.out && isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.exporter->name, " is not for terminals; expected --out FILE, or a pipe"));
+        absl::StrCat(options.exporter->name, " is not for terminals; expected -o FILE, or a pipe"));
   }
   return options;
 }
@@ -213,7 +213,11 @@ Command ExportCommand() {
           .summary = "convert a run for other tools: flame graphs, pprof, Perfetto, SQLite",
           .operands = "RUN",
           .flags = {{"format", "FORMAT", "how to write it: see below (default: folded)"},
-                    {"out", "FILE", "write to FILE instead of stdout", 'o'},
+                    {.name = "output",
+                     .value = "FILE",
+                     .help = "write to FILE instead of stdout",
+                     .letter = 'o',
+                     .alias = "out"},
                     {"weight", "WEIGHT", "folded, dot: what to add up (default: time)"},
                     {"frames", "KIND[,KIND]...", "frames around a call (default: native,python,scopes)"},
                     {"lines", "", "folded: add line numbers to frames"},

@@ -132,6 +132,13 @@ absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<st
   return error == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
 }
 
+std::string FailureOf(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    return absl::StrCat("was ended by signal ", WTERMSIG(wait_status), " (", strsignal(WTERMSIG(wait_status)), ")");
+  }
+  return WEXITSTATUS(wait_status) == 0 ? "" : absl::StrCat("ended with code ", WEXITSTATUS(wait_status));
+}
+
 int EndAs(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
   const rlimit no_core = {0, 0};  // only the program's own core matters

@@ -33,6 +33,9 @@ struct LaunchOptions {
 absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,
                                    const std::vector<std::string>& variables, const LaunchOptions& options = {});
 
+// "ended with code 1", "was ended by signal 9 (Killed)"; empty: it ended with code 0.
+std::string FailureOf(int wait_status);
+
 // Ends this process in the way `wait_status` describes: with the same exit code (returned), or the same signal.
 int EndAs(int wait_status);
 

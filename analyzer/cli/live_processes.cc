@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/cli/commands.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/live_stack.h"
@@ -79,6 +80,7 @@ const std::vector<std::string>& SleepingStacks::Of(uint32_t pid, uint32_t tid) {
 }
 
 absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
+  if (absl::Status status = SetVariables(args); !status.ok()) return status;
   absl::StatusOr<RunPlace> place = MakeRunPlace(args, args.operands().front());
   if (!place.ok()) return place.status();
   place->file.reset();  // the launcher's

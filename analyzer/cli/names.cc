@@ -4,10 +4,14 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
+
+constexpr size_t kMostListed = 40;  // of more names only those that contain the word, and of these so many:
+constexpr size_t kMostOfMany = 12;
 
 // Letters to insert, remove, replace or swap with the next one.
 size_t TypingErrors(absl::string_view a, absl::string_view b) {
@@ -48,9 +52,15 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
 absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
                          absl::string_view hint, absl::string_view use) {
   const std::string nearest = NearestName(name, known);
+  std::vector<std::string> shown = known;
+  if (known.size() > kMostListed) {
+    std::erase_if(shown, [name](const std::string& one) { return !absl::StrContains(one, name); });
+    shown.resize(std::min(shown.size(), kMostOfMany));
+    shown.push_back(absl::StrCat(known.size() - shown.size(), shown.empty() ? " names" : " others"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown ", what, " '", name, "'", use, "; ", nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "? "),
-      nearest.empty() ? "expected" : "Expected", " one of: ", absl::StrJoin(known, ", "), hint));
+      nearest.empty() ? "expected" : "Expected", " one of: ", absl::StrJoin(shown, ", "), hint));
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -76,6 +76,7 @@ absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
 }
 
 int PrintPage(absl::string_view command, const std::string& path, absl::string_view page) {
+  if (path == "-") return PrintOutput(page, OutputKind::kBytes);
   if (const absl::Status status = WriteOutputFile(path, page, OutputKind::kBytes); !status.ok()) {
     return Fail(command, status);
   }
@@ -114,7 +115,7 @@ int OutputWidth(int fd) {
   return kDefaultWidth;
 }
 
-Flag ColorFlag() { return {"color", "WHEN", "auto (on a terminal, unless NO_COLOR is set), always or never"}; }
+Flag ColorFlag() { return {"color", "auto|always|never", "auto: on a terminal, unless NO_COLOR is set"}; }
 
 bool IsColorful(int fd) {
   const char* no_color = std::getenv("NO_COLOR");

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/commands.h"
@@ -63,7 +64,7 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
     }
   }
   if (found) return absl::OkStatus();
-  return UnknownName("column", name, known, "", " to sort by");
+  return UnknownName("column", name, known, " (dlhook report --explain all says what they are)", " to sort by");
 }
 
 // Sorts layers by time, separately for each kind of step, because the heaviest matter most. `--sort program` leaves
@@ -89,6 +90,28 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
   tables->erase(std::remove_if(tables->begin(), tables->end(), [](const Table& table) { return table.rows.empty(); }),
                 tables->end());
   tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
+}
+
+// Why a table that was asked for may have no rows.
+void SayWhyEmpty(std::vector<Table>* tables) {
+  constexpr std::pair<absl::string_view, absl::string_view> kWhy[] = {
+      {"layers", "No layers were found in this run."},
+      {"convolutions", "No convolution was recorded."},
+      {"layout", "No tensor was converted to another memory format."},
+      {"gemm", "No matrix product was recorded."},
+      {"collectives ranks", "No communication between ranks was recorded."},
+      {"copies kernels launches devices overlap overlap_over_time guided gpu_idle",
+       "No GPU work was recorded; the table capabilities says what was observed."},
+      {"compiled", "No compilation by torch.compile was recorded."},
+      {"", "Nothing of this kind was recorded; the table capabilities says what was observed."}};
+  for (Table& table : *tables) {
+    if (!table.rows.empty() || !table.notes.empty()) continue;
+    const auto* const why = std::find_if(std::begin(kWhy), std::end(kWhy) - 1, [&](const auto& one) {
+      const std::vector<absl::string_view> names = absl::StrSplit(one.first, ' ');
+      return std::find(names.begin(), names.end(), table.name) != names.end();
+    });
+    table.notes.emplace_back(why->second);
+  }
 }
 
 // The tables that only flags imply; empty: none.
@@ -209,6 +232,7 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
     return ReportPage(StepFacts(model, analysis.options()), *tables);
   }
   if (options.asks_for_all && options.renderer->is_for_people) LeaveOutEmpty(&*tables);
+  if (options.renderer->is_for_people) SayWhyEmpty(&*tables);
   progress.Clear();
   return Rendered(*options.renderer, {&model, *std::move(tables), options.width, options.color});
 }
@@ -277,7 +301,7 @@ Command ReportCommand() {
                    {"format", "FORMAT", "output format (default: text)"},
                    {"html", "FILE", "write everything as one HTML page with charts"},
                    {"sort", "COLUMN", "sort by this column, largest first; program: layers in program order"}},
-                  TableFlags(Flag{"step", "KIND", "layers in steps of training (default), validation or inference"}),
+                  TableFlags(Flag{"step", "training|validation|inference", "layers in such steps (default: training)"}),
                   {{"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                    {"calibration", "FILE", "use the peaks in this file of dlhook calibrate; off: stated peaks"}},
                   IgnoreFlags(),

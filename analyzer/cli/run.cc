@@ -15,10 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
@@ -47,7 +45,6 @@ namespace {
 constexpr int kExitNotExecutable = 126;  // as in shells
 constexpr int kExitNotFound = 127;
 constexpr int kDrainNice = -5;
-constexpr int64_t kMostSamplesPerSecond = 1000;  // as DLHOOK_SAMPLE
 
 // The collector holds several descriptors for each of the program's processes, and for their samples. The program,
 // already started, keeps its own limit.
@@ -98,16 +95,16 @@ void Count(const TraceModel& model, Held* held) {
   }
 }
 
-// The analysis of a long run must not delay the end of a program.
-constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
+// The analysis of a long run must not delay the end of a program: of more bytes than twice this it is made of parts.
+constexpr Reading kEndReading = {6 << 20, 48};
+constexpr char kNoAnswer[] = "The run is too long for a summary here: dlhook report makes it.\n";
 
 // Empty: there is none.
 std::string AnswerOf(const std::string& path, TraceModel* model) {
-  if (model->calls.size() + model->scopes.size() > kMostForAnswer) return "";
   if (!model->samples.empty())
     AddSymbols({.cache_folder = CacheFolder()}, model);  // else whose code it was is not known
   const RunAnalysis analysis(model);
-  if (!HasEnoughSteps(*model, analysis.layers().steps())) return "";
+  if (!HasEnoughSteps(*model, analysis.layers().steps())) return kNoAnswer;
   // dlhook report reports errors in .dlhook-ignore.
   const auto ignored = ReadIgnored(Args());
   return MakeAnswer(StepFacts(*model, analysis.options()),
@@ -134,8 +131,8 @@ void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_share
     if (folder->IsRemoved()) continue;
     LoadOptions options = {.drain_leftover = DrainLeftoverRings,
                            .progress = nullptr,
-                           .most_bytes = kAnswerReadings[0].most_bytes,
-                           .parts = kAnswerReadings[0].parts};
+                           .most_bytes = kEndReading.most_bytes,
+                           .parts = kEndReading.parts};
     if (is_shared) options.only = recorded.traces;
     absl::StatusOr<LoadedRun> run = LoadRun(folder->Path(), options);
     if (!run.ok() || run->model.processes.empty()) continue;
@@ -149,14 +146,15 @@ void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_share
   std::string line = absl::StrCat(held.calls, " calls recorded");
   if (held.lost > 0) absl::StrAppend(&line, ", ", held.lost, " lost (", absl::StrJoin(held.reasons, "; "), ")");
   if (is_shared)
-    absl::StrAppend(&line, " of the ", collector.processes(), " processes of this launcher, others share the run");
+    absl::StrAppend(&line, collector.processes() == 1 ? " of the process" : " of the processes",
+                    " of this launcher, others share the run");
   give(line);
   for (auto& [path, run] : runs) give(is_shared ? "" : AnswerOf(path, &run.model));
 }
 
 constexpr uint64_t kLeastTraceBytes = 4096;
 
-void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shared) {
+void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shared, const std::string& end) {
   const Made made = MakeInTime([&](GivePiece give) { MakeEnd(collector, recorded, is_shared, give); });
   for (size_t i = 1; i < made.pieces.size(); ++i) {
     WriteOutput(made.pieces[i], OutputKind::kText, STDERR_FILENO).IgnoreError();
@@ -167,6 +165,7 @@ void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shar
   if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < kLeastTraceBytes) {
     parts.push_back(absl::StrCat("files may have at most ", size.rlim_cur, " bytes here (ulimit -f)"));
   }
+  if (!end.empty()) parts.push_back(absl::StrCat("the program ", end));
   std::vector<std::string> places;
   for (const auto& folder : recorded.folders) {
     if (!folder->IsRemoved() && !folder->Names(std::string(kTraceSuffix)).empty()) places.push_back(folder->Path());
@@ -183,19 +182,29 @@ bool HasTraces(const Collector& collector, const Recorded& recorded) {
   return collector.processes() > 0;
 }
 
-void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_shared, bool is_sampled) {
+// `end`: how the program failed, see FailureOf.
+void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_shared, const std::string& end,
+                  const std::string& program) {
   for (const std::string& problem : recorded.problems) PrintError(problem);
   if (collector.processes() == 0 && (is_shared || !HasTraces(collector, recorded))) {
-    PrintError(absl::StrCat(
-        "the program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- PROGRAM",
-        is_sampled ? "" : "; whose code computes: dlhook run --sample -- PROGRAM"));
+    const std::string hint = ContainerHint(program);
+    if (!end.empty()) {
+      PrintError(absl::StrCat("the program ", end, " before any recorded call, so nothing was recorded", hint));
+      return;
+    }
+    const char* const why =
+        getenv("DLHOOK_SAMPLE") != nullptr
+            ? "; why: dlhook doctor -- PROGRAM"
+            : "; why: dlhook doctor -- PROGRAM; whose code computes: dlhook run --sample -- PROGRAM";
+    PrintError(
+        absl::StrCat("the program made no call that dlhook sees, so nothing was recorded", hint.empty() ? why : hint));
     return;
   }
   if (collector.still_running() > 0) {
     PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ",
                             collector.folders().front()->Path(), ", and what is there can be read at any time"));
   }
-  PrintEnd(collector, recorded, is_shared);
+  PrintEnd(collector, recorded, is_shared, end);
 }
 
 // The run's own folder and, where something could not be moved, also the local one.
@@ -218,44 +227,16 @@ absl::StatusOr<std::unique_ptr<LocalFolder>> MakeLocal(const Args& args, const R
   return LocalFolder::Make(*parent, *std::move(run));
 }
 
-// The variable for --sample; empty without it.
-absl::StatusOr<std::string> SampleVariable(const Args& args) {
-  const std::optional<std::string> text = args.Last("sample");
-  if (!text) return std::string();
-  int64_t hertz = 0;
-  if (!absl::SimpleAtoi(*text, &hertz) || hertz < 1 || hertz > kMostSamplesPerSecond) {
-    return absl::InvalidArgumentError(absl::StrCat("--sample expects samples per second of CPU time, from 1 to ",
-                                                   kMostSamplesPerSecond, ", found '", *text, "'"));
-  }
-  return absl::StrCat("DLHOOK_SAMPLE=", hertz);
-}
-
-// The variable for --budget; empty without it.
-absl::StatusOr<std::string> BudgetVariable(const Args& args) {
-  const std::optional<std::string> text = args.Last("budget");
-  if (!text) return std::string();
-  double percent = 0;
-  const bool is_percent =
-      absl::SimpleAtod(absl::StripSuffix(*text, "%"), &percent) && percent >= 0.01 && percent <= 100;
-  if (!is_percent && *text != "off") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--budget expects a percentage from 0.01% to 100%, or off, found '", *text, "'"));
-  }
-  return is_percent ? absl::StrCat("DLHOOK_BUDGET=", percent) : "DLHOOK_BUDGET=off";
-}
-
 int RunRun(const Args& args) {
-  const absl::StatusOr<std::string> sample = SampleVariable(args);
-  if (!sample.ok()) return Fail("run", sample.status(), kExitBadInput);
-  const absl::StatusOr<std::string> budget = BudgetVariable(args);
-  if (!budget.ok()) return Fail("run", budget.status(), kExitBadInput);
+  if (absl::Status status = SetVariables(args); !status.ok()) return Fail("run", status);
   const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
   if (!program.ok()) {
     return Fail("run", program.status(), absl::IsNotFound(program.status()) ? kExitNotFound : kExitNotExecutable);
   }
   if (absl::Status status = CheckPreloadable(*program); !status.ok()) {
-    return Fail("run", status, absl::IsNotFound(status) ? kExitNotFound : kExitBadInput);
+    return Fail("run", absl::StrCat(status.message(), ContainerHint(words.front())),
+                absl::IsNotFound(status) ? kExitNotFound : kExitBadInput);
   }
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return Fail("run", shim.status(), kExitBadInput);
@@ -269,12 +250,8 @@ int RunRun(const Args& args) {
   }
   const std::string folder = *local == nullptr ? place->path : (*local)->path();
   Collector collector(folder);
-  std::vector<std::string> variables = PreloadVariables(*shim, folder);
-  for (const std::string* variable : {&*sample, &*budget}) {
-    if (!variable->empty()) variables.push_back(*variable);
-  }
   signal(SIGXFSZ, on_long_file);  // the program inherits it
-  const absl::StatusOr<pid_t> started = StartProgram(*program, words, variables);
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, folder));
   signal(SIGXFSZ, SIG_IGN);
   if (!started.ok()) {
     if (*local != nullptr) (*local)->MoveTraces();
@@ -286,44 +263,41 @@ int RunRun(const Args& args) {
   const int wait_status = CollectUntilEnd(*started, &collector);
   Recorded recorded = {collector.folders(), collector.traces(), collector.problems()};
   if (*local != nullptr) recorded = Move(collector, local->get());
-  PrintSummary(collector, recorded, !place->file->IsLast(), !sample->empty());
-  if (!HasTraces(collector, recorded)) place->file->TellOfNoCalls(words.front());
+  const std::string end = FailureOf(wait_status);
+  PrintSummary(collector, recorded, !place->file->IsLast(), end, words.front());
+  if (!HasTraces(collector, recorded)) place->file->TellOfNoCalls(words.front(), end);
   return EndAs(wait_status);
 }
 
 }  // namespace
 
 Command RunCommand() {
-  return {.name = "run",
-          .summary = "start a program and record it",
-          .operands = "PROGRAM [WORD]...",
-          .flags = {RunFolderFlag(),
-                    {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"},
-                    {.name = "sample",
-                     .value = "HZ",
-                     .help = "also sample where threads compute, HZ times per second of CPU time (default: 99)",
-                     .standard = "99"},
-                    {.name = "budget",
-                     .value = "PERCENT",
-                     .help = "record a sample of PyTorch's steps that adds at most so much to their mean (1%)"}},
-          .examples =
-              {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
-               {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
-               {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
-                "only the calls of two families of libraries"},
-               {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
-               {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
-          .min_operands = 1,
-          .max_operands = SIZE_MAX,
-          .stops_at_operand = true,
-          .details =
-              [] {
-                return std::string(
-                    "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
-                    "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
-                    "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
-              },
-          .run = RunRun};
+  return {
+      .name = "run",
+      .summary = "start a program and record it",
+      .operands = "PROGRAM [WORD]...",
+      .flags = Joined({{RunFolderFlag(),
+                        {"replace", "", "a run that RUN holds already is removed (default: this one goes to RUN-2)"},
+                        {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"}},
+                       VariableFlags()}),
+      .examples =
+          {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
+           {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
+           {"dlhook run --capture onednn,blas -- ./serve --port 80", "only the calls of two families of libraries"},
+           {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
+           {"dlhook run --start off -o late -- python train.py", "nothing until: dlhook ctl start late"}},
+      .min_operands = 1,
+      .max_operands = SIZE_MAX,
+      .stops_at_operand = true,
+      .details =
+          [] {
+            return std::string(
+                "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
+                "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
+                "A flag from --capture on does what its DLHOOK_* variable does (dlhook help variables),\n"
+                "and both are checked before the program starts.\n");
+          },
+      .run = RunRun};
 }
 
 }  // namespace dlhook::analyzer::cli

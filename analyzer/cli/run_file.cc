@@ -16,9 +16,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/io/ring_file.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"
+#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -59,11 +62,23 @@ bool StillLiesIn(const RunFolder& folder, int fd) {
   return folder.Stat(kName, &named) && fstat(fd, &info) == 0 && named.st_ino == info.st_ino;
 }
 
-Found JoinThose(const RunFolder& folder, int fd) {
+// Other files stay.
+void RemoveTraces(const RunFolder& folder) {
+  std::error_code error;
+  for (const absl::string_view suffix : {kTraceSuffix, absl::string_view(kRingSuffix),
+                                         absl::string_view(kJitFolderSuffix), absl::string_view(kElsewhereSuffix)}) {
+    for (const std::string& name : folder.Names(std::string(suffix))) {
+      std::filesystem::remove_all(absl::StrCat(folder.Path(), "/", name), error);
+    }
+  }
+}
+
+Found JoinThose(const RunFolder& folder, int fd, bool replaces) {
   const std::string key = OwnKey();
   const std::string found = KeyIn(fd);
   const bool is_abandoned = found != key && IsAbandoned(fd);
   if (found.empty() && !is_abandoned) return Found::kTryAgain;
+  if (is_abandoned && replaces) RemoveTraces(folder);
   if (is_abandoned && !folder.Names(std::string(kTraceSuffix)).empty()) return Found::kOthers;
   if (is_abandoned && !WriteKey(fd, key)) return Found::kOthers;
   return Lock(fd, LOCK_SH) && StillLiesIn(folder, fd) ? Found::kJoined : Found::kTryAgain;
@@ -87,13 +102,13 @@ absl::Status HoldsARun() { return absl::AlreadyExistsError("holds a run already"
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const RunFolder> folder) {
+absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const RunFolder> folder, bool replaces) {
   for (int i = 0; i < kTries; ++i) {
     if (i > 0) usleep(kNapUs);
     const bool holds_traces =
         !folder->Names(std::string(kTraceSuffix)).empty();  // before the file, which others create first
     int fd = openat(folder->fd(), kName, kFlags);
-    if (fd < 0 && errno == ENOENT && holds_traces) return HoldsARun();
+    if (fd < 0 && errno == ENOENT && holds_traces && !replaces) return HoldsARun();
     const bool is_new = fd < 0 && errno == ENOENT;
     if (is_new) fd = openat(folder->fd(), kName, kFlags | O_CREAT | O_EXCL, 0600);
     if (fd < 0 && errno == EEXIST) continue;
@@ -101,13 +116,14 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const Run
     auto file = std::unique_ptr<RunFile>(new RunFile(folder, fd));
     struct stat info;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink > 1) {
-      return absl::AlreadyExistsError("holds a run of another user");
+      return absl::PermissionDeniedError("holds a run of another user");
     }
     if (is_new && Lock(fd, LOCK_SH)) {
+      if (holds_traces) RemoveTraces(*folder);
       WriteKey(fd, OwnKey());  // if the disk is full, nobody can join
       return file;
     }
-    const Found found = is_new ? Found::kTryAgain : JoinThose(*folder, fd);
+    const Found found = is_new ? Found::kTryAgain : JoinThose(*folder, fd, replaces);
     if (found == Found::kJoined) return file;
     if (found == Found::kOthers) return HoldsARun();
   }
@@ -123,8 +139,8 @@ void RunFile::RemoveIfLast() {
   if (IsAbandoned(fd_) && StillLiesIn(*folder_, fd_)) unlinkat(folder_->fd(), kName, 0);
 }
 
-void RunFile::TellOfNoCalls(const std::string& program) {
-  const std::string lines = absl::StrCat(OwnKey(), "\n", program, "\n");
+void RunFile::TellOfNoCalls(const std::string& program, const std::string& failure) {
+  const std::string lines = absl::StrCat(OwnKey(), "\n", program, "\n", failure, "\n");
   if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has reported it as well
 }
 
@@ -134,27 +150,37 @@ Flag RunFolderFlag() {
 
 absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& program) {
   const WantedFolder wanted = FindWantedFolder(args);
-  const std::string path = wanted.path.empty() ? MakeNewFolder(DefaultRunFolder(program))
-                                               : std::filesystem::absolute(wanted.path).lexically_normal().string();
-  const std::string said = absl::StrCat(wanted.said, path);
-  const int made = OpenFolder(path.c_str(), true);
-  if (made < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
+  std::string first = wanted.path.empty() ? MakeNewFolder(DefaultRunFolder(program))
+                                          : std::filesystem::absolute(wanted.path).lexically_normal().string();
+  if (first.size() > 1 && first.back() == '/') first.pop_back();
+  std::string path = first;
+  for (int n = 2;; ++n) {
+    const std::string said = absl::StrCat(wanted.said, path);
+    const int made = OpenFolder(path.c_str(), true);
+    if (made < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
+    }
+    close(made);
+    if (access(path.c_str(), W_OK | X_OK) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
+    }
+    const auto folder = RunFolder::Open(path);
+    if (!folder.ok()) return folder.status();
+    absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(*folder, args.Has("replace"));
+    if (file.ok()) {
+      if (path != first) {
+        PrintError(absl::StrCat(wanted.said, first, " holds a run already, so this one goes to ", path));
+      }
+      return RunPlace{path, *std::move(file)};
+    }
+    if (!absl::IsAlreadyExists(file.status())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(said, ": ", file.status().message(), "; name another folder, or remove this one"));
+    }
+    path = absl::StrCat(first, "-", n);
   }
-  close(made);
-  if (access(path.c_str(), W_OK | X_OK) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
-  }
-  const auto folder = RunFolder::Open(path);
-  if (!folder.ok()) return folder.status();
-  absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(*folder);
-  if (!file.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": ", file.status().message(), "; name another folder, or remove this one"));
-  }
-  return RunPlace{path, *std::move(file)};
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -15,8 +15,8 @@ namespace dlhook::analyzer::inline cli {
 class RunFile {
  public:
   // Creates the file or joins its owners: launchers of the same launch (MakeRunKey), or any while one of them works.
-  // AlreadyExists: the folder contains another run.
-  static absl::StatusOr<std::unique_ptr<RunFile>> Join(std::shared_ptr<const RunFolder> folder);
+  // AlreadyExists: the folder contains another run, which `replaces` removes if nobody works in it.
+  static absl::StatusOr<std::unique_ptr<RunFile>> Join(std::shared_ptr<const RunFolder> folder, bool replaces);
   ~RunFile();
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;
@@ -26,8 +26,8 @@ class RunFile {
   // The program could not be started: leaves the folder empty for others, unless another launcher works here.
   void RemoveIfLast();
   // The program made no recorded call; readers of the run report it (FindRun). Contains no words of its command line,
-  // which may be secret.
-  void TellOfNoCalls(const std::string& program);
+  // which may be secret. `failure`: see FailureOf.
+  void TellOfNoCalls(const std::string& program, const std::string& failure);
 
  private:
   RunFile(std::shared_ptr<const RunFolder> folder, int fd) : folder_(std::move(folder)), fd_(fd) {}
@@ -44,7 +44,8 @@ struct RunPlace {
 
 // -o, of commands that start a program.
 Flag RunFolderFlag();
-// Makes the folder that the flag names, else DLHOOK_OUT, else a new one for `program`.
+// Makes the folder that the flag names, else DLHOOK_OUT, else a new one for `program`. If it holds a run and there is no
+// --replace, RUN-2, RUN-3 ..., and says so.
 absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& program);
 
 }  // namespace dlhook::analyzer::cli

@@ -164,12 +164,19 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
   return kinds;
 }
 
+std::vector<std::string> ByWords() {
+  std::vector<std::string> words(std::begin(kLayersByNames), std::end(kLayersByNames));
+  for (const auto& [word, by] : kCountersBy) words.emplace_back(word);
+  words.emplace_back("library");  // the others' words are among these
+  return words;
+}
+
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by) {
   return Joined({{{"by", "WHAT", "layer, module, type, op, line, function, library, stack; phase, ..."}},
                  behind_by ? std::vector<Flag>{*behind_by} : std::vector<Flag>(),
                  {{"interval", "MS", "rows of the ..._over_time tables in ms (default: one per step)"},
                   {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
-                  {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
+                  {"evidence", "all|structure", "structure: layers from calls alone (default: all)"},
                   {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"},
                   {"only", "library", "stacks: every library call of the run instead of the steps' time"}}});
 }

@@ -58,6 +58,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 absl::StatusOr<bool> ReadOnly(const Args& args);
 
 // --by (and behind it the command's own), --interval, --depth, --evidence, --function and --only.
+std::vector<std::string> ByWords();  // the values of --by
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by = std::nullopt);
 absl::StatusOr<TableOptions> ReadTableFlags(const Args& args);
 // --format, by default text; an error with --html, too: the page is a format of its own.

@@ -1,29 +1,136 @@
 // Generated from preload/format/variables.inc.
+#include <string.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/names.h"
+#include "analyzer/doctor/counter_trials.h"
 #include "preload/format/hook_table.h"
+#include "preload/runtime/config.h"
 
 namespace dlhook::analyzer::inline cli {
 
 namespace {
 
-// The texts are written for docs/environment.md.
-Variable Plain(const char* name, std::string values, std::string standard, std::string meaning) {
+constexpr absl::string_view kPrefix = "DLHOOK_";
+constexpr char kOut[] = "DLHOOK_OUT";  // its flag is -o
+constexpr absl::string_view kHz = "99";
+
+// The texts are written for docs/environment.md: words of a choice are in backticks.
+Variable Make(bool is_of_run, std::string name, std::string values, std::string standard, std::string meaning) {
+  Variable variable = {.name = std::move(name)};
+  const std::vector<std::string> parts = absl::StrSplit(values, '`');
+  for (size_t i = 1; i < parts.size(); i += 2) variable.words.push_back(parts[i]);
+  const bool is_choice = parts.front().empty();
+  variable.placeholder = is_choice ? absl::StrJoin(variable.words, "|")
+                                   : absl::AsciiStrToUpper(values.substr(0, values.find_first_of(", ")));
+  if (is_of_run && variable.name != kOut) {
+    variable.flag = absl::StrReplaceAll(absl::AsciiStrToLower(variable.name.substr(kPrefix.size())), {{"_", "-"}});
+  }
   for (std::string* text : {&values, &standard, &meaning}) std::erase(*text, '`');
-  return {name, values, standard, meaning};
+  variable.help = absl::StrCat(meaning.substr(0, meaning.find_first_of(";:")), " (default: ", standard, ")");
+  variable.values = std::move(values);
+  variable.standard = std::move(standard);
+  variable.meaning = std::move(meaning);
+  return variable;
+}
+
+std::vector<std::string> KnownCounters() {
+  std::vector<std::string> names;
+  for (const CounterSet& set : kCounterSets) names.emplace_back(set.name);
+  for (size_t i = 0; i < KnownCounterCount(); ++i) names.emplace_back(KnownCounterAt(i).name);
+  return names;
+}
+
+// The name of a variable with its value as the shim would read it; and as it was given, by a variable or a flag.
+struct Setting {
+  const Variable* variable;
+  std::string value;
+  std::string given;
+};
+
+const Setting* g_asked;  // ParseConfig takes no context
+
+const char* Lookup(const char* name) { return g_asked->variable->name == name ? g_asked->value.c_str() : nullptr; }
+
+absl::Status Check(const Setting& setting) {
+  const bool is_counters = setting.variable->name == "DLHOOK_COUNTERS";
+  static Config config;  // large
+  g_asked = &setting;
+  ParseConfig(&Lookup, &config);
+  std::string complaint = config.complaint;
+  if (is_counters) complaint = ParseWords(setting.value, ThisProcessor()).complaint;
+  if (complaint.empty()) return absl::OkStatus();
+  std::vector<std::string> known = is_counters ? KnownCounters() : setting.variable->words;
+  if (absl::StartsWith(setting.variable->placeholder, "FAMILIES")) {
+    known.insert(known.end(), kFamilyNames, kFamilyNames + kFamilyCount);
+  }
+  for (absl::string_view word : absl::StrSplit(setting.value, ',')) {
+    absl::ConsumePrefix(&word, "-");
+    const bool is_known = std::find(known.begin(), known.end(), word) != known.end();
+    const std::string nearest = is_known ? "" : NearestName(word, known);
+    if (nearest.empty()) continue;
+    absl::StrAppend(&complaint, "; did you mean ", nearest, "?");
+    break;
+  }
+  absl::string_view rest = complaint;
+  absl::ConsumePrefix(&rest, absl::StrCat(setting.variable->name, "="));
+  return absl::InvalidArgumentError(absl::StrCat(setting.given, "=", rest));
 }
 
 }  // namespace
 
 const std::vector<Variable>& Variables() {
   static const auto& kVariables = *new std::vector<Variable>{
-#define DLHOOK_VARIABLE(name, reader, member, values, standard, meaning) Plain(name, values, standard, meaning),
-#define DLHOOK_REPORT_VARIABLE(name, values, standard, meaning) Plain(name, values, standard, meaning),
+#define DLHOOK_VARIABLE(name, reader, member, values, standard, meaning) Make(true, name, values, standard, meaning),
+#define DLHOOK_REPORT_VARIABLE(name, values, standard, meaning) Make(false, name, values, standard, meaning),
 #include "preload/format/variables.inc"
   };
   return kVariables;
+}
+
+std::vector<Flag> VariableFlags() {
+  std::vector<Flag> flags;
+  for (const Variable& variable : Variables()) {
+    if (variable.flag.empty()) continue;
+    flags.push_back({.name = variable.flag,
+                     .value = variable.placeholder,
+                     .help = variable.help,
+                     .standard = variable.flag == "sample" ? kHz : ""});
+  }
+  return flags;
+}
+
+absl::Status SetVariables(const Args& args) {
+  if (const char* const unknown = FindUnknownVariable(environ); unknown != nullptr) {
+    const std::string name(unknown, strcspn(unknown, "="));
+    std::vector<std::string> known;  // what they all begin with says nothing
+    for (const Variable& variable : Variables()) known.push_back(variable.name.substr(kPrefix.size()));
+    const std::string nearest = NearestName(name.substr(kPrefix.size()), known);
+    const std::string meant = nearest.empty() ? "" : absl::StrCat("did you mean ", kPrefix, nearest, "? ");
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is not a variable of dlhook; ", meant, "dlhook help variables lists them"));
+  }
+  for (const Variable& variable : Variables()) {
+    const std::optional<std::string> flag = args.Last(variable.flag);
+    const char* const value = flag ? flag->c_str() : getenv(variable.name.c_str());
+    if (value == nullptr) continue;
+    const Setting setting = {&variable, std::string(value), flag ? absl::StrCat("--", variable.flag) : variable.name};
+    if (const absl::Status status = Check(setting); !status.ok()) return status;
+    if (flag) setenv(variable.name.c_str(), value, 1);
+  }
+  return absl::OkStatus();
 }
 
 std::string FamiliesSentence() {

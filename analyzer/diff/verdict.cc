@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -299,10 +301,25 @@ std::string DecisionText(const VerdictInput& input) {
   return absl::StrCat("NEW is ", SlowerText(input), Why(input), is_same_program ? "" : ". NEW differs: ", differences);
 }
 
+// Of the compared steps; empty: not known, or several.
+std::string NetworkOf(const MeasuredRun& run) {
+  std::set<std::string> networks;
+  for (const StepTrack& track : run.steps.tracks) {
+    for (const Step& step : track.steps) networks.insert(step.model);
+  }
+  return networks.size() == 1 ? *networks.begin() : "";
+}
+
+std::string NetworksText(const VerdictInput& input) {
+  const std::string base = NetworkOf(*input.base_run), other = NetworkOf(*input.new_run);
+  if (base.empty() || other.empty() || base == other) return "";
+  return absl::StrCat("different networks (BASE ", base, ", NEW ", other, "): ");
+}
+
 }  // namespace
 
 std::string VerdictSentence(const VerdictInput& input) {
-  return absl::StrCat(BusyText(input), LongerText(input), DecisionText(input));
+  return absl::StrCat(NetworksText(input), BusyText(input), LongerText(input), DecisionText(input));
 }
 
 Table VerdictTable(const VerdictInput& input) {

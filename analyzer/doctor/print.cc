@@ -43,19 +43,14 @@ void AppendFinding(const Finding& finding, size_t width, bool color, std::string
     AppendWrapped("", Style::kPlain, absl::StrCat("What to do: ", finding.advice), width, color, out);
 }
 
+// Counts of functions are in json.
 std::string CountLabel(const LibraryReport& library) {
   std::vector<std::string> parts;
-  const std::string families = absl::StrJoin(library.families, ", ");
-  if (!library.provides.empty()) {
-    parts.push_back(absl::StrCat(families, ": has ", library.provides.size(), " functions that dlhook hooks"));
+  if (!library.families.empty()) parts.push_back(absl::StrJoin(library.families, ", "));
+  if (library.recorded.has_value()) parts.push_back(absl::StrCat(*library.recorded, " calls recorded"));
+  if (!library.past.empty()) {
+    parts.push_back(absl::StrCat("calls past dlhook of ", library.past.size(), " functions"));
   }
-  if (library.recorded.has_value()) parts.push_back(absl::StrCat(*library.recorded, " calls of them recorded"));
-  if (!library.calls.empty()) {
-    parts.push_back(absl::StrCat(library.provides.empty() ? absl::StrCat(families, ": ") : "", "refers to ",
-                                 library.calls.size(), ", bound to dlhook: ", library.through.size()));
-  }
-  if (!library.past.empty()) parts.push_back(absl::StrCat("bound past it: ", library.past.size()));
-  if (!library.unbound.empty()) parts.push_back(absl::StrCat("not called yet: ", library.unbound.size()));
   if (!library.inside.empty()) parts.push_back(absl::StrCat("has ", library.inside));
   for (const SeenTap& tap : library.taps) {
     parts.push_back(
@@ -71,23 +66,13 @@ void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, 
                     library.State(), "\n");
     AppendWrapped("", Style::kPlain, absl::StrCat(CountLabel(library), "."), width, color, out);
   }
-  std::vector<std::string> callers;
-  for (const LibraryReport& library : libraries) {
-    if (library.State() == "caller") callers.push_back(BaseName(library.path));
-  }
-  if (callers.empty()) return;
-  const std::string names = callers.size() <= 6
-                                ? absl::StrJoin(callers, ", ")
-                                : absl::StrCat(absl::StrJoin(callers.begin(), callers.begin() + 6, ", "), " and ",
-                                               callers.size() - 6, " more");
-  AppendWrapped("callers", Style::kPlain, absl::StrCat("bound to dlhook: ", names, "."), width, color, out);
 }
 
 void AppendProgram(const TriedProgram& program, size_t width, bool color, std::string* out) {
   const ProgramReport& report = program.report;
   absl::StrAppend(
-      out, "\n",
-      Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color), "\n");
+      out, Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color),
+      "\n");
   std::vector<std::string> counts;
   for (const auto& [family, count] : report.recorded) counts.push_back(absl::StrCat(family, ": ", count));
   AppendWrapped("ended", Style::kPlain,
@@ -206,10 +191,16 @@ std::string DoctorReport::Verdict() const {
 
 std::string DoctorText(const DoctorReport& report, size_t width, bool color) {
   width = std::max<size_t>(width, 40);
-  std::string out = absl::StrCat(Styled("this machine", Style::kTitle, color), "\n");
-  for (const Finding& finding : report.machine) AppendFinding(finding, width, color, &out);
-  if (report.program.has_value()) AppendProgram(*report.program, width, color, &out);
-  absl::StrAppend(&out, "\n");
+  std::string out;
+  // With a program only what may affect it.
+  for (const Finding& finding : report.machine) {
+    if (!report.program.has_value() || CountBad({finding}) > 0) AppendFinding(finding, width, color, &out);
+  }
+  if (!out.empty()) out = absl::StrCat(Styled("this machine", Style::kTitle, color), "\n", out, "\n");
+  if (report.program.has_value()) {
+    AppendProgram(*report.program, width, color, &out);
+    out.push_back('\n');
+  }
   for (const std::string& line : Wrapped(report.Verdict(), width)) absl::StrAppend(&out, line, "\n");
   return out;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
@@ -43,19 +44,21 @@ absl::Status CheckRegular(const std::string& path, mode_t mode) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": is ", KindOf(mode), "; expected a regular file"));
 }
 
-// The first two lines of a small file; empty where there are none.
-std::pair<std::string, std::string> TwoLines(const std::string& path) {
+// The first three lines of a small file; empty where there are none.
+std::array<std::string, 3> FirstLines(const std::string& path) {
   constexpr uint64_t kMostBytes = 4096;
   const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
   if (!file.ok()) return {};
   std::string text(std::min(file->size(), kMostBytes), '\0');
   if (!file->Read(0, absl::MakeSpan(text)).ok()) return {};
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  return {lines[0], lines.size() < 2 ? "" : lines[1]};
+  std::array<std::string, 3> first;
+  for (size_t i = 0; i < std::min(first.size(), lines.size()); ++i) first[i] = lines[i];
+  return first;
 }
 
 std::string Elsewhere(const std::string& pointer) {
-  const auto [host, path] = TwoLines(pointer);
+  const auto [host, path, rest] = FirstLines(pointer);
   return absl::StrCat("traces of this run are still in ", path, " on ", host,
                       "; if their launcher was killed, report and copy them there, then remove ", pointer);
 }
@@ -102,7 +105,12 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
     return absl::NotFoundError(absl::StrCat(path, ": ", run.elsewhere.front()));
   }
   // The program that left an empty run here.
-  const std::string silent = run.paths.empty() ? TwoLines(absl::StrCat(path, "/", kRunFileName)).second : "";
+  const auto [key, silent, failure] =
+      run.paths.empty() ? FirstLines(absl::StrCat(path, "/", kRunFileName)) : std::array<std::string, 3>();
+  if (!failure.empty()) {
+    return absl::NotFoundError(absl::StrCat(path, ": its program, ", silent, ", ", failure,
+                                            " before any recorded call, so nothing was recorded"));
+  }
   if (!silent.empty()) {
     return absl::NotFoundError(absl::StrCat(
         path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ", silent,

@@ -114,6 +114,21 @@ void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
   }
 }
 
+// Of processes that no other one of the run started.
+void AppendPrograms(const TraceModel& run, std::vector<std::string>* remarks) {
+  std::set<std::pair<std::string, uint32_t>> known;
+  for (const ProcessInfo& process : run.processes) known.emplace(process.boot_id, process.pid);
+  std::set<std::string> programs;
+  for (const ProcessInfo& process : run.processes) {
+    if (known.contains({process.boot_id, process.parent_pid})) continue;
+    programs.insert(process.script.empty() ? process.program : process.script);
+  }
+  if (programs.size() < 2) return;
+  remarks->push_back(absl::StrCat("programs: ", absl::StrJoin(programs, ", "),
+                                  ", of which none started another: times and counts are of all of them together; name "
+                                  "one trace (*.dlh) instead of the folder"));
+}
+
 void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const ProcessInfo& process : run.processes) {
     if (!process.requested_output.empty()) {
@@ -166,6 +181,7 @@ std::string CapabilityStateName(CapabilityState state) { return EnumName(state);
 
 std::vector<std::string> RunRemarks(const TraceModel& run) {
   std::vector<std::string> remarks;
+  AppendPrograms(run, &remarks);
   AppendLosses(run, &remarks);
   AppendTotals(run, &remarks);
   AppendCapabilities(run, &remarks);

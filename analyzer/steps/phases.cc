@@ -319,6 +319,17 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (StepTrack& track : TracksOfProcess(model, attribution, process, &found)) all.push_back(std::move(track));
   }
+  // A loader's workers, which run transforms and call no library, serve no requests.
+  std::set<uint32_t> train;
+  for (const StepTrack& track : all) {
+    const bool trains = std::any_of(track.steps.begin(), track.steps.end(),
+                                    [](const Step& step) { return step.kind == StepKind::kTraining; });
+    if (trains) train.insert(model.processes[track.process].pid);
+  }
+  std::erase_if(all, [&](const StepTrack& track) {
+    const ProcessInfo& process = model.processes[track.process];
+    return process.calls == 0 && train.contains(process.parent_pid);
+  });
   const auto length_ns = [](const StepTrack& track) {
     return track.steps.back().end_ns - track.steps.front().start_ns;
   };

@@ -166,9 +166,23 @@ class ItemMaker {
       const auto at = std::lower_bound(item.layers.begin(), item.layers.end(), moment.layer);
       if (at == item.layers.end() || *at != moment.layer) item.layers.insert(at, moment.layer);
     }
-    if (moment.link >= 0) item.has_links = true;
+    if (moment.link >= 0) NoteLink(moment, item);
     if (moment.link >= 0 && !item.is_linked) item.is_linked = trained_links_.Has(moment.link);
     last_forward_ = moment;
+  }
+
+  // An operator that makes no node has the number of the next one, which a later operator makes: a metric behind the
+  // update is not trained because the next step's first layer is.
+  void NoteLink(const Moment& moment, StepItem& item) {
+    item.has_links = true;
+    const size_t at = static_cast<size_t>(&item - items_.data());
+    const bool is_same = link_.number == moment.link && link_.thread == moment.thread;
+    if (link_.item == at) {
+      link_.is_only = link_.is_only && is_same;
+      return;
+    }
+    if (link_.is_only && is_same) items_[link_.item].is_linked = false;
+    link_ = {at, moment.link, moment.thread, true};
   }
 
   // The item that `moment` continues; nullptr: it begins a new one.
@@ -210,6 +224,12 @@ class ItemMaker {
   // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
   std::vector<uint32_t> final_rank_;
   std::optional<Moment> last_forward_;
+  struct {
+    size_t item = SIZE_MAX;
+    int64_t number = -1;
+    ThreadIndex thread = 0;
+    bool is_only = false;             // of the item
+  } link_;                            // of the last item that has any
   std::optional<int64_t> weight_ns_;  // since when weights are computed for a pass that has not begun
   std::optional<size_t> arrival_;     // the first moment of values that arrived since the last item
   int64_t arrived_ns_ = 0;            // the end of the last one

@@ -193,6 +193,7 @@ int StartSessionHere(ProcessState* process) {
   bool made = MakeFiles(process, config, &identity);
   if (!made && identity.place.folder >= 0) close(identity.place.folder);
   if (!made) return -1;
+  if (config.complaint[0] != '\0') ReportCapability("variables", "", CapabilityState::kRefused, config.complaint);
   if (config.verbose) {
     const SessionHeader* session = process->session;
     static char path[sizeof session->trace_path], complaint[2 * sizeof config.complaint];  // one starter at a time

@@ -92,8 +92,10 @@ struct Switch {
 };
 
 struct One {
-  void Read(const Variable&, const char* value, bool* member, Config*) const {
+  void Read(const Variable& variable, const char* value, bool* member, Config* config) const {
     *member = value != nullptr && strcmp(value, "1") == 0;
+    if (value != nullptr && !*member && *value != '\0' && strcmp(value, "0") != 0)
+      Complain(variable, value, "1", config);
   }
 };
 
@@ -217,6 +219,22 @@ void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   if (config->stacks == StacksMode::kAll) config->python = PythonMode::kOn;
 }
 
+const char* FindUnknownVariable(char* const* environment) {
+  // The second line: of this repository's scripts and tests.
+  static constexpr const char* kKnown[] = {
+#define DLHOOK_VARIABLE(name, reader, member, values, standard, meaning) name "=",
+#define DLHOOK_REPORT_VARIABLE(name, values, standard, meaning) name "=",
+#define DLHOOK_INTERNAL_VARIABLE(name, reader, member) name "=",
+#include "preload/format/variables.inc"
+      "DLHOOK_TEST", "DLHOOK_FAKE_", "DLHOOK_BENCH_", "DLHOOK_DOCTOR_PROBE=", "DLHOOK_SCRIPT_START="};
+  for (char* const* entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
+    bool is_known = strncmp(*entry, "DLHOOK_", 7) != 0 || strstr(*entry, "_VENV=") != nullptr;
+    for (const char* known : kKnown) is_known = is_known || strncmp(*entry, known, strlen(known)) == 0;
+    if (!is_known) return *entry;
+  }
+  return nullptr;
+}
+
 const Config& GetConfig() {
   static Config config;
   static std::atomic<uint32_t> state{0};  // 0: unread, 1: being read, 2: ready
@@ -224,6 +242,11 @@ const Config& GetConfig() {
   uint32_t expected = 0;
   if (state.compare_exchange_strong(expected, 1)) {
     ParseConfig(&EnvironmentVariable, &config);
+    const char* unknown = FindUnknownVariable(environ);
+    if (unknown != nullptr && config.complaint[0] == '\0') {
+      snprintf(config.complaint, sizeof config.complaint, "%.*s is not a variable of dlhook",
+               static_cast<int>(strcspn(unknown, "=")), unknown);
+    }
     state.store(2, std::memory_order_release);
   }
   while (state.load(std::memory_order_acquire) != 2) {

@@ -69,11 +69,14 @@ struct Config {
   GpuMode gpu;                    // DLHOOK_GPU
   uint64_t gpu_buffer_bytes;      // DLHOOK_GPU_BUFFERS_MIB: total size of CUPTI's buffers
   bool gpu_queue_times;           // DLHOOK_GPU_QUEUE: when kernels were queued and submitted
-  char complaint[256];            // the first invalid value, as a sentence
+  char complaint[256];            // the first invalid value or unknown name, as a clause
 };
 
 // The bit of a family in masks, 0 if the name is unknown.
 uint32_t FamilyBitOf(const char* name);
+
+// The first "NAME=VALUE" with a name that begins as dlhook's do and is none of them; null: there is none.
+const char* FindUnknownVariable(char* const* environment);
 
 // The configuration of this process; reads the environment on first use.
 const Config& GetConfig();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -216,15 +217,24 @@ def profile(program: Sequence[str], output: Optional[PathLike] = None, *, variab
     if isinstance(program, (str, bytes)):
         raise TypeError("program: expected a list of words, ['python', 'train.py']")
     words = [os.fspath(word) for word in program]
-    path = os.fspath(output) if output is not None else _new_folder(words[0] if words else "")
+    path = _free(os.fspath(output)) if output is not None else _new_folder(words[0] if words else "")
     env = dict(popen.pop("env", None) or _command.unrecorded_environment())
     env.update(variables or {})
     done = subprocess.run([_command.command_path(), "run", f"--output={path}", "--", *words], env=env, check=False, **popen)
     run = Run(path)
     if check and done.returncode != 0:
-        recorded = os.path.isdir(path) and any(name.endswith(".dlh") for name in os.listdir(path))
-        raise ProgramFailed(f"{' '.join(words)}: ended with {done.returncode}", done.returncode, run if recorded else None)
+        raise ProgramFailed(f"{' '.join(words)}: ended with {done.returncode}", done.returncode, run if _holds_a_run(path) else None)
     return run
+
+
+def _holds_a_run(path: str) -> bool:
+    return os.path.isdir(path) and any(name.endswith(".dlh") for name in os.listdir(path))
+
+
+def _free(path: str) -> str:
+    """`path`, or path-2, path-3 ... if it holds a run already, as the command names them."""
+    names = itertools.chain([path], (f"{path}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if not _holds_a_run(name))
 
 
 def _new_folder(program: str) -> str:

@@ -67,7 +67,7 @@ class Launchers(LaunchersCase):
     def test_what_each_says(self):
         first, second = self.started(), self.started()
         error = self.end(second, 7)
-        self.assertIn(f"{CALLS + 7} calls recorded of the 1 processes of this launcher, others share the run", error)
+        self.assertIn(f"{CALLS + 7} calls recorded of the process of this launcher, others share the run", error)
         self.assertNotIn("lost_calls", error)
         self.assertIn(f"{3 * CALLS + 7} calls recorded; next", self.end(first))
         self.check(2, 3 * CALLS + 7)
@@ -90,10 +90,11 @@ class Launchers(LaunchersCase):
         result = e2e.run(["/bin/sh", "-c", f"{command}; {command}"])  # one process group: one launch
         self.assertEqual(result.code, 0, result.err)
         self.check(2, 2 * CALLS)
-        again = e2e.run(["/bin/sh", "-c", command])
-        self.assertEqual((again.code, again.out), (2, b""))
-        self.assertIn(b"holds a run already", again.err)
+        again = e2e.run(["/bin/sh", "-c", f"{command}; {command}"])  # they share the next folder, too
+        self.assertEqual(again.code, 0)
+        self.assertEqual(again.err.count(b"holds a run already, so this one goes to"), 2)
         self.check(2, 2 * CALLS)
+        self.assertEqual(len(e2e.Run(f"{self.run_path}-2").traces()), 2)
 
     def test_a_job_says_who_belongs_together(self):
         for number in range(2):

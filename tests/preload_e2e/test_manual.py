@@ -75,7 +75,12 @@ class Manual(e2e.Case):
     def test_bash_completes(self):
         text = output("help", "--completion", "bash")
         cases = {("dlhook", "re"): ["report"], ("dlhook", "help", "var"): ["variables"], ("dlhook", "report", "--ta"): ["--table"],
-                 ("dlhook", "report", "--limit", ""): [], ("dlhook", "run", "--", "python", "-"): []}
+                 ("dlhook", "report", "--limit", ""): [], ("dlhook", "report", "--table", "ops,lay"): ["ops,layers", "ops,layout"],
+                 ("dlhook", "report", "--sort", "wall_s"): ["wall_share"], ("dlhook", "report", "--by", "ph"): ["phase"],
+                 ("dlhook", "export", "RUN", "--format", "pp"): ["pprof"], ("dlhook", "diff", "A", "B", "--table", "algo"): ["algorithms"],
+                 ("dlhook", "report", "--format", "=", "cs"): ["csv"], ("dlhook", "report", "--color", "="): ["auto", "always", "never"],
+                 ("dlhook", "run", "--stacks", "n"): ["native"], ("dlhook", "run", "--capture", "blas,one"): ["blas,onednn"],
+                 ("dlhook", "run", "--", "python", "-"): []}
         for words, expected in cases.items():
             said = e2e.run(["bash", "-c", f"{text}COMP_WORDS=(\"$@\") COMP_CWORD={len(words) - 1}\n_dlhook\n"
                             'printf "%s\\n" "${COMPREPLY[@]}"', "bash", *words])

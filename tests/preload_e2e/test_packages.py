@@ -79,7 +79,9 @@ class Packages(e2e.Case):
 
         pip("install", wheel)
         self.check_command(os.path.join(venv, "bin", "dlhook"))
-        self.assertTrue(os.path.exists(os.path.join(venv, "share", "man", "man1", "dlhook.1")))
+        for path in ("man/man1/dlhook.1", "bash-completion/completions/dlhook", "zsh/vendor-completions/_dlhook",
+                     "fish/vendor_completions.d/dlhook.fish"):
+            self.assertTrue(os.path.exists(os.path.join(venv, "share", path)), path)
         env = e2e.clean_environment()
         env["PATH"] = "/usr/bin:/bin"  # the package finds the command that it came with
         self.assertEqual(self.read_by(python, env), f"True {venv}/bin/dlhook")

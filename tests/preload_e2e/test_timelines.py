@@ -102,7 +102,7 @@ class Timelines(e2e.Case):
 
     def test_files(self):
         run = self.recorded("launcher", [e2e.victim("nested"), "3"])
-        self.assertIn("sqlite is a file; expected --out FILE", exports.export(run, "--format", "sqlite", expected_code=2))
+        self.assertIn("sqlite is a file; expected -o FILE", exports.export(run, "--format", "sqlite", expected_code=2))
         missing = os.path.join(self.folder, "none", "file")
         self.assertIn(f"cannot write {missing}", exports.export(run, "--format", "sqlite", "--out", missing,
                                                                 expected_code=2))
