@@ -65,15 +65,17 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
   const auto time_of = [&](const Row& row, const char* name) {
     return NumberOf(layers, row, absl::StrCat(has_gpu ? "gpu_" : "", name));
   };
-  const auto owner_of = [&](const Row& cells) {
-    return OwnerOf(TextOf(layers, cells, "model"), TextOf(layers, cells, "layer"));
-  };
+  std::vector<std::pair<std::string, std::string>> names;  // with owners, by row
   std::set<std::string> owners;
-  for (const Row& cells : layers.rows) owners.insert(owner_of(cells));
+  for (const Row& cells : layers.rows) {
+    const std::string name = TextOf(layers, cells, "layer"), model = TextOf(layers, cells, "model");
+    names.emplace_back(name, OwnerOf(model, name));
+    owners.insert(names.back().second);
+  }
   owners.erase("");
   std::map<std::pair<std::string, std::string>, std::vector<LayerRow>> by_pattern;
   for (const Row& cells : layers.rows) {
-    const std::string name = TextOf(layers, cells, "layer"), owner = owner_of(cells);
+    const auto& [name, owner] = names[static_cast<size_t>(&cells - layers.rows.data())];
     if (name.empty() || absl::StrContains(name, "[")) continue;
     const std::string of_model = owner.empty() || owners.size() == 1 ? "" : absl::StrCat(owner, ": ");
     LayerRow row = {.name = of_model + name,

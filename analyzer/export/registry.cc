@@ -25,7 +25,8 @@ const std::vector<WeightWord>& WeightWords() {
       {"calls", "count", "number of calls", Weight::kCalls},
       {"flops", "count", "floating-point operations, by the textbook count", Weight::kFlops},
       {"bytes", "bytes", "operands read and written once", Weight::kBytes},
-      {"gpu_time", "ns", "GPU time: of kernels and copies in the steps, divided among those that overlap", Weight::kGpuTime},
+      {"gpu_time", "ns", "GPU time: of kernels and copies in the steps, divided among those that overlap",
+       Weight::kGpuTime},
   };
   return kWeightWords;
 }

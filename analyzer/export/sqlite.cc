@@ -23,7 +23,8 @@ constexpr View kViews[] = {
      "SELECT c.call_id, t.process_id, t.name AS thread, c.step_id, c.start_ns, c.duration_ns, c.self_ns, o.label, "
      "o.op, "
      "o.function, o.problem, o.algorithm, o.implementation, o.flops, o.bytes, l.name AS layer, c.direction, "
-     "s.name AS scope, c.status, c.line FROM raw_calls c JOIN raw_threads t USING (thread_id) JOIN raw_ops o USING (op_id) "
+     "s.name AS scope, c.status, c.line FROM raw_calls c JOIN raw_threads t USING (thread_id) JOIN raw_ops o USING "
+     "(op_id) "
      "LEFT JOIN raw_layers l USING (layer_id) LEFT JOIN raw_scopes s ON s.scope_id = c.scope_id"},
     {"scopes", "Framework ops, backward nodes and ranges with what they refer to",
      "SELECT s.scope_id, t.process_id, t.name AS thread, s.start_ns, s.duration_ns, s.name, s.kind, "

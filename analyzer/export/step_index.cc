@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-
 namespace dlhook::analyzer::inline exports {
 
 StepIndex::StepIndex(const TraceModel& model, const std::vector<StepTrack>& tracks)

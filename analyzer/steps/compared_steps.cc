@@ -152,10 +152,10 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
   for (StepTrack& track : tracks) {
     std::map<SortOfSteps, int64_t> counts;
     for (Step& step : track.steps) {
-      step.left_out = step.is_warm_up                                                            ? LeftOut::kWarmUp
-                      : !IsLikeOthers(step)                                                      ? LeftOut::kOther
+      step.left_out = step.is_warm_up                                                 ? LeftOut::kWarmUp
+                      : !IsLikeOthers(step)                                           ? LeftOut::kOther
                       : step.has_scopes != has_scopes[{track.process, sort_of(step)}] ? LeftOut::kNotRecorded
-                                                                                                 : LeftOut::kNot;
+                                                                                      : LeftOut::kNot;
       counts[sort_of(step)] += step.counts() ? 1 : 0;
     }
     if (track.steps.empty()) continue;
@@ -195,8 +195,8 @@ std::string LeftOutSteps::Text() const {
   if (other > 0) parts.push_back(absl::StrCat(other, " unlike the others"));
   if (not_recorded > 0) parts.push_back(absl::StrCat(not_recorded, " not recorded in full"));
   if (longer > 0) {
-    parts.push_back(absl::StrCat(longer, " much longer of ", HumanTime(longer_ns / longer),
-                                 longer > 1 ? " on average" : ""));
+    parts.push_back(
+        absl::StrCat(longer, " much longer of ", HumanTime(longer_ns / longer), longer > 1 ? " on average" : ""));
   }
   if (cut_short > 0) parts.push_back(cut_short == 1 ? "the last one" : absl::StrCat("the last ones of ", cut_short));
   if (parts.size() < 2) return absl::StrJoin(parts, "");

@@ -49,7 +49,7 @@ struct Step {
   bool is_regular = true;   // like others of its sort: same batch, same micro steps; same calls if only calls are known
   bool has_scopes = false;  // scopes were recorded throughout (light mode omits some)
   LeftOut left_out = LeftOut::kNot;
-  int64_t batch = 0;        // batch size; 0 if not known
+  int64_t batch = 0;                  // batch size; 0 if not known
   bool batch_is_rows = false;         // as BatchSpan.is_rows
   int64_t samples = 0;                // of all its passes, whose batches may differ; 0 if not known
   int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)

@@ -21,8 +21,8 @@ struct StepGroup {
   std::vector<const Step*> warm_up;  // by start
   std::vector<const Step*> longer;   // much longer than `steady`; in order of the tracks
   LeftOutSteps left_out;
-  std::set<ThreadIndex> threads;     // of the steps; kNone: of the whole process
-  bool overlaps = false;             // threads repeat independently: their steps overlap
+  std::set<ThreadIndex> threads;  // of the steps; kNone: of the whole process
+  bool overlaps = false;          // threads repeat independently: their steps overlap
 };
 
 // Ordered by time in steps, without groups that have no steady steps. Steady: Step.counts().

@@ -49,7 +49,7 @@ class Timelines(e2e.Case):
             run = self.run_of(file.read())
         with databases.sqlite(self, run) as database:
             rows = [database.execute(query).fetchall() for query in queries]
-            self.assertEqual([bool(found) for found in rows], [True] * 7 + [False] * 2 + [True] + [False])  # without a GPU, and the launcher's looks
+            self.assertEqual([bool(found) for found in rows], [True] * 7 + [False] * 2 + [True, False])  # no GPU, no looks at memory
             steps = databases.value(database, "SELECT count(*) FROM raw_steps WHERE steady")
             whole_ns = databases.value(database, "SELECT sum(wall_share) FROM accounting")
             self.assertAlmostEqual(sum(ms for _, _, ms in rows[0]) * steps, whole_ns / 1e6, places=6)

@@ -145,7 +145,8 @@ class ReportPage(unittest.TestCase):
         self.browser.go("#answer")
         text = self.browser.evaluate("document.querySelector('.view').innerText")
         screen = " ".join(dlhook("report", run).split())
-        for sentence in ("A training step takes 1.00 ms, mean of 1 of 3 (without 1 of warm-up and the last one).", "Batch 2: 2000 samples/s.",
+        for sentence in ("A training step takes 1.00 ms, mean of 1 of 3 (without 1 of warm-up and the last one).",
+                         "Batch 2: 2000 samples/s.",
                          "1 warm-up step took 1.40 ms."):
             self.assertIn(sentence, screen)
             self.assertIn(sentence, text)

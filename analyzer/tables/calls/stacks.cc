@@ -112,7 +112,8 @@ Table StepStacksTable(const TraceModel& model, const TableOptions& options) {
   const StepStacks stacks = StacksOf(BuildProfile(model, *options.analysis, {.with_kinds = false}));
   std::vector<const StepStacks::value_type*> order;
   for (const auto& stack : stacks) order.push_back(&stack);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return TimeIn(a->second) > TimeIn(b->second); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return TimeIn(a->second) > TimeIn(b->second); });
   Table table = NewTable("stacks", kStepStacksTitle, StepStacksColumns(stacks), order);
   const bool has_steps = std::any_of(options.analysis->steps().begin(), options.analysis->steps().end(),
                                      [](const StepTrack& track) { return !track.steps.empty(); });

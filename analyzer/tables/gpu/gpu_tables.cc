@@ -58,8 +58,8 @@ std::string GpuRun::TimeNote(ProcessIndex process) const {
   const int64_t unmeasured_ns = time.duration_ns - time.time.total_ns();
   const int64_t left_out = time.all_steps - time.steps;
   const int64_t of_steps_ns = left_out > 0 ? time.time.total_ns() : time.duration_ns;
-  std::string note =
-      absl::StrCat(label, ": ", SteadySteps(time.steps, time.kind, time.sort), ", ", HumanTime(of_steps_ns), ".", time.left_out.Sentence());
+  std::string note = absl::StrCat(label, ": ", SteadySteps(time.steps, time.kind, time.sort), ", ",
+                                  HumanTime(of_steps_ns), ".", time.left_out.Sentence());
   if (left_out > 0) {
     absl::StrAppend(&note, " Without ", left_out, " more in which GPUs were not measured all the time.");
   } else if (unmeasured_ns > 0) {

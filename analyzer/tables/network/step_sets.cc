@@ -32,9 +32,9 @@ StepTimes::StepTimes(const TraceModel& model, const StepSet& set)
     const std::string threads = of_threads.contains(kNone) ? ""
                                 : of_threads.size() > 1    ? absl::StrCat(" of ", ThreadLabel(model, of_threads))
                                                         : absl::StrCat(" of thread ", ThreadLabel(model, of_threads));
-    sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
-                             HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.",
-                             set.left_out.Sentence());
+    sentence_ =
+        absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
+                     HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.", set.left_out.Sentence());
     return;
   }
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {

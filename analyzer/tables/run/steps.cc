@@ -112,10 +112,10 @@ void AddSortNotes(const TraceModel& model, const StepTrack& steps, const Measure
     std::vector<int64_t> durations;
     for (const Step* step : group.steady) durations.push_back(step->end_ns - step->start_ns);
     const Quartiles quartiles = QuartilesOf(durations);
-    table.notes.push_back(absl::StrCat(name, ": ", SteadySteps(static_cast<int64_t>(durations.size()), group.kind, group.sort),
-                                       " of ", group.left_out.all, ", median ", HumanTime(quartiles.median), ", quartiles ",
-                                       HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper), ".",
-                                       group.left_out.Sentence()));
+    table.notes.push_back(
+        absl::StrCat(name, ": ", SteadySteps(static_cast<int64_t>(durations.size()), group.kind, group.sort), " of ",
+                     group.left_out.all, ", median ", HumanTime(quartiles.median), ", quartiles ",
+                     HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper), ".", group.left_out.Sentence()));
   }
   if (sorts > kMaxSortsNoted) {
     table.notes.push_back(absl::StrCat(sorts - kMaxSortsNoted, " more kinds of steps: see the table phases."));

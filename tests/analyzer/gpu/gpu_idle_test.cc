@@ -331,7 +331,8 @@ TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   EXPECT_EQ(Sum(table, "time"), 900);
   EXPECT_EQ(Sum(table, "steady_time"), 2 * 900);
   EXPECT_EQ(Sum(table, "run_time"), 3 * 900 - 100);
-  EXPECT_THAT(table.notes.back(), HasSubstr("2 steady training steps, 2.00 us. Left out: the last one. Without 1 more in which"));
+  EXPECT_THAT(table.notes.back(),
+              HasSubstr("2 steady training steps, 2.00 us. Left out: the last one. Without 1 more in which"));
   const Table devices = program.Run("devices");
   EXPECT_EQ(Integer(devices, 0, "steps"), 2);
   EXPECT_EQ(Integer(devices, 0, "time"), 2000);

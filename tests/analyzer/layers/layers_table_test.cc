@@ -53,8 +53,7 @@ TEST(LayersTableTest, RowsAddUpToTheStepsExactly) {
   int64_t steps_ns = 0;
   for (const StepTrack& track : analysis.steps()) {
     for (const Step& step : track.steps) {
-      if (step.kind == StepKind::kTraining && step.counts())
-        steps_ns += step.end_ns - step.start_ns;
+      if (step.kind == StepKind::kTraining && step.counts()) steps_ns += step.end_ns - step.start_ns;
     }
   }
   ASSERT_GT(steps_ns, 0);
