@@ -121,7 +121,7 @@ absl::Status Screen::Layers() {
   rows.resize(std::min({rows.size(), kLayers, std::max(kLeastLayers, room)}));
   const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
   const bool has_range = has_blocks && width_ >= kWidthForRange;
-  const size_t name_width = width_ - 38 - (has_range ? kRange : 0);
+  const size_t name_width = width_ - 44 - (has_range ? kRange : 0);
   std::vector<std::string> names;
   for (const LayerRow& row : rows) {
     const std::string name = VisibleText(row.name);
@@ -132,7 +132,7 @@ absl::Status Screen::Layers() {
   const std::string title =
       all > rows.size() ? absl::StrFormat("Heaviest layers (%d of %d)", rows.size(), all) : "Layers";
   Line(absl::StrFormat(
-      "%s %10s %10s %10s%*s",
+      "%s %10s %10s %10s  step%*s",
       Styled(absl::StrFormat("%-*s", static_cast<int>(name_width + 2), title), Style::kTitle, options_.color),
       "forward", "backward", facts_.HasGpuTimes() ? "GPU time" : "time", has_range ? static_cast<int>(kRange) : 0,
       has_range ? "of one layer" : ""));
@@ -141,9 +141,9 @@ absl::Status Screen::Layers() {
     const std::string range = has_range && rows[i].layers > 1
                                   ? absl::StrCat(HumanTime(rows[i].least_ns), " to ", HumanTime(rows[i].most_ns))
                                   : "";
-    Line(absl::StrFormat("  %-*s %10s %10s %10s%*s", static_cast<int>(name_width), names[i], time(rows[i].forward_ns),
-                         time(rows[i].backward_ns), time(rows[i].total_ns), has_range ? static_cast<int>(kRange) : 0,
-                         range));
+    Line(absl::StrFormat("  %-*s %10s %10s %10s %3.0f %%%*s", static_cast<int>(name_width), names[i],
+                         time(rows[i].forward_ns), time(rows[i].backward_ns), time(rows[i].total_ns),
+                         100 * rows[i].total_ns / facts_.step_ns(), has_range ? static_cast<int>(kRange) : 0, range));
   }
   return absl::OkStatus();
 }
@@ -239,7 +239,8 @@ std::string Screen::LeadOf(const Finding& finding) const {
   const char* const word = finding.basis == GainBasis::kMeasured   ? ""
                            : finding.basis == GainBasis::kComputed ? "about "
                                                                    : "up to ";
-  return absl::StrFormat("%s%s (%.0f %%)", word, HumanTime(finding.gain_ns), finding.GainPercent(facts_.step_ns()));
+  return absl::StrFormat("%s%s (%.0f %%%s)", word, HumanTime(finding.gain_ns), finding.GainPercent(facts_.step_ns()),
+                         finding.whole_ns > 0 ? absl::StrCat(" of ", finding.whole) : "");
 }
 
 void Screen::FindingLines(const RuleFinding& found, bool with_sentence) {

@@ -27,9 +27,10 @@ struct Finding {
   std::string evidence;  // the table that shows it, and what to look for there
   std::string advice;    // what to change: a line of code or an environment variable
   bool changes_numerics = false;
-  bool is_information = false;  // a choice, not a loss: comes after all losses
-  int64_t bytes = 0;            // of memory, if that is what it is about: then gain_ns is 0
-  double whole_ns = 0;          // of which the gain is a part; 0: a mean step
+  bool is_information = false;      // a choice, not a loss: comes after all losses
+  int64_t bytes = 0;                // of memory, if that is what it is about: then gain_ns is 0
+  double whole_ns = 0;              // of which the gain is a part; 0: a mean step
+  const char* whole = "all steps";  // what that is, per step
   double GainPercent(double step_ns) const { return 100 * gain_ns / (whole_ns > 0 ? whole_ns : step_ns); }
 };
 

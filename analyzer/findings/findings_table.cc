@@ -36,10 +36,13 @@ TypedColumns<FindingRow> Columns() {
        [](const FindingRow& row) {
          return row.finding.bytes > 0 ? Cell() : Cell(static_cast<int64_t>(row.finding.gain_ns));
        }},
-      {RealColumn("gain_percent", "%", Better::kLower, "The gain as a percentage of the step."),
+      {RealColumn("gain_percent", "%", Better::kLower, "The gain as a percentage of percent_of."),
        [](const FindingRow& row) {
          return row.finding.bytes > 0 ? Cell() : Cell(row.finding.GainPercent(row.step_ns));
        }},
+      {TextColumn("percent_of",
+                  "a step: the mean one; all steps: those left out of it, too; the processor time of a step."),
+       [](const FindingRow& row) { return std::string(row.finding.whole_ns > 0 ? row.finding.whole : "a step"); }},
       As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
       Text("line", "Of the program.", &Finding::line),
       Text("finding", "What is slow.", &Finding::sentence),

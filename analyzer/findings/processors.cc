@@ -212,6 +212,7 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
   }
   finding.gain_ns = is_loss ? std::min(wait_ns, facts.step_ns()) : spun_ns;
   finding.whole_ns = is_loss ? 0 : facts.load().cpu_ns;
+  finding.whole = "the processor time";
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = is_loss ? Confidence::kMedium : Confidence::kLow;
   finding.is_information = !is_loss;

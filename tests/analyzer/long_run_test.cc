@@ -74,7 +74,7 @@ std::map<std::string, double> TimesOn(const std::string& screen) {
   const std::string text = OnOneLine(screen);
   EXPECT_TRUE(std::regex_search(text, found, std::regex("takes ([0-9.]+) (ns|us|ms|s), mean of"))) << screen;
   if (!found.empty()) times[""] = Nanoseconds(found[1], found[2]);
-  const std::regex row("  (\\S.*?)  +.*?([0-9.]+) (ns|us|ms|s)(?: +[0-9]+ %  #*)?");
+  const std::regex row("  (\\S.*?)  +.*?([0-9.]+) (ns|us|ms|s)(?: +[0-9]+ %(?:  #*)?)?");
   std::istringstream lines(screen);
   for (std::string line; std::getline(lines, line);) {
     if (!std::regex_match(line, found, row)) continue;

@@ -64,7 +64,7 @@ function finding(findings, row) {
         : [
             explain(h("strong", {tabindex: 0, "data-value": get("gain")}, lead, time(get("gain"))), "gain"),
             explain(
-              h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of a step"),
+              h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of " + get("percent_of")),
               "gain_percent",
             ),
           ]),
