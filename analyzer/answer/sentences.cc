@@ -451,7 +451,9 @@ std::string HowLong(const StepFacts& facts) {
     }
   }
   const ComparedSteps& steps = facts.steps();
-  const std::string left_out = steps.left_out.Text();
+  const std::optional<Generation> generation = FindGeneration(facts);
+  // Of a network that generates, passes over prompts are no steps left out: both have a time of their own below.
+  const std::string left_out = generation.has_value() ? "" : steps.left_out.Text();
   std::string text =
       absl::StrFormat("A %s takes %s, mean of %s", facts.StepNoun(), HumanTime(step_ns),
                       cost.has_value() || left_out.empty()
@@ -463,7 +465,6 @@ std::string HowLong(const StepFacts& facts) {
                     HumanTime(static_cast<double>(quartiles.upper)));
   }
   text += ".";
-  const std::optional<Generation> generation = FindGeneration(facts);
   const GpuPace pace = PaceOf(facts);
   absl::StrAppend(
       &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),

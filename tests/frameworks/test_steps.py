@@ -117,7 +117,7 @@ class Steps(frameworks.Case):
         self.assertEqual(sorted((row["step"], row["model"], row["calls"]) for row in linear),
                          [(f"training ({network})", network, calls) for network in ("Net", "Wide") for calls in (2, 3, 3)])
         for name in {row["step"] for row in rows}:
-            steady = [step for step in run.table("steps") if step["step"] == name and step["phase"] == "steady"]
+            steady = [step for step in run.table("steps") if step["step"] == name and not step["left_out"]]
             self.assertEqual(sum(row["wall_share"] for row in rows if row["step"] == name), sum(step["duration"] for step in steady))
         notes = run.report("--table", "layers")["tables"][0]["notes"]
         self.assertEqual(len([note for note in notes if " of thread " in note]), 2, notes)
