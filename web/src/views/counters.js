@@ -35,7 +35,7 @@ function overTime(all, name, width) {
     top: 22,
     x,
     y,
-    xFormat: (ns) => (ns === 0 ? "0" : time(ns)),
+    xFormat: time,
     yFormat: (value) => text(value, {...column, type: "real"}),
     xLabel: "since the run began",
     yLabel: name.replace(/_/g, " "),
