@@ -3,6 +3,9 @@ import {axisBottom, axisLeft} from "d3-axis";
 import {select} from "d3-selection";
 import {h, replace} from "./dom.js";
 
+// Colours of the lines of one chart.
+export const LINES = ["library", "backward", "update", "recompute", "input", "other"];
+
 // Calls draw(width) now and whenever the width changes; it returns the chart's elements.
 export function responsive(draw) {
   const box = h("div.chart-box");

@@ -148,14 +148,14 @@ function overTime() {
           rows.forEach((row, i) => {
             const whole = get(row, "measured") || get(row, "duration") || 1;
             const parts = [
-              ["f-kernel", get(row, "compute")],
-              ["f-copy", get(row, "copies") - get(row, "copies_beside_compute")],
-              ["f-communication", get(row, "communication") - get(row, "communication_beside_compute")],
+              ["kernel", get(row, "compute")],
+              ["copy", get(row, "copies") - get(row, "copies_beside_compute")],
+              ["communication", get(row, "communication") - get(row, "communication_beside_compute")],
             ];
             const group = h("g.step", {tabindex: 0, role: "img", "aria-label": `step ${all.get(row, "index")}`});
             let from = 0;
             const wide = Math.max(chart.width / rows.length - 0.6, 0.5);
-            for (const [kind, ns] of [...parts, ["f-other", whole]]) {
+            for (const [kind, ns] of [...parts, ["other", whole]]) {
               const to = Math.min(100, from + (100 * Math.max(0, ns)) / whole);
               if (to > from)
                 group.append(
@@ -164,7 +164,7 @@ function overTime() {
                     width: wide,
                     y: y(to),
                     height: y(from) - y(to),
-                    "fill-opacity": kind === "f-other" ? 0.35 : 1,
+                    "fill-opacity": kind === "other" ? 0.35 : 1,
                   }),
                 );
               from = to;

@@ -2,7 +2,7 @@
 import {scaleLinear} from "d3-scale";
 import {curveStepAfter, line} from "d3-shape";
 import {bars, legend} from "../bars.js";
-import {frame, responsive} from "../chart.js";
+import {LINES, frame, responsive} from "../chart.js";
 import {hasRows, page, table} from "../data.js";
 import {add, h} from "../dom.js";
 import {groups, human, percent, time} from "../format.js";
@@ -10,8 +10,6 @@ import {addressOfLayer} from "../links.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
-const MOST_LINES = 6; // as many as there are colours
-const LINES = ["library", "backward", "update", "recompute", "input", "other"];
 const bytes = (value) => human(value, "bytes");
 
 function draw(series, width) {
@@ -36,9 +34,9 @@ function draw(series, width) {
   series.forEach((one, i) => {
     const points = one.start.map((start, at) => [x(start), y(one.bytes[at] / unit)]);
     points.push([x(end), points[points.length - 1][1]]);
-    chart.inside.append(h(`path.line.s${i}`, {d: line().curve(curveStepAfter)(points)}));
+    chart.inside.append(h(`path.line.${LINES[i]}`, {d: line().curve(curveStepAfter)(points)}));
     const peak = one.bytes.indexOf(Math.max(...one.bytes));
-    const dot = h(`circle.mark.s${i}`, {
+    const dot = h(`circle.mark.${LINES[i]}`, {
       cx: points[peak][0],
       cy: points[peak][1],
       r: 4,
@@ -104,11 +102,11 @@ export const memoryView = {
         title,
         legend(
           all
-            .slice(0, MOST_LINES)
+            .slice(0, LINES.length)
             .map((one, i) => ({name: `${one.name}, at most ${bytes(Math.max(...one.bytes))}`, color: LINES[i]})),
         ),
-        all.length > MOST_LINES && h("p.quiet", null, `The first ${MOST_LINES} of ${all.length}.`),
-        responsive((width) => draw(all.slice(0, MOST_LINES), width)),
+        all.length > LINES.length && h("p.quiet", null, `The first ${LINES.length} of ${all.length}.`),
+        responsive((width) => draw(all.slice(0, LINES.length), width)),
       );
     add(section, [
       over(

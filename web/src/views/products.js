@@ -156,7 +156,7 @@ function roofline(points, roofs, width) {
   );
   for (const point of [...points].sort((a, b) => b.time - a.time)) {
     const size = sizes[Number(!!point.isConvolution)];
-    const circle = h(`circle.mark.f-${point.isConvolution ? "recompute" : point.onGpu ? "kernel" : "library"}`, {
+    const circle = h(`circle.mark.${point.isConvolution ? "recompute" : point.onGpu ? "kernel" : "library"}`, {
       cx: x(point.intensity),
       cy: y(point.rate),
       r: size(point.time),

@@ -46,10 +46,10 @@ function speedUp(rows, width) {
       ]),
     }),
     h("text", {x: x(most), y: y(most / least) - 10, "text-anchor": "end"}, "ideal"),
-    h("path.line.s0", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
+    h("path.line.library", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
   );
   for (const row of known) {
-    const dot = h("circle.mark.s0", {
+    const dot = h("circle.mark.library", {
       cx: x(row.devices),
       cy: y(row.speedUp),
       r: 7,

@@ -11,7 +11,7 @@ import {missingTables, part, quantile, tablesOf} from "./parts.js";
 const PHASES = [
   ["input", "input"],
   ["forward", "forward"],
-  ["inference", "inference"],
+  ["inference", "framework"],
   ["backward", "backward"],
   ["update", "update"],
   ["other", "other"],
@@ -106,13 +106,13 @@ function draw(steps, width, isWhole) {
       const durations = of.map((step) => step.duration).sort((a, b) => a - b),
         most = durations[durations.length - 1];
       const middle = quantile(durations, 0.5),
-        fill = h("rect.f-framework", {
+        fill = h("rect.framework", {
           x: i * 2,
           width: 2,
           y: y(Math.min(middle, top)),
           height: chart.height - y(Math.min(middle, top)),
         });
-      const rect = h("rect.f-library", {
+      const rect = h("rect.library", {
         x: i * 2,
         width: 1.6,
         y: y(Math.min(most, top)),
@@ -149,7 +149,7 @@ function draw(steps, width, isWhole) {
         const to = Math.min(from + step.of[name], top);
         if (to > from)
           group.append(
-            h("rect.f-" + color, {
+            h("rect." + color, {
               x: x(i),
               width: Math.max(bar - (bar > 4 ? 1 : 0.2), 0.5),
               y: y(to),
@@ -159,8 +159,8 @@ function draw(steps, width, isWhole) {
         from = to;
       }
       if (step.phase === "warm-up")
-        group.append(h("rect.f-warm", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
-      if (step.duration > top) group.append(h("path.f-backward", {d: `M${x(i) + bar / 2 - 4},-2h8l-4,-7z`}));
+        group.append(h("rect.preparing", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
+      if (step.duration > top) group.append(h("path.backward", {d: `M${x(i) + bar / 2 - 4},-2h8l-4,-7z`}));
       tip(group, tipOf(step));
       chart.inside.append(group);
     });
@@ -215,7 +215,7 @@ export const stepsView = {
                     {name: "up to their median", color: "framework"},
                   ])
                 : legend([
-                    ...shown.map(([name, color]) => ({name, color: color === "inference" ? "framework" : color})),
+                    ...shown.map(([name, color]) => ({name, color})),
                     ...(steps.some((step) => step.phase === "warm-up")
                       ? [{name: "warm-up, below the axis", color: "preparing"}]
                       : []),
