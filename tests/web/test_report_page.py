@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`dlhook report RUN --html FILE` in headless Chromium: every view draws without an error, its numbers are the tables', names of a run
 are shown and never executed, and runs with little, much or damaged contents open."""
+import html
 import json
 import os
 import shutil
@@ -278,6 +279,22 @@ class ReportPage(unittest.TestCase):
             self.browser.go("#" + view)
             self.browser.evaluate("window.saved = null, document.querySelector('.view-head button').click()")
             self.browser.wait_for("window.saved && window.saved.size > 10000 && window.saved.type === 'image/png'")
+        self.assertEqual(self.browser.errors, [])
+
+    def test_in_a_notebook(self):
+        """In a frame without an address of its own, links and tables work."""
+        with open(self.open(traces.network(self.folder, "framed", 3, 20)), encoding="utf-8") as page:
+            framed = f'<iframe srcdoc="{html.escape(page.read())}"></iframe>'
+        path = os.path.join(self.folder, "notebook.html")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(framed)
+        self.browser.call("Page.navigate", url="file://" + path)
+        inside = "document.querySelector('iframe')?.contentDocument"
+        self.browser.wait_for(f"{inside}?.querySelector('[data-ready]') != null")
+        self.browser.evaluate(f"{inside}.querySelector('nav a[data-view=steps]').click()")
+        self.browser.wait_for(f"{inside}?.querySelector('.view')?.id == 'view-steps'")
+        self.browser.evaluate(f"{inside}.querySelector('.view .sort').click()")
+        self.assertEqual(self.browser.evaluate(f"{inside}.querySelectorAll('.view th[aria-sort$=cending]').length"), 1)
         self.assertEqual(self.browser.errors, [])
 
     def test_memory(self):

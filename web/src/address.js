@@ -27,7 +27,11 @@ export function set(key, value, at = path) {
   path = at;
   if (value === null || value === "") state.delete(key);
   else state.set(key, value);
-  history.replaceState(null, "", addressAt(path, [...state]));
+  try {
+    history.replaceState(null, "", addressAt(path, [...state]));
+  } catch (error) {
+    // In a notebook's frame the page has no address of its own.
+  }
 }
 
 // Whether the address names this row by the key "row" or "only".

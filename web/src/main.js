@@ -90,6 +90,13 @@ async function start() {
       main,
     );
     addEventListener("hashchange", () => show(main, views));
+    // In a notebook's frame, a link of its own would lead to the notebook.
+    addEventListener("click", (event) => {
+      const link = event.target.closest("a[href^='#']");
+      if (!link || event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      location.hash = link.getAttribute("href");
+    });
     show(main, views);
     root.dataset.ready = "true";
   } catch (error) {
