@@ -281,6 +281,18 @@ class ReportPage(unittest.TestCase):
             self.browser.wait_for("window.saved && window.saved.size > 10000 && window.saved.type === 'image/png'")
         self.assertEqual(self.browser.errors, [])
 
+    def test_roofline_and_bars(self):
+        """A layer's convolutions are under the roof; numbers have no exponent; a bar of half a step is half as long as its track."""
+        self.open(traces.recorded(self.folder, "resnet18"))
+        self.browser.go("#products")
+        self.browser.wait_for("document.querySelectorAll('circle.recompute').length == 20")
+        self.assertNotRegex(" ".join(self.shown("svg text") + self.shown(".number")), r"\de\+\d")
+        self.browser.go("#answer")
+        widths = [float(width.rstrip("%")) for width in self.shown("[data-part] .bar span", "style.width")]
+        self.assertAlmostEqual(sum(widths), 100, delta=1)
+        self.browser.go("#gpu")
+        self.assertEqual([name for name in self.shown(".bar-name") if "null" in name], [])
+
     def test_in_a_notebook(self):
         """In a frame without an address of its own, links and tables work."""
         with open(self.open(traces.network(self.folder, "framed", 3, 20)), encoding="utf-8") as page:
