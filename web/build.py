@@ -35,7 +35,9 @@ def main():
     for text, end in ((script, "</script"), (style, "</style")):
         if end in text.lower():
             sys.exit(f"build.py: {end} inside of what it would end")
-    policy = f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; base-uri 'none'; form-action 'none'"
+    # Images are of the view itself, to be saved.
+    policy = (f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; img-src data:; base-uri 'none'; "
+              "form-action 'none'")
     page = (HERE / "index.html").read_text()
     parts = {"@DLHOOK_POLICY@": policy, "@DLHOOK_STYLE@": style, "@DLHOOK_SCRIPT@": script,
              "@DLHOOK_LICENCES@": (HERE / "licences.txt").read_text()}

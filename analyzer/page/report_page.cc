@@ -2,10 +2,14 @@
 #include "analyzer/page/report_page.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/memory_use.h"
 #include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
@@ -18,6 +22,7 @@
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
+#include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {
@@ -26,6 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostParts = 9;
 constexpr size_t kMostLayers = 12;
+constexpr size_t kMostMemory = 1'000;
 
 // What a page holds at most, from the most to the least.
 struct Room {
@@ -87,6 +93,43 @@ Json StepPhases(const StepFacts& facts, size_t most) {
   return all;
 }
 
+// [{name, start: [ns], bytes: []}]: of each process the resident memory, of each device what a framework's allocator gave out.
+// Of the `most` equal parts of the run the most in each.
+Json MemoryOverTime(const TraceModel& model, size_t most) {
+  std::map<std::string, std::map<int64_t, std::pair<int64_t, int64_t>>> series;  // by part: bytes, time
+  const int64_t length = std::max<int64_t>(1, (model.end_ns - model.start_ns) / static_cast<int64_t>(most));
+  const auto add = [&](ProcessIndex process, const std::string& name, int64_t time_ns, auto bytes) {
+    if (bytes <= 0) return;
+    const std::string of = model.processes.size() > 1 ? absl::StrCat(", ", ProcessLabel(model, process)) : "";
+    auto& at = series[absl::StrCat(name, of)][(time_ns - model.start_ns) / length];
+    at = std::max(at, std::pair(static_cast<int64_t>(bytes), time_ns - model.start_ns));
+  };
+  for (const LoadSample& load : model.loads) add(load.process, "resident memory", load.time_ns, load.resident_bytes);
+  std::map<std::tuple<ProcessIndex, uint32_t, uint64_t>, int64_t> blocks;
+  std::map<std::pair<ProcessIndex, uint32_t>, int64_t>
+      held;  // for allocators that do not say it, as far as it was seen
+  for (const MemoryEvent& event : model.memory) {
+    const ProcessIndex process = model.threads[event.thread].process;
+    const auto block = blocks.try_emplace({process, event.device, event.address}).first;
+    int64_t& sum = held[{process, event.device}];
+    sum += event.bytes - block->second;
+    block->second = event.bytes;
+    if (event.bytes == 0) blocks.erase(block);
+    add(process, absl::StrCat("tensors on ", MemoryDeviceName(event.device)), event.time_ns,
+        event.allocated_bytes > 0 ? event.allocated_bytes : sum);
+  }
+  Json all = Json::array();
+  for (const auto& [name, parts] : series) {
+    Json start = Json::array(), bytes = Json::array();
+    for (const auto& [part, at] : parts) {
+      bytes.push_back(at.first);
+      start.push_back(at.second);
+    }
+    all.push_back({{"name", name}, {"start", std::move(start)}, {"bytes", std::move(bytes)}});
+  }
+  return all;
+}
+
 std::string DataIn(const Room& room, const StepFacts& facts, const Profile& profile, std::vector<Table> tables) {
   for (Table& table : tables) FitRows(room.rows, &table);
   const Json more = {{"kind", "report"},
@@ -94,6 +137,7 @@ std::string DataIn(const Room& room, const StepFacts& facts, const Profile& prof
                      {"version", DLHOOK_VERSION},
                      {"answer", Answer(facts)},
                      {"timelines", Timelines(facts, room.slices)},
+                     {"memory", MemoryOverTime(facts.model(), kMostMemory)},
                      {"step_phases", StepPhases(facts, room.rows)},
                      {"roofs", RoofsJson(facts.options().peaks)},
                      {"stacks", CallTree(profile, room.nodes)}};

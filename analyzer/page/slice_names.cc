@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/op_kind.h"
@@ -59,7 +60,10 @@ uint32_t SliceNames::OfScope(ScopeIndex scope) {
   const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
   const auto known = of_scope_.find(key);
   if (known != of_scope_.end()) return known->second;
-  const char* const kind = rules_.IsInput(scope) ? "input" : rules_.IsBracket(scope) ? "range" : "framework";
+  const char* const kind = rules_.IsInput(scope)                                        ? "input"
+                           : CollectiveOf(model_.names[model_.scopes.look[scope].name]) ? "communication"
+                           : rules_.IsBracket(scope)                                    ? "range"
+                                                                                        : "framework";
   return of_scope_[key] = Index(ScopeLabel(model_, scope), kind, model_.names[key.first]);
 }
 

@@ -20,12 +20,12 @@ class SliceNames {
   uint32_t OfCall(CallIndex call);
   uint32_t OfScope(ScopeIndex scope);
   uint32_t OfGpu(GpuIndex activity);
-  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication.
+  uint32_t Index(std::string name, const char* kind, std::string details);
+  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, step,
+  // and phases of steps.
   const nlohmann::ordered_json& json() const { return names_; }
 
  private:
-  uint32_t Index(std::string name, const char* kind, std::string details);
-
   const TraceModel& model_;
   const ActivityRules rules_;
   std::map<OpIndex, uint32_t> of_op_;

@@ -27,8 +27,11 @@ constexpr LayerDirection kDirections[] = {LayerDirection::kUnknown,      LayerDi
                                           LayerDirection::kBackwardBias, LayerDirection::kBackward,
                                           LayerDirection::kRecompute,    LayerDirection::kUpdate};
 
+// Beside the first three windows: as many as there is room for, of equally many slices as one may have.
+constexpr size_t kMostWindows = 48;
+
 struct Window {
-  const char* id;
+  std::string id;
   std::string title;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -57,7 +60,8 @@ std::string GroupOf(const TraceModel& model, ProcessIndex process) {
                       info.script.empty() ? info.program : info.script, ", process ", info.pid);
 }
 
-// The steady steps that the answer is about, of the process in which they take most time.
+// First the steady steps that the answer is about, of the process in which they take most time; then its others, spread over
+// the run, with the numbers of the table `steps`.
 std::vector<Window> ChooseWindows(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const auto& tracks = facts.steps().tracks;
@@ -66,8 +70,21 @@ std::vector<Window> ChooseWindows(const StepFacts& facts) {
   }
   std::vector<Step> steps = tracks.front().steps;
   const auto duration = [](const Step& step) { return step.end_ns - step.start_ns; };
-  const auto window = [](const char* id, const char* title, const Step& step) {
-    return Window{id, title, step.start_ns, step.end_ns};
+  std::map<int64_t, size_t> numbers;  // by start
+  const StepTrack* all = nullptr;     // all steps of the same process and thread
+  for (const StepTrack& track : facts.options().analysis->steps()) {
+    if (track.process != tracks.front().process || track.thread != tracks.front().thread) continue;
+    all = &track;
+    for (const Step& step : track.steps) numbers.emplace(step.start_ns, numbers.size());
+  }
+  const auto window = [&](const char* id, const char* title, const Step& step) {
+    const auto number = numbers.find(step.start_ns);
+    const std::string name = number == numbers.end() ? "" : absl::StrCat("step ", number->second);
+    if (*id == 0) {
+      return Window{absl::StrCat("step-", number->second), absl::StrCat("Step ", number->second), step.start_ns,
+                    step.end_ns};
+    }
+    return Window{id, name.empty() ? title : absl::StrCat(title, " (", name, ")"), step.start_ns, step.end_ns};
   };
   const Step first = steps.front();
   std::stable_sort(steps.begin(), steps.end(), [&](const Step& a, const Step& b) { return duration(a) < duration(b); });
@@ -78,6 +95,8 @@ std::vector<Window> ChooseWindows(const StepFacts& facts) {
   };
   add(window("slowest", "Slowest steady step", steps.back()));
   add(window("first", "First steady step", first));
+  const size_t count = all == nullptr ? 0 : all->steps.size(), stride = std::max<size_t>(1, count / kMostWindows);
+  for (size_t i = 0; i < count; i += stride) add(window("", "", all->steps[i]));
   return windows;
 }
 
@@ -87,11 +106,13 @@ class WindowReader {
   WindowReader(const StepFacts& facts, const std::vector<Place>& gpu_places, const Window& window, SliceNames* names)
       : model_(facts.model()),
         attribution_(facts.attribution()),
+        steps_(facts.options().analysis->steps()),
         gpu_places_(gpu_places),
         window_(window),
         names_(*names) {}
 
   std::vector<Track> Read() {
+    for (const StepTrack& track : steps_) ReadSteps(track);
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) ReadThread(thread);
     ReadGpus();
     std::stable_sort(tracks_.begin(), tracks_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -141,6 +162,25 @@ class WindowReader {
     for (uint32_t index = first; index < last; ++index) take(index);
   }
 
+  // Steps, below each its phases.
+  void ReadSteps(const StepTrack& of) {
+    Track track;
+    track.group = GroupOf(model_, of.process);
+    track.name = of.thread == kNone ? "steps" : absl::StrCat("steps of ", model_.threads[of.thread].tid);
+    for (size_t i = 0; i < of.steps.size(); ++i) {
+      const Step& step = of.steps[i];
+      if (step.end_ns <= window_.start_ns || step.start_ns >= window_.end_ns) continue;
+      const std::string kind = StepName(step.kind, step.sort);
+      Add(step.start_ns, step.end_ns, 0,
+          names_.Index(absl::StrCat("step ", i), "step", step.is_warm_up ? kind + ", warm-up" : kind), {}, &track);
+      for (const PhaseInterval& phase : step.phases) {
+        const char* const name = PhaseKindName(phase.kind);
+        Add(phase.start_ns, phase.end_ns, 1, names_.Index(name, name, ""), {}, &track);
+      }
+    }
+    if (!track.slices.empty()) tracks_.emplace_back(of.process, std::move(track));
+  }
+
   void ReadThread(ThreadIndex thread) {
     const ThreadData& data = model_.threads[thread];
     Track track;
@@ -181,6 +221,7 @@ class WindowReader {
 
   const TraceModel& model_;
   const Attribution& attribution_;
+  const std::vector<StepTrack>& steps_;
   const std::vector<Place>& gpu_places_;
   const Window& window_;
   SliceNames& names_;
@@ -246,7 +287,9 @@ Json Timelines(const StepFacts& facts, size_t most_slices) {
   const std::vector<Place> gpu_places = GpuPlaces(model, facts.attribution());
   SliceNames names(model);
   Json windows = Json::array();
+  size_t more = 0;  // slices of the windows after the first three
   for (const Window& window : ChooseWindows(facts)) {
+    if (more > most_slices) break;
     std::vector<Track> tracks = WindowReader(facts, gpu_places, window, &names).Read();
     const size_t tracks_left_out = LimitTracks(&tracks);
     const auto [left_out, shorter_than] = LimitSlices(most_slices, &tracks);
@@ -258,6 +301,7 @@ Json Timelines(const StepFacts& facts, size_t most_slices) {
                  {"shorter_than", shorter_than},
                  {"tracks_left_out", tracks_left_out},
                  {"tracks", Json::array()}};
+    for (const Track& track : tracks) more += windows.size() < 3 ? 0 : track.slices.size();
     for (const Track& track : tracks) json["tracks"].push_back(TrackJson(track, window.start_ns));
     windows.push_back(std::move(json));
   }

@@ -9,8 +9,9 @@
 
 namespace dlhook::analyzer::inline page {
 
-// A steady step of median length, the slowest and the first one; without steps the whole run. All processes are shown in the
-// time of that step. Of each at most `most_slices`, the longest; how many are left out is told.
+// A steady step of median length, the slowest and the first one, then others as far as together they have `most_slices`; without
+// steps the whole run. All processes are shown in the time of that step. Of each at most `most_slices`, the longest; how many are
+// left out is told.
 //
 // {"names": [[name, class, details]], "layers": [name], "directions": [name],
 //  "windows": [{"id", "title", "start", "length", "left_out", "shorter_than", "tracks_left_out",

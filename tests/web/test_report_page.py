@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`dlhook report RUN --html FILE` in headless Chromium: every view draws without an error, its numbers are the tables', names of a run
 are shown and never executed, and runs with little, much or damaged contents open."""
+import html
 import json
 import os
 import shutil
@@ -131,6 +132,11 @@ class ReportPage(unittest.TestCase):
         names = self.browser.evaluate("[...document.querySelectorAll('.view .pair-row .pair-name')].map(one => one.textContent)")
         self.assertGreater(len(names), 10)
         self.assertEqual(len(names), len(set(names)), names)
+        self.browser.size(390, 800)
+        for view in self.browser.evaluate(VIEWS):
+            self.browser.go("#" + view)
+            self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390, view)
+        self.browser.size(1280, 900)
 
     def test_scaling(self):
         runs = [traces.network(self.folder, name, 4, 30) for name in ("one", "two")]
@@ -157,6 +163,164 @@ class ReportPage(unittest.TestCase):
         colors = dict(self.browser.evaluate(rows))
         self.assertEqual(colors["library"], "library")
         self.assertEqual(colors["not_seen"], "other")
+
+    def shown(self, selector, of="textContent"):
+        return self.browser.evaluate(f"[...document.querySelectorAll({json.dumps('.view ' + selector)})].map(one => one.{of})")
+
+    def test_links(self):
+        """From a finding to its rows, from a layer to its kernels and its place on the timeline; an address shows the same again."""
+        run = traces.recorded(self.folder, "resnet18")
+        self.open(run)
+        links = self.shown("a.evidence", "getAttribute('href')")
+        self.assertEqual(len(links), 2)
+        for link, words in zip(links, ("aten::normal_", "launch-bound")):
+            self.browser.go(link)
+            self.browser.wait_for("scrollY > 0 || document.querySelector('.view .target').getBoundingClientRect().top < innerHeight")
+            targets = self.shown("tr.target")
+            self.assertTrue(targets)
+            self.assertEqual([row for row in targets if words not in row], [])
+            self.assertLess(len(targets), len(self.shown("[data-table=gpu_idle] tbody tr")))
+        self.browser.go("#answer")
+        (part,) = self.shown("a.bar-row[data-part^='normal_']", "getAttribute('href')")
+        self.browser.go(part)
+        self.assertIn("aten::normal_", self.shown(".bar-row.target")[0])
+        self.browser.go("#answer")
+        heaviest = self.shown("a.bar-row[href^='#layers']", "getAttribute('href')")
+        self.assertGreater(len(heaviest), 5)
+        for link in heaviest:
+            self.browser.go(link)
+            self.assertEqual(len(self.shown(".bar-row.target")), 1, link)
+        self.browser.go("#layers?row.layers=layer%3D8.first")
+        self.assertEqual(len(self.shown(".bar-open .bar-row.target")), 1)
+        kernels, timeline = self.shown(".bar-open .target + .bar-open a", "getAttribute('href')")[:2]
+        self.browser.go(kernels)
+        layers = self.shown("[data-table=kernels] tbody tr", "cells[6].textContent")
+        self.assertEqual(set(layers), {"8.first"})
+        self.browser.go(timeline)
+        self.assertRegex(self.shown(".count")[0], r"^\d+ found")
+        self.assertIn("8.first", self.shown(".slice-details")[0])
+        # A row that is clicked on and an order are in the address; a step's bar leads to its timeline.
+        self.browser.go("#table/kernels")
+        for what, place in ((".sort", 3), ("tbody td", 30)):
+            self.browser.evaluate(f"document.querySelectorAll('.view {what}')[{place}].click()")
+        there, rows, target = self.browser.evaluate("location.hash"), self.shown("tbody tr"), self.shown("tr.target")
+        self.browser.go("#answer")
+        self.browser.go(there)
+        self.assertEqual((self.shown("tbody tr"), self.shown("tr.target")), (rows, target))
+        self.browser.go("#steps")
+        self.browser.wait_for("document.querySelectorAll('.step.link').length == 6")
+        self.browser.evaluate("document.querySelectorAll('.step.link')[1].dispatchEvent(new MouseEvent('click'))")
+        self.browser.wait_for("document.querySelector('.view').id == 'view-timeline'")
+        self.assertIn("Step 1: 37.6 ms", self.shown("p.quiet")[0])
+        self.assertEqual(self.browser.errors, [])
+
+    def test_kernels_and_layers(self):
+        """Sums by kernel, with the time first; layers by GPU time or by host time, blocks as one."""
+        run = traces.recorded(self.folder, "resnet18")
+        self.open(run)
+        (table,) = json.loads(dlhook("report", run, "--table", "kernels", "--format", "json"))["tables"]
+        names = [column["name"] for column in table["columns"]]
+        sums = {}
+        for row in table["rows"]:
+            sums[row[names.index("kernel")]] = sums.get(row[names.index("kernel")], 0) + row[names.index("gpu_time")]
+        self.browser.go("#kernels")
+        self.assertEqual(self.shown(".bar-row", "dataset.kernel"), sorted(sums, key=lambda one: -sums[one]))
+        self.assertEqual(self.browser.evaluate(NAMES)[:3], ["kernel", "gpu_time", "gpu_percent"])
+        self.browser.evaluate("document.querySelector('.view .bar-row').click()")
+        self.assertGreater(len(self.shown(".bar-open .bar-row")), 10)
+        # What is beyond the edge is shown to be there.
+        self.browser.wait_for("document.querySelector('.view .scroll.wider') !== null")
+        self.browser.go("#layers")
+        rows = self.shown(".bar-row .bar-name")
+        self.assertIn("*.first ×8", rows)
+        self.assertEqual([row for row in rows if "[GPU idle]" in row], [])
+        on_gpu = self.shown(".bar-row .number")
+        self.browser.go("#layers?time=host")
+        self.assertNotEqual(self.shown(".bar-row .number"), on_gpu)
+        # Of a name that is too long the end stays.
+        self.browser.go("#kernels")
+        cut = ("[...document.querySelectorAll('.view .bar-name .middle')]"
+               ".filter(one => one.firstChild.scrollWidth > one.firstChild.clientWidth)"
+               ".map(one => [one.lastChild, one.closest('.bar-name')].map(one => one.getBoundingClientRect().right))"
+               ".map(([end, edge]) => end <= edge + 1)")
+        self.assertEqual(set(self.browser.evaluate(cut)), {True})
+        # 53 bars, 9 columns and 50 rows are few stops of the Tab key.
+        self.assertLess(len([one for one in self.shown("*", "tabIndex") if one >= 0]), 14)
+
+    def test_timeline_of_any_step(self):
+        """Tracks of steps and phases; every step of a small run can be chosen; a flame graph's boxes are as long as the slices."""
+        self.open(traces.recorded(self.folder, "resnet18"))
+        self.browser.go("#timeline")
+        self.assertEqual(len(self.shown(".segments:first-child button") + self.shown("option + option")), 6)
+        self.assertIn("backward (phase, layer)", self.shown(".legend li"))
+        self.browser.evaluate("document.querySelector('.view input[type=search]').focus()")
+        self.browser.call("Input.insertText", text="normal_")
+        self.assertRegex(self.shown(".count")[0], r"^[1-9]\d* found")
+        first = self.shown(".slice-details")
+        self.assertIn("normal_", first[0])
+        self.browser.key("Enter")
+        self.assertIn("slice=", self.browser.evaluate("location.hash"))
+        self.browser.go("#timeline?as=flame")
+        self.browser.wait_for("document.querySelectorAll('.node').length > 10")
+        values = [float(value) for value in self.shown(".node[aria-label='aten::normal_']", "dataset.value")]
+        self.assertTrue([value for value in values if 13e6 < value < 15e6], values)
+        self.assertEqual(self.browser.errors, [])
+
+    def test_saved(self):
+        """A table as CSV and a view as a picture."""
+        run = traces.recorded(self.folder, "resnet18")
+        self.open(run)
+        self.browser.evaluate("(make => { URL.createObjectURL = blob => (window.saved = blob, make(blob)); })(URL.createObjectURL)")
+        self.browser.go("#table/steps?all.steps=1")
+        self.browser.evaluate("[...document.querySelectorAll('.view button')].find(one => one.textContent === 'CSV').click()")
+        lines = self.browser.evaluate("window.saved.text()").splitlines()
+        self.assertEqual(lines[0].split(","), self.browser.evaluate(NAMES))
+        self.assertEqual(len(lines), 7)
+        for view in ("timeline", "layers"):
+            self.browser.go("#" + view)
+            self.browser.evaluate("window.saved = null, document.querySelector('.view-head button').click()")
+            self.browser.wait_for("window.saved && window.saved.size > 10000 && window.saved.type === 'image/png'")
+        self.assertEqual(self.browser.errors, [])
+
+    def test_roofline_and_bars(self):
+        """A layer's convolutions are under the roof; numbers have no exponent; a bar of half a step is half as long as its track."""
+        self.open(traces.recorded(self.folder, "resnet18"))
+        self.browser.go("#products")
+        self.browser.wait_for("document.querySelectorAll('circle.recompute').length == 20")
+        self.assertNotRegex(" ".join(self.shown("svg text") + self.shown(".number")), r"\de\+\d")
+        self.browser.go("#answer")
+        widths = [float(width.rstrip("%")) for width in self.shown("[data-part] .bar span", "style.width")]
+        self.assertAlmostEqual(sum(widths), 100, delta=1)
+        self.browser.go("#gpu")
+        self.assertEqual([name for name in self.shown(".bar-name") if "null" in name], [])
+
+    def test_in_a_notebook(self):
+        """In a frame without an address of its own, links and tables work."""
+        with open(self.open(traces.network(self.folder, "framed", 3, 20)), encoding="utf-8") as page:
+            framed = f'<iframe srcdoc="{html.escape(page.read())}"></iframe>'
+        path = os.path.join(self.folder, "notebook.html")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(framed)
+        self.browser.call("Page.navigate", url="file://" + path)
+        inside = "document.querySelector('iframe')?.contentDocument"
+        self.browser.wait_for(f"{inside}?.querySelector('[data-ready]') != null")
+        self.browser.evaluate(f"{inside}.querySelector('nav a[data-view=steps]').click()")
+        self.browser.wait_for(f"{inside}?.querySelector('.view')?.id == 'view-steps'")
+        self.browser.evaluate(f"{inside}.querySelector('.view .sort').click()")
+        self.assertEqual(self.browser.evaluate(f"{inside}.querySelectorAll('.view th[aria-sort$=cending]').length"), 1)
+        self.assertEqual(self.browser.errors, [])
+
+    def test_memory(self):
+        """The resident memory that was sampled, over time."""
+        self.open(traces.recorded(self.folder, "resnet18"))
+        self.browser.go("#memory")
+        self.browser.wait_for("document.querySelector('.view path.line') !== null")
+        self.assertIn("resident memory, at most 1.30 GiB", self.shown(".legend li"))
+
+    def test_no_difference(self):
+        run = traces.recorded(self.folder, "resnet18")
+        self.open_page(os.path.join(self.folder, "same.html"), "diff", run, run)
+        self.assertIn("no difference", self.shown(".hero-number")[0])
 
     def test_hostile_names(self):
         run = traces.hostile(self.folder)
@@ -295,6 +459,12 @@ class ReportPage(unittest.TestCase):
         self.assertEqual(self.browser.evaluate(ground), light)
         self.open(traces.golden(self.folder, "training", "light"))
         self.assertEqual(self.browser.evaluate(ground), light)
+        # A choice is kept in the next page, until it is the system's.
+        self.browser.evaluate("document.querySelector('.theme').click()")
+        self.open(traces.golden(self.folder, "training", "kept"))
+        self.assertEqual(self.browser.evaluate(ground), dark)
+        self.browser.evaluate("document.querySelector('.theme').click()")
+        self.assertEqual(self.browser.evaluate("Object.keys(localStorage)"), [])
         self.browser.size(1280, 900)
 
 

@@ -1,4 +1,5 @@
 """Runs for the pages' tests: the recorded ones of tests/golden, and small ones made here."""
+import gzip
 import os
 import subprocess
 
@@ -48,6 +49,12 @@ def write(folder, name, *parts, file="1.dlh"):
 def golden(folder, trace, name=None):
     with open(os.path.join(GOLDEN, trace + ".textproto"), encoding="utf-8") as file:
         return write(folder, name or trace, file.read())
+
+
+def recorded(folder, name):
+    """A run of tests/golden/gpu, of an H200."""
+    with gzip.open(os.path.join(GOLDEN, "gpu", name + ".dlh.gz")) as file:
+        return write(folder, name, file.read())
 
 
 def convolution(iid, channels, direction):

@@ -1,5 +1,5 @@
 // Rows of bars: a name, a bar of coloured parts, numbers.
-import {add, h, replace} from "./dom.js";
+import {add, h, middle, replace} from "./dom.js";
 import {groups} from "./format.js";
 import {tip} from "./tip.js";
 
@@ -9,19 +9,37 @@ export const legend = (parts) =>
   h(
     "ul.legend",
     null,
-    parts.map(({name, color}) => h("li", null, h("span.swatch." + color), name)),
+    parts.map(({name, color}) => h("li", null, h("span.swatch." + color), middle(name))),
   );
 
-// `rows`: {name, note, quiet, parts: [{value, color}], numbers: [text], tip: () => content, href, onclick}. Bars are scaled to `most`.
+// `rows`: {name, note, quiet, parts: [{value, color}], numbers: [text], tip: () => content, href, isTarget, open: () => what a click shows
+// below}. Bars are scaled to `most`. The Tab key reaches one row, the arrow keys the others.
 export function bars(rows, {most, empty = "Nothing found."} = {}) {
   const scale =
     most || Math.max(1e-9, ...rows.map((row) => row.parts.reduce((sum, part) => sum + Math.max(0, part.value), 0)));
-  const isList = !rows.some((row) => row.href); // links say what they are by themselves
-  const list = h("div.bars", {role: isList ? "list" : null});
+  const isList = !rows.some((row) => row.href || row.open); // links and buttons say what they are by themselves
+  const list = h("div.bars", {role: isList ? "list" : null, onkeydown: keys});
   const more = h("div.more");
   let shown = 0;
+  function keys(event) {
+    const all = [...list.querySelectorAll(":scope > .bar-row")],
+      at = all.indexOf(event.target),
+      to = all[at + ({ArrowDown: 1, ArrowUp: -1}[event.key] || NaN)];
+    if (event.key === "Enter" && at >= 0 && !all[at].href) all[at].click();
+    if (!to) return;
+    event.preventDefault();
+    all[at].tabIndex = -1;
+    to.tabIndex = 0;
+    to.focus();
+  }
+  function toggle(line, row) {
+    const isOpen = line.getAttribute("aria-expanded") === "true";
+    line.setAttribute("aria-expanded", String(!isOpen));
+    if (isOpen) line.nextSibling.remove();
+    else line.after(h("div.bar-open", null, row.open()));
+  }
   function draw(count) {
-    for (const row of rows.slice(shown, count)) {
+    for (const [i, row] of rows.slice(shown, count).entries()) {
       const bar = h(
         "span.bar",
         {"aria-hidden": "true"},
@@ -30,12 +48,18 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
           .map((part) => h("span." + part.color, {style: {width: `${(100 * part.value) / scale}%`}})),
       );
       const line = h(
-        row.href ? "a.bar-row" : "div.bar-row",
-        {role: isList ? "listitem" : null, href: row.href, tabindex: row.href ? null : 0},
+        (row.href ? "a" : "div") + ".bar-row" + (row.isTarget ? ".target" : ""),
+        {
+          role: isList ? "listitem" : row.open ? "button" : null,
+          "aria-expanded": row.open ? "false" : null,
+          href: row.href,
+          tabindex: shown + i === 0 ? 0 : -1,
+          onclick: row.open && (() => toggle(line, row)),
+        },
         h(
           row.quiet ? "span.bar-name.quiet" : "span.bar-name",
           null,
-          h("bdi", null, row.name),
+          middle(row.name),
           row.note && h("span.bar-note", null, row.note),
         ),
         bar,
@@ -44,6 +68,7 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
       if (row.data) Object.assign(line.dataset, row.data);
       if (row.tip) tip(line, row.tip);
       list.append(line);
+      if (row.isTarget && row.open) toggle(line, row);
     }
     shown = Math.min(count, rows.length);
     const left = rows.length - shown;
@@ -58,7 +83,7 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
     );
   }
   if (rows.length === 0) return h("p.empty", null, empty);
-  draw(STEP);
+  draw(Math.max(STEP, rows.findIndex((row) => row.isTarget) + 1));
   return add(h("div.bars-box"), [list, more]);
 }
 

@@ -3,6 +3,9 @@ import {axisBottom, axisLeft} from "d3-axis";
 import {select} from "d3-selection";
 import {h, replace} from "./dom.js";
 
+// Colours of the lines of one chart.
+export const LINES = ["library", "backward", "update", "recompute", "input", "other"];
+
 // Calls draw(width) now and whenever the width changes; it returns the chart's elements.
 export function responsive(draw) {
   const box = h("div.chart-box");
@@ -47,11 +50,11 @@ export function frame({
     [
       axisBottom(x)
         .ticks(xTicks || Math.max(2, Math.floor(inner.width / 110)))
-        .tickFormat(xFormat)
+        .tickFormat((value) => (value === 0 ? "0" : xFormat(value)))
         .tickSizeOuter(0),
       `translate(0,${inner.height})`,
     ],
-    [axisLeft(y).ticks(yTicks).tickValues(tens).tickFormat(yFormat).tickSize(0).tickPadding(8), ""],
+    [axisLeft(y).ticks(yTicks).tickValues(tens).tickFormat((value) => (value === 0 ? "0" : yFormat(value))).tickSize(0).tickPadding(8), ""],
   ];
   const lines = h("g.grid");
   select(lines).call(grid).select(".domain").remove();

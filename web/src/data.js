@@ -44,3 +44,10 @@ export const hasRows = (name) => known.has(name) && known.get(name).rows.length 
 export const run = () => all.report.run;
 export const page = () => all.page;
 export const report = () => all.report;
+
+// The rank of a process; null: it has none.
+export function rankOf(pid) {
+  const one = (run()?.processes || []).find((process) => process.pid === pid),
+    name = Object.keys(one?.rank_variables || {}).find((key) => /^(RANK|.*WORLD_RANK|PMI_RANK|SLURM_PROCID)$/.test(key));
+  return name ? Number(one.rank_variables[name]) : null;
+}

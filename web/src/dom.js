@@ -69,11 +69,20 @@ export function replace(element, ...children) {
   return add(element, children);
 }
 
+// A name of which the middle is cut out where it does not fit: what distinguishes names is often at their end.
+export function middle(text) {
+  const whole = visible(text);
+  if (whole.length < 16) return h("bdi", null, whole);
+  const at = whole.length - 10 - (/[\udc00-\udfff]/.test(whole[whole.length - 10]) ? 1 : 0);
+  return h("bdi.middle", null, h("span", null, whole.slice(0, at)), h("span", null, whole.slice(at)));
+}
+
 // A box to search in; `onsearch` gets what was typed, in lower case.
-export const searchBox = (label, onsearch) =>
+export const searchBox = (label, onsearch, value = "") =>
   h("input", {
     type: "search",
     placeholder: label,
     "aria-label": label,
+    value,
     oninput: (event) => onsearch(event.target.value.toLowerCase()),
   });

@@ -39,7 +39,7 @@ export function human(value, unit, type) {
   if (typeof value !== "number") return String(value);
   if (SCALES[unit]) return scaled(value, SCALES[unit]);
   if (unit === "%") return value.toFixed(1) + " %";
-  return type === "integer" ? groups(value) : threeDigits(value);
+  return type === "integer" || Math.abs(value) >= 1000 ? groups(Math.round(value)) : threeDigits(value);
 }
 
 export const time = (ns) => human(ns, "ns");

@@ -1,11 +1,11 @@
 // Reads the data, makes the navigation, shows the view that the address names: "#layers", "#table/ops".
+import {read} from "./address.js";
 import * as data from "./data.js";
 import {add, h, replace, visible} from "./dom.js";
+import {picture, save} from "./save.js";
 import {hide} from "./tip.js";
-import {themeButton} from "./theme.js";
+import {onTheme, themeButton} from "./theme.js";
 import {groupsOfViews} from "./views.js";
-
-const rendered = new Map();
 
 function nav(groups) {
   const link = (view) => h("a", {href: "#" + view.id, "data-view": view.id}, view.title);
@@ -19,37 +19,33 @@ function nav(groups) {
   );
 }
 
-// The view for an address, and the rest of the address: {view, rest}.
-function viewAt(views, address) {
-  let hash = address.replace(/^#/, "");
-  try {
-    hash = decodeURIComponent(hash);
-  } catch (error) {
-    hash = "";
-  }
-  const [id, ...rest] = hash.split("/");
-  return {view: views.find((view) => view.id === id) || views[0], rest: rest.join("/")};
-}
-
 function show(main, views) {
-  const {view, rest} = viewAt(views, location.hash);
+  const {id, rest} = read(),
+    view = views.find((one) => one.id === id) || views[0],
+    why = view.missing();
   hide();
-  const key = view.id + "/" + (view.keepsAddress ? "" : rest);
-  const why = view.missing();
-  if (!rendered.has(key)) {
-    const section = h("section.view", {id: "view-" + view.id, "aria-label": view.title});
-    add(section, [
+  onTheme(null);
+  const section = h("section.view", {id: "view-" + view.id, "aria-label": view.title});
+  add(section, [
+    h(
+      "div.view-head",
+      null,
       h("h1", null, view.heading ? view.heading(rest) : view.title),
-      view.lead && h("p.lead", null, view.lead),
-    ]);
-    rendered.set(key, section);
-    replace(main, section);
-    if (why) add(section, h("p.empty", null, why));
-    else view.render(section, rest);
-  } else {
-    replace(main, rendered.get(key));
-  }
-  if (view.onshow) view.onshow(rest);
+      h(
+        "button.button",
+        {
+          type: "button",
+          title: "Save this view as a picture",
+          onclick: async () => save(`${data.page().title}-${view.id}.png`, await picture(section)),
+        },
+        "PNG",
+      ),
+    ),
+    view.lead && h("p.lead", null, view.lead),
+  ]);
+  replace(main, section);
+  if (why) add(section, h("p.empty", null, why));
+  else view.render(section, rest);
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view.id) {
       link.setAttribute("aria-current", "page");
@@ -58,6 +54,10 @@ function show(main, views) {
   }
   document.title = visible(`${view.title} – ${data.page().title} – dlhook`);
   scrollTo(0, 0);
+  // What is drawn as wide as its place has its height only then.
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => section.querySelector(".target")?.scrollIntoView({block: "center"})),
+  );
 }
 
 async function start() {
@@ -90,6 +90,13 @@ async function start() {
       main,
     );
     addEventListener("hashchange", () => show(main, views));
+    // In a notebook's frame, a link of its own would lead to the notebook.
+    addEventListener("click", (event) => {
+      const link = event.target.closest("a[href^='#']");
+      if (!link || event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      location.hash = link.getAttribute("href");
+    });
     show(main, views);
     root.dataset.ready = "true";
   } catch (error) {

@@ -1,12 +1,23 @@
 // A table of the report: sortable, searchable, with as many columns as matter.
-import {add, h, replace, searchBox} from "./dom.js";
+import {get, isNamed, namedBy, set} from "./address.js";
+import {add, h, middle, replace, searchBox} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
+import {lines, save} from "./save.js";
 import {card, tip} from "./tip.js";
 
 const STEP = 50; // rows that are shown at once
 
 // Not amounts: without spaces between thousands.
 const NUMBERS_OF = new Set(["process", "pid", "index", "rank", "communicator", "device"]);
+
+// Columns that come first, where others would push them off the screen.
+const FIRST = {
+  kernels: ["kernel", "gpu_time", "gpu_percent", "calls", "per_step", "mean_time", "layer"],
+  layout: ["from", "to", "written_by", "read_by", "total_time", "gpu_time", "calls", "dims"],
+  algorithms: ["kind", "direction", "problem", "gpu_time", "total_time", "gpu_rate", "calls", "chosen"],
+  layers: ["layer", "gpu_time", "time"],
+  ops: ["function", "op", "total_time", "gpu_time", "calls"],
+};
 
 const label = (name) => name.replace(/_/g, " ");
 
@@ -31,17 +42,25 @@ function cellText(column, row, table) {
 }
 
 export function tableView(table, options = {}) {
-  const state = {sort: null, down: true, query: "", shown: options.limit || STEP, wide: false};
-  const useful = table.columns.map((column, i) => i).filter((i) => isUseful(table, i));
-  const chosen = options.columns
-    ? options.columns
-        .filter((name) => table.has(name))
-        .map((name) => table.index.get(name))
-        .filter((i) => useful.includes(i))
-    : null;
+  const key = (what) => `${what}.${table.name}`,
+    order = get(key("sort")) || "",
+    sorted = table.index.get(order.replace(/^-/, ""));
+  const state = {
+    sort: sorted ?? null,
+    down: order[0] === "-",
+    query: get(key("find")) || "",
+    shown: STEP,
+    wide: get(key("all")) !== null || table.columns[sorted]?.detail,
+  };
+  const first = FIRST[table.name] || [],
+    rank = (i) => (first.indexOf(table.columns[i].name) + 1 || first.length + 1);
+  const useful = table.columns
+    .map((column, i) => i)
+    .filter((i) => isUseful(table, i))
+    .sort((a, b) => rank(a) - rank(b) || a - b);
   // A unit that stands in the cells before it.
   const isUnit = (i) => i > 0 && table.columns[i].name === "unit" && table.columns[i - 1].type !== "text";
-  const brief = chosen || useful.filter((i) => !table.columns[i].detail && !isUnit(i));
+  const brief = useful.filter((i) => (!table.columns[i].detail || rank(i) <= first.length) && !isUnit(i));
   const view = h("section.table-view", {"data-table": table.name});
   const head = h("thead"),
     body = h("tbody"),
@@ -52,11 +71,17 @@ export function tableView(table, options = {}) {
     null,
     h("table", {role: "grid", "aria-label": table.title || table.name, onkeydown: keys}, head, body),
   );
+  // Where columns are cut off, the edge fades.
+  const fade = () =>
+    grid.classList.toggle("wider", grid.scrollLeft + grid.clientWidth < grid.firstChild.offsetWidth - 1);
+  grid.addEventListener("scroll", fade);
+  new ResizeObserver(fade).observe(grid.firstChild);
   let current = null; // of all cells the one that the Tab key reaches; arrow keys lead to the others
 
   const columns = () => (state.wide ? useful : brief);
   function rows() {
     let rows = options.rows || table.rows;
+    if (namedBy("only", table).length > 0) rows = rows.filter((row) => isNamed("only", table, row));
     if (state.query) {
       const words = state.query.split(/\s+/).filter(Boolean);
       rows = rows.filter((row) => {
@@ -85,9 +110,11 @@ export function tableView(table, options = {}) {
       "button.sort",
       {
         type: "button",
+        tabindex: i === columns()[0] ? 0 : -1, // arrow keys lead to the others
         onclick: () => {
           state.down = isSorted ? !state.down : column.type !== "text";
           state.sort = i;
+          set(key("sort"), (state.down ? "-" : "") + column.name);
           draw();
           const again = head.querySelectorAll("button.sort")[columns().indexOf(i)];
           if (again) again.focus();
@@ -113,7 +140,7 @@ export function tableView(table, options = {}) {
   }
 
   function keys(event) {
-    const td = event.target.closest("td");
+    const td = event.target.closest("td, th");
     if (!td) return;
     const row = td.parentElement,
       next = {
@@ -123,14 +150,14 @@ export function tableView(table, options = {}) {
         ArrowDown: () => row.nextElementSibling?.cells[td.cellIndex],
         Home: () => row.cells[0],
         End: () => row.cells[row.cells.length - 1],
-        Enter: () => row.click(),
+        Enter: td.tagName === "TD" && (() => row.click()),
       }[event.key];
     if (!next || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     const to = next();
     if (!to) return;
-    goTo(to);
-    to.focus();
+    if (to.tagName === "TD") goTo(to);
+    (to.querySelector("button") || to).focus();
   }
 
   function cell(row, i) {
@@ -146,7 +173,7 @@ export function tableView(table, options = {}) {
             ? "td.unknown"
             : "td",
       {tabindex: -1, onfocus: (event) => goTo(event.target)},
-      row[i] === "" ? "–" : text,
+      row[i] === "" ? "–" : isNumber ? text : middle(text),
     );
     if (isNumber) td.dataset.value = row[i];
     if (isNumber) tip(td, () => card(label(column.name), [["exactly", exact(row[i], unit)]], column.explanation));
@@ -156,13 +183,19 @@ export function tableView(table, options = {}) {
 
   function draw() {
     const all = rows();
+    state.shown = Math.max(state.shown, all.findIndex((row) => isNamed("row", table, row)) + 1);
     replace(head, h("tr", null, columns().map(headCell)));
     replace(
       body,
       all.slice(0, state.shown).map((row) => {
         const tr = h(
-          "tr",
-          options.onrow ? {class: "link", onclick: () => options.onrow(row)} : null,
+          isNamed("row", table, row) ? "tr.target" : "tr",
+          {
+            onclick: () => {
+              set(key("row"), String(table.rows.indexOf(row)));
+              for (const one of body.rows) one.classList.toggle("target", one === tr);
+            },
+          },
           columns().map((i) => cell(row, i)),
         );
         return tr;
@@ -195,10 +228,15 @@ export function tableView(table, options = {}) {
 
   const search =
     table.rows.length > 8 &&
-    searchBox(`Search in ${label(table.name)}`, (query) => {
-      state.query = query;
-      draw();
-    });
+    searchBox(
+      `Search in ${label(table.name)}`,
+      (query) => {
+        state.query = query;
+        set(key("find"), query);
+        draw();
+      },
+      state.query,
+    );
   const wide =
     brief.length < useful.length &&
     h(
@@ -206,16 +244,48 @@ export function tableView(table, options = {}) {
       null,
       h("input", {
         type: "checkbox",
+        checked: state.wide,
         onchange: (event) => {
           state.wide = event.target.checked;
+          set(key("all"), state.wide ? "1" : null);
           draw();
         },
       }),
       `All ${useful.length} columns`,
     );
+  // Of what is chosen all rows, with all digits.
+  const text = (separator) =>
+    lines(
+      columns().map((i) => table.columns[i].name),
+      rows().map((row) => columns().map((i) => row[i])),
+      separator,
+    );
+  const button = (name, title, onclick) => h("button.button", {type: "button", title, onclick}, name);
+  const only = namedBy("only", table).map((one) =>
+    button(`${one.replace("=", ": ")} ×`, "Show all rows", () => {
+      set(key("only"), null);
+      only.forEach((chip) => chip.remove());
+      draw();
+    }),
+  );
   add(view, [
     !options.bare &&
-      h("div.table-head", null, h("h3", null, table.title || table.name), h("span.spacer"), count, wide, search),
+      h(
+        "div.table-head",
+        null,
+        h("h3", null, table.title || table.name),
+        only,
+        h("span.spacer"),
+        count,
+        wide,
+        button("CSV", "Save these rows and columns", () =>
+          save(`${table.name}.csv`, new Blob([text(",")], {type: "text/csv"})),
+        ),
+        button("Copy", "Copy these rows and columns, for a spreadsheet", (event) =>
+          navigator.clipboard.writeText(text("\t")).then(() => replace(event.target, "Copied")),
+        ),
+        search,
+      ),
     grid,
     more,
     table.notes.length > 0 &&
@@ -227,7 +297,6 @@ export function tableView(table, options = {}) {
         table.notes.map((note) => h("li", null, note)),
       ),
   ]);
-  if (options.sort && table.has(options.sort)) state.sort = table.index.get(options.sort);
   draw();
   return view;
 }

@@ -1,19 +1,28 @@
-// Light or dark: as the system has it, until the reader chooses.
+// Light or dark: as the system has it, until the reader chooses; the choice is kept where the browser lets a file keep something.
 import {h} from "./dom.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
-const listeners = [];
-let isChosen = false;
+const KEY = "dlhook-theme";
+let listener = null;
 // What is drawn with colours of its own (canvas) is drawn again when they change.
-export const onTheme = (listener) => listeners.push(listener);
+export const onTheme = (draw) => (listener = draw);
 
-function set(isDark) {
-  document.documentElement.dataset.theme = isDark ? "dark" : "light";
-  listeners.forEach((listener) => listener());
+function kept(use) {
+  try {
+    return use(localStorage);
+  } catch (error) {
+    return null;
+  }
+}
+let chosen = kept((storage) => storage.getItem(KEY));
+
+function set() {
+  document.documentElement.dataset.theme = chosen || (system.matches ? "dark" : "light");
+  if (listener) listener();
 }
 
-set(system.matches);
-system.addEventListener("change", () => isChosen || set(system.matches));
+set();
+system.addEventListener("change", set);
 
 export const themeButton = () =>
   h(
@@ -23,8 +32,10 @@ export const themeButton = () =>
       title: "Light or dark",
       "aria-label": "Switch between light and dark",
       onclick: () => {
-        isChosen = true;
-        set(document.documentElement.dataset.theme !== "dark");
+        const isDark = document.documentElement.dataset.theme !== "dark";
+        chosen = isDark === system.matches ? null : isDark ? "dark" : "light";
+        kept((storage) => (chosen ? storage.setItem(KEY, chosen) : storage.removeItem(KEY)));
+        set();
       },
     },
     "◐",

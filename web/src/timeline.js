@@ -4,6 +4,7 @@ import {event as zoomed, select} from "d3-selection";
 import {zoom, zoomIdentity} from "d3-zoom";
 import {add, h, replace, visible} from "./dom.js";
 import {time} from "./format.js";
+import {addressOfLayer} from "./links.js";
 import {color, onTheme} from "./theme.js";
 import {card, hide, show} from "./tip.js";
 
@@ -13,8 +14,12 @@ const ROW = 17,
   AXIS = 26,
   LEFT = 150,
   NARROW_LEFT = 84;
-const CLASSES = ["library", "framework", "range", "input", "waiting", "preparing", "kernel", "copy", "communication"];
 const CLASS_NAMES = {
+  step: "step",
+  forward: "forward (phase, layer)",
+  inference: "inference (phase)",
+  backward: "backward (phase, layer)",
+  update: "update (phase, layer)",
   library: "library call",
   framework: "framework op",
   range: "user range",
@@ -25,6 +30,8 @@ const CLASS_NAMES = {
   copy: "copy",
   communication: "communication",
 };
+const CLASS_COLORS = {step: "range", inference: "framework"};
+const OVER = new Set(["step", "forward", "inference", "backward", "update", "layer"]); // not what a thread did, but what it was for
 const DIRECTION_COLORS = {forward: "forward", update: "update", recompute: "recompute", "": "other", unknown: "other"};
 
 const directionColor = (name) => (name.startsWith("backward") ? "backward" : DIRECTION_COLORS[name] || "other");
@@ -91,10 +98,14 @@ export class Timeline {
         text: track.text[i],
         layer: track.layer[i],
         direction: track.direction[i],
-        track,
       }));
-    this.tracks = window.tracks.map((track) => ({...track, slices: slices(track)}));
+    this.tracks = window.tracks.map((track) => {
+      const made = {...track};
+      made.slices = slices(track).map((slice, index) => ({...slice, index, track: made}));
+      return made;
+    });
     for (const track of this.tracks) {
+      track.slices.push(...this.layersIn(track));
       const depths = [...new Set(track.slices.map((slice) => slice.depth))].sort((a, b) => a - b);
       const row = new Map(depths.map((depth, i) => [depth, i]));
       for (const slice of track.slices) slice.row = row.get(slice.depth);
@@ -109,12 +120,39 @@ export class Timeline {
     this.legend();
   }
 
+  // [name, class, details]
+  of(slice) {
+    return slice.names || this.timelines.names[slice.text];
+  }
+
+  layerOf(slice) {
+    return slice.layer >= 0 ? this.timelines.layers[slice.layer] : null;
+  }
+
+  // A row above a track: for which layers it worked, those of neighbours as one.
+  layersIn(track) {
+    const runs = [];
+    for (const slice of [...track.slices].sort((a, b) => a.start - b.start)) {
+      if (slice.layer < 0) continue;
+      const last = runs[runs.length - 1],
+        direction = this.timelines.directions[slice.direction] || "";
+      if (last && last.layer === slice.layer && last.direction === slice.direction)
+        last.end = Math.max(last.end, slice.end);
+      else {
+        if (last) last.end = Math.min(last.end, slice.start);
+        runs.push({...slice, depth: -1, names: [this.layerOf(slice), "layer", direction]});
+      }
+    }
+    return runs;
+  }
+
   legend() {
+    const kinds = new Set(this.tracks.flatMap((track) => track.slices.map((slice) => this.of(slice)[1])));
     const used =
       this.by === "kind"
-        ? CLASSES.filter((kind) =>
-            this.tracks.some((track) => track.slices.some((slice) => this.timelines.names[slice.text][1] === kind)),
-          ).map((kind) => [kind, CLASS_NAMES[kind]])
+        ? Object.keys(CLASS_NAMES)
+            .filter((kind) => kinds.has(kind) || (kinds.has("layer") && ["forward", "backward", "update"].includes(kind)))
+            .map((kind) => [CLASS_COLORS[kind] || kind, CLASS_NAMES[kind]])
         : [
             ["forward", "forward"],
             ["backward", "backward"],
@@ -167,17 +205,18 @@ export class Timeline {
   }
 
   colorOf(slice) {
-    return this.by === "kind"
-      ? this.timelines.names[slice.text][1]
+    const kind = this.of(slice)[1];
+    return kind !== "layer" && (this.by === "kind" || OVER.has(kind))
+      ? CLASS_COLORS[kind] || kind
       : directionColor(this.timelines.directions[slice.direction] || "");
   }
 
   matches(slice) {
     if (!this.query) return true;
-    const [name, , details] = this.timelines.names[slice.text];
-    return `${name} ${details} ${slice.layer >= 0 ? this.timelines.layers[slice.layer] : ""}`
-      .toLowerCase()
-      .includes(this.query);
+    const [name, , details] = this.of(slice),
+      layer = (this.layerOf(slice) || "").toLowerCase();
+    if (this.query.startsWith("layer:")) return layer === this.query.slice("layer:".length);
+    return `${name} ${details} ${layer}`.toLowerCase().includes(this.query);
   }
 
   draw() {
@@ -224,7 +263,7 @@ export class Timeline {
         if (width > 26)
           this.text(
             context,
-            visible(this.timelines.names[slice.text][0]),
+            visible(this.of(slice)[0].replace(/^aten::/, "")),
             x + 4,
             y + ROW / 2 - 0.5,
             width - 8,
@@ -240,9 +279,10 @@ export class Timeline {
   text(context, text, x, y, width, ink) {
     if (context.measureText(text).width > width) {
       let length = Math.floor((text.length * width) / context.measureText(text).width);
-      while (length > 1 && context.measureText(text.slice(0, length) + "…").width > width) --length;
+      const cut = () => text.slice(0, Math.ceil(length / 2)) + "…" + text.slice(text.length - Math.floor(length / 2));
+      while (length > 1 && context.measureText(cut()).width > width) --length;
       if (length < 2) return;
-      text = text.slice(0, length) + "…";
+      text = cut();
     }
     context.fillStyle = ink;
     context.fillText(text, x, y);
@@ -293,12 +333,12 @@ export class Timeline {
   }
 
   pairs(slice) {
-    const [name, kind, details] = this.timelines.names[slice.text];
+    const [name, kind, details] = this.of(slice);
     return [
-      ["kind", CLASS_NAMES[kind]],
+      ["kind", CLASS_NAMES[kind] || kind],
       ["duration", time(slice.end - slice.start)],
       ["begins at", time(slice.start)],
-      ["layer", slice.layer >= 0 ? this.timelines.layers[slice.layer] : null],
+      ["layer", this.layerOf(slice)],
       ["direction", this.timelines.directions[slice.direction] || null],
       ["thread", slice.track.name],
       ["details", details === name ? null : details],
@@ -312,22 +352,26 @@ export class Timeline {
       this.draw();
     }
     if (!slice) return hide();
-    return show(card(this.timelines.names[slice.text][0], this.pairs(slice)), event.clientX, event.clientY);
+    return show(card(this.of(slice)[0], this.pairs(slice)), event.clientX, event.clientY);
   }
 
   select(slice) {
     this.selected = slice;
+    if (this.onselect) this.onselect(slice && `${this.tracks.indexOf(slice.track)}.${slice.index}`);
     replace(
       this.details,
       slice
         ? [
-            h("strong", null, this.timelines.names[slice.text][0]),
+            h("strong", null, this.of(slice)[0]),
             h(
               "dl",
               null,
               this.pairs(slice)
                 .filter((pair) => pair[1])
-                .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+                .map(([name, value]) => [
+                  h("dt", null, name),
+                  h("dd", null, name === "layer" ? h("a", {href: addressOfLayer(value)}, value) : value),
+                ]),
             ),
           ]
         : h(
@@ -378,14 +422,54 @@ export class Timeline {
     action();
   }
 
+  found() {
+    const isWork = (slice) => !OVER.has(this.of(slice)[1]);
+    return this.tracks.flatMap((track) => track.slices.filter((slice) => isWork(slice) && this.matches(slice)));
+  }
+
+  // By its name in an address.
+  named(name) {
+    const [track, index] = name.split(".");
+    return this.tracks[track]?.slices.find((slice) => slice.depth >= 0 && slice.index === Number(index));
+  }
+
   // The next slice, or the one before, that the search finds.
   next(by) {
-    const all = this.tracks.flatMap((track) => track.slices).filter((slice) => this.matches(slice));
+    const all = this.found();
     if (all.length === 0) return;
     const at = all.indexOf(this.selected);
     const slice = all[(at + by + all.length) % all.length],
       [from, to] = [this.scale.invert(this.left), this.scale.invert(this.width)];
     if (slice.end < from || slice.start > to) select(this.canvas).call(this.zoom.translateTo, this.middleOf(slice), 0);
     this.select(slice);
+  }
+
+  // What was in what in this step, equal names of one track added up: trees for icicle.js.
+  trees() {
+    const tree = (track) => {
+      const root = {name: `${track.group}: ${track.name}`, color: "range", own: 0, children: [], byName: new Map()};
+      const stack = [{node: root, end: Infinity}];
+      for (const slice of [...track.slices].sort((a, b) => a.start - b.start || a.depth - b.depth)) {
+        if (slice.depth < 0) continue;
+        while (stack.length > 1 && slice.start >= stack[stack.length - 1].end) stack.pop();
+        const parent = stack[stack.length - 1].node,
+          [name, kind] = this.of(slice),
+          length = slice.end - slice.start;
+        if (!parent.byName.has(name)) {
+          const child = {name, color: CLASS_COLORS[kind] || kind, own: 0, times: 0, children: [], byName: new Map()};
+          parent.byName.set(name, child);
+          parent.children.push(child);
+        }
+        const node = parent.byName.get(name);
+        node.own += length;
+        node.times += 1;
+        if (parent !== root) parent.own -= length;
+        stack.push({node, end: slice.end});
+      }
+      return root;
+    };
+    return this.tracks
+      .filter((track) => track.slices.some((slice) => slice.depth >= 0 && !OVER.has(this.of(slice)[1])))
+      .map(tree);
   }
 }

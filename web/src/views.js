@@ -12,8 +12,10 @@ import {copiesView} from "./views/copies.js";
 import {countersView} from "./views/counters.js";
 import {environmentView} from "./views/environment.js";
 import {gpuView} from "./views/gpu.js";
+import {kernelsView} from "./views/kernels.js";
 import {layersView} from "./views/layers.js";
 import {layoutView} from "./views/layout.js";
+import {memoryView} from "./views/memory.js";
 import {productsView} from "./views/products.js";
 import {ranksView} from "./views/ranks.js";
 import {scalingView} from "./views/scaling.js";
@@ -26,7 +28,7 @@ function groupsOfReport() {
     {title: "Overview", views: [answerView]},
     {title: "Network", views: [layersView, stepsView, timelineView, accountingView]},
     {title: "Libraries", views: [algorithmsView, layoutView, productsView, callersView]},
-    {title: "Machine", views: [gpuView, copiesView, ranksView, countersView]},
+    {title: "Machine", views: [gpuView, kernelsView, copiesView, memoryView, ranksView, countersView]},
   ];
   const views = groups.flatMap((group) => group.views);
   groups.push({title: "Data", views: [environmentView(() => views), allTablesView, oneTableView]});

@@ -1,6 +1,7 @@
 // Where the time of a step goes, by who works: libraries, the framework, Python, input, waiting.
+import {isNamed} from "../address.js";
 import {bars, legend} from "../bars.js";
-import {table} from "../data.js";
+import {rankOf, table} from "../data.js";
 import {add, h} from "../dom.js";
 import {percent, time} from "../format.js";
 import {card} from "../tip.js";
@@ -32,7 +33,8 @@ export const accountingView = {
     const all = table("accounting"),
       get = (row, name) => all.get(row, name);
     const key = (row) => `${get(row, "process")} ${get(row, "step") || ""}`;
-    const groups = [...new Set(all.rows.map(key))];
+    const rank = (row) => rankOf(get(row, "process"));
+    const groups = [...new Set([...all.rows].sort((a, b) => rank(a) - rank(b)).map(key))];
     const processes = new Set(all.rows.map((row) => get(row, "process"))).size;
     const used = [...new Set(all.rows.map((row) => get(row, "activity")))];
     add(
@@ -56,7 +58,7 @@ export const accountingView = {
       add(
         section,
         part(
-          `A mean ${get(rows[0], "step") || ""} step${processes > 1 ? ` of process ${get(rows[0], "process")}` : ""}`,
+          `A mean ${get(rows[0], "step") || ""} step${processes > 1 ? ` of ${rank(rows[0]) === null ? "" : `rank ${rank(rows[0])}, `}process ${get(rows[0], "process")}` : ""}`,
           [
             bars([{name: "all of it", parts: byActivity, numbers: [time(whole), "100.0 %"]}]),
             bars(
@@ -67,6 +69,7 @@ export const accountingView = {
                 parts: [{value: get(row, "time"), color: COLORS[get(row, "activity")] || "other"}],
                 numbers: [time(get(row, "time")), percent(get(row, "percent"))],
                 data: {value: get(row, "time")},
+                isTarget: isNamed("row", all, row),
                 tip: () =>
                   card(
                     get(row, "what") || get(row, "activity"),
@@ -81,6 +84,7 @@ export const accountingView = {
                     all.explanation("time"),
                   ),
               })),
+              {most: whole},
             ),
           ],
         ),

@@ -111,7 +111,7 @@ function candidates() {
               h("text", {x: width, y: 19, "text-anchor": "end"}, time(most)),
             );
             for (const one of [...of].sort((a, b) => (a.taken > 0) - (b.taken > 0))) {
-              const dot = h(one.taken > 0 ? "circle.mark.f-update" : "circle.mark.f-other", {
+              const dot = h(one.taken > 0 ? "circle.mark.update" : "circle.mark.other", {
                 cx: x(one.time),
                 cy: 15,
                 r: one.taken > 0 ? 8 : 6,

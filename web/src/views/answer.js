@@ -1,10 +1,11 @@
 // What ran, where a step's time goes, what could be faster: the screen of `dlhook report RUN`.
+import {addressAt} from "../address.js";
 import {bars, legend} from "../bars.js";
 import {hasRows, page, table} from "../data.js";
 import {add, h} from "../dom.js";
 import {percent, time} from "../format.js";
 import {PARTS} from "../layer_rows.js";
-import {addressOfEvidence} from "../links.js";
+import {addressOf, addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
 
 // By the kind of a part of a step (PartKind in analyzer/answer/step_parts.h).
@@ -20,10 +21,21 @@ const COLORS = {
   runnable: "waiting",
 };
 
+// The row of the table `accounting` with this part, or all of them.
+function addressOfPart(name) {
+  const accounting = table("accounting"),
+    what = name.replace(/ \(.*\)$/, ""),
+    row = accounting && accounting.rows.find((one) => [what, "aten::" + what].includes(accounting.get(one, "what")));
+  return addressOf("accounting", row ? [["row.accounting", "what=" + accounting.get(row, "what")]] : []);
+}
+
+const COMMUNICATION = /^(communication|(gloo|nccl|ucc|mpi):)/;
+
 function parts(answer) {
   const rows = answer.parts.map((part) => ({
     name: part.name,
-    parts: [{value: part.ns, color: COLORS[part.kind] || "other"}],
+    href: hasRows("accounting") ? addressOfPart(part.name) : null,
+    parts: [{value: part.ns, color: COMMUNICATION.test(part.name) ? "communication" : COLORS[part.kind] || "other"}],
     numbers: [time(part.ns), part.percent + " %"],
     data: {part: part.name, kind: part.kind, value: part.ns},
     tip: () =>
@@ -40,7 +52,7 @@ function parts(answer) {
     "section",
     null,
     h("h2", null, `Where a ${answer.step_noun} goes`),
-    bars(rows, {most: Math.max(...answer.parts.map((part) => part.ns))}),
+    bars(rows, {most: answer.step_ns}),
     answer.step_remarks.map((remark) => h("p.quiet", null, remark)),
   );
 }
@@ -49,7 +61,7 @@ function finding(findings, row) {
   const get = (name) => findings.get(row, name);
   const explain = (element, name) => tip(element, () => card(name.replace(/_/g, " "), [], findings.explanation(name)));
   const lead = get("basis") === "measured" ? "" : get("basis") === "computed" ? "about " : "up to ";
-  const href = addressOfEvidence(get("evidence"));
+  const href = addressOfEvidence(get("evidence"), get("where"));
   const where = [get("where"), get("line")].filter(
     (text, i, all) => text && (i === 0 || !String(all[0] || "").includes(text)),
   );
@@ -140,13 +152,13 @@ function heaviest(answer) {
   return h(
     "section",
     null,
-    h("h2", null, "Heaviest layers"),
+    h("h2", null, `Heaviest layers${answer.has_gpu_times ? ", by GPU time" : ""}`),
     legend(shown),
     bars(
       rows.map((row) => ({
         name: row.layers > 1 ? `${row.name} ×${row.layers}` : row.name,
         parts: shown.map((part) => ({value: row[part.key] || 0, color: part.color})),
-        href: hasRows("layers") ? "#layers" : null,
+        href: hasRows("layers") ? addressAt("layers", [["group", row.name]]) : null,
         numbers: [time(row.time), percent((100 * row.time) / answer.step_ns)],
         data: {layer: row.name, value: row.time},
         tip: () =>

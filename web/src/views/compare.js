@@ -24,12 +24,18 @@ function nameOf(one, row) {
   return texts.length > 0 ? [texts[0], texts.slice(1).join(" · ")] : ["–", ""];
 }
 
+// What the libraries chose differs, whatever it costs.
+const choice = (one, row) => (/^(chosen|formats): .* -> /.test(one.get(row, "why") || "") ? one.get(row, "why") : "");
+const isChanged = (one, row) => !QUIET.has(one.get(row, "verdict")) || choice(one, row) !== "";
+
 function changedSentence(one) {
-  const verdicts = one.rows.map((row) => one.get(row, "verdict"));
-  const unknown = verdicts.filter((verdict) => verdict === UNKNOWN).length;
-  const changed = verdicts.filter((verdict) => !QUIET.has(verdict)).length - unknown;
+  const count = (is) => one.rows.filter(is).length;
+  const isQuiet = (row) => QUIET.has(one.get(row, "verdict"));
+  const unknown = count((row) => one.get(row, "verdict") === UNKNOWN),
+    chosen = count((row) => isQuiet(row) && isChanged(one, row));
   return (
-    `${groups(changed)} of ${groups(one.rows.length)} rows changed by more than noise` +
+    `${groups(count((row) => !isQuiet(row)) - unknown)} of ${groups(one.rows.length)} rows changed by more than noise` +
+    (chosen > 0 ? `; of ${groups(chosen)} others something else was chosen` : "") +
     (unknown > 0 ? `; of ${groups(unknown)} it is not known` : "")
   );
 }
@@ -37,7 +43,8 @@ function changedSentence(one) {
 // BASE above NEW, and what the change is.
 function pairRow(one, row, most) {
   const get = (name) => one.get(row, name);
-  const [name, note] = nameOf(one, row),
+  const [name, of] = nameOf(one, row),
+    note = [of, choice(one, row)].filter(Boolean).join(" · "),
     verdict = get("verdict") || "";
   const bar = (value, color) =>
     h("span.bar", null, value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
@@ -84,14 +91,14 @@ function pairs(one, isOrdered) {
     count = h("span.count"),
     more = h("div.more");
   let shown = STEP;
-  const changed = one.rows.filter((row) => !QUIET.has(one.get(row, "verdict")));
+  const changed = one.rows.filter((row) => isChanged(one, row));
   const sorted = (rows) =>
     isOrdered
       ? rows
       : [...rows].sort((a, b) => Math.abs(one.get(b, "change") || 0) - Math.abs(one.get(a, "change") || 0));
   function draw() {
     const words = state.query;
-    const quiet = one.rows.filter((row) => QUIET.has(one.get(row, "verdict")));
+    const quiet = one.rows.filter((row) => !isChanged(one, row));
     const rows = [...sorted(changed), ...(state.all || changed.length === 0 ? sorted(quiet) : [])].filter((row) =>
       row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)),
     );
@@ -233,19 +240,23 @@ export const verdictView = {
     const verdict = table("verdict"),
       step = verdict.rows[0],
       change = step ? verdict.get(step, "change") : null;
-    const isQuiet = step && QUIET.has(verdict.get(step, "verdict"));
+    const isQuiet = step ? QUIET.has(verdict.get(step, "verdict")) : verdict.title.startsWith("no difference");
+    const noise = step && isQuiet ? (100 * verdict.get(step, "noise")) / verdict.get(step, "base") : 0;
     const quietest = ["causes", "differences", "findings"].map(table);
     add(section, [
       report().environment && h("p.lead", null, "Environment: ", report().environment),
       h(
         "div.hero",
         null,
-        step &&
-          h(
-            "div.hero-number" + (isQuiet || !change ? "" : change > 0 ? ".worse" : ".better"),
-            {"data-value": change},
-            signed(change),
-          ),
+        isQuiet
+          ? h("div.hero-number", null, "no difference", noise > 0 && h("small", null, `within ±${percent(noise)}`))
+          : step &&
+              h(
+                "div.hero-number" +
+                  (verdict.get(step, "verdict") === UNKNOWN || !change ? "" : change > 0 ? ".worse" : ".better"),
+                {"data-value": change},
+                signed(change),
+              ),
         h("p", null, verdict.title),
       ),
       verdict.rows.length > 0 && pairs(verdict, true),

@@ -14,6 +14,13 @@ const SIZES = [
   ["larger", "larger", "update"],
 ];
 
+const DIRECTIONS = {HtoD: "host to device", DtoH: "device to host", DtoD: "inside a device", set: "filling"};
+const nameOf = (get) =>
+  [DIRECTIONS[get("direction")] || get("direction"), get("memory"), get("form")]
+    .filter((one) => one && one !== "none")
+    .join(", ");
+const rateText = (rate) => (rate >= 0.1 ? `${human(rate)} GB/s` : `${human(rate * 1000)} MB/s`);
+
 export const copiesView = {
   id: "copies",
   title: "Copies",
@@ -25,17 +32,17 @@ export const copiesView = {
       const get = (name) => copies.get(row, name);
       return {
         get,
-        name: `${get("direction")}, ${get("memory")}, ${get("form")}`,
+        name: nameOf(get),
         bytes: get("bytes") || 0,
         time: get("gpu_time") || get("total_time") || 0,
         tip: () =>
           card(
-            `${get("direction")}, ${get("memory")}, ${get("form")}`,
+            nameOf(get),
             [
               ["bytes", human(get("bytes"), "bytes")],
               ["copies", groups(get("copies"))],
               ["time", time(get("gpu_time") ?? get("total_time"))],
-              ["rate", get("rate") === null ? null : `${human(get("rate"))} GB/s`],
+              ["rate", get("rate") === null ? null : rateText(get("rate"))],
               ["of the link's peak", get("peak_percent") === null ? null : percent(get("peak_percent"))],
               ["overlap with compute", get("overlap_percent") === null ? null : percent(get("overlap_percent"))],
               ["by", get("functions")],
@@ -47,7 +54,7 @@ export const copiesView = {
     const row = (one, key, color, text) => ({
       name: one.name,
       parts: [{value: one[key], color}],
-      numbers: [text, one.get("rate") === null ? "–" : `${human(one.get("rate"))} GB/s`],
+      numbers: [text, one.get("rate") === null ? "–" : rateText(one.get("rate"))],
       tip: one.tip,
       data: {value: one[key]},
     });

@@ -2,7 +2,7 @@
 import {scaleLinear} from "d3-scale";
 import {line} from "d3-shape";
 import {bars} from "../bars.js";
-import {frame, responsive} from "../chart.js";
+import {LINES, frame, responsive} from "../chart.js";
 import {hasRows, table} from "../data.js";
 import {add, h, replace} from "../dom.js";
 import {hasUnitInside, human, time} from "../format.js";
@@ -23,7 +23,7 @@ function overTime(all, name, width) {
   const rows = (inSteps.length > 1 ? inSteps : known).sort((a, b) => all.get(a, "start") - all.get(b, "start"));
   const threads = [...new Set(rows.map((row) => `${all.get(row, "process")} ${all.get(row, "thread") || ""}`))].slice(
     0,
-    6,
+    LINES.length,
   );
   const ends = rows.map((row) => all.get(row, "start") + all.get(row, "duration"));
   const x = scaleLinear([Math.min(...rows.map((row) => all.get(row, "start"))), Math.max(...ends)], [0, 1]);
@@ -35,7 +35,7 @@ function overTime(all, name, width) {
     top: 22,
     x,
     y,
-    xFormat: (ns) => (ns === 0 ? "0" : time(ns)),
+    xFormat: time,
     yFormat: (value) => text(value, {...column, type: "real"}),
     xLabel: "since the run began",
     yLabel: name.replace(/_/g, " "),
@@ -44,14 +44,14 @@ function overTime(all, name, width) {
   threads.forEach((thread, i) => {
     const of = rows.filter((row) => `${all.get(row, "process")} ${all.get(row, "thread") || ""}` === thread);
     const at = (row) => [x(all.get(row, "start") + all.get(row, "duration") / 2), y(all.get(row, name))];
-    chart.inside.append(h(`path.line.s${i}`, {d: line()(of.map(at))}));
+    chart.inside.append(h(`path.line.${LINES[i]}`, {d: line()(of.map(at))}));
     for (const row of of.length * 8 < chart.width
       ? of
       : of.length <= MOST_DOTS
         ? of.filter((one, at) => at % Math.ceil((of.length * 8) / chart.width) === 0)
         : []) {
       const [cx, cy] = at(row);
-      const dot = h(`circle.mark.s${i}`, {
+      const dot = h(`circle.mark.${LINES[i]}`, {
         cx,
         cy,
         r: 3.2,

@@ -1,5 +1,6 @@
 // What GPUs were busy with, and why they were idle.
 import {scaleLinear} from "d3-scale";
+import {isNamed} from "../address.js";
 import {bars, legend} from "../bars.js";
 import {frame, responsive} from "../chart.js";
 import {hasRows, table} from "../data.js";
@@ -69,9 +70,11 @@ function devices() {
 function idle() {
   const all = table("gpu_idle"),
     get = (row, name) => all.get(row, name);
+  const nameOf = (row) => [get(row, "cause"), get(row, "during")].filter(Boolean).join(": ");
   const rows = all.rows
     .map((row) => ({
-      name: `${get(row, "cause")}: ${get(row, "during")}`,
+      name: nameOf(row),
+      isTarget: isNamed("row", all, row),
       note: [
         get(row, "line"),
         all.rows.some((one) => get(one, "device") !== get(row, "device")) ? `GPU ${get(row, "device")}` : "",
@@ -83,7 +86,7 @@ function idle() {
       data: {value: get(row, "time")},
       tip: () =>
         card(
-          `${get(row, "cause")}: ${get(row, "during")}`,
+          nameOf(row),
           [
             ["in a mean step", time(get(row, "time"))],
             ["of the step", percent(get(row, "percent"))],
@@ -123,7 +126,9 @@ function overTime() {
     ]),
     devices.slice(0, 8).map((device) => {
       const rows = all.rows
-        .filter((row) => `${all.get(row, "process")}/${all.get(row, "device")}` === device)
+        .filter(
+          (row) => all.get(row, "index") !== null && `${all.get(row, "process")}/${all.get(row, "device")}` === device,
+        )
         .slice(-600);
       return [
         devices.length > 1 && h("h3", null, `Process ${device.replace("/", ", GPU ")}`),
@@ -143,14 +148,14 @@ function overTime() {
           rows.forEach((row, i) => {
             const whole = get(row, "measured") || get(row, "duration") || 1;
             const parts = [
-              ["f-kernel", get(row, "compute")],
-              ["f-copy", get(row, "copies") - get(row, "copies_beside_compute")],
-              ["f-communication", get(row, "communication") - get(row, "communication_beside_compute")],
+              ["kernel", get(row, "compute")],
+              ["copy", get(row, "copies") - get(row, "copies_beside_compute")],
+              ["communication", get(row, "communication") - get(row, "communication_beside_compute")],
             ];
             const group = h("g.step", {tabindex: 0, role: "img", "aria-label": `step ${all.get(row, "index")}`});
             let from = 0;
             const wide = Math.max(chart.width / rows.length - 0.6, 0.5);
-            for (const [kind, ns] of [...parts, ["f-other", whole]]) {
+            for (const [kind, ns] of [...parts, ["other", whole]]) {
               const to = Math.min(100, from + (100 * Math.max(0, ns)) / whole);
               if (to > from)
                 group.append(
@@ -159,7 +164,7 @@ function overTime() {
                     width: wide,
                     y: y(to),
                     height: y(from) - y(to),
-                    "fill-opacity": kind === "f-other" ? 0.35 : 1,
+                    "fill-opacity": kind === "other" ? 0.35 : 1,
                   }),
                 );
               from = to;
@@ -193,7 +198,7 @@ export const gpuView = {
   title: "GPUs",
   lead: "What each GPU was busy with, and why it did not compute the rest of the time.",
   missing: () =>
-    missingTables(["devices", "gpu_idle", "overlap", "kernels", "launches", "guided"], "This run used no GPU."),
+    missingTables(["devices", "gpu_idle", "overlap", "launches", "guided"], "This run used no GPU."),
   render(section) {
     add(section, [
       hasRows("devices") && devices(),
@@ -201,7 +206,7 @@ export const gpuView = {
       hasRows("overlap_over_time") && overTime(),
       part(
         "Tables",
-        tablesOf(["devices", "gpu_idle", "kernels", "launches", "overlap", "overlap_over_time", "guided"], {
+        tablesOf(["devices", "gpu_idle", "launches", "overlap", "overlap_over_time", "guided"], {
           gpu_idle: {notes: false},
         }),
       ),

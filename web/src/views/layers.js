@@ -1,10 +1,11 @@
 // What each layer costs: bars, an icicle of modules, the table.
+import {get, namedBy, set} from "../address.js";
 import {bars, segments} from "../bars.js";
 import {hasRows, page, table} from "../data.js";
 import {add, h, replace, searchBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {icicle} from "../icicle.js";
-import {PARTS, layerRows, legendOfLayers} from "../layer_rows.js";
+import {PARTS, barOfBlock, blocksOf, layerRows, legendOfLayers} from "../layer_rows.js";
 import {card} from "../tip.js";
 import {tableView} from "../table_view.js";
 
@@ -55,22 +56,30 @@ export const layersView = {
   lead: "What each layer of the network costs in a mean step, forward and backward.",
   missing: () => (hasRows("layers") ? "" : "No layers were found in this run."),
   render(section) {
-    const all = layerRows(),
-      layers = table("layers");
-    const kinds = [...new Set(all.map((row) => row.step))];
-    const state = {order: "time", query: "", kind: kinds[0], as: "bars"};
+    const layers = table("layers"),
+      of = {gpu: layerRows(false), host: layerRows(true)},
+      hasGpu = layers.has("gpu_time"),
+      kinds = [...new Set(of.gpu.map((row) => row.step))];
+    const state = {order: "time", find: "", kind: kinds[0], as: "bars", time: "gpu"};
+    for (const key of Object.keys(state)) state[key] = get(key) ?? state[key];
+    if (namedBy("row", layers).some((one) => /^\d/.test(one))) state.as = "table";
+    const change = (key) => (value) => {
+      state[key] = value;
+      set(key, value);
+      draw();
+    };
     const box = h("div"),
       count = h("span.count");
 
     function chosen() {
-      const words = state.query.split(/\s+/).filter(Boolean);
-      const rows = all.filter(
+      const words = state.find.split(/\s+/).filter(Boolean);
+      const rows = (of[state.time] || of.gpu).filter(
         (row) =>
           row.step === state.kind &&
           words.every((word) => `${row.name} ${row.type} ${row.model} ${row.module}`.toLowerCase().includes(word)),
       );
       const by = {
-        time: (a, b) => b.total - a.total,
+        time: (a, b) => b.isLayer - a.isLayer || b.total - a.total,
         forward: (a, b) => b.forward - a.forward,
         backward: (a, b) => b.backward - a.backward,
         name: (a, b) => a.name.localeCompare(b.name),
@@ -104,18 +113,25 @@ export const layersView = {
       ];
     }
     function draw() {
-      const rows = chosen();
-      replace(count, `${groups(rows.length)} of ${groups(all.filter((row) => row.step === state.kind).length)} rows`);
-      if (state.as === "table") replace(box, tableView(layers, {bare: true, rows: rows.map((row) => row.cells)}));
+      const found = chosen(),
+        rows = found.filter((row) => row.total > 0),
+        blocks = blocksOf(rows);
+      if (state.order === "time") {
+        const weight = (block) => block.rows.reduce((sum, row) => sum + row.total, 0);
+        blocks.sort((a, b) => b.rows[0].isLayer - a.rows[0].isLayer || weight(b) - weight(a));
+      }
+      const without = found.length - rows.length;
+      replace(
+        count,
+        `${groups(rows.length)} ${rows.length === 1 ? "row" : "rows"}${without > 0 ? `; ${groups(without)} without ${state.time === "host" || !hasGpu ? "time" : "GPU time"}` : ""}`,
+      );
+      if (state.as === "table") replace(box, tableView(layers, {bare: true, rows: found.map((row) => row.cells)}));
       else if (state.as === "icicle") replace(box, tree(rows));
       else
         replace(
           box,
           legendOfLayers(rows),
-          bars(
-            rows.map((row) => row.bar()),
-            {empty: "No layer has this name."},
-          ),
+          bars(blocks.map(barOfBlock), {empty: "No layer has this name."}),
         );
     }
     add(section, [
@@ -130,20 +146,24 @@ export const layersView = {
             ["table", "Table"],
           ],
           state.as,
-          (value) => {
-            state.as = value;
-            draw();
-          },
+          change("as"),
         ),
+        hasGpu &&
+          segments(
+            "Time",
+            [
+              ["gpu", "GPU time"],
+              ["host", "Host time"],
+            ],
+            state.time,
+            change("time"),
+          ),
         kinds.length > 1 &&
           segments(
             "Steps",
             kinds.map((kind) => [kind, kind]),
             state.kind,
-            (value) => {
-              state.kind = value;
-              draw();
-            },
+            change("kind"),
           ),
         h(
           "label.field",
@@ -152,20 +172,14 @@ export const layersView = {
           h(
             "select",
             {
-              onchange: (event) => {
-                state.order = event.target.value;
-                draw();
-              },
+              onchange: (event) => change("order")(event.target.value),
             },
-            ORDERS.map(([value, text]) => h("option", {value}, text)),
+            ORDERS.map(([value, text]) => h("option", {value, selected: value === state.order}, text)),
           ),
         ),
         h("span.spacer"),
         count,
-        searchBox("Search layers", (query) => {
-          state.query = query;
-          draw();
-        }),
+        searchBox("Search layers", change("find"), state.find),
       ),
       box,
       h(

@@ -28,7 +28,8 @@ function moves() {
       tensor: `${tensor} ${dims}`,
       from,
       to,
-      what: `${dims} ${from} → ${to}`,
+      // Of a kernel its name stands in the place of the sizes.
+      what: `${/^\d/.test(dims) ? dims + " " : ""}${from} → ${to}`,
       writer: writer || notKnown,
       reader: reader || notKnown,
       between:

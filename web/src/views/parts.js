@@ -13,7 +13,7 @@ export const tablesOf = (names, options = {}) =>
 export function missingTables(names, sentence) {
   if (names.some(hasRows)) return "";
   const note = names.map(table).find((one) => one && one.notes.length > 0);
-  return note ? `${sentence} ${note.notes[0]}` : sentence;
+  return note && note.notes[0] !== sentence ? `${sentence} ${note.notes[0]}` : sentence;
 }
 
 export const sum = (numbers) => numbers.reduce((total, number) => total + (number || 0), 0);

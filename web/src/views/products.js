@@ -5,16 +5,17 @@ import {bars, legend} from "../bars.js";
 import {frame, responsive} from "../chart.js";
 import {page, table} from "../data.js";
 import {add, h} from "../dom.js";
-import {groups, percent, time} from "../format.js";
+import {groups, human, percent, time} from "../format.js";
+import {addressOfLayer} from "../links.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
 const rateText = (rate) =>
-  rate >= 1000 ? `${(rate / 1000).toPrecision(3)} TFLOP/s` : `${rate.toPrecision(3)} GFLOP/s`;
+  rate >= 1000 ? `${human(rate / 1000)} TFLOP/s` : `${human(rate)} GFLOP/s`;
 
 function products() {
   const gemm = table("gemm");
-  return gemm.rows.map((row) => {
+  return (gemm ? gemm.rows : []).map((row) => {
     const get = (name) => gemm.get(row, name);
     const onGpu = get("gpu_time") > 0;
     const batch = get("batch");
@@ -34,21 +35,44 @@ function products() {
   });
 }
 
+// Of layers, in a mean step.
+function convolutions() {
+  const layers = table("layers");
+  const rows = layers ? layers.rows.filter((row) => layers.get(row, "type") === "convolution") : [];
+  return rows.map((row) => {
+    const get = (name) => layers.get(row, name),
+      onGpu = get("gpu_time") > 0;
+    return {
+      name: get("layer"),
+      types: "convolution",
+      isConvolution: true,
+      calls: get("calls"),
+      onGpu,
+      time: (onGpu ? get("gpu_time") : get("time")) || 0,
+      rate: onGpu ? get("gpu_rate") : get("rate"),
+      intensity: get("intensity"),
+      bound: get("bound"),
+      boundPercent: get("bound_percent"),
+      lost: get("lost_time"),
+    };
+  });
+}
+
 const tipOf = (product) => () =>
   card(
     product.name,
     [
       ["type", product.types],
-      ["calls", groups(product.calls)],
+      ["calls", groups(Math.round(product.calls))],
       [product.onGpu ? "GPU time" : "time", time(product.time)],
       ["rate", product.rate === null ? null : rateText(product.rate)],
       ["intensity", product.intensity === null ? null : `${product.intensity.toPrecision(3)} FLOP/byte`],
       ["limited by", product.bound],
       ["of its bound", product.boundPercent === null ? null : percent(product.boundPercent)],
       ["lost", product.lost === null ? null : time(product.lost)],
-      ["tensor cores", product.tensorCore],
+      ["tensor cores", product.tensorCore || null],
     ],
-    table("gemm").explanation("bound_percent"),
+    table(product.isConvolution ? "layers" : "gemm").explanation("bound_percent"),
   );
 
 function roofline(points, roofs, width) {
@@ -89,6 +113,7 @@ function roofline(points, roofs, width) {
   const fastest = Math.max(0, ...roofs.bandwidths.map((one) => one.value));
   const reached = roofs.rates.filter(({value}) => fastest === 0 || value / fastest <= to); // others are beyond the chart
   const best = Math.max(...reached.map((one) => one.value), 0);
+  const labels = []; // above the circles
   for (const {name, value} of reached) {
     chart.inside.append(
       h("path.roof", {
@@ -97,6 +122,8 @@ function roofline(points, roofs, width) {
           [to, value],
         ]),
       }),
+    );
+    labels.push(
       h("text.strong", {x: chart.width, y: y(value) - 6, "text-anchor": "end"}, `${name}: ${rateText(value)}`),
     );
   }
@@ -124,9 +151,12 @@ function roofline(points, roofs, width) {
       ),
     );
   });
-  const size = scaleSqrt([0, Math.max(...points.map((point) => point.time))], [3, 22]);
+  const sizes = [false, true].map((is) =>
+    scaleSqrt([0, Math.max(1, ...points.filter((one) => !one.isConvolution === !is).map((one) => one.time))], [3, 22]),
+  );
   for (const point of [...points].sort((a, b) => b.time - a.time)) {
-    const circle = h(point.onGpu ? "circle.mark.f-kernel" : "circle.mark.f-library", {
+    const size = sizes[Number(!!point.isConvolution)];
+    const circle = h(`circle.mark.${point.isConvolution ? "recompute" : point.onGpu ? "kernel" : "library"}`, {
       cx: x(point.intensity),
       cy: y(point.rate),
       r: size(point.time),
@@ -138,16 +168,17 @@ function roofline(points, roofs, width) {
     });
     chart.inside.append(tip(circle, tipOf(point)));
   }
+  chart.inside.append(...labels);
   return chart.svg;
 }
 
 export const productsView = {
   id: "products",
-  title: "Matrix products",
-  lead: "Each product by what it computes per byte and what it reaches; circles are as large as their time.",
-  missing: () => missingTables(["gemm"], "No matrix product was recorded."),
+  title: "Roofline",
+  lead: "Matrix products and convolutions by what they compute per byte and what they reach; circles are as large as their time.",
+  missing: () => (convolutions().some((one) => one.rate) ? "" : missingTables(["gemm"], "No matrix product was recorded.")),
   render(section) {
-    const all = products(),
+    const all = [...products(), ...convolutions()],
       gemm = table("gemm"),
       roofNotes = [];
     for (const onGpu of [false, true]) {
@@ -158,22 +189,35 @@ export const productsView = {
         roofNotes.push(
           `The bandwidth of ${onGpu ? "the GPU's memory" : "memory"} is not known, so its roof is missing.${onGpu ? "" : " dlhook calibrate measures it."}`,
         );
-      const types = new Set(points.map((point) => point.types));
+      const types = new Set(points.map((point) => point.types)),
+        found = table("algorithms");
+      if (found && types.has("convolution"))
+        found.rows.forEach((row) => found.get(row, "kind") === "convolution" && types.add(found.get(row, "types")));
       const rates = roofs.filter((one) => one.unit === "GFLOP/s" && (types.has(one.name) || one.name.includes("tf32")));
       add(
         section,
         part(
           onGpu ? "On GPUs" : "On the CPU",
+          legend(
+            [
+              {name: "matrix product", color: onGpu ? "kernel" : "library", is: (one) => !one.isConvolution},
+              {name: "convolutions of a layer", color: "recompute", is: (one) => one.isConvolution},
+            ].filter(({is}) => points.some(is)),
+          ),
           responsive((width) =>
             roofline(points, {rates, bandwidths: roofs.filter((one) => one.unit === "GB/s")}, width),
           ),
         ),
       );
     }
-    const heavy = [...all].sort((a, b) => b.time - a.time).slice(0, 12);
-    add(section, [
-      part(
-        "Heaviest products",
+    const heaviest = (title, ones) => {
+      const heavy = ones
+        .filter((one) => one.time > 0)
+        .sort((a, b) => b.time - a.time)
+        .slice(0, 12);
+      if (heavy.length === 0) return null;
+      return part(
+        title,
         heavy.some((one) => one.lost !== null) &&
           legend([
             {name: "time at the bound", color: "update"},
@@ -184,7 +228,8 @@ export const productsView = {
             const atBound = one.lost === null ? 0 : Math.max(0, one.time - one.lost);
             return {
               name: one.name,
-              note: one.types,
+              note: one.isConvolution ? "" : one.types,
+              href: one.isConvolution ? addressOfLayer(one.name) : null,
               parts:
                 one.lost === null
                   ? [{value: one.time, color: one.onGpu ? "kernel" : "library"}]
@@ -198,11 +243,21 @@ export const productsView = {
             };
           }),
         ),
+      );
+    };
+    add(section, [
+      heaviest(
+        "Heaviest products, in the run",
+        all.filter((one) => !one.isConvolution),
+      ),
+      heaviest(
+        "Heaviest convolutions, in a mean step",
+        all.filter((one) => one.isConvolution),
       ),
       h(
         "ul.notes",
         null,
-        [...roofNotes, ...gemm.notes].map((note) => h("li", null, note)),
+        [...roofNotes, ...(gemm ? gemm.notes : [])].map((note) => h("li", null, note)),
       ),
       part("Table", tablesOf(["gemm"], {gemm: {notes: false}})),
     ]);

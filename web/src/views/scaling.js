@@ -29,6 +29,7 @@ function speedUp(rows, width) {
     y,
     xFormat: (value) => (Number.isInteger(value) ? value : ""),
     yFormat: (value) => `${value} ×`,
+    xTicks: Math.min(10, Math.ceil(most)),
     xLabel: "devices",
     yLabel: "speed-up",
     label: "Speed-up by number of devices",
@@ -45,10 +46,10 @@ function speedUp(rows, width) {
       ]),
     }),
     h("text", {x: x(most), y: y(most / least) - 10, "text-anchor": "end"}, "ideal"),
-    h("path.line.s0", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
+    h("path.line.library", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
   );
   for (const row of known) {
-    const dot = h("circle.mark.s0", {
+    const dot = h("circle.mark.library", {
       cx: x(row.devices),
       cy: y(row.speedUp),
       r: 7,
@@ -120,7 +121,7 @@ export const scalingView = {
               parts.length > 0
                 ? parts.map(([key, , color]) => ({value: get(row.cells, key) || 0, color}))
                 : [{value: get(row.cells, "step_time") || 0, color: "library"}],
-            numbers: [time(get(row.cells, "step_time")), row.efficiency === null ? "–" : percent(row.efficiency)],
+            numbers: [time(get(row.cells, "step_time")), row.efficiency === null ? "–" : `${percent(row.efficiency)} efficient`],
             data: {value: get(row.cells, "step_time")},
           })),
         ),

@@ -11,7 +11,7 @@ import {missingTables, part, quantile, tablesOf} from "./parts.js";
 const PHASES = [
   ["input", "input"],
   ["forward", "forward"],
-  ["inference", "inference"],
+  ["inference", "framework"],
   ["backward", "backward"],
   ["update", "update"],
   ["other", "other"],
@@ -45,6 +45,12 @@ function stepsOf() {
   });
 }
 
+// Where the page has the timeline of a step; null: not here.
+function timelineOf(step) {
+  const window = page().timelines.windows.find((one) => one.start === step.start && one.id !== "run");
+  return window ? "#timeline/" + window.id : null;
+}
+
 const tipOf = (step) => () =>
   card(
     `Step ${step.index}`,
@@ -56,6 +62,7 @@ const tipOf = (step) => () =>
       ["batch", step.batch],
       ["calls", step.calls],
       ["begins", time(step.start)],
+      ["timeline", timelineOf(step) ? "by a click" : "not in this page"],
     ],
     table("steps").explanation("duration"),
   );
@@ -99,14 +106,13 @@ function draw(steps, width, isWhole) {
       const durations = of.map((step) => step.duration).sort((a, b) => a - b),
         most = durations[durations.length - 1];
       const middle = quantile(durations, 0.5),
-        fill = h("rect.f-library", {
+        fill = h("rect.framework", {
           x: i * 2,
           width: 2,
           y: y(Math.min(middle, top)),
           height: chart.height - y(Math.min(middle, top)),
-          "fill-opacity": 0.35,
         });
-      const rect = h("rect.f-library", {
+      const rect = h("rect.library", {
         x: i * 2,
         width: 1.6,
         y: y(Math.min(most, top)),
@@ -124,9 +130,17 @@ function draw(steps, width, isWhole) {
     }
   } else {
     steps.forEach((step, i) => {
-      const group = h("g.step", {
-        tabindex: 0,
-        role: "img",
+      const href = timelineOf(step),
+        open = () => (location.hash = href);
+      const group = h(href ? "g.step.link" : "g.step", {
+        tabindex: i === 0 ? 0 : -1,
+        role: href ? "link" : "img",
+        onclick: href && open,
+        onkeydown: (event) => {
+          const to = {ArrowLeft: group.previousSibling, ArrowRight: group.nextSibling}[event.key];
+          if (event.key === "Enter" && href) open();
+          if (to?.classList.contains("step")) to.focus();
+        },
         "aria-label": `Step ${step.index}: ${time(step.duration)}`,
         "data-value": step.duration,
       });
@@ -135,7 +149,7 @@ function draw(steps, width, isWhole) {
         const to = Math.min(from + step.of[name], top);
         if (to > from)
           group.append(
-            h("rect.f-" + color, {
+            h("rect." + color, {
               x: x(i),
               width: Math.max(bar - (bar > 4 ? 1 : 0.2), 0.5),
               y: y(to),
@@ -145,8 +159,8 @@ function draw(steps, width, isWhole) {
         from = to;
       }
       if (step.phase === "warm-up")
-        group.append(h("rect.f-warm", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
-      if (step.duration > top) group.append(h("path.f-backward", {d: `M${x(i) + bar / 2 - 4},-2h8l-4,-7z`}));
+        group.append(h("rect.preparing", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
+      if (step.duration > top) group.append(h("path.backward", {d: `M${x(i) + bar / 2 - 4},-2h8l-4,-7z`}));
       tip(group, tipOf(step));
       chart.inside.append(group);
     });
@@ -155,7 +169,7 @@ function draw(steps, width, isWhole) {
     h("line.median", {x1: 0, x2: chart.width, y1: y(typical), y2: y(typical)}),
     h(
       "text.strong",
-      {x: chart.width, y: y(typical) - 5, "text-anchor": "end"},
+      {x: chart.width, y: -8, "text-anchor": "end"},
       `${steady.length > 0 ? "steady " : ""}median ${time(typical)}`,
     ),
   );
@@ -196,9 +210,12 @@ export const stepsView = {
             const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
             return [
               steps.length > MOST_BARS
-                ? null
+                ? legend([
+                    {name: "from the shortest to the longest of neighbours", color: "library"},
+                    {name: "up to their median", color: "framework"},
+                  ])
                 : legend([
-                    ...shown.map(([name, color]) => ({name, color: color === "inference" ? "framework" : color})),
+                    ...shown.map(([name, color]) => ({name, color})),
                     ...(steps.some((step) => step.phase === "warm-up")
                       ? [{name: "warm-up, below the axis", color: "preparing"}]
                       : []),

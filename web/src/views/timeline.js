@@ -1,32 +1,68 @@
 // What threads and GPU streams did in one step.
-import {segments} from "../bars.js";
+import {get, set} from "../address.js";
+import {legend, segments} from "../bars.js";
 import {page} from "../data.js";
 import {add, h, replace, searchBox} from "../dom.js";
-import {groups, time} from "../format.js";
+import {groups, percent, time} from "../format.js";
+import {icicle} from "../icicle.js";
 import {Timeline} from "../timeline.js";
+import {card} from "../tip.js";
 
-let timeline = null;
-let choose = null;
+const FLAMES = ["framework", "library", "range", "waiting", "kernel", "copy", "communication", "input"];
 
 export const timelineView = {
   id: "timeline",
   title: "Timeline",
-  keepsAddress: true,
   lead: "What each thread and each GPU stream did in one step, call by call.",
   missing: () =>
     page().timelines && page().timelines.windows.some((window) => window.tracks.length > 0)
       ? ""
       : "The steps of this run contain no call and no framework op.",
-  render(section) {
+  render(section, rest) {
     const {timelines} = page(),
       windows = timelines.windows,
       note = h("p.quiet"),
-      box = h("div.timeline-box");
+      box = h("div.timeline-box"),
+      flames = h("div"),
+      count = h("span.count");
+    let window = windows.find((one) => one.id === rest) || windows[0];
     const controls = h("div.controls");
-    add(section, [controls, note, box]);
-    timeline = new Timeline(box, timelines);
-    choose = (id) => {
-      const window = windows.find((one) => one.id === id) || windows[0];
+    add(section, [controls, note, box, flames]);
+    const timeline = new Timeline(box, timelines);
+    const flame = (root) =>
+      icicle(root, {
+        label: "Flame graph of one step",
+        content: (node, value, all) =>
+          card(
+            node.name,
+            [
+              ["time", time(value)],
+              ["of all in this track", percent((100 * value) / (all || 1))],
+              ["times", node.times ? groups(node.times) : null],
+            ],
+            "With everything inside it; what has one name and one place is one box.",
+          ),
+      }).element;
+    const as = () => {
+      const isFlame = get("as") === "flame";
+      box.hidden = isFlame;
+      replace(
+        flames,
+        isFlame && [
+          legend(FLAMES.map((kind) => ({name: kind, color: kind}))),
+          timeline.trees().map((root) => [h("h2", null, root.name), flame(root)]),
+        ],
+      );
+    };
+    const find = (query, isJump) => {
+      timeline.query = query;
+      const found = query ? timeline.found() : [];
+      replace(count, query && `${groups(found.length)} found`, query && found.length > 0 && "; Enter: the next");
+      if (isJump && found.length > 0) timeline.next(1);
+      timeline.draw();
+    };
+    const choose = (id) => {
+      window = windows.find((one) => one.id === id) || windows[0];
       const left = [
         window.left_out > 0 &&
           `${groups(window.left_out)} calls shorter than ${time(window.shorter_than)} are left out.`,
@@ -37,18 +73,39 @@ export const timelineView = {
         `${window.title}: ${time(window.length)}${window.start > 0 ? `, ${time(window.start)} after the run began` : ""}. `,
         left.join(" "),
       );
+      timeline.onselect = null;
       timeline.setWindow(window);
+      const slice = timeline.named(get("slice") || "");
+      if (slice) timeline.zoomTo(slice);
+      timeline.onselect = (name) => set("slice", name);
+      as();
+      find((get("find") || "").toLowerCase(), !slice);
     };
+    const go = (id) => {
+      set("slice", null, "timeline/" + id);
+      choose(id);
+    };
+    const isNumbered = (one) => one.id.startsWith("step-"),
+      few = windows.filter((one) => !isNumbered(one));
     add(controls, [
       windows.length > 1 &&
         segments(
           "Step",
-          windows.map((window) => [window.id, window.title]),
-          windows[0].id,
-          (id) => {
-            history.replaceState(null, "", "#timeline/" + id);
-            choose(id);
-          },
+          few.map((one) => [one.id, one.title]),
+          window.id,
+          go,
+        ),
+      windows.some(isNumbered) &&
+        h(
+          "select",
+          {"aria-label": "Any step", onchange: (event) => go(event.target.value)},
+          h("option", {value: window.id}, "Another step"),
+          windows
+            .filter(isNumbered)
+            .sort((a, b) => a.start - b.start)
+            .map((one) =>
+              h("option", {value: one.id, selected: one === window}, `${one.title} (${time(one.length)})`),
+            ),
         ),
       segments(
         "Colours",
@@ -63,14 +120,33 @@ export const timelineView = {
           timeline.draw();
         },
       ),
+      segments(
+        "Show as",
+        [
+          ["time", "Timeline"],
+          ["flame", "Flame graph"],
+        ],
+        get("as") || "time",
+        (value) => {
+          set("as", value);
+          as();
+        },
+      ),
       h("span.spacer"),
-      searchBox("Find: op, layer, kernel", (query) => {
-        timeline.query = query;
-        timeline.draw();
-      }),
+      count,
+      h(
+        "span",
+        {onkeydown: (event) => event.key === "Enter" && timeline.next(event.shiftKey ? -1 : 1)},
+        searchBox(
+          "Find: op, layer, kernel",
+          (query) => {
+            set("find", query);
+            find(query, true);
+          },
+          get("find") || "",
+        ),
+      ),
     ]);
-  },
-  onshow(rest) {
-    if (choose) choose(rest);
+    choose(window.id);
   },
 };
