@@ -15,9 +15,9 @@
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/export/exporter.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/findings/findings_table.h"
 #include "preload/format/hook_table.h"
 
 namespace dlhook::analyzer::inline cli {
