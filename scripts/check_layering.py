@@ -5,7 +5,7 @@
 
 Rules:
   analyzer/  each room may use itself and those before it in ANALYZER; of the shim only what FROM_SHIM names (plain data, names of
-             counters, and what is linked by both: the drain, pure functions about stacks).
+             counters, and what is linked by both: the drain, pure functions about stacks, the reader of variables).
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process.
   proto/     nothing of dlhook's.

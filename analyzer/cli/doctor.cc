@@ -54,8 +54,10 @@ class ScratchFolder {
   std::string path_;
 };
 
-std::string EndLabel(const Trial& trial) {
-  if (trial.was_ended) return "ended by dlhook doctor (--seconds)";
+std::string EndLabel(const Trial& trial, int seconds) {
+  if (trial.was_ended) {
+    return absl::StrCat("by dlhook doctor after ", seconds, " s: what it does later is not known (--seconds)");
+  }
   if (WIFSIGNALED(trial.wait_status)) return absl::StrCat("signal ", WTERMSIG(trial.wait_status));
   return absl::StrCat("exit code ", WEXITSTATUS(trial.wait_status));
 }
@@ -106,7 +108,7 @@ absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, cons
     trial->model = &run->model;
     trial->samples = SamplesOf(run->model);
   }
-  TriedProgram tried = {words, EndLabel(*trial), DescribeTrial(*trial, names), place->path};
+  TriedProgram tried = {words, EndLabel(*trial, seconds), DescribeTrial(*trial, names), place->path};
   if (tried.report.recorded.empty()) {
     Discard(*place, trial->model == nullptr ? std::vector<ProcessInfo>() : trial->model->processes);
     tried.run.clear();

@@ -10,7 +10,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr size_t kMostListed = 40;  // of more names only those that contain the word, and of these so many:
+constexpr size_t kMostListed = 60;  // of more names only those that contain the word, and of these so many:
 constexpr size_t kMostOfMany = 12;
 
 // Letters to insert, remove, replace or swap with the next one.

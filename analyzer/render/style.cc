@@ -18,7 +18,7 @@ absl::string_view Begin(Style style) {
     case Style::kQuiet:
       return "\033[2m";
     case Style::kHot:
-      return "\033[1;33m";  // bold yellow
+      return "\033[1;35m";  // bold magenta: on white, too
     case Style::kWarning:
       return "\033[33m";
     case Style::kPlain:

@@ -181,7 +181,7 @@ TEST(Render, ColourSurroundsWordsAndLeavesTheRest) {
   const std::string text = render(true);
   EXPECT_TRUE(absl::StrContains(text, "\033[1;36mops\033[0m\n"));
   EXPECT_TRUE(absl::StrContains(text, "\033[1mproblem\033[0m             "));
-  EXPECT_TRUE(absl::StrContains(text, "   \033[1;33m10.0%\033[0m  1.50 \033[2mus\033[0m")) << "a tenth of the time";
+  EXPECT_TRUE(absl::StrContains(text, "   \033[1;35m10.0%\033[0m  1.50 \033[2mus\033[0m")) << "a tenth of the time";
   EXPECT_TRUE(absl::StrContains(text, "    9.9%  ")) << "less than that";
   EXPECT_TRUE(absl::StrContains(text, "\033[33mlost\033[0m: 3 calls"));
   EXPECT_EQ(std::regex_replace(text, std::regex("\033\\[[0-9;]*m"), ""), render(false));
@@ -286,6 +286,23 @@ TEST(Render, TextSaysWhatOfScopesIsMissing) {
   run.processes[0].losses.push_back(loss);
   EXPECT_EQ(RunRemarks(run),
             std::vector<std::string>{"lost: 7 scopes: more were open at once than a thread can track"});
+}
+
+TEST(Render, TextSaysOfSeveralPrograms) {
+  TraceModel run;
+  run.processes.resize(3);
+  for (uint32_t i = 0; i < 3; ++i) {
+    run.processes[i].pid = i + 1;
+    run.processes[i].script = "train.py";
+    run.processes[i].has_footer = true;
+  }
+  EXPECT_EQ(RunRemarks(run).size(), 0u);  // ranks
+  run.processes[2].script = "worker.py";
+  run.processes[2].parent_pid = 1;
+  EXPECT_EQ(RunRemarks(run).size(), 0u);
+  run.processes[2].parent_pid = 0;
+  ASSERT_EQ(RunRemarks(run).size(), 1u);
+  EXPECT_EQ(RunRemarks(run)[0].rfind("programs: train.py, worker.py, of which none started another: ", 0), 0u);
 }
 
 TEST(Render, TextSaysWhatOfReadingsIsMissing) {

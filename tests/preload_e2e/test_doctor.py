@@ -387,7 +387,7 @@ class Behaviour(Case):
         """Ended with all processes that it started, and still reported."""
         mark = f"sleep 98{os.getpid()}"
         program = self.report(["/bin/sh", "-c", f"{e2e.victim('nested')} 5; {mark} & {mark}"], "--seconds", "2")
-        self.assertTrue(program["end"].startswith("ended by"))
+        self.assertTrue(program["end"].startswith("by dlhook doctor after 2 s"), program["end"])
         self.assertEqual(self.states(program)["libvictim_nested_blas.so"], "hooked")
         for path in glob.glob("/proc/[0-9]*/cmdline"):
             try:

@@ -156,6 +156,8 @@ class Package(e2e.Case):
         self.python("import dlhook, sys\nrun = dlhook.profile([sys.argv[1], '5'], 'RUN')\n"
                     "calls = lambda run: {row['metric']: row['value'] for row in run.read('summary')}['calls']\n"
                     "assert (run.path, calls(run)) == ('RUN', 10)\n"
+                    "again = dlhook.profile([sys.argv[1], '6'], 'RUN')\n"
+                    "assert (again.path, calls(again), calls(run)) == ('RUN-2', 12, 10)\n"
                     "named = [dlhook.profile([sys.argv[1], number]) for number in '67']\n"
                     "assert [calls(run) for run in named] == [12, 14]\n"
                     "off = dlhook.profile([sys.argv[1], '5'], 'OFF', variables={'DLHOOK_START': 'off'})\n"

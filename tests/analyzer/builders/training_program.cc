@@ -65,6 +65,12 @@ void TrainingProgram::Forward(int model, bool grad, int64_t batch, ThreadIndex t
   }
 }
 
+void TrainingProgram::Measure(int model) {
+  for (LayerIndex layer : networks_[model].layers) {
+    Work({layer, LayerDirection::kForward}, 8, next_link_, "aten::add_", Scopes::kFrameworkOp, 0);
+  }
+}
+
 void TrainingProgram::Loss(bool grad, ThreadIndex thread) {
   if (loss_ == kNone) {
     Layer layer;

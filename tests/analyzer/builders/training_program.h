@@ -25,6 +25,8 @@ class TrainingProgram {
   void ZeroGrad(ThreadIndex thread = 0);
   // `grad`: sequence numbers are recorded and kept for the backward pass.
   void Forward(int model, bool grad = true, int64_t batch = 8, ThreadIndex thread = 0);
+  // The same by operators that make no nodes: they carry the number of the next one.
+  void Measure(int model);
   void Loss(bool grad = true, ThreadIndex thread = 0);
   // For everything that ran forward with `grad` since the last one.
   void Backward(ThreadIndex thread = 0);

@@ -43,6 +43,14 @@ TEST(DiffRunsTest, ARunAgainstItselfIsEmpty) {
   EXPECT_EQ(diff.decision.SlowerThan(0), Gate::kPasses);
 }
 
+TEST(DiffRunsTest, TwoNetworksAreSaidToBe) {
+  RunSpec base = Spec(3, 1), other = Spec(3, 1);
+  base.network = other.network = "ResNet";
+  EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("no difference: "));
+  other.network = "GPT";
+  EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("different networks (BASE ResNet, NEW GPT): "));
+}
+
 TEST(DiffRunsTest, RunsThatDifferByChanceAreNoise) {
   int beyond = 0;
   for (unsigned seed = 1; seed <= 20; ++seed) {

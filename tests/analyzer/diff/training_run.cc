@@ -34,6 +34,7 @@ class Writer {
       Step made;
       made.start_ns = now_ns_;
       made.kind = spec_.kind;
+      made.model = spec_.network;
       made.has_scopes = true;
       made.batch = spec_.batch;
       const bool is_interrupted = spec_.interrupted_every > 0 && step % spec_.interrupted_every == 1;

@@ -54,6 +54,7 @@ struct RunSpec {
   bool of_thread = false;  // the steps are known to be those of the first thread
   std::map<std::string, std::string> settings;
   std::string library_build = "A";
+  std::string network;  // of its steps
 };
 
 // "features.0" … convolutions of equal cost.

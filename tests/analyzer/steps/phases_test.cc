@@ -177,6 +177,18 @@ TEST(PhasesTest, EvaluationInBetween) {
   EXPECT_EQ(Phases(track.steps[7]), "input input update forward backward update");  // the first Input: see above
 }
 
+TEST(PhasesTest, AMetricBehindTheUpdateIsNoNetwork) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3), metric = program.AddModel("Accuracy", 2, "accuracy.");
+  for (int i = 0; i < 5; ++i) {
+    TrainStep(program, net);
+    program.Measure(metric);
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "ttttt");
+  for (const Step& step : track.steps) EXPECT_EQ(step.model, "LeNet");
+}
+
 TEST(PhasesTest, APassThatWasCutIsNoEvaluation) {
   for (const ProcessEnd end : {ProcessEnd::kExited, ProcessEnd::kVanished}) {
     TrainingProgram program;
