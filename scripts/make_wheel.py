@@ -35,6 +35,8 @@ Provides-Extra: pandas
 Requires-Dist: pandas; extra == "pandas"
 Provides-Extra: arrow
 Requires-Dist: pyarrow; extra == "arrow"
+Provides-Extra: mcp
+Requires-Dist: mcp >= 2; extra == "mcp"
 Description-Content-Type: text/plain
 
 {summary}

@@ -428,13 +428,22 @@ std::string MemorySentence(const StepFacts& facts) {
   return absl::StrCat("Peak of ", absl::StrJoin(parts, "; of "), ".");
 }
 
+TimesOfSteps TimesOf(const StepFacts& facts) {
+  const std::optional<WindowCost> cost = CostOfWindows(facts);
+  if (!cost.has_value()) return {facts.steps().Durations(), facts.step_ns()};
+  return {cost->outside_ns, cost->outside_mean_ns()};
+}
+
+double SamplesPerSecond(const StepFacts& facts) {
+  return facts.steps().samples() * 1e9 / std::max(TimesOf(facts).mean_ns, PaceOf(facts).work_ns);
+}
+
 std::string HowLong(const StepFacts& facts) {
   if (!facts.HasSteps()) {
     return "No repeating step was found: the rest describes the whole run.";
   }
   const std::optional<WindowCost> cost = CostOfWindows(facts);
-  const std::vector<int64_t> durations = cost.has_value() ? cost->outside_ns : facts.steps().Durations();
-  const double step_ns = cost.has_value() ? cost->outside_mean_ns() : facts.step_ns();
+  const auto [durations, step_ns] = TimesOf(facts);
   const Quartiles quartiles = QuartilesOf(durations);
   int64_t warm_up = 0, warm_up_ns = 0, validation = 0, validation_ns = 0;
   bool is_cut = false;

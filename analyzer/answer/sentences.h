@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
 #define DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,14 @@ namespace dlhook::analyzer::inline answer {
 // "lenet: train.py, PyTorch 2.13.0, CPU (2 processors), 1 process, 2 threads, 3.21 s, 1.20 s of it before the first step,
 // memory up to 340 MiB."
 std::string WhatRan(const StepFacts& facts);
+// The times of the steps that the answer speaks of: at least one.
+struct TimesOfSteps {
+  std::vector<int64_t> durations_ns;  // where operations are recorded in windows only: of the steps outside of them
+  double mean_ns = 0;
+};
+TimesOfSteps TimesOf(const StepFacts& facts);
+// In each process, where the host runs ahead of the GPU at the GPU's pace; 0: not known.
+double SamplesPerSecond(const StepFacts& facts);
 // "A training step takes 4.55 ms, mean of 197 of 200 (without …); the middle half take …"
 std::string HowLong(const StepFacts& facts);
 // " Batch 64: 14066 samples/s.", of steps that take so long; " 2048 rows (samples, or their tokens): …" where only products

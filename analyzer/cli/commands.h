@@ -24,6 +24,7 @@ Command CtlCommand();
 Command DoctorCommand();
 Command CountersCommand();
 Command CalibrateCommand();
+Command SkillCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
 

@@ -151,6 +151,10 @@ std::string ContainerHint(const std::string& program) {
 absl::StatusOr<std::string> FindShim() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("/proc/self/exe can't be read (", error.message(),
+                                               "), so libdlhook.so can't be found: /proc is not mounted here"));
+  }
   const std::filesystem::path folder = self.parent_path();
   std::vector<std::string> tried;
   for (const char* relative : {"../lib", "../lib/x86_64-linux-gnu", "../lib64", "lib"}) {

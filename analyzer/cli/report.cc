@@ -9,11 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/answer/answer.h"
+#include "analyzer/answer/answer_json.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/explain.h"
 #include "analyzer/cli/ignored.h"
@@ -36,7 +40,7 @@ constexpr std::pair<absl::string_view, StepKind> kSteps[] = {
     {"training", StepKind::kTraining}, {"validation", StepKind::kValidation}, {"inference", StepKind::kInference}};
 
 struct ReportOptions {
-  bool is_answer = false;  // the answer screen instead of tables
+  bool is_answer = false;  // the answer instead of tables: the screen, or json
   bool asks_for_all = false;
   std::vector<const TableKind*> kinds;
   const Renderer* renderer = nullptr;
@@ -180,9 +184,17 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables(tables);
   if (!kinds.ok()) return kinds.status();
   options.kinds = *kinds;
-  options.is_answer = tables.empty() && is_text;
+  options.is_answer = tables.empty() && (is_text || (options.renderer->name == "json" && !options.is_page));
   options.asks_for_all = tables.empty() || tables.front() == kAllTables;
   return options;
+}
+
+// A word of a command line, as a shell takes it.
+std::string Quoted(const std::string& word) {
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_-./:@%+=,~", c);
+  });
+  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 int RunExplain(const std::string& name, const ReportOptions& options) {
@@ -192,8 +204,7 @@ int RunExplain(const std::string& name, const ReportOptions& options) {
   return text.ok() ? PrintOutput(*text) : Fail("report", text.status());
 }
 
-// Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, as given to the
-// command. Unavailable: the answer needs more of the run than was read.
+// Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, for commands. Unavailable: the answer needs more of the run than was read.
 absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
                                        Progress& progress) {
   if (absl::Status status = CheckFunctions(model, options.of_tables.functions); !status.ok()) return status;
@@ -209,10 +220,18 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
       return absl::UnavailableError("too few steps lie in the parts of the run that were read");
     }
     progress.Show("what could be faster in");
-    return MakeAnswer(StepFacts(model, analysis.options()), {.run = path,
-                                                             .width = static_cast<size_t>(options.width),
-                                                             .color = options.color,
-                                                             .ignored_findings = options.ignored_findings});
+    const StepFacts facts(model, analysis.options());
+    const AnswerOptions of_answer = {.run = path,
+                                     .width = static_cast<size_t>(options.width),
+                                     .color = options.color,
+                                     .ignored_findings = options.ignored_findings};
+    if (options.renderer->name != "json") return MakeAnswer(facts, of_answer);
+    return AnswerJson(facts, of_answer, [&](const std::string& name) -> absl::StatusOr<Table> {
+      const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({name});
+      if (!kinds.ok()) return kinds.status();
+      absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds);
+      return tables.ok() ? std::move(tables->front()) : absl::StatusOr<Table>(tables.status());
+    });
   }
   absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(options.kinds, &progress);
   if (!tables.ok()) return tables.status();
@@ -248,11 +267,14 @@ int RunReport(const Args& args) {
     paths.push_back(*std::move(latest));
   }
   const std::string named = absl::StrJoin(paths, " ");
+  const std::string words =
+      absl::StrJoin(paths, " ", [](std::string* out, const std::string& path) { absl::StrAppend(out, Quoted(path)); });
   Progress progress(named);
   absl::StatusOr<LoadedRun> run;
   absl::StatusOr<std::string> report;
   for (const Reading& reading : kAnswerReadings) {
-    run = OpenRun(paths, options->is_answer ? reading : kWholeReading, progress);
+    // Json has the numbers of tables, which count everything.
+    run = OpenRun(paths, options->is_answer && options->renderer->name == "text" ? reading : kWholeReading, progress);
     if (!run.ok()) return Fail("report", run.status());
     if (run->model.processes.empty()) break;
     // What is kept in a file must say by itself what it lacks, if there is a place for it.
@@ -260,7 +282,7 @@ int RunReport(const Args& args) {
     for (const absl::Status& status : run->damage) {
       if (is_kept) ++run->model.oddities[std::string(status.message())];
     }
-    report = MakeReport(named, run->model, *options, progress);
+    report = MakeReport(words, run->model, *options, progress);
     if (!absl::IsUnavailable(report.status())) break;
   }
   progress.Clear();
@@ -280,7 +302,8 @@ std::string ReportDetails() {
       "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
       "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
       "latest one in this folder. Several folders, or a folder of folders, are one run if their\n"
-      "traces are of one job.\n";
+      "traces are of one job. With --format json and no table: the same for programs, at most 8 KB\n"
+      "(docs/schema.md).\n";
   AppendRegistry("tables", ReportTables(), &TableKind::summary, &text);
   AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
   absl::StrAppend(&text,
@@ -313,6 +336,7 @@ Command ReportCommand() {
            {"dlhook report RUN --table all", "every table that has rows"},
            {"dlhook report RUN --table findings", "what could be faster, with evidence and advice"},
            {"dlhook report RUN --ignore float64:fc1", "without a finding that is intended"},
+           {"dlhook report RUN --format json", "the answer for programs and assistants: docs/schema.md"},
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are converted"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
            {"dlhook report RUN --html report.html", "the same as one HTML page, which needs no network"},

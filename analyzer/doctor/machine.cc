@@ -40,7 +40,9 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
                Findings* findings) {
   if (!shim.ok()) {
     findings->push_back({"shim", Level::kProblem, "", absl::StrCat(shim.status().message(), "."),
-                         "Install dlhook again: its library belongs in lib, next to bin."});
+                         absl::IsNotFound(shim.status())
+                             ? "Install dlhook again: its library belongs in lib, next to bin."
+                             : "Mount /proc."});
     return;
   }
   absl::Status status = RunProbe(*shim, scratch);

@@ -130,7 +130,14 @@ Json RunJson(const TraceModel& run) {
 }  // namespace
 
 std::string RenderJson(const Report& report) {
-  std::string out = "{\"tables\": [";
+  std::string out = "{";
+  if (report.base != nullptr && !report.tables.empty()) {
+    // docs/schema.md
+    absl::StrAppend(&out,
+                    "\"schema\": \"dlhook-diff\", \"version\": 1,\n \"verdict\": ", Dump(report.tables.front().title),
+                    ",\n ");
+  }
+  out += "\"tables\": [";
   const char* separator = "\n";
   for (const Table& table : report.tables) {
     out += separator;

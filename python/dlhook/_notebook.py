@@ -1,8 +1,7 @@
-"""Notebooks: the report inline, and `%%dlhook`, which runs a cell as a program of its own under dlhook."""
+"""Notebooks: `%%dlhook`, which runs a cell as a program of its own under dlhook."""
 
 from __future__ import annotations
 
-import html
 import os
 import subprocess
 import sys
@@ -10,17 +9,17 @@ import tempfile
 from typing import Any
 
 
-def framed(page: str) -> str:
-    """A page in a frame: its script and style stay apart from the notebook's."""
-    return f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" style="width: 100%; height: 40em; border: 0"></iframe>'
-
-
 def run_cell(line: str, cell: str) -> Any:
     """`%%dlhook [RUN] [NAME=VALUE]...`: runs the cell's text as a script in a child process under dlhook, prints what it prints and shows
-    the report. RUN: the folder of the run; NAME=VALUE: variables, such as DLHOOK_STACKS=all."""
+    the report. RUN: the folder of the run; NAME=VALUE: variables, such as DLHOOK_STACKS=all. `%%dlhook --help` runs nothing."""
     from dlhook._run import ProgramFailed, profile
 
     words = line.split()
+    flags = [word for word in words if word.startswith("-")]
+    if flags and flags[0] not in ("-h", "--help"):
+        raise ValueError(f"%%dlhook has no flag {flags[0]}; %%dlhook --help")
+    if flags:
+        return print(run_cell.__doc__)
     variables = dict(word.split("=", 1) for word in words if "=" in word)
     folders = [word for word in words if "=" not in word]
     if len(folders) > 1:

@@ -22,8 +22,12 @@ from dlhook import _command, _run
 INSIDE = "--dlhook-inside"
 UPDATE = "--dlhook-update-baselines"
 DEMANDS = ("max_step_ms", "no_findings", "baseline", "fail_above")
+# Rules whose findings depend on how busy the machine is: no_findings=True leaves them out.
+OF_LOAD = {"denormals", "gpu-idle", "growing-steps", "input-wait", "late-rank", "longer-steps", "machine-busy", "one-thread",
+           "processor-quota", "python-bound", "slow-lines", "spinning-threads", "too-many-threads", "uneven-threads", "warm-up"}
 MARK = ("dlhook(max_step_ms=None, no_findings=(), baseline=None, fail_above=3): runs the test under dlhook. max_step_ms: what the median "
-        "steady step may take; no_findings: rules that must find nothing, True: all that find losses; baseline: the folder of a run than "
+        "steady step may take; no_findings: rules that must find nothing, True: all that find losses and do not depend on the machine's "
+        "load; baseline: the folder of a run than "
         "which a step must not be slower by more than fail_above percent and noise")
 
 
@@ -47,6 +51,11 @@ def pytest_collection_modifyitems(config: Any, items: Sequence[Any]) -> None:
             if unknown:
                 raise pytest.UsageError(f"{item.nodeid}: the mark dlhook does not know {unknown[0]}; expected "
                                         f"{', '.join(f'{name}=…' for name in DEMANDS)}")
+            try:
+                for rule in _rules(mark.kwargs.get("no_findings", ())):
+                    _command.start(["report", "--explain=rule", f"--ignore={rule}"])  # an error for an unknown one
+            except _command.Error as error:
+                raise pytest.UsageError(f"{item.nodeid}: no_findings: {error}") from None
             # Fixtures are set up in the child only.
             item.setup = lambda: None
             item.runtest = lambda item=item, mark=mark: _run_outside(item, **mark.kwargs)
@@ -55,6 +64,12 @@ def pytest_collection_modifyitems(config: Any, items: Sequence[Any]) -> None:
 def _run_outside(item: Any, **demands: Any) -> None:
     folder = pathlib.Path(item.config._tmp_path_factory.mktemp("dlhook"))
     run = _recorded(item, folder)
+    try:
+        step = run.step
+        item.user_properties += [("dlhook_steps", step.used), ("dlhook_median_ms", step.median_ms), ("dlhook_mean_ms", step.mean_ms),
+                                 ("dlhook_samples_per_second", run.samples_per_second)]
+    except _command.Error:
+        pass  # the demands say what is wrong
     try:
         failures = list(_failures(run, item.config, **demands))
     except _command.Error as error:
@@ -84,6 +99,26 @@ def _recorded(item: Any, folder: pathlib.Path) -> _run.Run:
     return run
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The times of all tests' steady steps, as a table."""
+    rows = [(report.nodeid, dict(report.user_properties)) for reports in terminalreporter.stats.values() for report in reports
+            if getattr(report, "when", "") == "call"]
+    rows = [(name, facts) for name, facts in rows if "dlhook_steps" in facts]
+    if not rows:
+        return
+    terminalreporter.section("dlhook: steady steps")
+    width = max(len(name) for name, _ in rows)
+    terminalreporter.write_line(f"{'test':{width}} {'steps':>7} {'median ms':>11} {'mean ms':>11} {'samples/s':>11}")
+    for name, facts in rows:
+        rate = facts["dlhook_samples_per_second"]
+        terminalreporter.write_line(f"{name:{width}} {facts['dlhook_steps']:>7} {facts['dlhook_median_ms']:>11.4g} "
+                                    f"{facts['dlhook_mean_ms']:>11.4g} {'-' if rate is None else format(rate, '.4g'):>11}")
+
+
+def _rules(no_findings: Union[bool, str, Sequence[str]]) -> Sequence[str]:
+    return [no_findings] if isinstance(no_findings, str) else [] if isinstance(no_findings, bool) else no_findings
+
+
 def _not_judged(note: str) -> list[str]:
     """The rules that the table findings says it could not judge."""
     beginning, _, rest = note.partition(": ")
@@ -93,17 +128,14 @@ def _not_judged(note: str) -> list[str]:
 def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None, no_findings: Union[bool, str, Sequence[str]] = (),
               baseline: Union[str, None] = None, fail_above: float = 3) -> Iterator[str]:
     if max_step_ms is not None:
-        median = next((row["value"] for row in run.read("summary") if row["metric"] == "step_median"), None)
-        if median is None:
-            yield "max_step_ms: no repeating step was found"
-        elif median > max_step_ms * 1e6:
-            yield f"the median step takes {median / 1e6:.4g} ms, more than {max_step_ms} ms"
-    rules = [no_findings] if isinstance(no_findings, str) else [] if isinstance(no_findings, bool) else no_findings
-    for rule in rules:
-        notes = run.read("findings", ignore=rule).notes  # an error for an unknown one, which would never be found
-        yield from (f"no_findings: {note}" for note in notes if rule in _not_judged(note))
+        median_ms = run.step.median_ms
+        if median_ms > max_step_ms:
+            yield f"the median step takes {median_ms:.4g} ms, more than {max_step_ms} ms"
+    rules = _rules(no_findings)
+    notes = run.read("findings").notes if rules else []
+    yield from (f"no_findings: {note}" for rule in rules for note in notes if rule in _not_judged(note))
     for finding in run.findings if no_findings else []:
-        if finding.rule in rules or (no_findings is True and finding.kind == "loss"):
+        if finding.rule in rules or (no_findings is True and finding.kind == "loss" and finding.rule not in OF_LOAD):
             yield f"{finding.rule}: {finding.finding} {finding.advice}"
     if baseline is not None:
         path = os.path.join(config.rootpath, baseline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import os
@@ -35,6 +36,19 @@ class Finding(NamedTuple):
     evidence: str
 
 
+class Step(NamedTuple):
+    """The steady steps of a run, those that the report speaks of: their `kind` "training", "inference" …; how many there are, and how many
+    were left out (`run.report["steps"]` says why); mean, median and quartiles in ms."""
+
+    kind: str
+    used: int
+    left_out: int
+    mean_ms: float
+    lower_quartile_ms: float
+    median_ms: float
+    upper_quartile_ms: float
+
+
 class Run:
     """A recorded run. Each table is computed by the command when it is asked for; nothing is kept here."""
 
@@ -49,13 +63,45 @@ class Run:
         raise _command.Error(f"{', '.join(self._paths)}: expected a run of one folder; a folder with these folders in it is one")
 
     def __repr__(self) -> str:
-        return f"dlhook.open({(self._paths[0] if len(self._paths) == 1 else self._paths)!r})"
+        """What ran and how long a step takes."""
+        try:
+            said = " ".join(self.report["answer"][:2])
+        except _command.Error as error:
+            said = str(error)
+        return f"<dlhook run {', '.join(self._paths)}: {said}>"
 
     def _words(self) -> list[str]:
         return ["report", *map(_command.path_of, self._paths)]
 
     def _report(self, **options: object) -> dict:
         return json.loads(_command.start([*self._words(), *_command.flags(format="json", **options)])[1])
+
+    @property
+    def report(self) -> dict:
+        """The report for programs, at most 8 KB: `dlhook report RUN --format json`, described in docs/schema.md.
+
+        >>> run.report["schema"], run.report["version"]
+        ('dlhook-report', 1)
+        """
+        return self._report()
+
+    @property
+    def step(self) -> Step:
+        """How long a steady step takes. An Error if the run has none that repeats.
+
+        >>> run.step.lower_quartile_ms <= run.step.median_ms <= run.step.upper_quartile_ms
+        True
+        """
+        steps = self.report["steps"]
+        if steps is None:
+            raise _command.Error(f"{', '.join(self._paths)}: no repeating step was found")
+        return Step(steps["kind"], steps["used"], steps["all"] - steps["used"],
+                    *(steps[f"{name}_ns"] / 1e6 for name in ("mean", "lower_quartile", "median", "upper_quartile")))
+
+    @property
+    def samples_per_second(self) -> Optional[float]:
+        """What all processes of the run compute together in steady steps; None: not known."""
+        return (self.report["steps"] or {}).get("samples_per_second")
 
     def read(self, table: str, **options: object) -> Table:
         """A table as it came, without pandas. Options: those of `table`.
@@ -125,9 +171,8 @@ class Run:
         return _page(self._words(), file)
 
     def _repr_html_(self) -> str:
-        from dlhook import _notebook
-
-        return _notebook.framed(self.html())
+        """For notebooks, which keep it: the screen, a few KB; the page is `html`."""
+        return _screen(f"{self.answer}\nThe page with pictures: run.html('report.html')")
 
 
 class Diff:
@@ -172,9 +217,11 @@ class Diff:
         return f"<dlhook diff: {self.verdict}>"
 
     def _repr_html_(self) -> str:
-        from dlhook import _notebook
+        return _screen(f"{self.verdict}\nThe page with pictures: diff.html('diff.html')") + self.read("causes")._repr_html_()
 
-        return _notebook.framed(self.html())
+
+def _screen(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
 
 
 def _page(words: Sequence[str], file: Optional[PathLike]) -> str:
@@ -217,7 +264,9 @@ def profile(program: Sequence[str], output: Optional[PathLike] = None, *, variab
     if isinstance(program, (str, bytes)):
         raise TypeError("program: expected a list of words, ['python', 'train.py']")
     words = [os.fspath(word) for word in program]
-    path = _free(os.fspath(output)) if output is not None else _new_folder(words[0] if words else "")
+    if not words:
+        raise ValueError("program: expected at least one word, ['python', 'train.py']")
+    path = _free(os.fspath(output)) if output is not None else _new_folder(words[0])
     env = dict(popen.pop("env", None) or _command.unrecorded_environment())
     env.update(variables or {})
     done = subprocess.run([_command.command_path(), "run", f"--output={path}", "--", *words], env=env, check=False, **popen)

@@ -251,7 +251,7 @@ TEST_F(CliTest, ExplainsEveryColumn) {
 // The columns that `--explain` describes, from an empty run, must be those of every run.
 TEST_F(CliTest, ExplainsTheColumnsThatRunsHave) {
   const std::string trace = WriteTrace();
-  const auto report = nlohmann::json::parse(Dlhook("report --format json " + trace).out);
+  const auto report = nlohmann::json::parse(Dlhook("report --table all --format json " + trace).out);
   for (const auto& table : report["tables"]) {
     const std::string glossary = Dlhook(absl::StrCat("report --explain ", std::string(table["name"]))).out;
     for (const auto& column : table["columns"]) {

@@ -154,7 +154,7 @@ class PartialCudnn(cuda_e2e.Case):
                 self.assertEqual(result.out.decode().splitlines()[:5],
                                  ["cudnnConvolutionForward there", *(f"{name} missing" for name in missing)])
                 self.assert_calls(cuda_e2e.in_order(run.trace().calls), cuda_e2e.told(result.out))
-                run.report()
+                run.report("--table", "all")
 
 
 class Ends(cuda_e2e.Case):
@@ -179,7 +179,7 @@ class Ends(cuda_e2e.Case):
         else:
             self.assertIn(len(copies), (finished, finished + 1))
         self.assertEqual([call.sequence for call in calls], list(range(1, len(calls) + 1)))
-        run.report()
+        run.report("--table", "all")
         return finished
 
     def test_work_in_flight(self):

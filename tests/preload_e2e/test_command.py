@@ -224,13 +224,19 @@ class OtherCommands(e2e.Case):
         self.assertIn(b"<html", e2e.run([e2e.DLHOOK, "report", run.path, "--html", "-"], cwd=self.folder).out)
         self.assertEqual([name for name in os.listdir(self.folder) if name == "-"], [])
         self.bad("report", run.path, "--limit", "many")
-        report = run.report()
+        report = run.report("--table", "all")
         self.assertEqual(set(report) & {"tables", "run"}, {"tables", "run"})
         for table in report["tables"]:
             self.assertTrue(all(len(row) == len(table["columns"]) for row in table["rows"]), table["name"])
         names = [table["name"] for table in report["tables"]]
         for name in ("summary", "ops", "algorithms", "layout", "gemm", "steps"):
             self.assertIn(name, names)
+
+    def test_without_proc(self):
+        result = e2e.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs none /proc && exec {e2e.DLHOOK} run -o RUN -- true"])
+        if b"dlhook: " not in result.err:
+            self.skipTest("no right to mount")
+        self.assertIn(b"/proc is not mounted here", result.err)
 
     def test_help(self):
         for argv in (["--help"], ["run", "--help"], ["report", "--help"]):

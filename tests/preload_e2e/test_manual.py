@@ -43,7 +43,7 @@ class Manual(e2e.Case):
             examples = help_text.split("examples:\n")[1].split("\n\n")[0]
             for example in re.findall(r"^  (\S.*)$", examples, re.MULTILINE):
                 self.assertIn(example, self.page)
-        report = output("report", self.run_of_a_victim(), "--format", "json")
+        report = output("report", self.run_of_a_victim(), "--table", "all", "--format", "json")
         for table in re.findall(r'"name": "(\w+)", "title"', report):
             self.assertRegex(self.page, rf"(?m)^ +{table} +\S")
         for name in ("text", "csv", "json"):

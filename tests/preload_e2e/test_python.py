@@ -1,8 +1,10 @@
 """The Python package (python/dlhook): its tables are the command's, its errors say what the command says; recording from inside a
 program; with every interpreter from 3.9 on. What needs pandas, pyarrow and pytest runs in build/venv-exports (python_package/)."""
 
+import gzip
 import json
 import os
+import re
 import sys
 
 import e2e
@@ -52,9 +54,6 @@ def test_passes(host):
     train()
 @pytest.mark.dlhook(max_step_ms=1e-5)
 def test_slow():
-    train()
-@pytest.mark.dlhook(no_findings=["float64", "floats64"])
-def test_unknown_rule():
     train()
 @pytest.mark.dlhook(no_findings="input-wait")
 def test_not_judged():
@@ -150,6 +149,80 @@ class Package(e2e.Case):
                            "print(d.verdict, d.is_slower(3), len(d.read('gemm').columns) > 9)", path)
         verdict = json.loads(e2e.run([e2e.DLHOOK, "diff", path, path, "--format", "json"]).out)["tables"][0]["title"]
         self.assertEqual(said, f"{verdict} False True\n")
+        report = json.loads(e2e.run([e2e.DLHOOK, "diff", path, path, "--format", "json", "--table", "gemm"]).out)
+        self.assertEqual((report["schema"], report["version"], report["verdict"]), ("dlhook-diff", 1, verdict))
+        self.assertEqual([table["name"] for table in report["tables"]], ["verdict", "causes", "differences", "findings", "gemm"])
+
+    def test_version_and_what_is_told_at_once(self):
+        said = self.python("import dlhook, sys\nassert dlhook.__version__ == dlhook.version()\n"
+                           "run = dlhook.open(sys.argv[1])\nsteps = run.report['steps']\n"
+                           "assert run.step.median_ms == steps['median_ns'] / 1e6 > 0\n"
+                           "assert run.step.used + run.step.left_out == steps['all']\n"
+                           "assert run.samples_per_second == steps['samples_per_second'] > 0\n"
+                           "try: dlhook.profile([])\nexcept ValueError as error: print(error)\n"
+                           "print(repr(run), repr(dlhook.Run('missing')), sep='\\n')", self.golden())
+        empty, run, missing = said.splitlines()
+        self.assertEqual(empty, "program: expected at least one word, ['python', 'train.py']")
+        self.assertIn("A training step takes 8.24 ms", run)
+        self.assertIn("missing: no such file or folder", missing)
+
+    def test_json_has_at_most_8_kilobytes(self):
+        """Whatever the names in the trace, and those of the run."""
+        folder = os.path.join(self.folder, "long " + "e" * 190)
+        os.mkdir(folder)
+        with gzip.open(os.path.join(exports.ROOT, "tests", "golden", "gpu", "gpt.dlh.gz")) as packed:
+            trace = packed.read()
+        with open(os.path.join(folder, "1.dlh"), "wb") as file:
+            file.write(trace)
+        text = re.sub(r"(?m)^ +\d+: .*\n", "", e2e.run([e2e.DLHOOK, "dump", folder]).out.decode())  # fields of an older schema
+        for name in (r"gpt\.py", "head", r"blocks\.\d\.\w+", r"aten::\w+"):
+            text, count = re.subn(f'"({name})"', lambda found: f'"{found[1]}' + "\\033\\303\\251" * 2000 + '"', text)
+            self.assertGreater(count, 0)
+        with open(os.path.join(folder, "1.dlh"), "wb") as file:
+            file.write(exports.encoded(text.encode()))
+        said = e2e.run([e2e.DLHOOK, "report", folder, "--format", "json"]).out
+        report = json.loads(said)
+        self.assertLessEqual(len(said), 8192)
+        self.assertGreater(report["left_out"]["texts_cut"], 0)
+        self.assertEqual(sum(part["percent"] for part in report["parts"]), 100)
+        self.assertEqual(report["more"]["words"], "dlhook report --explain WORD")
+        self.assertTrue(report["more"]["findings"].startswith("dlhook report RUN "))
+
+    def test_skill(self):
+        """Every command on the page for assistants does what the page says."""
+        page = e2e.run([e2e.DLHOOK, "skill"]).out.decode()
+        commands = re.findall(r"^    (dlhook .*)$", page, re.MULTILINE) + re.findall(r"`(dlhook [^`]* [^`]*)`", page)
+        self.assertGreater(len(commands), 8)
+        with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as file:
+            file.write(PERFORMANCE.partition("@pytest")[0].replace(", pytest", "") + "train()\n")
+        os.mkdir(os.path.join(self.folder, "bin"))
+        os.symlink(sys.executable, os.path.join(self.folder, "bin", "python"))
+        env = self.environment_of_package(BLAS=e2e.library("tiny_blas"))
+        env["PATH"] = os.path.join(self.folder, "bin") + ":" + env["PATH"]
+        commands[:0] = [f"dlhook run -o {name} -- python train.py" for name in ("before2", "after2")]
+        # Runs first: what is told of them stands between them.
+        for command in sorted(commands, key=lambda command: not command.startswith("dlhook run -o")):
+            if command == "dlhook run --sample":  # a flag, without a program
+                self.assertIn("--sample", e2e.run([e2e.DLHOOK, "help", "run"]).out.decode())
+                continue
+            with self.subTest(command):
+                done = e2e.run(["sh", "-c", command], env=env, cwd=self.folder)
+                self.assertIn(done.code, (0, 1, 2) if "--fail-above" in command else (0,), done.err.decode())
+                if "--format json" in command:
+                    self.assertTrue(json.loads(done.out))
+
+    def test_assistants(self):
+        """python -m dlhook.mcp, by a client of the package mcp."""
+        said = e2e.run([sys.executable, "-c", "import sys\nsys.modules['mcp'] = None\nimport dlhook.mcp\ndlhook.mcp.main()"],
+                       env=self.environment_of_package())
+        self.assertEqual(said.code, 1)
+        self.assertIn(b'is not installed here: pip install "dlhook[mcp]"', said.err)
+        script = os.path.join(e2e.HERE, "python_package", "mcp_client.py")
+        python = self.exports_python("mcp")
+        os.mkdir(os.path.join(self.folder, "server"))
+        result = e2e.run([python, "-B", script, self.golden("training"), self.golden(), e2e.victim("nested")],
+                         env=self.environment_of_package(), cwd=os.path.join(self.folder, "server"))
+        self.assertEqual((result.code, result.out.decode()), (0, "as expected\n"), result.err.decode()[-3000:])
 
     def test_profile(self):
         # The victim's calls make one more call each.
@@ -208,17 +281,24 @@ class Package(e2e.Case):
                            env=self.environment_of_package(BLAS=e2e.library("tiny_blas")), cwd=self.folder)
 
         said = pytest("-rs").out.decode()
-        self.assertIn("6 failed, 1 skipped", said)
+        self.assertIn("5 failed, 1 skipped", said)
+        # Of tests that passed, too.
+        table = said.partition(" dlhook: steady steps ")[2].splitlines()
+        self.assertEqual([line.split()[0] for line in table[1:4]], ["test", "test_it.py::test_passes", "test_it.py::test_slow"])
+        self.assertTrue(all(float(line.split()[2]) > 0 for line in table[2:4]), table)
         self.assertNotIn("Traceback", said)
         for words in ("no baseline", "the median step takes", "made no call that dlhook sees", "assert 'this' == 'that'", "not here",
-                      "unknown rule 'floats64'; did you mean float64?", "no_findings: Could not judge: input-wait"):
+                      "no_findings: Could not judge: input-wait"):
             self.assertIn(words, said)
         self.assertIn(b"1 passed", pytest("--dlhook-update-baselines", "test_it.py::test_passes").out)
         self.assertIn(b"1 passed", pytest("test_it.py::test_passes").out)
         with open(os.path.join(self.folder, "test_it.py"), "a", encoding="utf-8") as file:
-            file.write("@pytest.mark.dlhook(max_steps_ms=1)\ndef test_misspelt():\n    pass\n")
+            file.write("@pytest.mark.dlhook(max_steps_ms=1)\ndef test_misspelt():\n    pass\n"
+                       "@pytest.mark.dlhook(no_findings=['float64', 'floats64'])\ndef test_unknown_rule():\n    pass\n")
         self.assertIn(b"test_misspelt: the mark dlhook does not know max_steps_ms; expected max_step_ms=",
                       pytest("test_it.py::test_misspelt").err)
+        self.assertIn(b"test_unknown_rule: no_findings: report: unknown rule 'floats64'; did you mean float64?",
+                      pytest("test_it.py::test_unknown_rule").err)
 
     def test_every_interpreter(self):
         path = self.golden()
@@ -233,7 +313,7 @@ class Package(e2e.Case):
 
     def test_with_pandas_and_arrow(self):
         script = os.path.join(e2e.HERE, "python_package", "check.py")
-        result = e2e.run([self.exports_python("pandas, pyarrow, pytest"), "-B", script, self.golden()],
+        result = e2e.run([self.exports_python("jsonschema, pandas, pyarrow, pytest"), "-B", script, self.golden()],
                          env=self.environment_of_package(), cwd=self.folder)
         self.assertEqual((result.code, result.out.decode()), (0, "as expected\n"), result.err.decode()[-3000:])
 

@@ -2,15 +2,49 @@
 
 import contextlib
 import doctest
+import glob
+import gzip
 import importlib
 import io
+import json
+import os
 import sys
 import types
 
+import jsonschema
 import pandas
 import pyarrow
 
 import dlhook
+from dlhook import _command
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "golden")
+
+
+def check_schema(run):
+    """docs/report.schema.json, which allows no other key, is what real traces give; docs/schema.md says what must add up."""
+    with open(os.path.join(GOLDEN, "..", "..", "docs", "report.schema.json"), encoding="utf-8") as file:
+        validator = jsonschema.Draft202012Validator(json.load(file))
+    validator.check_schema(validator.schema)
+    paths = [run.path]
+    for name in glob.glob(os.path.join(GOLDEN, "gpu", "*.gz")):
+        paths.append(os.path.splitext(os.path.basename(name))[0])
+        with gzip.open(name) as packed, open(paths[-1], "wb") as file:
+            file.write(packed.read())
+    assert len(paths) > 6
+    evidence = 0
+    for path in paths:
+        text = _command.start(["report", path, "--format=json"])[1]
+        report = json.loads(text)
+        validator.validate(report)
+        assert len(text.encode()) <= 8192, path
+        assert sum(part["percent"] for part in report["parts"]) == 100, path
+        steps = report["steps"]
+        assert steps["used"] + sum(left_out["steps"] for left_out in steps["left_out"]) == steps["all"], path
+        rows = [(finding["rule"], str(row)) for finding in report["findings"] for row in finding["evidence"]["rows"]]
+        assert len(set(rows)) == len(rows), path  # no row is evidence of two findings of a rule
+        evidence += len(rows)
+    assert evidence > 10
 
 
 def check_doctests(run):
@@ -36,12 +70,13 @@ def check_arrow(table, arrow):
 
 def check_demands(run):
     """Those of the pytest plugin that need a run with findings; the rest: PERFORMANCE in test_python.py."""
-    from dlhook._pytest_plugin import _failures
+    from dlhook._pytest_plugin import OF_LOAD, _failures
 
+    _command.start(["report", "--explain=rule", *(f"--ignore={rule}" for rule in OF_LOAD)])  # an error, unless each is a rule
     losses = [finding.rule for finding in run.findings if finding.kind == "loss"]
     assert "layout-conversions" in losses
     for demanded, expected in (("layout-conversions", ["layout-conversions"]), (["layout-conversions", "float64"], ["layout-conversions"]),
-                               (["float64"], []), (True, losses), (False, [])):
+                               (["float64"], []), (True, [rule for rule in losses if rule not in OF_LOAD]), (False, [])):
         assert [failure.split(":")[0] for failure in _failures(run, None, no_findings=demanded)] == expected, demanded
 
 
@@ -53,7 +88,14 @@ def check_notebook():
         run = magics["cell", "dlhook"]("CELL DLHOOK_STACKS=native", "import numpy\nnumpy.ones((9, 9)) @ numpy.ones((9, 9))\nprint('said')")
     assert said.getvalue().startswith("said\n"), said.getvalue()
     assert run.path == "CELL" and len(run.read("gemm")) == 1
-    assert run._repr_html_().startswith("<iframe srcdoc=") and "<script>" not in run._repr_html_()
+    assert run._repr_html_().startswith("<pre>") and len(run._repr_html_()) < 10000
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert magics["cell", "dlhook"]("--help", "raise SystemExit('ran')") is None
+    assert "%%dlhook [RUN]" in said.getvalue() and "ran" not in said.getvalue().split() and not os.path.exists("--help")
+    with contextlib.suppress(ValueError):
+        magics["cell", "dlhook"]("--stacks", "raise SystemExit('ran')")
+        raise AssertionError("an unknown flag is an error")
+    assert len(dlhook.diff(run, run)._repr_html_()) < 20000
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(dlhook.ProgramFailed):
         magics["cell", "dlhook"]("", "raise SystemExit('why')")
         raise AssertionError("a cell that fails is an error")
@@ -71,6 +113,7 @@ def main():
     assert len(run.table("copies")) == 0 and len(run.table("copies").columns) > 3
     assert str(run.layers().dtypes["time"]) == "Int64"
     assert "<table" in run.read("layers")._repr_html_()
+    check_schema(run)
     check_demands(run)
     check_notebook()
     print("as expected")
