@@ -132,7 +132,8 @@ void Peaks::TakeGpus(const TraceModel& model, const Calibration* calibration) {
   }
   gpu_memory_ = static_cast<double>(first.memory_bytes_per_second) / 1e9;
   if (on_gpu_.empty()) return;
-  notes_.push_back(absl::StrCat("Bounds on the GPU use stated peaks: multiprocessors x clock of ", first.name,
+  notes_.push_back(absl::StrCat("Bounds on the GPU use stated peaks: multiprocessors x ",
+                                first.clock_khz == 0 ? "specified " : "", "clock of ", first.name,
                                 gpu_memory_ > 0
                                     ? ", and its memory's bandwidth."
                                     : ". Its memory's bandwidth is not known, so it is not said what bounds a call."));

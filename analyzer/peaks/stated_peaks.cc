@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "preload/counters/counter_names.h"
 #include "preload/format/processor_id.h"
 
@@ -19,15 +20,32 @@ struct Multiprocessor {
   double f32, f64, tf32, f16, int8;
 };
 constexpr Multiprocessor kMultiprocessors[] = {
-    {60, 64, 32, 0, 0, 0},            // P100
-    {61, 128, 4, 0, 0, 0},            // Pascal, GeForce
-    {70, 64, 32, 0, 512, 0},          // V100
-    {75, 64, 2, 0, 512, 1024},        // Turing
-    {80, 64, 64, 512, 1024, 2048},    // A100
-    {86, 128, 2, 256, 512, 1024},     // A40, RTX 30
-    {89, 128, 2, 256, 512, 1024},     // L40, RTX 40
-    {90, 128, 128, 1024, 2048, 4096}  // H100, H200
+    {60, 64, 32, 0, 0, 0},             // P100
+    {61, 128, 4, 0, 0, 0},             // Pascal, GeForce
+    {70, 64, 32, 0, 512, 0},           // V100
+    {75, 64, 2, 0, 512, 1024},         // Turing
+    {80, 64, 64, 512, 1024, 2048},     // A100
+    {86, 128, 2, 256, 512, 1024},      // A40, RTX 30
+    {89, 128, 2, 256, 512, 1024},      // L40, RTX 40
+    {90, 128, 128, 1024, 2048, 4096},  // H100, H200
+    {94, 128, 128, 512, 1024, 2048}    // MI300X
 };
+
+// For traces that don't tell it: of the vendors' data sheets, the clock at which a GPU has the rates that are stated there.
+struct SpecifiedClock {
+  absl::string_view name;
+  double khz;
+};
+constexpr SpecifiedClock kClocks[] = {{"V100-SXM2", 1530e3},      {"Tesla T4", 1590e3}, {"A100", 1410e3},
+                                      {"H100 80GB HBM3", 1830e3}, {"H200", 1830e3},     {"MI300X", 2100e3}};
+
+double ClockOf(const GpuDevice& device) {
+  if (device.clock_khz != 0) return device.clock_khz;
+  const auto* const found = std::find_if(std::begin(kClocks), std::end(kClocks), [&](const SpecifiedClock& one) {
+    return absl::StrContains(device.name, one.name);
+  });
+  return found == std::end(kClocks) ? 0 : found->khz;
+}
 
 }  // namespace
 
@@ -55,7 +73,7 @@ std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view t
   const auto* const found =
       std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
                    [&](const Multiprocessor& one) { return one.compute_capability == device.compute_capability; });
-  if (found == std::end(kMultiprocessors) || device.multiprocessors == 0 || device.clock_khz == 0) return std::nullopt;
+  if (found == std::end(kMultiprocessors) || device.multiprocessors == 0 || ClockOf(device) == 0) return std::nullopt;
   const double in_a_cycle = type == "f32"                     ? found->f32
                             : type == "f64"                   ? found->f64
                             : type == "tf32"                  ? found->tf32
@@ -63,7 +81,7 @@ std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view t
                             : type == "int8"                  ? found->int8
                                                               : 0;
   if (in_a_cycle == 0 || (type == "bf16" && device.compute_capability < 80)) return std::nullopt;
-  return 2 * in_a_cycle * device.multiprocessors * device.clock_khz / 1e6;
+  return 2 * in_a_cycle * device.multiprocessors * ClockOf(device) / 1e6;
 }
 
 }  // namespace dlhook::analyzer::peaks

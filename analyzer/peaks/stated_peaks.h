@@ -20,7 +20,8 @@ std::optional<double> CoreFlopsPerCycle(const ProcessorInfo& processor, absl::st
 std::optional<double> StatedCoreRate(const ProcessInfo& process, absl::string_view type);
 
 // Of a whole GPU in GFLOP/s: multiprocessors x clock x operations in a cycle, as NVIDIA's CUDA C++ Programming Guide ("Throughput of Native
-// Arithmetic Instructions") and its architecture white papers have them for dense matrices. `type`: f32, tf32, f64, f16, bf16, int8.
+// Arithmetic Instructions") and its architecture white papers, and AMD's data sheets, have them
+// for dense matrices. `type`: f32, tf32, f64, f16, bf16, int8.
 std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view type);
 
 }  // namespace dlhook::analyzer::peaks

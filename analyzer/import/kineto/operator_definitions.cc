@@ -305,7 +305,11 @@ Definition Collective(const Event& event) {
   op.set_peer(-1);
   op.set_rank(-1);
   op.set_ranks(static_cast<int32_t>(std::clamp<int64_t>(event.group_size, 0, INT32_MAX)));
-  const int64_t count = known->kind == trace::Collective::RECEIVE ? event.received : event.sent;
+  // As NCCL counts: one rank's part.
+  const bool is_received =
+      known->kind == trace::Collective::RECEIVE || known->kind == trace::Collective::REDUCE_SCATTER;
+  const int64_t parts = known->kind == trace::Collective::ALL_TO_ALL ? std::max<int64_t>(event.group_size, 1) : 1;
+  const int64_t count = (is_received ? event.received : event.sent) / parts;
   op.set_count(static_cast<uint64_t>(std::clamp<int64_t>(count, 0, kMostSize)));
   if (const Type* type = FindType(event.type)) {
     op.set_data_type(type->type);

@@ -37,6 +37,7 @@ class Summer {
         attribution_(analysis.attribution()),
         time_(FoldedTime::Of(model, analysis)),
         groups_(groups),
+        peaks_(peaks),
         steps_(model, set) {
     sums_.groups.resize(groups.groups().size());
     sums_.total_ns = steps_.total_ns();
@@ -317,7 +318,7 @@ class Summer {
       sums_.gpu_busy_ns += std::max<int64_t>(new_ns, 0);
       busy_until_ns = std::max(busy_until_ns, gpu.end_ns[activity]);
       AddGpu(activity, places[activity], group_of.back());
-      AddGpuWork(activity, same_work, &sums_.groups[group_of.back()]);
+      AddGpuWork(activity, places[activity], same_work, &sums_.groups[group_of.back()]);
     }
     for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) DivideGpu(device, group_of, places);
   }
@@ -341,20 +342,39 @@ class Summer {
 
   // Calls that return before their work is done count with their GPU work; captured calls with every launch of their
   // graph.
-  void AddGpuWork(GpuIndex activity, const SameWork& same_work, LayerSums::Group* group) {
+  void AddGpuWork(GpuIndex activity, const Place& place, const SameWork& same_work, LayerSums::Group* group) {
     const CallIndex launch = model_.gpu.graph[activity] == 0 ? kNone : model_.gpu.launch_call[activity];
     CallIndex call = model_.gpu.call[activity];
-    bool is_bounded = false;
+    bool is_bounded = false, is_rated = false;
     for (int depth = 0; call != kNone && depth < kMaxDepth; call = model_.calls.parent[call], ++depth) {
       const OpIndex op = model_.calls.op[call];
       if (same_work.IsNested(call)) continue;
       const bool is_first = executions_.insert({call, launch}).second;
       if (is_first) group->gpu_flops += static_cast<double>(model_.ops[op].flops.value_or(0));
+      is_rated = is_rated || AddAtPeak(activity, model_.ops[op], is_first, place, group);
       if (is_bounded || !bounds_[op] || !model_.ops[op].on_gpu) continue;
       is_bounded = true;  // by the innermost: a product inside another op is part of it
       group->bounds.time_ns += static_cast<double>(model_.gpu.DurationNs(activity));
       if (is_first) group->bounds.Add(model_.ops[op], *bounds_[op], 1);
     }
+  }
+
+  // Whether what the call computes is known.
+  bool AddAtPeak(GpuIndex activity, const Op& op, bool is_first, const Place& place, LayerSums::Group* group) {
+    if (peaks_ == nullptr || !op.on_gpu || op.is_creation || op.is_trial || op.flops.value_or(0) == 0) return false;
+    const std::optional<double> peak = peaks_->RateOf(op);
+    if (peak) {
+      sums_.gpu_peaks[PeakTypeOf(op)] = *peak;
+    } else {
+      sums_.gpu_types_without_peak.insert(PeakTypeOf(op));
+    }
+    sums_.gpu_rated_ns += model_.gpu.DurationNs(activity);
+    if (!is_first || !peak) return true;
+    const double ns = static_cast<double>(*op.flops) / *peak;
+    sums_.gpu_rated_flops += static_cast<double>(*op.flops);
+    group->gpu_peak_ns += ns;
+    if (place.direction == LayerDirection::kRecompute) group->gpu_recompute_peak_ns += ns;
+    return true;
   }
 
   void DivideGpu(GpuDeviceIndex device, const std::vector<GroupIndex>& group_of, const std::vector<Place>& places) {
@@ -401,6 +421,7 @@ class Summer {
   const Attribution& attribution_;
   const FoldedTime& time_;
   const LayerGroups& groups_;
+  const Peaks* const peaks_;  // null: not wanted
   StepTimes steps_;
   std::vector<std::vector<Interval>> measured_;                      // of these steps, by process
   std::vector<IntervalSet> measured_time_;                           // the same

@@ -3,6 +3,8 @@
 #define DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_SUMS_H_
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,9 @@ struct LayerSums {
     int64_t gpu_activities = 0;
     int64_t gpu_kernels = 0;
     double gpu_flops = 0;  // of the library calls that it was done for, once per execution
+    // The least time, at the peak for their types, of these calls whose peak is known; of forward passes done again.
+    double gpu_peak_ns = 0;
+    double gpu_recompute_peak_ns = 0;
     // … and work that ran in these steps: GPU time divided, instant by instant, equally among what runs.
     int64_t gpu_share_ns = 0;
 
@@ -48,7 +53,11 @@ struct LayerSums {
   int64_t step_count = 0;      // 0: no steps are known, the sums cover the whole run
   int64_t gpu_step_count = 0;  // of these, the steps throughout which GPUs were measured; if there are none, all
   int64_t gpu_busy_ns = 0;     // in which any of the groups' GPU work ran: less than it adds up to where it overlaps
-  std::string sentence;        // describes the steps
+  double gpu_rated_flops = 0;  // of the calls that are in gpu_peak_ns …
+  int64_t gpu_rated_ns = 0;    // … and the GPU work done for them
+  std::map<std::string, double> gpu_peaks;       // of these calls by type, GFLOP/s
+  std::set<std::string> gpu_types_without_peak;  // of calls with known FLOPs
+  std::string sentence;                          // describes the steps
   int64_t steps() const { return step_count > 0 ? step_count : 1; }
   int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }
 };

@@ -90,6 +90,14 @@ TypedColumn<LayerRow> MeanColumn(std::string name, std::string unit, Better bett
       [sum](const LayerRow& row) { return row.RealPerStep(static_cast<double>(row.sums.*sum)); }));
 }
 
+TypedColumn<LayerRow> PeakColumn(std::string name, std::string explanation, auto peak_ns_of) {
+  return Detail(TypedColumn<LayerRow>(
+      RealColumn(std::move(name), "%", Better::kHigher, std::move(explanation)), [peak_ns_of](const LayerRow& row) {
+        const double peak_ns = std::invoke(peak_ns_of, row.sums);
+        return peak_ns > 0 && row.sums.gpu_ns > 0 ? Cell(100 * peak_ns / static_cast<double>(row.sums.gpu_ns)) : Cell();
+      }));
+}
+
 // GPU times, if the run has them.
 TypedColumns<LayerRow> GpuColumns() {
   return {
@@ -110,6 +118,12 @@ TypedColumns<LayerRow> GpuColumns() {
          const bool is_known = row.sums.gpu_flops > 0 && row.sums.gpu_ns > 0;
          return is_known ? Cell(row.sums.gpu_flops / static_cast<double>(row.sums.gpu_ns)) : Cell();
        }},
+      PeakColumn("mfu",
+                 "Model FLOPs utilization while its GPU work runs: the least time of its products, convolutions and "
+                 "attention, at the GPU's peak for their types, as a part of all its GPU time.",
+                 [](const LayerSums::Group& sums) { return sums.gpu_peak_ns - sums.gpu_recompute_peak_ns; }),
+      PeakColumn("hfu", "The same with forward passes done again (hardware FLOPs utilization).",
+                 &LayerSums::Group::gpu_peak_ns),
       {RealColumn("kernels", "", Better::kLower, "Kernels in a mean step."),
        [](const LayerRow& row) {
          const auto kernels = static_cast<double>(row.sums.gpu_kernels);
@@ -322,6 +336,39 @@ class LayersReport {
     }
   }
 
+  // Of the steps: FLOPs of what is not a call (kernels of the framework) are not known.
+  std::string UtilizationNote(int64_t gpu_ns) const {
+    const std::string unknown = "MFU (model FLOPs utilization) is not known, because ";
+    if (!sums_.gpu_types_without_peak.empty()) {
+      return absl::StrCat(unknown, "no peak of the GPU is known for ",
+                          absl::StrJoin(sums_.gpu_types_without_peak, ", "), ".");
+    }
+    if (sums_.gpu_peaks.empty()) return absl::StrCat(unknown, "the FLOPs of no call on the GPU are.");
+    double peak_ns = 0, again_ns = 0;
+    for (const LayerSums::Group& group : sums_.groups) {
+      peak_ns += group.gpu_peak_ns;
+      again_ns += group.gpu_recompute_peak_ns;
+    }
+    const double steps_ns = static_cast<double>(sums_.gpu_total_ns) * static_cast<double>(sums_.gpu_steps()) /
+                            static_cast<double>(sums_.steps());
+    std::vector<std::string> peaks;
+    for (const auto& [type, peak] : sums_.gpu_peaks) {
+      peaks.push_back(absl::StrFormat("%.0f TFLOP/s for %s", peak / 1000, type));
+    }
+    std::string note = absl::StrFormat("MFU of the step (model FLOPs utilization) is at least %.2g %%, of %s. ",
+                                       100 * (peak_ns - again_ns) / steps_ns, absl::StrJoin(peaks, ", "));
+    if (again_ns > 0) {
+      absl::StrAppendFormat(&note, "HFU, with forward passes done again: at least %.2g %%. ", 100 * peak_ns / steps_ns);
+    }
+    absl::StrAppendFormat(
+        &note,
+        "It counts the products, convolutions and attention whose FLOPs are known: %.4g GFLOP, %.0f %% of the GPU "
+        "work's time.",
+        sums_.gpu_rated_flops / 1e9 / static_cast<double>(sums_.gpu_steps()),
+        100 * static_cast<double>(sums_.gpu_rated_ns) / static_cast<double>(gpu_ns));
+    return note;
+  }
+
   void AddGpuNotes(Table* table) const {
     const int64_t idle_ns = sums_.groups[groups_.gpu_idle()].gpu_share_ns;
     const int64_t blind_ns = sums_.groups[groups_.gpu_blind()].gpu_share_ns;
@@ -332,6 +379,7 @@ class LayersReport {
                                            blind_ns > 0 ? " in which they were measured" : ""));
     int64_t gpu_ns = 0;
     for (const LayerSums::Group& group : sums_.groups) gpu_ns += group.gpu_ns;
+    if (options_.peaks != nullptr && gpu_ns > 0) table->notes.push_back(UtilizationNote(gpu_ns));
     if (static_cast<double>(gpu_ns) > kWorthSayingOverlap * static_cast<double>(sums_.gpu_busy_ns)) {
       table->notes.push_back(absl::StrCat(
           "GPU work overlaps (streams, programmatic launches), and each counts with all its time: GPU times add up to ",

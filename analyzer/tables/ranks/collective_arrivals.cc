@@ -247,6 +247,7 @@ class Matcher {
 
   Meeting MeetingOf(const std::vector<Member>& members, size_t k) const {
     Meeting meeting;
+    meeting.call = members.front().calls[k];
     meeting.on_gpu =
         std::all_of(members.begin(), members.end(), [&](const Member& m) { return spans_.contains(m.calls[k]); });
     for (const Member& member : members) {

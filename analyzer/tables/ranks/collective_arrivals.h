@@ -21,6 +21,7 @@ struct Arrival {
 // One collective operation, with those of its ranks that are in this run: at least two.
 struct Meeting {
   std::vector<Arrival> arrivals;
+  CallIndex call = kNone;     // of one of them; kNone: a range of a backend
   bool on_gpu = false;        // times of the kernels, else of the calls on the host …
   bool is_estimated = false;  // … which return before the work is done
   int64_t FirstNs() const;

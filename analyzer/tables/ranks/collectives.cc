@@ -10,10 +10,12 @@
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
+#include "analyzer/tables/ranks/collective_arrivals.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
@@ -39,6 +41,7 @@ struct CollectiveGroup : Key, OpGroup {
   bool is_asynchronous = false;
   std::set<int32_t> ranks;
   std::set<int32_t> peers;
+  std::vector<int64_t> skews_ns;  // of each operation that could be matched between ranks
 
   int64_t bytes() const { return static_cast<int64_t>(size); }
   // 0 bytes: the type is not known; a barrier has no bytes.
@@ -145,8 +148,9 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
       {As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
       {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
-                                      "Bytes that the caller contributes to one call, or receives if it only "
-                                      "receives.")),
+                                      "Bytes of one call as NCCL and MPI count them: what the caller sends, or "
+                                      "receives if it only receives; of reduce scatter and all to all, one rank's "
+                                      "part.")),
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
       {As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
        [](const CollectiveGroup& group) { return TypeLabel(group.type); }},
@@ -164,6 +168,14 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        }},
       OpWallPercent(wall_ns),
       OpMeanTime(),
+      {IntegerColumn("arrival_skew", "ns", Better::kLower,
+                     "From the first to the last rank's arrival at the same operation, median; by the kernels where "
+                     "all have them, else by the calls (table ranks: which rank is late)."),
+       [](const CollectiveGroup& group) {
+         std::vector<int64_t> skews_ns = group.skews_ns;
+         std::sort(skews_ns.begin(), skews_ns.end());
+         return skews_ns.empty() ? Cell() : Cell(QuantileOfSorted(skews_ns, 0.5));
+       }},
       {IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."), &CollectiveGroup::failed},
       {TextColumn("callers", "Ranks that called, where known."),
        [](const CollectiveGroup& group) { return JoinNumbers(group.ranks); }},
@@ -182,7 +194,9 @@ TypedColumns<CollectiveGroup> GpuColumns() {
                          "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
                          "there."),
            [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
-          {RealColumn("gpu_rate", "GB/s", Better::kHigher, "Bytes over GPU time."), &CollectiveGroup::GpuRate},
+          {RealColumn("gpu_rate", "GB/s", Better::kHigher,
+                      "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
+           &CollectiveGroup::GpuRate},
           {RealColumn("bus_rate", "GB/s", Better::kHigher,
                       "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
                       "nccl-tests has it."),
@@ -208,6 +222,12 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
     group.is_asynchronous |= op.is_asynchronous;
     if (collective.rank >= 0) group.ranks.insert(collective.rank);
     if (collective.peer >= 0) group.peers.insert(collective.peer);
+  }
+  const std::vector<Meeting> meetings =
+      model.processes.size() < 2 ? std::vector<Meeting>() : MatchCollectives(model).meetings;
+  for (const Meeting& meeting : meetings) {
+    if (meeting.call == kNone) continue;
+    GroupOf(model.ops[model.calls.op[meeting.call]], groups).skews_ns.push_back(meeting.LastNs() - meeting.FirstNs());
   }
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {

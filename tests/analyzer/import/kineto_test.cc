@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/import/kineto/kineto_import.h"
@@ -208,6 +210,20 @@ TEST_F(Kineto, Collective) {
   EXPECT_EQ(collective->bytes, 200);
   EXPECT_EQ(collective->collective()->rank, 1);
   EXPECT_EQ(collective->collective()->ranks, 2);
+}
+
+// NCCL counts a rank's part: torch.profiler tells what goes in and what comes out of all of them.
+TEST_F(Kineto, CollectivesOfPartsCountOnePart) {
+  for (const auto& [name, sent, received] :
+       {std::tuple("_reduce_scatter_base", 400, 100), std::tuple("all_to_allv", 400, 400),
+        std::tuple("_allgather_base", 100, 400)}) {
+    const std::string facts = absl::StrFormat(
+        R"("Collective name": "%s", "dtype": "Float", "In msg nelems": %d, "Out msg nelems": %d, "Group size": 4)",
+        name, sent, received);
+    const TraceModel model = Model({Event("cpu_op", "record_param_comms", 10, 50, facts)});
+    ASSERT_NE(FindOp(model, "record_param_comms"), nullptr) << name;
+    EXPECT_EQ(FindOp(model, "record_param_comms")->bytes, 400) << name;
+  }
 }
 
 TEST_F(Kineto, WithoutWindowsAConvolutionIsNotGuessed) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/peaks/peaks.h"
 #include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/layers/linear_training.h"
@@ -153,6 +154,29 @@ TEST(LayersTableTest, GpuTimesOfLayersAreThoseOfWhatTheirCallsAskedFor) {
     EXPECT_GT(Integer(table, row, "forward"), 0);  // the host's time is shown next to it
   }
   EXPECT_EQ(Text(table, 0, "layer"), "block.fc1");
+}
+
+// 2 x 120 x 4 x 256 FLOPs at 32 x 128 x 2 x 1 GHz: 30 ns of each product's 100 ns.
+TEST(LayersTableTest, UtilizationIsTheLeastTimeAtThePeakOverTheTime) {
+  TraceModel model = GpuTraining(8);
+  for (Op& op : model.ops) op.on_gpu = true;
+  model.gpu_devices.front().multiprocessors = 32;
+  model.gpu_devices.front().clock_khz = 1'000'000;
+  const Peaks peaks(model, nullptr);
+  const Table table = RunPass("layers", model, &peaks);
+  for (size_t row : {size_t{0}, size_t{1}}) {
+    EXPECT_DOUBLE_EQ(Real(table, row, "mfu"), 30);
+    EXPECT_DOUBLE_EQ(Real(table, row, "hfu"), 30);
+  }
+  const std::string notes = absl::StrJoin(table.notes, "\n");
+  EXPECT_NE(notes.find("is at least 23 %, of 8 TFLOP/s for f32."), std::string::npos) << notes;  // 6 x 30 of 780 ns
+  EXPECT_NE(notes.find(": 0.001475 GFLOP, 99 % of"), std::string::npos) << notes;  // one activity has no call
+
+  for (Op& op : model.ops) op.types = "f8_e4m3";
+  const Table unknown = RunPass("layers", model, &peaks);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(unknown, 0, "mfu")));
+  EXPECT_NE(absl::StrJoin(unknown.notes, "\n").find("is not known, because no peak of the GPU is known for f8_e4m3"),
+            std::string::npos);
 }
 
 TEST(LayersTableTest, GpuTimesAddUpExactly) {

@@ -183,6 +183,9 @@ TEST(StatedPeaks, OfGpusAreAsPublished) {
   EXPECT_NEAR(teraflops(70, 80, 1530, "f64"), 7.8, 0.05);
   EXPECT_NEAR(teraflops(70, 80, 1530, "f16"), 125, 0.5);
   EXPECT_EQ(teraflops(70, 80, 1530, "bf16"), 0);
+  EXPECT_NEAR(teraflops(94, 304, 2100, "f16"), 1307.4, 0.5);  // MI300X
+  EXPECT_NEAR(teraflops(94, 304, 2100, "tf32"), 653.7, 0.5);
+  EXPECT_NEAR(teraflops(94, 304, 2100, "f64"), 163.4, 0.5);
   EXPECT_NEAR(teraflops(75, 40, 1590, "f32"), 8.1, 0.05);  // T4
   EXPECT_NEAR(teraflops(75, 40, 1590, "f16"), 65, 0.5);
   EXPECT_NEAR(teraflops(80, 108, 1410, "f32"), 19.5, 0.05);  // A100
@@ -193,6 +196,13 @@ TEST(StatedPeaks, OfGpusAreAsPublished) {
   EXPECT_NEAR(teraflops(90, 132, 1980, "f32"), 67, 0.1);  // H100 SXM5
   EXPECT_NEAR(teraflops(90, 132, 1830, "f16"), 989.5, 1);
   EXPECT_EQ(teraflops(12, 100, 1000, "f32"), 0);
+  GpuDevice imported;  // no clock: as specified
+  imported.name = "NVIDIA A100-SXM4-80GB";
+  imported.compute_capability = 80;
+  imported.multiprocessors = 108;
+  EXPECT_NEAR(StatedGpuRate(imported, "bf16").value_or(0) / 1000, 312, 0.5);
+  imported.name = "NVIDIA A30";
+  EXPECT_FALSE(StatedGpuRate(imported, "bf16"));
 }
 
 TEST(StatedPeaks, OfCoresFollowTheirUnits) {

@@ -169,6 +169,7 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
   EXPECT_EQ(table.notes[0], "Compute of a step takes 75 ns on rank 1 and 50 ns on rank 0: 1.50 times as long.");
   EXPECT_NE(table.notes[1].find("at 2 collective operations"), std::string::npos) << "each was last once";
   EXPECT_NE(table.notes[1].find("at most 100 ns"), std::string::npos) << table.notes[1];
+  EXPECT_EQ(Integer(RunPass("collectives", run.Build()), 0, "arrival_skew"), 65);  // of 30 and 100
 }
 
 TEST(RanksTableTest, WithoutGpuTimesBlockingCallsTell) {

@@ -220,6 +220,18 @@ class DirectIm2colOrWinograd(Example):
             self.assertLessEqual({"conv1", "conv2", "conv3"}, {row["layer"] for row in self.layers(run)})
 
 
+class ATraceYouHave(Example):
+    def test_readme(self):
+        output = self.run_readme("08_a_trace_you_have")
+        answer, layers, products = list(output.values())[:3]
+        self.assertIn("A training step takes 742 ms, mean of 2 of 3", answer)
+        self.assertIn("optimizer-per-tensor", answer)
+        self.assertIn("Block_1.Conv2d_1", layers)
+        # 2 x 32 x 4096 x 256: the first linear layer, forward and two gradients.
+        self.assertEqual(len(re.findall(r"\b4096\b", products)), 3)
+        self.assertRegex(list(output.values())[-1], r"optimizer-per-tensor .* gone|gone .* optimizer-per-tensor")
+
+
 class Tutorial(Example):
     """docs/tutorial/README.md: round trips before the fix, none after it, and a diff that reports this. Whether it got
     faster can't be tested on a shared machine."""
