@@ -47,13 +47,14 @@ struct Evidence {
   std::vector<size_t> rows, columns;
 };
 
-// At most so many bytes of a text, and whether some was cut off.
+// At most so many bytes of a text, with control characters spelled out as on the screen; counts those that are cut.
 std::string Cut(absl::string_view text, const Room& room, size_t& cut) {
-  if (text.size() <= room.bytes) return std::string(text);
+  std::string visible = VisibleText(text);
+  if (visible.size() <= room.bytes) return visible;
   ++cut;
   size_t end = room.bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return absl::StrCat(text.substr(0, end), "…");
+  while (end > 0 && (static_cast<unsigned char>(visible[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(visible.substr(0, end), "…");
 }
 
 int64_t Whole(double ns) { return static_cast<int64_t>(ns + 0.5); }
@@ -281,7 +282,8 @@ std::string AnswerJson(const StepFacts& facts, const AnswerOptions& options, Tab
     evidence.push_back(EvidenceOf(found[i].finding, name.empty() ? Table() : tables[name]));
   }
   ClaimRows(found, evidence);
-  const std::string run = options.run.size() > kLongestPath ? "RUN" : options.run;
+  std::string run = VisibleText(options.run);
+  if (run.size() > kLongestPath) run = "RUN";
   const std::vector<LayerRow> layers = LayerRowsOf(facts).value_or(std::vector<LayerRow>());
   const std::vector<std::string> remarks = RunRemarks(facts.model()), not_judged = NotJudged(facts);
   std::vector<std::string> sentences = {WhatRan(facts), HowLong(facts)};

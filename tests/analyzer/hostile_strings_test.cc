@@ -124,6 +124,7 @@ std::vector<std::vector<std::string>> CommandsOn(const std::string& run) {
   std::vector<std::vector<std::string>> commands = {{"dump", run},
                                                     {"report", run, "--by", "stack", "--limit", "0"},
                                                     {"report", run, "--table", "x" + run},
+                                                    {"report", run, "--table", "all", "--format", "json"},
                                                     {"report", run, "--function", "none"},
                                                     {"scaling", run, run + "/"},
                                                     {"ctl", "status", run},
