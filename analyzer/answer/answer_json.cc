@@ -112,7 +112,7 @@ Json StepsJson(const StepFacts& facts) {
           {"upper_quartile_ns", quartiles.upper},
           {"samples_are", steps.samples() == 0 ? Json() : Json(steps.batch_is_rows ? "rows" : "samples")},
           {"samples_per_step", known(steps.samples())},
-          {"samples_per_second", known(SamplesPerSecond(facts) * static_cast<double>(processes))}};
+          {"samples_per_second", known(SamplesPerSecond(facts))}};
 }
 
 bool IsWordOf(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }

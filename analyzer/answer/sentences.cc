@@ -435,7 +435,8 @@ TimesOfSteps TimesOf(const StepFacts& facts) {
 }
 
 double SamplesPerSecond(const StepFacts& facts) {
-  return facts.steps().samples() * 1e9 / std::max(TimesOf(facts).mean_ns, PaceOf(facts).work_ns);
+  const double ranks = AreRanks(facts.model(), facts.steps()) ? static_cast<double>(facts.steps().tracks.size()) : 1;
+  return ranks * facts.steps().samples() * 1e9 / std::max(TimesOf(facts).mean_ns, PaceOf(facts).work_ns);
 }
 
 std::string HowLong(const StepFacts& facts) {
