@@ -33,16 +33,17 @@ constexpr Multiprocessor kMultiprocessors[] = {
 
 // For traces that don't tell it: of the vendors' data sheets, the clock at which a GPU has the rates that are stated there.
 struct SpecifiedClock {
+  uint32_t compute_capability;  // an RTX A1000 is no A100
   absl::string_view name;
   double khz;
 };
-constexpr SpecifiedClock kClocks[] = {{"V100-SXM2", 1530e3},      {"Tesla T4", 1590e3}, {"A100", 1410e3},
-                                      {"H100 80GB HBM3", 1830e3}, {"H200", 1830e3},     {"MI300X", 2100e3}};
+constexpr SpecifiedClock kClocks[] = {{70, "V100-SXM2", 1530e3},      {75, "Tesla T4", 1590e3}, {80, "A100", 1410e3},
+                                      {90, "H100 80GB HBM3", 1830e3}, {90, "H200", 1830e3},     {94, "MI300X", 2100e3}};
 
 double ClockOf(const GpuDevice& device) {
   if (device.clock_khz != 0) return device.clock_khz;
   const auto* const found = std::find_if(std::begin(kClocks), std::end(kClocks), [&](const SpecifiedClock& one) {
-    return absl::StrContains(device.name, one.name);
+    return one.compute_capability == device.compute_capability && absl::StrContains(device.name, one.name);
   });
   return found == std::end(kClocks) ? 0 : found->khz;
 }

@@ -7,6 +7,7 @@ import csv
 import glob
 import json
 import os
+import re
 import sqlite3
 
 import frameworks
@@ -342,8 +343,8 @@ class RealGpus(frameworks.Case):
             self.assertEqual(result.code, 0, trace)
             self.assertIn(b" step takes" if b" step takes" in result.out else b"A request takes", result.out, trace)
 
-    def report(self, name):
-        result = e2e.run([e2e.DLHOOK, "report", os.path.join(DATA, f"{name}.json.gz")])
+    def report(self, name, *flags):
+        result = e2e.run([e2e.DLHOOK, "report", os.path.join(DATA, f"{name}.json.gz"), *flags])
         self.assertEqual(result.code, 0, result.err.decode())
         return " ".join(result.out.decode().split())
 
@@ -376,6 +377,32 @@ class RealGpus(frameworks.Case):
         self.assertNotIn("bucket_cap_mb", recommender)
         for trace in ("a100_ddp_resnet_rank0of2", "mi300_resnet_ddp_checkpoint_rank0of8"):
             self.assertIn("bucket_cap_mb", self.report(trace))
+
+    def test_utilization(self):
+        """FLOPs are those of TraceLens, which counts half of causal attention; peaks are those of data sheets."""
+        for model, attention in (("h100_bert-small", 1), ("h100_qwen1.5-0.5b", 2), ("h100_timesformer", 1)):
+            told = 0
+            for kind, factor in (("GEMM", 1), ("CONV_fwd", 1), ("SDPA_fwd", attention)):
+                path = os.path.join(DATA, f"{model}.tracelens.{kind}.csv")
+                if not os.path.exists(path):  # the model has none
+                    continue
+                with open(path, encoding="utf-8") as file:
+                    told += factor * sum(float(row["GFLOPS_first"]) * int(row["name_count"]) for row in csv.DictReader(file))
+            text = self.report(f"{model}_inference", "--table", "layers")
+            self.assertRegex(text, r"MFU of the step .* 989 TFLOP/s for bf16")
+            self.assertAlmostEqual(float(re.search(r"known: ([\d.]+) GFLOP", text)[1]), told, delta=0.01 * told)
+        text = self.report("mi300_resnet_ddp_checkpoint_rank0of8", "--table", "layers")
+        self.assertIn("at least 0.5 %, of 1307 TFLOP/s for bf16. HFU, with forward passes done again: at least 0.65 %.", text)
+        self.assertIn("is not known, because the FLOPs of no call", self.report("a100_ddp_resnet_rank0of2", "--table", "layers"))
+
+    def test_bandwidth_of_the_bus(self):
+        reduced = 0
+        for row in e2e.Run(os.path.join(DATA, "mi300_resnet_ddp_checkpoint_rank0of8.json.gz")).table("collectives"):
+            factor = {"all reduce": 2 * 7 / 8, "broadcast": 1}[row["kind"]]
+            self.assertAlmostEqual(row["bus_rate"], factor * row["gpu_rate"], places=5)
+            self.assertAlmostEqual(row["gpu_rate"], row["size"] * row["calls"] / row["gpu_time"], places=5)
+            reduced += row["kind"] == "all reduce"
+        self.assertGreater(reduced, 0)
 
     def test_ranks_of_a_job(self):
         ranks = sorted(glob.glob(os.path.join(DATA, "hta_sampled_rank-*.json.gz")))

@@ -201,7 +201,8 @@ TEST(StatedPeaks, OfGpusAreAsPublished) {
   imported.compute_capability = 80;
   imported.multiprocessors = 108;
   EXPECT_NEAR(StatedGpuRate(imported, "bf16").value_or(0) / 1000, 312, 0.5);
-  imported.name = "NVIDIA A30";
+  imported.name = "NVIDIA RTX A1000";
+  imported.compute_capability = 86;
   EXPECT_FALSE(StatedGpuRate(imported, "bf16"));
 }
 

@@ -154,7 +154,8 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
   run.Work(GpuActivityKind::kKernel, 1, 50, 125);
   run.Work(GpuActivityKind::kKernel, 1, 130, 160, 2);
   run.Work(GpuActivityKind::kKernel, 1, 500, 650, 3);
-  const Table table = RunPass("ranks", run.Build());
+  const TraceModel model = run.Build();
+  const Table table = RunPass("ranks", model);
   ASSERT_EQ(table.rows.size(), 2u);
   for (size_t row = 0; row < 2; ++row) EXPECT_EQ(Integer(table, row, "collectives"), 2);
   EXPECT_EQ(Integer(table, 0, "waiting"), 30);
@@ -169,7 +170,7 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
   EXPECT_EQ(table.notes[0], "Compute of a step takes 75 ns on rank 1 and 50 ns on rank 0: 1.50 times as long.");
   EXPECT_NE(table.notes[1].find("at 2 collective operations"), std::string::npos) << "each was last once";
   EXPECT_NE(table.notes[1].find("at most 100 ns"), std::string::npos) << table.notes[1];
-  EXPECT_EQ(Integer(RunPass("collectives", run.Build()), 0, "arrival_skew"), 65);  // of 30 and 100
+  EXPECT_EQ(Integer(RunPass("collectives", model), 0, "arrival_skew"), 65);  // of 30 and 100
 }
 
 TEST(RanksTableTest, WithoutGpuTimesBlockingCallsTell) {
