@@ -243,6 +243,7 @@ Json FindingJson(const RuleFinding& found, const Evidence& evidence, const StepF
           {"confidence", ConfidenceName(finding.confidence)},
           {"gain_ns", is_time ? Json(static_cast<int64_t>(finding.gain_ns)) : Json()},
           {"gain_percent", is_time ? Json(Hundredths(finding.GainPercent(facts.step_ns()))) : Json()},
+          {"percent_of", finding.whole_ns > 0 ? finding.whole : "a step"},
           {"gain_is", is_time ? Json(GainBasisName(finding.basis)) : Json()},
           {"bytes", is_time ? Json() : Json(finding.bytes)},
           {"where", text(finding.where)},
