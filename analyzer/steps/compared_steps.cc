@@ -198,7 +198,7 @@ std::string LeftOutSteps::Text() const {
     parts.push_back(
         absl::StrCat(longer, " much longer of ", HumanTime(longer_ns / longer), longer > 1 ? " on average" : ""));
   }
-  if (cut_short > 0) parts.push_back(cut_short == 1 ? "the last one" : absl::StrCat("the last ones of ", cut_short));
+  if (cut_short > 0) parts.push_back(cut_short == 1 ? "the last one" : absl::StrCat(cut_short, " last ones"));
   if (parts.size() < 2) return absl::StrJoin(parts, "");
   return absl::StrCat(absl::StrJoin(parts.begin(), parts.end() - 1, ", "), " and ", parts.back());
 }
