@@ -80,7 +80,6 @@ std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes) {
   const ConversionKernel* kernel = FindConversionKernel(op.kernel_name);
   if (kernel == nullptr) return std::nullopt;
   Move move;
-  move.dims = op.kernel_short;
   move.change = std::string(kernel->change);
   move.from = std::string(kernel->from);
   move.to = std::string(kernel->to);

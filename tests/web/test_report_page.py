@@ -209,6 +209,9 @@ class ReportPage(unittest.TestCase):
         self.assertEqual((self.shown("tbody tr"), self.shown("tr.target")), (rows, target))
         self.browser.go("#steps")
         self.browser.wait_for("document.querySelectorAll('.step.link').length == 6")
+        # The chart's median and its words are of the steps that count.
+        self.assertIn("Left out of means, the last: step 5 (12.1 ms). ", self.shown("p.quiet")[0])
+        self.assertIn("steady median 27.8 ms", self.shown("svg text"))
         self.browser.evaluate("document.querySelectorAll('.step.link')[1].dispatchEvent(new MouseEvent('click'))")
         self.browser.wait_for("document.querySelector('.view').id == 'view-timeline'")
         self.assertIn("Step 1: 37.6 ms", self.shown("p.quiet")[0])

@@ -60,8 +60,8 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
   absl::StrAppend(&wall_share.column.explanation,
                   " Rows of one conversion between different ops divide it by their total times.");
   return {
-      {As(Role::kShape, TextColumn("dims", "Of the tensor moved; of a kernel, which does not state them, its name.")),
-       &MoveTotals::dims},
+      {As(Role::kShape, TextColumn("dims", "Of the tensor moved; not known of kernels, which do not state them.")),
+       Known(&MoveTotals::dims)},
       {As(Role::kKey, TextColumn("from", "Memory format before.")), &MoveTotals::from},
       {As(Role::kKey, TextColumn("to", "Memory format after.")), &MoveTotals::to},
       {As(Role::kKey,
@@ -225,7 +225,8 @@ class Moves {
     row->total_ns += ns;
     row->bytes = op.bytes;
     row->has_rate &= !op.is_asynchronous && !op.captured;
-    if (!op.implementation.empty()) row->implementations.insert(op.implementation);
+    const std::string& implementation = op.launch() ? op.kernel_short : op.implementation;
+    if (!implementation.empty()) row->implementations.insert(implementation);
     row->ns_of_op[index] += ns;
     return *row;
   }

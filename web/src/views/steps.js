@@ -30,6 +30,7 @@ function stepsOf() {
       start: get("start"),
       duration: get("duration"),
       phase: get("phase"),
+      leftOut: get("left_out"),
       kind: get("step") || get("kind"),
       calls: get("calls"),
       batch: get("batch"),
@@ -57,6 +58,7 @@ const tipOf = (step) => () =>
     [
       ["duration", time(step.duration)],
       ["phase", step.phase],
+      ["left out of means", step.leftOut],
       ["kind", step.kind],
       ...PHASES.map(([name]) => [name, step.of[name] > 0 ? time(step.of[name]) : null]),
       ["batch", step.batch],
@@ -70,7 +72,7 @@ const tipOf = (step) => () =>
 function draw(steps, width, isWhole) {
   const sorted = steps.map((step) => step.duration).sort((a, b) => a - b);
   const steady = steps
-    .filter((step) => step.phase === "steady")
+    .filter((step) => !step.leftOut)
     .map((step) => step.duration)
     .sort((a, b) => a - b);
   const typical = quantile(steady.length > 0 ? steady : sorted, 0.5);
@@ -173,7 +175,7 @@ function draw(steps, width, isWhole) {
       `${steady.length > 0 ? "steady " : ""}median ${time(typical)}`,
     ),
   );
-  return {svg: chart.svg, outliers: steps.filter((step) => step.duration > fence), cut: top < longest};
+  return {svg: chart.svg, cut: top < longest};
 }
 
 export const stepsView = {
@@ -195,16 +197,16 @@ export const stepsView = {
         replace(
           box,
           responsive((width) => {
-            const {svg, outliers, cut} = draw(steps, width, state.isWhole);
+            const {svg, cut} = draw(steps, width, state.isWhole);
             replace(
               note,
-              `${groups(steps.length)} ${state.kind} steps, ${steps.filter((step) => step.phase === "warm-up").length} of them warm-up. `,
-              outliers.length > 0 &&
-                `${groups(outliers.length)} much longer than the others: ${outliers
-                  .sort((a, b) => b.duration - a.duration)
-                  .slice(0, 6)
-                  .map((step) => `step ${step.index} (${time(step.duration)})`)
-                  .join(", ")}${outliers.length > 6 ? ` and ${groups(outliers.length - 6)} more` : ""}. `,
+              `${groups(steps.length)} ${state.kind} steps. `,
+              ...[...new Set(steps.map((step) => step.leftOut))].filter(Boolean).map((why) => {
+                const those = steps.filter((step) => step.leftOut === why).sort((a, b) => b.duration - a.duration);
+                const named = those.slice(0, 6).map((step) => `step ${step.index} (${time(step.duration)})`);
+                const more = those.length > 6 ? ` and ${groups(those.length - 6)} more` : "";
+                return `Left out of means, ${why}: ${named.join(", ")}${more}. `;
+              }),
               cut && "Triangles mark steps that reach beyond the chart.",
             );
             const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
