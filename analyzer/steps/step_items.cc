@@ -151,6 +151,7 @@ class ItemMaker {
     item.first = static_cast<uint32_t>(i);
     item.at_cut = is_cut_;
     is_cut_ = false;
+    has_updated_ |= kind == MomentKind::kUpdate;
     return item;
   }
 
@@ -172,7 +173,8 @@ class ItemMaker {
   }
 
   // An operator that makes no node has the number of the next one, which a later operator makes: a metric behind the
-  // update is not trained because the next step's first layer is.
+  // update is not trained because the next step's first layer is. What is before every update belongs to the first step: Keras builds
+  // its layers by passes without data.
   void NoteLink(const Moment& moment, StepItem& item) {
     item.has_links = true;
     const size_t at = static_cast<size_t>(&item - items_.data());
@@ -182,7 +184,7 @@ class ItemMaker {
       return;
     }
     if (link_.is_only && is_same) items_[link_.item].is_linked = false;
-    link_ = {at, moment.link, moment.thread, true};
+    link_ = {at, moment.link, moment.thread, has_updated_};
   }
 
   // The item that `moment` continues; nullptr: it begins a new one.
@@ -228,12 +230,13 @@ class ItemMaker {
     size_t item = SIZE_MAX;
     int64_t number = -1;
     ThreadIndex thread = 0;
-    bool is_only = false;             // of the item
+    bool is_only = false;             // of the item, which is behind an update
   } link_;                            // of the last item that has any
   std::optional<int64_t> weight_ns_;  // since when weights are computed for a pass that has not begun
   std::optional<size_t> arrival_;     // the first moment of values that arrived since the last item
   int64_t arrived_ns_ = 0;            // the end of the last one
   bool is_cut_ = false;
+  bool has_updated_ = false;
   std::vector<StepItem> items_;
 };
 
