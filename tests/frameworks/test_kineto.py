@@ -350,7 +350,7 @@ class RealGpus(frameworks.Case):
 
     def test_repeated_blocks_are_one_row(self):
         """The heaviest work of the network comes first: 24 softmaxes."""
-        self.assertRegex(self.report("h100_timesformer_inference"), r"GPU time \S+:softmax x24 68\.8 ms - 68\.8 ms")
+        self.assertRegex(self.report("h100_timesformer_inference"), r"GPU time step \S+:softmax x24 68\.8 ms - 68\.8 ms")
 
     def test_requests_end_with_their_gpu_work(self):
         """TraceLens: 160.0 ms in all."""

@@ -11,7 +11,7 @@ import frameworks
 import scopes
 from frameworks import PYTHON, computes, e2e, is_numpys_import, program
 
-STEPS = 3
+STEPS = 6
 
 
 class Processes(frameworks.Case):
