@@ -186,7 +186,7 @@ class Ends(cuda_e2e.Case):
         total = 0
         for mode in self.CODES:
             for host in e2e.HOSTS:
-                for delay in (300, 3000):
+                for delay in (300, 3000, 30000):
                     with self.subTest(mode=mode, host=host, delay=delay):
                         total += self.check(mode, host, delay)
         self.assertGreater(total, 100)

@@ -65,7 +65,7 @@ class Export(e2e.Case):
                       error("--format", "pporf"))
         self.assertIn("unknown weight 'tiem'; did you mean time?", error("--weight", "tiem"))
         self.assertIn("unknown frames 'pythn'; did you mean python?", error("--frames", "native,pythn"))
-        self.assertIn("--only expects library, found 'libary'", error("--only", "libary"))
+        self.assertIn("unknown --only 'libary'; did you mean library?", error("--only", "libary"))
         self.assertIn("unknown function 'sgem_'; did you mean sgemm_?", error("--function", "sgem_"))
         self.assertIn("unknown layer 'conv9'", error("--layer", "conv9"))
         self.assertIn("--min-share expects a number of percent, found '101'", error("--min-share", "101"))
