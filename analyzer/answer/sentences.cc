@@ -386,15 +386,15 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_r
   absl::StrAppend(&text, ": ", Rate(per_second * ranks), " ", word, "/s");
   const bool is_part = steps.other_threads > 0;
   if (are_ranks) {
-    absl::StrAppend(&text, " in ", processes, " ranks together, ", Rate(per_second), is_batch ? "" : " on average",
-                    " in each");
+    absl::StrAppend(&text, " in ", processes, " ranks, if each has samples of its own; ", Rate(per_second),
+                    is_batch ? "" : " on average", " in each");
   } else if (processes > 1) {
     absl::StrAppend(&text, is_part ? " in the busiest thread of" : " in", " each of ", processes, " processes");
   } else if (is_part) {
     absl::StrAppend(&text, " in the busiest of ", steps.other_threads + 1, " threads");
   }
   if (whole_per_second > 0 && std::abs(per_second - whole_per_second) >= kWorthMentioning * per_second) {
-    absl::StrAppend(&text, "; ", Rate(whole_per_second * ranks), " from the first step to the last");
+    absl::StrAppend(&text, "; ", Rate(whole_per_second), are_ranks ? " there" : "", " from the first step to the last");
   }
   return absl::StrCat(text, ".");
 }

@@ -19,7 +19,7 @@ struct TimesOfSteps {
   double mean_ns = 0;
 };
 TimesOfSteps TimesOf(const StepFacts& facts);
-// Of all ranks together, else of one process; where the host runs ahead of the GPU at the GPU's pace. 0: not known.
+// Of all ranks together, as if each had samples of its own, else of one process; where the host runs ahead of the GPU at the GPU's pace. 0: not known.
 double SamplesPerSecond(const StepFacts& facts);
 // "A training step takes 4.55 ms, mean of 197 of 200 (without …); the middle half take …"
 std::string HowLong(const StepFacts& facts);

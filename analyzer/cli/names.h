@@ -16,9 +16,8 @@ namespace dlhook::analyzer::inline cli {
 // Empty: none is close.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
-// InvalidArgument: "unknown table 'op'; did you mean ops? Expected one of: summary, ops"; of very many names
-// those like it. `hint` says where to find
-// more: " (see dlhook help)"; `use` the purpose of the name: " to sort by".
+// InvalidArgument: "unknown table 'op'; did you mean ops? Expected one of: summary, ops"; of very many names those like it.
+// `hint` says where to find more: " (see dlhook help)"; `use` the purpose of the name: " to sort by".
 absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
                          absl::string_view hint = "", absl::string_view use = "");
 

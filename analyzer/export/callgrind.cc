@@ -105,7 +105,7 @@ class CallgrindWriter {
     if (!IsZero(lines.self)) absl::StrAppend(&text_, "0", Costs(lines.self), "\n");
     for (const auto& [call, weights] : lines.calls) {
       WriteName("c", call.second);
-      // Of stacks whose calls are not counted one: of none, callgrind_annotate would take the costs for the caller's own.
+      // At least one: callgrind_annotate takes the costs behind calls=0 for the caller's own.
       const int64_t calls = std::max<int64_t>(1, weights[static_cast<size_t>(Weight::kCalls)]);
       absl::StrAppend(&text_, "calls=", calls, " 0\n", call.first, Costs(weights), "\n");
     }

@@ -296,7 +296,7 @@ const char* LeftOutName(LeftOut left_out) {
     case LeftOut::kWarmUp:
       return "warm-up";
     case LeftOut::kOther:
-      return "other";
+      return "unlike the others";
     case LeftOut::kNotRecorded:
       return "not recorded";
     case LeftOut::kCutShort:

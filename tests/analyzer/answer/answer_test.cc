@@ -88,7 +88,8 @@ TEST(AnswerTest, SaysWhatAStepReallyTakes) {
   ComparedSteps ranks = StepsOf({8, 8});
   ranks.tracks.push_back(ranks.tracks.front());
   EXPECT_EQ(BatchSentence(ranks, kSecond), " Batch 8: 8.00 samples/s in each of 2 processes.");
-  EXPECT_EQ(BatchSentence(ranks, kSecond, true), " Batch 8: 16 samples/s in 2 ranks together, 8.00 in each.");
+  EXPECT_EQ(BatchSentence(ranks, kSecond, true),
+            " Batch 8: 16 samples/s in 2 ranks, if each has samples of its own; 8.00 in each.");
   ranks.tracks.pop_back();
   ranks.other_threads = 2;
   ranks.batch_is_rows = true;
