@@ -15,10 +15,12 @@ namespace {
 
 using ::testing::UnorderedElementsAre;
 
-std::vector<std::string> NamesOf(const std::vector<std::pair<std::string, std::string>>& layers) {
+// `layers`: names, and what the column `second` says of them.
+std::vector<std::string> NamesOf(const std::vector<std::pair<std::string, std::string>>& layers,
+                                 const char* second = "type") {
   Table table;
-  table.columns = {TextColumn("layer", ""), TextColumn("type", ""), IntegerColumn("time", "ns", Better::kLower, "")};
-  for (const auto& [name, type] : layers) table.rows.push_back({name, type, int64_t{1000}});
+  table.columns = {TextColumn("layer", ""), TextColumn(second, ""), IntegerColumn("time", "ns", Better::kLower, "")};
+  for (const auto& [name, text] : layers) table.rows.push_back({name, text, int64_t{1000}});
   std::vector<std::string> names;
   for (const LayerRow& row : LayerRows(table)) names.push_back(row.name);
   return names;
@@ -41,17 +43,9 @@ TEST(LayerRowsTest, OpsInBlocks) {
 }
 
 TEST(LayerRowsTest, NamesThatBeginWithTheirModelNeedNone) {
-  const auto names_of = [](const std::vector<std::pair<std::string, std::string>>& layers) {
-    Table table;
-    table.columns = {TextColumn("layer", ""), TextColumn("model", ""), IntegerColumn("time", "ns", Better::kLower, "")};
-    for (const auto& [model, name] : layers) table.rows.push_back({name, model, int64_t{1000}});
-    std::vector<std::string> names;
-    for (const LayerRow& row : LayerRows(table)) names.push_back(row.name);
-    return names;
-  };
-  EXPECT_THAT(names_of({{"Lit.encoder", "encoder.fc"}, {"Lit.encoder", "encoder:relu"}, {"Lit.head", "head"}}),
+  EXPECT_THAT(NamesOf({{"encoder.fc", "Lit.encoder"}, {"encoder:relu", "Lit.encoder"}, {"head", "Lit.head"}}, "model"),
               UnorderedElementsAre("encoder.fc", "encoder:relu", "head"));
-  EXPECT_THAT(names_of({{"Lit.encoder", "encoder.fc"}, {"Lit #2.encoder", "encoder.fc"}, {"Net", "encoder"}}),
+  EXPECT_THAT(NamesOf({{"encoder.fc", "Lit.encoder"}, {"encoder.fc", "Lit #2.encoder"}, {"encoder", "Net"}}, "model"),
               UnorderedElementsAre("Lit: encoder.fc", "Lit #2: encoder.fc", "Net: encoder"));
 }
 
