@@ -228,7 +228,8 @@ void Screen::Information() {
   for (const auto& [rule, finding] : findings_) {
     if (!finding.is_information || !HasRoomFor(2)) continue;
     Text(absl::StrCat("For information: ", rule, ", ", LeadOf(finding),
-                      finding.changes_numerics ? ", changes results" : "", ": table findings."),
+                      finding.changes_numerics ? ", changes results" : "", finding.line.empty() ? "" : ", ",
+                      finding.line, ": table findings."),
          "  ");
   }
 }

@@ -57,8 +57,9 @@ Finding DebugFinding(const StepFacts& facts, std::string where, std::string sent
   return finding;
 }
 
-// Operations that Python calls in a steady step, if the step of Keras's model calls some of them itself; else 0.
-double EagerOpsOfKeras(const StepFacts& facts) {
+}  // namespace
+
+EagerOps EagerOpsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   std::vector<bool> is_of_keras(model.python_stacks.size());
   for (size_t stack = 0; stack < is_of_keras.size(); ++stack) {
@@ -69,22 +70,19 @@ double EagerOpsOfKeras(const StepFacts& facts) {
                          [&](absl::string_view step) { return absl::EndsWith(model.names[frame.function], step); });
     });
   }
-  double ops = 0;
-  bool calls_some = false;
+  EagerOps ops;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     const ScopeLook& look = model.scopes.look[scope];
     const bool is_op = absl::StartsWith(model.names[look.name], kEagerOp);
     const bool is_of_step = look.stack != kNone && is_of_keras[look.stack];
-    if (!is_op && (!is_of_step || calls_some)) continue;
+    if (!is_op && (!is_of_step || ops.of_keras)) continue;
     const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
     if (facts.StepAt(process, model.scopes.start_ns[scope]) == kNone) continue;
-    ops += is_op ? 1 : 0;
-    calls_some = calls_some || is_of_step;
+    ops.count += is_op ? 1 / facts.count() : 0;
+    ops.of_keras = ops.of_keras || is_of_step;
   }
-  return calls_some ? ops / facts.count() : 0;
+  return ops;
 }
-
-}  // namespace
 
 std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
   std::vector<Finding> findings;
@@ -100,12 +98,12 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         "loop, Trainer(detect_anomaly=False)."));
     findings.back().evidence = "table ops: aten::isnan and aten::_is_any_true behind the nodes of the backward pass";
   }
-  const double eager = facts.HasSteps() && facts.Uses("TensorFlow") ? EagerOpsOfKeras(facts) : 0;
-  if (eager >= kLeastEagerOps) {
+  const EagerOps eager = facts.HasSteps() && facts.Uses("TensorFlow") ? EagerOpsOf(facts) : EagerOps();
+  if (eager.of_keras && eager.count >= kLeastEagerOps) {
     findings.push_back(
         DebugFinding(facts, "run_eagerly",
                      absl::StrFormat("Keras runs its model eagerly: Python calls %.0f operations one by one in each %s",
-                                     eager, facts.StepNoun()),
+                                     eager.count, facts.StepNoun()),
                      "Compile it, except to debug: model.compile(..., run_eagerly=False), without "
                      "tf.config.run_functions_eagerly(True)."));
     findings.back().evidence = "table work: EagerLocalExecute in each step, called by train_step of Keras";

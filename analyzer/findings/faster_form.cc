@@ -5,10 +5,11 @@
 //   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
+//   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
 //
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
-// known. The last three are judged on the CPU only.
+// known. The last four are judged on the CPU only.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,6 +33,7 @@ namespace {
 
 constexpr double kFormPercent = 10;
 constexpr double kPackedOps = 1000;  // of a step
+constexpr double kCells = 8;         // of a step
 constexpr size_t kFewestParts = 3;   // different kernels of a norm that is not fused
 
 using Names = std::vector<absl::string_view>;
@@ -70,24 +73,26 @@ class Forms {
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
       if (part == Part::kMath) attention.Add(ns, scope);
+      if (part == Part::kCell) cells.Add(ns, scope);
       if (own != thread) stage_ = Stage::kNone;
       thread = own;
       if (is_outermost) Follow(scope, part, ns);
     }
   }
 
-  Form attention, dense, packed;
+  Form attention, dense, packed, cells;
   double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
 
  private:
   enum class Stage : uint8_t { kNone, kProduct, kSoftmax };
-  enum class Part : uint8_t { kOther, kDense, kPacked, kMath, kProduct, kSoftmax, kBetween, kAside };
+  enum class Part : uint8_t { kOther, kDense, kPacked, kMath, kCell, kProduct, kSoftmax, kBetween, kAside };
 
   static Part PartOf(const ScopeName& name) {
     const auto is = [&](const Names& names) { return IsAmong(name.op, names); };
     if (is({"embedding_dense_backward", "_embedding_bag_dense_backward"})) return Part::kDense;
     if (is({"_pack_padded_sequence"})) return Part::kPacked;
     if (is({"_scaled_dot_product_attention_math"})) return Part::kMath;
+    if (is({"lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})) return Part::kCell;
     if (is({"matmul", "bmm", "baddbmm", "einsum"})) return Part::kProduct;
     if (is({"softmax", "_softmax"})) return Part::kSoftmax;
     if (is({"div", "div_", "mul", "mul_", "add", "add_", "masked_fill", "masked_fill_", "where", "dropout", "dropout_",
@@ -290,6 +295,19 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
         "and leave out padded outputs afterwards."));
     findings.back().where = facts.LayersOf(is_recurrent);
     findings.back().changes_numerics = true;
+  }
+  const LayerIndex cell = forms.cells.last == kNone ? kNone : facts.attribution().of_scope[forms.cells.last].layer;
+  const auto is_beside_cells = [&](const WorkItem& item) {
+    return cell != kNone && !item.IsCall() && absl::c_linear_search(item.group->layers, cell);
+  };
+  if (forms.cells.count >= kCells * facts.count() && facts.IsAtLeast(facts.Sum(is_beside_cells), kFormPercent)) {
+    findings.push_back(OfForm(
+        facts, facts.Sum(is_beside_cells), forms.cells.last,
+        absl::StrFormat(
+            "A recurrent cell is called %.0f times a %s, once for each time step; beside its products it takes",
+            forms.cells.count / facts.count(), facts.StepNoun()),
+        "Where a sequence is known before it is read: nn.LSTM, nn.GRU or nn.RNN computes all its time steps in one "
+        "call."));
   }
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {

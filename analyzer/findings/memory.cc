@@ -29,6 +29,8 @@ constexpr int64_t kLargePeak = 1 << 30;
 constexpr double kScarce = 0.8;       // of the device's memory
 constexpr double kMostOfPeak = 0.5;   // by one layer
 constexpr double kUnusedPart = 0.25;  // of what is reserved
+constexpr double kNewPagesPercent = 3;
+constexpr double kBytesOfPage = 4096;
 
 std::string Bytes(int64_t bytes) { return HumanCell(bytes, "bytes"); }
 
@@ -86,6 +88,26 @@ std::string AllocatorOf(const StepFacts& facts, const MemoryBlock& block) {
   return absl::StrCat(op, op.empty() || layer.empty() ? "" : " of ", layer);
 }
 
+// Whether PyTorch notes for gradients what a program computes that needs none.
+bool RecordsUnusedGraph(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kInference) return false;
+  const ScopeColumns& scopes = facts.model().scopes;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (scopes.look[scope].kind != ScopeKind::kFrameworkOp || scopes.link[scope] < 0) continue;
+    const ProcessIndex process = facts.model().threads[scopes.thread[scope]].process;
+    if (facts.StepAt(process, scopes.start_ns[scope]) != kNone) return true;
+  }
+  return false;
+}
+
+// Of pages that the process keeps; those that it gives back are page-faults'.
+double CostOfNewPagesNs(const StepFacts& facts) {
+  const PageFaults& faults = facts.load().faults;
+  if (!facts.load().is_known) return 0;
+  const double pages = std::min(faults.count, std::max(faults.resident_bytes, 0.0) / kBytesOfPage);
+  return std::min(pages * faults.cost_ns, faults.system_ns);
+}
+
 }  // namespace
 
 std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
@@ -118,8 +140,21 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
         finding.where.empty() ? "" : absl::StrCat("; most of what stays was allocated by ", finding.where));
     finding.evidence = "table memory: rows that outlive their step";
     finding.advice =
-        "Look for a list, a dictionary or an attribute that keeps tensors of each step. A loss that is kept keeps its "
-        "whole graph: keep loss.item() or loss.detach().";
+        RecordsUnusedGraph(facts)
+            ? "What is kept of a result keeps all that a gradient would need, and nothing computes gradients here: "
+              "with "
+              "torch.inference_mode(): around the requests (or torch.no_grad())."
+            : "Look for a list, a dictionary or an attribute that keeps tensors of each step. A loss that is kept "
+              "keeps its whole graph: keep loss.item() or loss.detach().";
+    const double pages_ns = device.device == 0 ? CostOfNewPagesNs(facts) : 0;
+    if (facts.IsAtLeast(pages_ns, kNewPagesPercent)) {
+      finding.is_information = false;
+      finding.bytes = 0;
+      finding.gain_ns = pages_ns;
+      finding.basis = GainBasis::kComputed;
+      finding.confidence = Confidence::kMedium;
+      absl::StrAppend(&finding.sentence, " The kernel's new pages for it take ", facts.PartOfStep(pages_ns), ".");
+    }
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -93,6 +93,7 @@ const std::vector<Rule>& Rules() {
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
       {"one-thread", "one thread computes while processors are free", FindOneThread, LoadInSteps},
       {"debug-switch", "a switch for finding errors is on", FindDebugSwitch, Nothing},
+      {"op-by-op", "operations run one by one that the framework would compile together", FindOpByOp, Nothing},
       {"page-faults", "memory is taken from the kernel and given back in each step", FindPageFaults, PageFaultsMissing},
       {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm,
        Nothing},

@@ -37,6 +37,13 @@ inline constexpr double kLeastPercent = 1;
 // Begins the range of an operation of TensorFlow that Python calls by itself.
 inline constexpr absl::string_view kEagerOp = "EagerLocalExecute: ";
 
+// Operations that Python calls in a mean step, and whether the step of a Keras model calls some of them itself.
+struct EagerOps {
+  double count = 0;
+  bool of_keras = false;
+};
+EagerOps EagerOpsOf(const StepFacts& facts);
+
 std::vector<Finding> FindInputWait(const StepFacts& facts);
 std::vector<Finding> FindGpuIdle(const StepFacts& facts);
 std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
@@ -69,6 +76,7 @@ std::vector<Finding> FindLowerPrecision(const StepFacts& facts);
 std::vector<Finding> FindSlowProducts(const StepFacts& facts);
 std::vector<Finding> FindDenormals(const StepFacts& facts);
 std::vector<Finding> FindDebugSwitch(const StepFacts& facts);
+std::vector<Finding> FindOpByOp(const StepFacts& facts);
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts);
 std::vector<Finding> FindSlowLines(const StepFacts& facts);
 std::vector<Finding> FindFasterForms(const StepFacts& facts);

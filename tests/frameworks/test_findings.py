@@ -122,6 +122,17 @@ class Findings(FindingsCase):
         self.assertEqual(finding["where"], "run_eagerly")
         self.assertRegex(finding["finding"], r"Python calls \d\d+ operations one by one in each")
 
+    def test_operations_of_tensorflow_one_by_one(self):
+        finding = self.found_in("tensorflow", "op_by_op", "op-by-op")
+        self.assertRegex(finding["finding"], r"^Python calls \d\d+ operations of TensorFlow one by one in each step")
+        self.assertEqual((finding["where"], finding["line"][:12]), ("step", "op_by_op.py:"))
+
+    def test_operations_of_jax_one_by_one(self):
+        finding = self.found_in("jax", "outside_of_jit", "op-by-op")
+        self.assertRegex(finding["finding"], r"^JAX runs \d\d+ compiled programs of [1-4]\.\d operations each in a step")
+        result = e2e.run([e2e.DLHOOK, "report", os.path.join(self.folder, "outside_of_jit-victim"), "--table", "steps", "--format", "json"])
+        self.assertGreater(len(json.loads(result.out)["tables"][0]["rows"]), 3)
+
     def test_jax_functions_that_are_new_in_each_call(self):
         finding = self.found_in("jax", "new_body", "recompilations")
         self.assertEqual((finding["where"], finding["line"]), ("scan", "new_body.py:10"))
@@ -269,6 +280,17 @@ class Findings(FindingsCase):
         finding = self.found("faster-form", "packed-sequences", least_percent=20)
         self.assertIn("on packed sequences computes each time step by itself", finding["finding"])
         self.assertEqual(finding["numerics"], "changes")
+
+    def test_a_cell_for_each_time_step(self):
+        finding = self.found("faster-form", "recurrent-cells", least_percent=20)
+        self.assertRegex(finding["finding"], r"^A recurrent cell is called 30 times a training step")
+        self.assertEqual(finding["where"], "LSTMCell")
+
+    def test_results_that_keep_their_graphs(self):
+        self.assertEqual(self.findings("growing-memory", "growing-memory", "advised"), [])
+        finding, = self.findings("growing-memory", "growing-memory", "victim")
+        self.assertIn("torch.inference_mode()", finding["advice"])
+        self.assert_line(finding, "kept.append")
 
     def test_a_list_made_into_a_tensor(self):
         finding = self.found("slow-lines", least_percent=20)

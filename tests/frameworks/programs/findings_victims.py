@@ -515,6 +515,33 @@ def packed_sequences(side):
         yield
 
 
+def recurrent_cells(side):
+    rnn, head = (nn.LSTM if side == "advised" else nn.LSTMCell)(16, 32), nn.Linear(32, 2)
+    optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.01)
+    x = torch.randn(30, 8, 16)
+    while True:
+        optimizer.zero_grad()
+        if side == "advised":
+            output = rnn(x)[1][0][0]
+        else:
+            output = cell = torch.zeros(8, 32)
+            for row in x:
+                output, cell = rnn(row, (output, cell))
+        head(output).square().mean().backward()
+        optimizer.step()
+        yield
+
+
+def growing_memory(side):
+    """Requests whose results are kept, with the graph of each that PyTorch records; or without one."""
+    model = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512), nn.ReLU())
+    kept = []
+    while True:
+        with contextlib.nullcontext() if side == "victim" else torch.inference_mode():
+            kept.append(model(torch.ones(512, 512)).mean())
+        yield
+
+
 def slow_lines(side):
     """A batch is made of a list of arrays: number by number, or joined first."""
     model = nn.Sequential(nn.Linear(4096, 1024), nn.ReLU(), nn.Linear(1024, 10))
