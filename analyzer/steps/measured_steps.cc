@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "analyzer/calls/call_context.h"
@@ -21,6 +23,7 @@ namespace {
 
 // Without shapes, shorter patterns are found everywhere (the blocks of a matrix factorization).
 constexpr size_t kMinPeriodByKind = 3;
+constexpr double kMostlyRegular = 0.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
   const auto earlier = [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; };
@@ -217,6 +220,50 @@ std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::v
   return apart;
 }
 
+// Of JAX outside of jit, whose operations are programs of their own: by the order in which programs run, in windows.
+std::optional<MeasuredTrack> TrackByPrograms(const TraceModel& model, ProcessIndex process) {
+  struct Run {
+    int64_t start_ns = INT64_MAX, end_ns = 0;
+    const std::string* program = nullptr;
+  };
+  std::map<int64_t, Run> runs;
+  const ScopeColumns& scopes = model.scopes;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (scopes.look[scope].kind != ScopeKind::kXlaOp || model.threads[scopes.thread[scope]].process != process)
+      continue;
+    const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
+    if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
+    Run& run = runs[link.run];
+    run.start_ns = std::min(run.start_ns, scopes.start_ns[scope]);
+    run.end_ns = std::max(run.end_ns, scopes.EndOf(scope));
+    run.program = &model.compiled_ops[link.op].program;
+  }
+  std::vector<Run> in_order;
+  for (const auto& [number, run] : runs) in_order.push_back(run);
+  std::stable_sort(in_order.begin(), in_order.end(),
+                   [](const Run& a, const Run& b) { return a.start_ns < b.start_ns; });
+  std::map<std::string, uint32_t> symbols;
+  StepSequence sequence;
+  for (const Run& run : in_order) {
+    sequence.symbol.push_back(symbols.emplace(*run.program, symbols.size()).first->second);
+    sequence.start_ns.push_back(run.start_ns);
+    sequence.end_ns.push_back(run.end_ns);
+  }
+  sequence.symbols.resize(symbols.size());
+  const StepPattern pattern = FindSteps(sequence);
+  if (pattern.coverage < kMostlyRegular || pattern.period < kMinPeriodByKind) return std::nullopt;
+  MeasuredTrack track = {.period = pattern.period,
+                         .regular_calls = pattern.coverage * static_cast<double>(sequence.size())};
+  for (size_t i = 0; i < pattern.starts.size(); ++i) {
+    const int64_t start_ns = in_order[pattern.starts[i]].start_ns;
+    if (!track.steps.empty()) track.steps.back().end_ns = start_ns;
+    track.steps.push_back({.start_ns = start_ns,
+                           .end_ns = in_order.back().end_ns,
+                           .phase = pattern.regular[i] ? Phase::kSteady : Phase::kOther});
+  }
+  return track;
+}
+
 std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {
   std::vector<bool> threads(model.threads.size());
   for (size_t i = 0; i < threads.size(); ++i) threads[i] = model.threads[i].process == process;
@@ -270,7 +317,13 @@ std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model) {
   const Reading coarse = {repeats, MakeCoarseSymbols(model.ops)};
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     const std::vector<bool> threads = ThreadsOf(model, process);
-    std::vector<MeasuredTrack> tracks = TracksOfProcess(model, threads, exact);
+    std::vector<MeasuredTrack> tracks;
+    if (std::optional<MeasuredTrack> by_programs = TrackByPrograms(model, process)) {
+      MeasureTrack(model, *by_programs);
+      tracks.push_back(*std::move(by_programs));
+    } else {
+      tracks = TracksOfProcess(model, threads, exact);
+    }
     const bool by_kind_only = tracks.empty();
     if (by_kind_only) {
       tracks = TracksOfProcess(model, threads, coarse);

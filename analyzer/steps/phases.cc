@@ -222,6 +222,43 @@ void LeaveOutStopped(const TraceModel& model, StepTrack& track) {
   }
 }
 
+// What the thread of these steps wanted to run from the first step to the last one's end, by the readings inside; 0: not known.
+int64_t WantedToRunNs(const TraceModel& model, const StepTrack& track) {
+  for (const CounterSeries& series : model.states) {
+    const bool is_its =
+        track.thread == kNone ? series.tid == model.processes[track.process].pid : series.thread == track.thread;
+    if (series.process != track.process || !is_its) continue;
+    const auto first = std::lower_bound(series.time_ns.begin(), series.time_ns.end(), track.steps.front().start_ns);
+    const auto after = std::upper_bound(first, series.time_ns.end(), track.steps.back().end_ns);
+    if (after - first < 2) return 0;
+    int64_t wanted_ns = 0;
+    for (size_t i = 0; i < series.names.size(); ++i) {
+      const std::string& name = model.names[series.names[i]];
+      if (name != kThreadStateNames[0] && name != kThreadStateNames[1]) continue;  // running, queued
+      const auto value = [&](auto at) {
+        return static_cast<int64_t>(
+            series.value[static_cast<size_t>(at - series.time_ns.begin()) * series.names.size() + i]);
+      };
+      wanted_ns += value(after - 1) - value(first);
+    }
+    return wanted_ns;
+  }
+  return 0;
+}
+
+// A thread that waits for requests sleeps. Where it computes most of the time between two, that is a part of the loop: each
+// request lasts until the next one.
+void LastUntilNext(const TraceModel& model, StepTrack& track) {
+  int64_t in_ns = 0, pause_ns = 0;
+  for (size_t i = 0; i + 1 < track.steps.size(); ++i) {
+    if (track.steps[i].kind != StepKind::kInference) return;
+    in_ns += track.steps[i].end_ns - track.steps[i].start_ns;
+    pause_ns += track.steps[i + 1].start_ns - track.steps[i].end_ns;
+  }
+  if (10 * pause_ns <= in_ns || 2 * (WantedToRunNs(model, track) - in_ns) < pause_ns) return;
+  for (size_t i = 0; i + 1 < track.steps.size(); ++i) track.steps[i].end_ns = track.steps[i + 1].start_ns;
+}
+
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                                        std::optional<std::vector<MeasuredTrack>>* found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
@@ -242,6 +279,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
     LeaveOutStopped(model, track);
     LeaveOutPauses(model, moments, &track);
     EndWithAskedWork(model, track);
+    LastUntilNext(model, track);
   }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {

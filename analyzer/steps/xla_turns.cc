@@ -86,7 +86,7 @@ bool XlaTurns::IsProduct(uint32_t op) const {
 
 bool XlaTurns::IsNetwork(const std::string& program) const {
   const bool is_eager = std::find(std::begin(kEager), std::end(kEager), program) != std::end(kEager);
-  return networks_.contains(program) && !(is_eager && has_gradients_);
+  return networks_.contains(program) && !is_eager;
 }
 
 void XlaTurns::FindTurn(Run& run) {
