@@ -1,17 +1,24 @@
 // Columns of the raw tables, and what fills them: see raw_tables.h.
 #include "analyzer/export/raw_tables.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/step_index.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
@@ -44,6 +51,19 @@ class RowProgress {
   uint64_t done_ = 0;
 };
 
+void AddNumber(const std::string& text, SqliteRows& rows) {
+  int64_t number = 0;
+  absl::SimpleAtoi(text, &number) ? rows.Integer(number) : rows.Null();
+}
+
+// torchrun's job without the port, which changes at each restart; its default name is that of any job.
+std::string JobText(const ProcessInfo& process) {
+  const std::string address = RankVariable(process, {"MASTER_ADDR"});
+  const bool is_named = !process.job.empty() && !absl::StartsWith(process.job, "torchrun-none-");
+  if (is_named) return absl::StartsWith(process.job, "torchrun-") ? process.job.substr(0, process.job.rfind('-')) : process.job;
+  return address.empty() ? process.job : absl::StrCat(address, ":", RankVariable(process, {"MASTER_PORT"}));
+}
+
 void FillProcesses(const Timeline& run, SqliteRows& rows) {
   for (ProcessIndex process = 0; process < run.model.processes.size(); ++process) {
     const ProcessInfo& info = run.model.processes[process];
@@ -55,10 +75,18 @@ void FillProcesses(const Timeline& run, SqliteRows& rows) {
         .Text(info.host)
         .Text(info.program)
         .Text(info.script);
-    int64_t rank = 0;
-    absl::SimpleAtoi(RankOf(info), &rank) ? rows.Integer(rank) : rows.Null();
+    AddNumber(RankOf(info), rows);
     rows.Text(absl::StrJoin(ranks, " ")).Text(info.file).Integer(info.start_ns - run.model.start_ns);
-    rows.Integer(info.end_ns - run.model.start_ns).End();
+    rows.Integer(info.end_ns - run.model.start_ns);
+    AddNumber(RankCountOf(info), rows);
+    AddNumber(RankVariable(info, {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}), rows);
+    rows.Text(info.boot_id).Text(info.tool_version);
+    const std::optional<int64_t>& offset_ns = info.realtime_offset_ns;
+    offset_ns ? rows.Integer(info.start_ns + *offset_ns) : rows.Null();
+    offset_ns ? rows.Integer(run.model.start_ns + *offset_ns) : rows.Null();
+    rows.Text(JobText(info));
+    AddNumber(RankVariable(info, {"TORCHELASTIC_RESTART_COUNT"}), rows);
+    rows.End();
   }
 }
 
@@ -91,15 +119,39 @@ void FillLayers(const Timeline& run, SqliteRows& rows) {
   }
 }
 
+// By process, of each of its devices, whenever they were measured.
+std::vector<std::vector<IntervalSet>> ExposedCommunication(const TraceModel& model) {
+  std::vector<std::vector<IntervalSet>> exposed(model.processes.size());
+  for (const DeviceWork& work : WorkOfDevices(model, MeasuredTimes(model, {}))) {
+    exposed[model.gpu_devices[work.device].process].push_back(work.ExposedCommunication());
+  }
+  return exposed;
+}
+
 void FillSteps(const Timeline& run, SqliteRows& rows) {
-  const StepIndex index(run.model, run.analysis.steps());
-  for (uint32_t id = 0; id < index.steps().size(); ++id) {
-    const NumberedStep& step = index.steps()[id];
-    rows.Integer(id).Integer(step.process).Index(step.step->thread).Integer(step.number);
-    rows.Text(StepName(step.step->kind, step.step->sort)).Integer(step.step->start_ns - run.model.start_ns);
-    rows.Integer(step.step->end_ns - run.model.start_ns);
-    step.step->batch > 0 ? rows.Integer(step.step->batch) : rows.Null();
-    rows.Integer(step.step->is_warm_up ? 1 : 0).Integer(step.is_steady ? 1 : 0).End();
+  const std::vector<ThreadStates> threads = ReadThreadStates(run.model);
+  const std::vector<std::vector<IntervalSet>> exposed = ExposedCommunication(run.model);
+  int64_t id = 0;
+  for (const StepTrack& track : run.analysis.steps()) {
+    const ThreadStates* const states = StatesOf(run.model, threads, track);
+    const IntervalSet blind = GpuBlindTime(run.model, track.process);
+    int64_t number = 0;
+    for (const Step& step : track.steps) {
+      rows.Integer(id++).Integer(track.process).Index(step.thread).Integer(number++);
+      rows.Text(StepName(step.kind, step.sort)).Integer(step.start_ns - run.model.start_ns);
+      rows.Integer(step.end_ns - run.model.start_ns);
+      step.batch > 0 ? rows.Integer(step.batch) : rows.Null();
+      rows.Integer(step.is_warm_up ? 1 : 0).Integer(step.counts() ? 1 : 0).Text(LeftOutName(step.left_out));
+      const StateSums sums = states == nullptr ? StateSums() : states->In({step.start_ns, step.end_ns});
+      sums.IsTold() ? rows.Integer(std::max<int64_t>(sums.queued_ns, 0)) : rows.Null();
+      int64_t exposed_ns = 0;
+      for (const IntervalSet& device : exposed[track.process]) {
+        exposed_ns += device.CoveredNs(step.start_ns, step.end_ns);
+      }
+      const bool is_known = !exposed[track.process].empty() && blind.CoveredNs(step.start_ns, step.end_ns) == 0;
+      is_known ? rows.Integer(exposed_ns) : rows.Null();
+      rows.End();
+    }
   }
 }
 
@@ -211,7 +263,15 @@ const std::vector<RawTable>& RawTables() {
         Id("parent_pid", "Its parent's."), TextColumn("host", "The machine."), TextColumn("program", "Base name."),
         TextColumn("script", "The interpreter's first argument that names a file."),
         Number("rank", "", "Its rank in the job; NULL: none is known."), TextColumn("ranks", "Variables that tell it."),
-        TextColumn("file", "Its process trace."), Start(), End()},
+        TextColumn("file", "Its process trace."), Start(), End(),
+        Number("world_size", "", "Ranks of the job, as its launcher says."), Number("local_rank", "", "On its machine."),
+        TextColumn("boot_id", "Of the machine's kernel: the same for processes that share a clock."),
+        TextColumn("dlhook_version", "That recorded it."),
+        Number("start_unix_ns", "ns", "start_ns in CLOCK_REALTIME, since 1970."),
+        Number("time_zero_unix_ns", "ns", "Time 0 of this export's *_ns columns, likewise. Clocks of machines differ."),
+        TextColumn("job", "What tells it from other jobs, by its launcher: of Slurm, MPI or torchrun its id, else "
+                          "MASTER_ADDR:MASTER_PORT; NULL: nothing does."),
+        Number("restart", "", "How often torchrun had restarted its workers; NULL: not known.")},
        FillProcesses},
       {"raw_threads",
        "Threads with recorded calls or scopes",
@@ -259,7 +319,11 @@ const std::vector<RawTable>& RawTables() {
         Number("number", "", "Within its process or thread, from 0: index of the table steps."),
         TextColumn("kind", "training, validation, inference, and what tells it from others."), Start(), End(),
         Number("batch", "", "Batch size; NULL: not known."), Number("warm_up", "", "1: before steps are steady."),
-        Number("steady", "", "1: included in the means of the tables.")},
+        Number("steady", "", "1: included in the means of the tables."),
+        TextColumn("left_out", "Why it is not; NULL: it is."),
+        Number("no_processor_ns", "ns", "Its thread (of a process, the first) was runnable, waiting for a CPU; NULL: not known."),
+        Number("exposed_communication_ns", "ns",
+               "GPU kernels of collectives ran and no other kernel, over its GPUs; NULL: not measured.")},
        FillSteps},
       {"raw_phases",
        "Phases of steps",
@@ -267,6 +331,35 @@ const std::vector<RawTable>& RawTables() {
        {Id("step_id", "Of raw_steps."), TextColumn("phase", "input, forward, backward, update, inference."), Start(),
         End()},
        FillPhases},
+      {"raw_collectives",
+       "Collective operations of each rank, in order",
+       false,
+       {Id("process_id", "Of raw_processes."),
+        Number("step", "", "raw_steps.number of the step in which it was called; NULL: in none."),
+        TextColumn("communicator", "Known for all ranks of the job alone, and then equal on all; NULL: not known."),
+        Number("communicator_number", "", "Within the process, in the order of first use; NULL: not known."),
+        Number("members", "", "Ranks in the communicator; NULL: not known."),
+        Number("sequence", "", "Which of its communicator it is on this rank, from 0; where no communicator is known, which of "
+               "its library and kind. NULL: not known, as calls before it are."),
+        TextColumn("kind", "all reduce, all gather, reduce scatter, broadcast …"),
+        Number("bytes", "bytes", "As in the table collectives; NULL: not known."),
+        TextColumn("library", "NCCL, MPI, gloo …"), Start(),
+        Number("end_ns", "ns", "Both of the GPU's work, where it is known, else of the call; NULL: not known, as the call does not wait.")},
+       FillCollectives},
+      {"raw_work",
+       "What steps did, by layer and operation, over windows of 50 steps",
+       false,
+       {Id("process_id", "Of raw_processes."),
+        Number("first_step", "", "Of the window: a multiple of 50; raw_steps.number."),
+        Number("steps", "", "Steady steps of the kind in it, of which the row is."), TextColumn("kind", "Of these steps: raw_steps.kind."),
+        TextColumn("layer", "raw_layers.name; NULL: of no layer."), DirectionText(),
+        TextColumn("op", "Of a call raw_ops.op, else the framework's op; of GPU work without a call its kind."),
+        TextColumn("implementation", "Chosen by the library; else the kernel."),
+        Number("on_gpu", "", "1: a GPU's work, by its durations. 0: self time of calls and ops on their threads, without "
+               "waiting for a GPU and without collectives."),
+        Number("count", "", "Calls, ops or pieces of GPU work."), Number("sum_ns", "ns", "Of all."),
+        Number("min_ns", "ns", "Of one, the least."), Number("max_ns", "ns", "The most.")},
+       FillWork},
       {"raw_calls",
        "Library calls",
        true,

@@ -23,6 +23,10 @@ struct RawTable {
 
 const std::vector<RawTable>& RawTables();
 
+// The collective operations of each rank in order, and sums of its work over windows of steps: what ranks are compared by.
+void FillCollectives(const Timeline& run, SqliteRows& rows);
+void FillWork(const Timeline& run, SqliteRows& rows);
+
 // One for each uninterrupted piece of one activity in one step and phase. share_ns of a process adds up to its part of the
 // run's wall time exactly.
 void FillTime(const Timeline& run, SqliteRows& rows);
