@@ -147,7 +147,9 @@ class WorkRows {
     const std::vector<Place> places = GpuPlaces(model_, attribution_);
     for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
       if (GpuWorkOf(model_, activity) == GpuWork::kCommunication) continue;
-      const CallIndex call = gpu.call[activity];
+      CallIndex call = gpu.call[activity];
+      const auto says_nothing = [&](const Op& op) { return op.launch() != nullptr || op.kind == "call"; };
+      while (call != kNone && says_nothing(model_.ops[model_.calls.op[call]])) call = model_.calls.parent[call];
       const uint32_t step = steps_.At(model_.gpu_devices[gpu.device[activity]].process, gpu.thread[activity],
                                       GpuAskedNs(model_, activity));
       Add(step, places[activity], What::kGpu, call == kNone ? kNone : model_.calls.op[call], gpu.kernel[activity], activity,
@@ -160,10 +162,9 @@ class WorkRows {
     const Op* const op = index == kNone ? nullptr : &model_.ops[index];
     if (what == What::kCall) return {KindLabel(*op), ChosenLabel(*op), false};
     const NameIndex name = kernel == kNone ? kNone : model_.gpu_kernels[kernel].short_name;
-    const bool is_known = op != nullptr && op->launch() == nullptr;
-    std::string chosen = is_known ? ChosenLabel(*op) : "";
+    std::string chosen = op == nullptr ? "" : ChosenLabel(*op);
     if (chosen.empty() && name != kNone) chosen = model_.names[name];
-    return {is_known ? KindLabel(*op) : EnumName(model_.gpu.kind[first]), chosen, true};
+    return {op == nullptr ? EnumName(model_.gpu.kind[first]) : KindLabel(*op), chosen, true};
   }
 
   const TraceModel& model_;

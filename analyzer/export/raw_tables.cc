@@ -59,8 +59,8 @@ void AddNumber(const std::string& text, SqliteRows& rows) {
 // torchrun's job without the port, which changes at each restart; its default name is that of any job.
 std::string JobText(const ProcessInfo& process) {
   const std::string address = RankVariable(process, {"MASTER_ADDR"});
-  const bool is_named = !process.job.empty() && !absl::StartsWith(process.job, "torchrun-none-");
-  if (is_named) return absl::StartsWith(process.job, "torchrun-") ? process.job.substr(0, process.job.rfind('-')) : process.job;
+  const bool is_named = !process.job.empty() && !absl::StartsWith(process.job, "torchrun-none.");
+  if (is_named) return process.job.substr(0, absl::StartsWith(process.job, "torchrun-") ? process.job.rfind('.') : std::string::npos);
   return address.empty() ? process.job : absl::StrCat(address, ":", RankVariable(process, {"MASTER_PORT"}));
 }
 
