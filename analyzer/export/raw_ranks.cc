@@ -30,9 +30,9 @@ std::string KindWords(CollectiveKind kind) { return absl::StrReplaceAll(EnumName
 
 // Whether calls are known from the first one on.
 bool KnowsOrder(const TraceModel& model) {
-  return model.read_spans.empty() && std::none_of(model.aggregates.begin(), model.aggregates.end(), [&](const AggregateRow& row) {
-           return model.ops[row.op].collective() != nullptr;
-         });
+  return model.read_spans.empty() &&
+         std::none_of(model.aggregates.begin(), model.aggregates.end(),
+                      [&](const AggregateRow& row) { return model.ops[row.op].collective() != nullptr; });
 }
 
 class WorkRows {
@@ -52,7 +52,7 @@ class WorkRows {
     }
   }
 
-  void Fill(SqliteRows& rows) {
+  void Fill(TableRows& rows) {
     AddCalls();
     AddScopes();
     AddGpu();
@@ -116,7 +116,8 @@ class WorkRows {
     }
     for (CallIndex call = 0; call < calls.size(); ++call) {
       if (same_work.Outermost(call) != call || rules.Waits(call) || model_.ops[calls.op[call]].collective()) continue;
-      const uint32_t step = steps_.At(model_.threads[calls.thread[call]].process, calls.thread[call], calls.start_ns[call]);
+      const uint32_t step =
+          steps_.At(model_.threads[calls.thread[call]].process, calls.thread[call], calls.start_ns[call]);
       Add(step, attribution_.of_call[call], What::kCall, calls.op[call], kNone, call, own_ns[call]);
     }
   }
@@ -133,12 +134,13 @@ class WorkRows {
     }
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeLook look = scopes.look[scope];
-      const bool is_op = look.kind == ScopeKind::kFrameworkOp || look.kind == ScopeKind::kBackwardNode || look.kind == ScopeKind::kXlaOp;
+      const bool is_op = look.kind == ScopeKind::kFrameworkOp || look.kind == ScopeKind::kBackwardNode ||
+                         look.kind == ScopeKind::kXlaOp;
       if (!is_op) continue;
       const ThreadIndex thread = scopes.thread[scope];
       const Place place = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
-      Add(steps_.At(model_.threads[thread].process, thread, scopes.start_ns[scope]), place, What::kScope, look.name, kNone, scope,
-          std::max<int64_t>(scopes.duration_ns[scope] - inside_ns[scope], 0));
+      Add(steps_.At(model_.threads[thread].process, thread, scopes.start_ns[scope]), place, What::kScope, look.name,
+          kNone, scope, std::max<int64_t>(scopes.duration_ns[scope] - inside_ns[scope], 0));
     }
   }
 
@@ -152,8 +154,8 @@ class WorkRows {
       while (call != kNone && says_nothing(model_.ops[model_.calls.op[call]])) call = model_.calls.parent[call];
       const uint32_t step = steps_.At(model_.gpu_devices[gpu.device[activity]].process, gpu.thread[activity],
                                       GpuAskedNs(model_, activity));
-      Add(step, places[activity], What::kGpu, call == kNone ? kNone : model_.calls.op[call], gpu.kernel[activity], activity,
-          gpu.DurationNs(activity));
+      Add(step, places[activity], What::kGpu, call == kNone ? kNone : model_.calls.op[call], gpu.kernel[activity],
+          activity, gpu.DurationNs(activity));
     }
   }
 
@@ -177,7 +179,7 @@ class WorkRows {
 
 }  // namespace
 
-void FillCollectives(const Timeline& run, SqliteRows& rows) {
+void FillCollectives(const Timeline& run, TableRows& rows) {
   const TraceModel& model = run.model;
   StepIndex steps(model, run.analysis.steps());
   const bool knows_order = KnowsOrder(model);
@@ -221,12 +223,14 @@ void FillCollectives(const Timeline& run, SqliteRows& rows) {
         rows.Null().Null().Null();
         order(i);
         rows.Text(KindWords(*CollectiveOf(name))).Null().Text(name.substr(0, name.find(':')));
-        rows.Integer(model.scopes.start_ns[range] - model.start_ns).Integer(model.scopes.EndOf(range) - model.start_ns).End();
+        rows.Integer(model.scopes.start_ns[range] - model.start_ns)
+            .Integer(model.scopes.EndOf(range) - model.start_ns)
+            .End();
       }
     }
   }
 }
 
-void FillWork(const Timeline& run, SqliteRows& rows) { WorkRows(run).Fill(rows); }
+void FillWork(const Timeline& run, TableRows& rows) { WorkRows(run).Fill(rows); }
 
 }  // namespace dlhook::analyzer::exports
