@@ -182,14 +182,9 @@ class ArrowRows : public TableRows {
       } else {
         add(column.values.data(), rows_ * sizeof(int64_t));
       }
-      const bool is_followed = column.values.size() > rows_;
-      const int64_t next = column.is_text ? static_cast<int64_t>(column.texts.size()) : column.values.back();
-      const bool is_known = is_followed && column.known.back();
-      column.values.clear();
-      column.known.clear();
-      if (!is_followed) continue;
-      column.values.push_back(next);
-      column.known.push_back(is_known);
+      if (column.is_text && column.values.size() > rows_) column.values.back() = static_cast<int64_t>(column.texts.size());
+      column.values.erase(column.values.begin(), column.values.begin() + static_cast<ptrdiff_t>(rows_));
+      column.known.erase(column.known.begin(), column.known.begin() + static_cast<ptrdiff_t>(rows_));
     }
     if (child_.Send(batch.dump() + "\n")) child_.Send(buffers);
     rows_ = 0;
