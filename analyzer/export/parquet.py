@@ -1,12 +1,13 @@
-"""DATABASE FOLDER: the tables of a database that sqlite.cc wrote as Parquet files. parquet.cc runs it with the user's Python, as text.
+"""FOLDER: makes Parquet files of the tables on standard input. parquet.cc runs it with the user's Python, as text.
 
-One pass over each table in pieces; rows of a process are mostly in a row. Prints rows done and rows in all as it goes.
+A line of JSON begins a table or a batch of its rows. After that of a batch come the buffers of its columns as Arrow has them in
+memory, of which pyarrow makes arrays as they are: no value becomes an object of Python's.
 """
 import sys
 
 sys.path[:] = [path for path in sys.path if path]  # nothing of the working folder
+import json
 import os
-import sqlite3
 
 try:
     import pyarrow
@@ -14,27 +15,20 @@ try:
 except ImportError as error:
     sys.exit(f"{error}; pip install pyarrow, or name a Python that has it with --python")
 
-database, folder = sqlite3.connect(sys.argv[1]), sys.argv[2]
-TYPES = {"INTEGER": pyarrow.int64(), "REAL": pyarrow.float64(), "TEXT": pyarrow.string()}
-explained = {(table, name): (unit or "", text or "") for table, name, unit, text in database.execute("SELECT * FROM columns")}
-process_of = dict(database.execute("SELECT thread_id, process_id FROM raw_threads"))
+folder, stream = sys.argv[1], sys.stdin.buffer
+TYPES = {"integer": pyarrow.int64(), "real": pyarrow.float64(), "text": pyarrow.string()}
 
 
 class Files:
-    def __init__(self, table, fields):
+    def __init__(self, table, columns):
         self.table, self.writer, self.process, self.parts = table, None, None, {}
-        names = [name for name, _ in fields]
-        self.schema = pyarrow.schema([pyarrow.field(name, TYPES[kind], metadata=dict(zip(("unit", "explanation"),
-            explained.get((table, name), ("", ""))))) for name, kind in fields])
-        self.by = names.index("process_id") if "process_id" in names else names.index("thread_id") if "thread_id" in names else None
-        self.by_thread = self.by is not None and "process_id" not in names
-        if not table.startswith("raw_") or table in ("raw_processes", "raw_threads", "raw_steps"):
-            self.by = None
+        self.schema = pyarrow.schema([pyarrow.field(name, TYPES[kind], metadata={"unit": unit, "explanation": text})
+                                      for name, kind, unit, text in columns], {"schema_version": sys.argv[2]})
+        times = [name for name, kind, *_ in columns if kind == "integer" and name.endswith("_ns")]
+        self.options = {"compression": "zstd", "column_encoding": dict.fromkeys(times, "DELTA_BINARY_PACKED"),
+                        "use_dictionary": [name for name, *_ in columns if name not in times]}
 
-    def process_of(self, row):
-        return None if self.by is None else process_of[row[self.by]] if self.by_thread else row[self.by]
-
-    def write(self, process, rows):
+    def write(self, process, rows, sizes):
         if self.writer is None or process != self.process:
             self.close()
             self.process, part = process, self.parts.get(process, 0)
@@ -42,32 +36,23 @@ class Files:
             path = f"{self.table}.parquet" if process is None else f"{self.table}/process={process}/part-{part}.parquet"
             path = os.path.join(folder, path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            self.writer = pyarrow.parquet.ParquetWriter(path, self.schema)
-        columns = zip(*rows) if rows else [()] * len(self.schema)
-        self.writer.write_table(pyarrow.table([pyarrow.array(column, field.type) for column, field in zip(columns, self.schema)],
-                                              schema=self.schema))
+            self.writer = pyarrow.parquet.ParquetWriter(path, self.schema, **self.options)
+        self.writer.write_batch(pyarrow.record_batch([
+            pyarrow.Array.from_buffers(field.type, rows, [pyarrow.py_buffer(stream.read(size)) if size >= 0 else None for size in of_column])
+            for field, of_column in zip(self.schema, sizes)], schema=self.schema))
 
     def close(self):
         if self.writer:
             self.writer.close()
 
 
-def rows_of(table):
-    return database.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()[0] or 0
-
-
-TABLES = [table for (table,) in database.execute("SELECT name FROM tables WHERE kind != 'view'")] + ["tables", "columns", "notes"]
-done, all_rows = 0, sum(map(rows_of, TABLES))
-for table in TABLES:
-    files = Files(table, [(row[1], row[2]) for row in database.execute(f'PRAGMA table_info("{table}")')])
-    cursor = database.execute(f'SELECT * FROM "{table}"')
-    if files.by is None:
-        files.write(None, [])
-    while rows := cursor.fetchmany(1 << 16):
-        print(done, all_rows, flush=True)
-        done, begin = done + len(rows), 0
-        for end in range(1, len(rows) + 1):
-            if end == len(rows) or files.process_of(rows[end]) != files.process_of(rows[begin]):
-                files.write(files.process_of(rows[begin]), rows[begin:end])
-                begin = end
-    files.close()
+files = None
+while line := stream.readline():
+    message = json.loads(line)
+    if "table" in message:
+        if files:
+            files.close()
+        files = Files(**message)
+    else:
+        files.write(**message)
+files.close()

@@ -1,17 +1,24 @@
 // Columns of the raw tables, and what fills them: see raw_tables.h.
 #include "analyzer/export/raw_tables.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/step_index.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
@@ -44,7 +51,22 @@ class RowProgress {
   uint64_t done_ = 0;
 };
 
-void FillProcesses(const Timeline& run, SqliteRows& rows) {
+void AddNumber(const std::string& text, TableRows& rows) {
+  int64_t number = 0;
+  absl::SimpleAtoi(text, &number) ? rows.Integer(number) : rows.Null();
+}
+
+// torchrun's job without the port, which changes at each restart; its default name is that of any job.
+std::string JobText(const ProcessInfo& process) {
+  const std::string address = RankVariable(process, {"MASTER_ADDR"});
+  const bool is_named = !process.job.empty() && !absl::StartsWith(process.job, "torchrun-none.");
+  if (is_named)
+    return process.job.substr(0,
+                              absl::StartsWith(process.job, "torchrun-") ? process.job.rfind('.') : std::string::npos);
+  return address.empty() ? process.job : absl::StrCat(address, ":", RankVariable(process, {"MASTER_PORT"}));
+}
+
+void FillProcesses(const Timeline& run, TableRows& rows) {
   for (ProcessIndex process = 0; process < run.model.processes.size(); ++process) {
     const ProcessInfo& info = run.model.processes[process];
     std::vector<std::string> ranks;
@@ -55,21 +77,29 @@ void FillProcesses(const Timeline& run, SqliteRows& rows) {
         .Text(info.host)
         .Text(info.program)
         .Text(info.script);
-    int64_t rank = 0;
-    absl::SimpleAtoi(RankOf(info), &rank) ? rows.Integer(rank) : rows.Null();
+    AddNumber(RankOf(info), rows);
     rows.Text(absl::StrJoin(ranks, " ")).Text(info.file).Integer(info.start_ns - run.model.start_ns);
-    rows.Integer(info.end_ns - run.model.start_ns).End();
+    rows.Integer(info.end_ns - run.model.start_ns);
+    AddNumber(RankCountOf(info), rows);
+    AddNumber(RankVariable(info, {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}), rows);
+    rows.Text(info.boot_id).Text(info.tool_version);
+    const std::optional<int64_t>& offset_ns = info.realtime_offset_ns;
+    offset_ns ? rows.Integer(info.start_ns + *offset_ns) : rows.Null();
+    offset_ns ? rows.Integer(run.model.start_ns + *offset_ns) : rows.Null();
+    rows.Text(JobText(info));
+    AddNumber(RankVariable(info, {"TORCHELASTIC_RESTART_COUNT"}), rows);
+    rows.End();
   }
 }
 
-void FillThreads(const Timeline& run, SqliteRows& rows) {
+void FillThreads(const Timeline& run, TableRows& rows) {
   for (ThreadIndex thread = 0; thread < run.model.threads.size(); ++thread) {
     const ThreadData& data = run.model.threads[thread];
     rows.Integer(thread).Integer(data.process).Integer(data.tid).Text(data.name).End();
   }
 }
 
-void FillOps(const Timeline& run, SqliteRows& rows) {
+void FillOps(const Timeline& run, TableRows& rows) {
   for (OpIndex index = 0; index < run.model.ops.size(); ++index) {
     const Op& op = run.model.ops[index];
     rows.Integer(index).Text(CallLabel(op)).Text(KindLabel(op)).Text(op.function).Text(op.family);
@@ -82,7 +112,7 @@ void FillOps(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillLayers(const Timeline& run, SqliteRows& rows) {
+void FillLayers(const Timeline& run, TableRows& rows) {
   const std::vector<Layer>& layers = run.analysis.attribution().layers;
   for (LayerIndex index = 0; index < layers.size(); ++index) {
     const Layer& layer = layers[index];
@@ -91,19 +121,43 @@ void FillLayers(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillSteps(const Timeline& run, SqliteRows& rows) {
-  const StepIndex index(run.model, run.analysis.steps());
-  for (uint32_t id = 0; id < index.steps().size(); ++id) {
-    const NumberedStep& step = index.steps()[id];
-    rows.Integer(id).Integer(step.process).Index(step.step->thread).Integer(step.number);
-    rows.Text(StepName(step.step->kind, step.step->sort)).Integer(step.step->start_ns - run.model.start_ns);
-    rows.Integer(step.step->end_ns - run.model.start_ns);
-    step.step->batch > 0 ? rows.Integer(step.step->batch) : rows.Null();
-    rows.Integer(step.step->is_warm_up ? 1 : 0).Integer(step.is_steady ? 1 : 0).End();
+// By process, of each of its devices, whenever they were measured.
+std::vector<std::vector<IntervalSet>> ExposedCommunication(const TraceModel& model) {
+  std::vector<std::vector<IntervalSet>> exposed(model.processes.size());
+  for (const DeviceWork& work : WorkOfDevices(model, MeasuredTimes(model, {}))) {
+    exposed[model.gpu_devices[work.device].process].push_back(work.ExposedCommunication());
+  }
+  return exposed;
+}
+
+void FillSteps(const Timeline& run, TableRows& rows) {
+  const std::vector<ThreadStates> threads = ReadThreadStates(run.model);
+  const std::vector<std::vector<IntervalSet>> exposed = ExposedCommunication(run.model);
+  int64_t id = 0;
+  for (const StepTrack& track : run.analysis.steps()) {
+    const ThreadStates* const states = StatesOf(run.model, threads, track);
+    const IntervalSet blind = GpuBlindTime(run.model, track.process);
+    int64_t number = 0;
+    for (const Step& step : track.steps) {
+      rows.Integer(id++).Integer(track.process).Index(step.thread).Integer(number++);
+      rows.Text(StepName(step.kind, step.sort)).Integer(step.start_ns - run.model.start_ns);
+      rows.Integer(step.end_ns - run.model.start_ns);
+      step.batch > 0 ? rows.Integer(step.batch) : rows.Null();
+      rows.Integer(step.is_warm_up ? 1 : 0).Integer(step.counts() ? 1 : 0).Text(LeftOutName(step.left_out));
+      const StateSums sums = states == nullptr ? StateSums() : states->In({step.start_ns, step.end_ns});
+      sums.IsTold() ? rows.Integer(std::max<int64_t>(sums.queued_ns, 0)) : rows.Null();
+      int64_t exposed_ns = 0;
+      for (const IntervalSet& device : exposed[track.process]) {
+        exposed_ns += device.CoveredNs(step.start_ns, step.end_ns);
+      }
+      const bool is_known = !exposed[track.process].empty() && blind.CoveredNs(step.start_ns, step.end_ns) == 0;
+      is_known ? rows.Integer(exposed_ns) : rows.Null();
+      rows.End();
+    }
   }
 }
 
-void FillPhases(const Timeline& run, SqliteRows& rows) {
+void FillPhases(const Timeline& run, TableRows& rows) {
   const StepIndex index(run.model, run.analysis.steps());
   for (uint32_t id = 0; id < index.steps().size(); ++id) {
     for (const PhaseInterval& phase : index.steps()[id].step->phases) {
@@ -113,7 +167,7 @@ void FillPhases(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillCalls(const Timeline& run, SqliteRows& rows) {
+void FillCalls(const Timeline& run, TableRows& rows) {
   const CallColumns& calls = run.model.calls;
   const Attribution& attribution = run.analysis.attribution();
   StepIndex steps(run.model, run.analysis.steps());
@@ -132,7 +186,7 @@ void FillCalls(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillTotals(const Timeline& run, SqliteRows& rows) {
+void FillTotals(const Timeline& run, TableRows& rows) {
   for (const AggregateRow& row : run.model.aggregates) {
     rows.Integer(row.thread).Integer(row.op).Integer(row.window_start_ns - run.model.start_ns);
     rows.Integer(row.window_end_ns - run.model.start_ns).Integer(row.count).Integer(row.sum_ns).Integer(row.min_ns);
@@ -140,7 +194,7 @@ void FillTotals(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillScopes(const Timeline& run, SqliteRows& rows) {
+void FillScopes(const Timeline& run, TableRows& rows) {
   const ScopeColumns& scopes = run.model.scopes;
   const Attribution& attribution = run.analysis.attribution();
   const std::vector<PythonPlace> places = ReadPythonPlaces(run.model);
@@ -158,7 +212,7 @@ void FillScopes(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillGpu(const Timeline& run, SqliteRows& rows) {
+void FillGpu(const Timeline& run, TableRows& rows) {
   const GpuActivityColumns& gpu = run.model.gpu;
   const std::vector<Place> places = GpuPlaces(run.model, run.analysis.attribution());
   StepIndex steps(run.model, run.analysis.steps());
@@ -179,7 +233,7 @@ void FillGpu(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillCounters(const Timeline& run, SqliteRows& rows) {
+void FillCounters(const Timeline& run, TableRows& rows) {
   const CountedRun counted = ReadCounters(run.model);
   for (const CounterTimeline& counts : counted.timelines) {
     for (size_t i = 0; i < counts.size(); ++i) {
@@ -193,7 +247,7 @@ void FillCounters(const Timeline& run, SqliteRows& rows) {
   }
 }
 
-void FillMemory(const Timeline& run, SqliteRows& rows) {
+void FillMemory(const Timeline& run, TableRows& rows) {
   for (const LoadSample& load : run.model.loads) {
     if (load.resident_bytes == 0) continue;
     rows.Integer(load.process).Integer(load.time_ns - run.model.start_ns).Integer(load.resident_bytes).End();
@@ -211,7 +265,17 @@ const std::vector<RawTable>& RawTables() {
         Id("parent_pid", "Its parent's."), TextColumn("host", "The machine."), TextColumn("program", "Base name."),
         TextColumn("script", "The interpreter's first argument that names a file."),
         Number("rank", "", "Its rank in the job; NULL: none is known."), TextColumn("ranks", "Variables that tell it."),
-        TextColumn("file", "Its process trace."), Start(), End()},
+        TextColumn("file", "Its process trace."), Start(), End(),
+        Number("world_size", "", "Ranks of the job, as its launcher says."),
+        Number("local_rank", "", "On its machine."),
+        TextColumn("boot_id", "Of the machine's kernel: the same for processes that share a clock."),
+        TextColumn("dlhook_version", "That recorded it."),
+        Number("start_unix_ns", "ns", "start_ns in CLOCK_REALTIME, since 1970."),
+        Number("time_zero_unix_ns", "ns", "Time 0 of this export's *_ns columns, likewise. Clocks of machines differ."),
+        TextColumn("job",
+                   "What tells it from other jobs, by its launcher: of Slurm, MPI or torchrun its id, else "
+                   "MASTER_ADDR:MASTER_PORT; NULL: nothing does."),
+        Number("restart", "", "How often torchrun had restarted its workers; NULL: not known.")},
        FillProcesses},
       {"raw_threads",
        "Threads with recorded calls or scopes",
@@ -259,7 +323,12 @@ const std::vector<RawTable>& RawTables() {
         Number("number", "", "Within its process or thread, from 0: index of the table steps."),
         TextColumn("kind", "training, validation, inference, and what tells it from others."), Start(), End(),
         Number("batch", "", "Batch size; NULL: not known."), Number("warm_up", "", "1: before steps are steady."),
-        Number("steady", "", "1: included in the means of the tables.")},
+        Number("steady", "", "1: included in the means of the tables."),
+        TextColumn("left_out", "Why it is not; NULL: it is."),
+        Number("no_processor_ns", "ns",
+               "Its thread (of a process, the first) was runnable, waiting for a CPU; NULL: not known."),
+        Number("exposed_communication_ns", "ns",
+               "GPU kernels of collectives ran and no other kernel, over its GPUs; NULL: not measured.")},
        FillSteps},
       {"raw_phases",
        "Phases of steps",
@@ -267,6 +336,40 @@ const std::vector<RawTable>& RawTables() {
        {Id("step_id", "Of raw_steps."), TextColumn("phase", "input, forward, backward, update, inference."), Start(),
         End()},
        FillPhases},
+      {"raw_collectives",
+       "Collective operations of each rank, in order",
+       false,
+       {Id("process_id", "Of raw_processes."),
+        Number("step", "", "raw_steps.number of the step in which it was called; NULL: in none."),
+        TextColumn("communicator", "Known for all ranks of the job alone, and then equal on all; NULL: not known."),
+        Number("communicator_number", "", "Within the process, in the order of first use; NULL: not known."),
+        Number("members", "", "Ranks in the communicator; NULL: not known."),
+        Number("sequence", "",
+               "Which of its communicator it is on this rank, from 0; where no communicator is known, which of "
+               "its library and kind. NULL: not known, as calls before it are."),
+        TextColumn("kind", "all reduce, all gather, reduce scatter, broadcast …"),
+        Number("bytes", "bytes", "As in the table collectives; NULL: not known."),
+        TextColumn("library", "NCCL, MPI, gloo …"), Start(),
+        Number("end_ns", "ns",
+               "Both of the GPU's work, where it is known, else of the call; NULL: not known, as the call does not "
+               "wait.")},
+       FillCollectives},
+      {"raw_work",
+       "What steps did, by layer and operation, over windows of 50 steps",
+       false,
+       {Id("process_id", "Of raw_processes."),
+        Number("first_step", "", "Of the window: a multiple of 50; raw_steps.number."),
+        Number("steps", "", "Steady steps of the kind in it, of which the row is."),
+        TextColumn("kind", "Of these steps: raw_steps.kind."),
+        TextColumn("layer", "raw_layers.name; NULL: of no layer."), DirectionText(),
+        TextColumn("op", "Of a call raw_ops.op, else the framework's op; of GPU work without a call its kind."),
+        TextColumn("implementation", "Chosen by the library; else the kernel."),
+        Number("on_gpu", "",
+               "1: a GPU's work, by its durations. 0: self time of calls and ops on their threads, without "
+               "waiting for a GPU and without collectives."),
+        Number("count", "", "Calls, ops or pieces of GPU work."), Number("sum_ns", "ns", "Of all."),
+        Number("min_ns", "ns", "Of one, the least."), Number("max_ns", "ns", "The most.")},
+       FillWork},
       {"raw_calls",
        "Library calls",
        true,

@@ -11,7 +11,7 @@ namespace {
 
 class TimeRows {
  public:
-  TimeRows(const Timeline& run, SqliteRows& rows)
+  TimeRows(const Timeline& run, TableRows& rows)
       : model_(run.model),
         attribution_(run.analysis.attribution()),
         steps_(run.model, run.analysis.steps()),
@@ -76,12 +76,12 @@ class TimeRows {
   const TraceModel& model_;
   const Attribution& attribution_;
   StepIndex steps_;
-  SqliteRows& rows_;
+  TableRows& rows_;
   std::vector<Open> open_;  // by thread; the last one: no thread
 };
 
 }  // namespace
 
-void FillTime(const Timeline& run, SqliteRows& rows) { TimeRows(run, rows).Fill(); }
+void FillTime(const Timeline& run, TableRows& rows) { TimeRows(run, rows).Fill(); }
 
 }  // namespace dlhook::analyzer::exports

@@ -1,13 +1,14 @@
 // A run as an SQLite database: the tables of the report as they are, the raw tables, views that join these, and tables that
 // describe all of them. docs/exports.md documents it.
+#include <memory>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/export/raw_tables.h"
 #include "analyzer/export/sqlite_file.h"
+#include "analyzer/export/table_rows.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
@@ -55,79 +56,27 @@ const char* SqlType(ColumnType type) {
   return "";
 }
 
-class SqliteWriter {
- public:
-  SqliteWriter(const Timeline& run, SqliteFile& file) : run_(run), file_(file) {
-    file_.Run(
-        "CREATE TABLE tables (name TEXT PRIMARY KEY, kind TEXT, title TEXT);"
-        "CREATE TABLE columns (table_name TEXT, name TEXT, unit TEXT, explanation TEXT);"
-        "CREATE TABLE notes (table_name TEXT, note TEXT)");
+std::unique_ptr<TableRows> Create(SqliteFile& file, const std::string& name, const std::vector<Column>& columns,
+                                  bool has_id) {
+  std::string sql = absl::StrCat("CREATE TABLE ", SqlName(name), " (");
+  for (const Column& column : columns) {
+    const bool is_first = &column == columns.data();
+    absl::StrAppend(&sql, is_first ? "" : ", ", SqlName(column.name), " ", SqlType(column.type),
+                    is_first && has_id ? " PRIMARY KEY" : "");
   }
-
-  void AddReportTable(const Table& table) {
-    Create("report", table.name, table.title, table.columns, false);
-    SqliteRows rows(file_, table.name, table.columns.size());
-    for (const Row& row : table.rows) {
-      for (const Cell& cell : row) AddCell(cell, rows);
-      rows.End();
-    }
-    SqliteRows notes(file_, "notes", 2);
-    for (const std::string& note : table.notes) notes.Text(table.name).Text(note).End();
-  }
-
-  void AddRawTable(const RawTable& table) {
-    Create("raw", table.name, table.title, table.columns, table.has_id);
-    SqliteRows rows(file_, table.name, table.columns.size());
-    table.fill(run_, rows);
-  }
-
-  void AddViews() {
-    for (const View& view : kViews) {
-      file_.Run(absl::StrCat("CREATE VIEW ", view.name, " AS ", view.select));
-      SqliteRows(file_, "tables", 3).Text(view.name).Text("view").Text(view.title).End();
-    }
-  }
-
- private:
-  void Create(absl::string_view kind, const std::string& name, const std::string& title,
-              const std::vector<Column>& columns, bool has_id) {
-    std::string sql = absl::StrCat("CREATE TABLE ", SqlName(name), " (");
-    SqliteRows described(file_, "columns", 4);
-    for (const Column& column : columns) {
-      const bool is_first = &column == columns.data();
-      absl::StrAppend(&sql, is_first ? "" : ", ", SqlName(column.name), " ", SqlType(column.type),
-                      is_first && has_id ? " PRIMARY KEY" : "");
-      described.Text(name).Text(column.name).Text(column.unit).Text(column.explanation).End();
-    }
-    file_.Run(sql + ")");
-    SqliteRows(file_, "tables", 3).Text(name).Text(kind).Text(title).End();
-  }
-
-  static void AddCell(const Cell& cell, SqliteRows& rows) {
-    if (const auto* text = std::get_if<CellString>(&cell)) {
-      rows.Text(text->str());
-    } else if (const auto* integer = std::get_if<int64_t>(&cell)) {
-      rows.Integer(*integer);
-    } else if (const auto* real = std::get_if<double>(&cell)) {
-      rows.Real(*real);
-    } else {
-      rows.Null();
-    }
-  }
-
-  const Timeline& run_;
-  SqliteFile& file_;
-};
+  file.Run(sql + ")");
+  return std::make_unique<SqliteRows>(file, name, columns.size());
+}
 
 }  // namespace
 
 absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& /*options*/,
                           const std::string& path) {
   SqliteFile file(path);
-  SqliteWriter writer(run, file);
-  for (const Table& table : tables) writer.AddReportTable(table);
-  for (const RawTable& table : RawTables()) writer.AddRawTable(table);
-  writer.AddViews();
+  std::vector<std::pair<std::string, std::string>> views;
+  for (const View& view : kViews) views.emplace_back(view.name, view.title);
+  WriteAllTables(run, tables, views, [&](const auto&... table) { return Create(file, table...); });
+  for (const View& view : kViews) file.Run(absl::StrCat("CREATE VIEW ", view.name, " AS ", view.select));
   return file.Finish();
 }
 

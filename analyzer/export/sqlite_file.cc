@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer::inline exports {
@@ -47,26 +46,24 @@ SqliteRows::SqliteRows(SqliteFile& file, absl::string_view table, size_t columns
 
 SqliteRows::~SqliteRows() { sqlite3_finalize(insert_); }
 
-SqliteRows& SqliteRows::Integer(int64_t value) {
+TableRows& SqliteRows::Integer(int64_t value) {
   sqlite3_bind_int64(insert_, ++cell_, value);
   return *this;
 }
 
-SqliteRows& SqliteRows::Index(uint32_t value) { return value == kNone ? Null() : Integer(value); }
-
-SqliteRows& SqliteRows::Real(double value) {
+TableRows& SqliteRows::Real(double value) {
   sqlite3_bind_double(insert_, ++cell_, value);
   return *this;
 }
 
-SqliteRows& SqliteRows::Text(absl::string_view value) {
+TableRows& SqliteRows::Text(absl::string_view value) {
   if (value.empty()) return Null();
   const std::string text = VisibleText(value);
   sqlite3_bind_text64(insert_, ++cell_, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   return *this;
 }
 
-SqliteRows& SqliteRows::Null() {
+TableRows& SqliteRows::Null() {
   sqlite3_bind_null(insert_, ++cell_);
   return *this;
 }

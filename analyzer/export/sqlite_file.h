@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/export/table_rows.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -36,20 +37,18 @@ class SqliteFile {
 // An identifier as it stands in SQL.
 std::string SqlName(absl::string_view name);
 
-// The rows of a table, cell by cell in the order of its columns.
-class SqliteRows {
+class SqliteRows : public TableRows {
  public:
   SqliteRows(SqliteFile& file, absl::string_view table, size_t columns);
-  ~SqliteRows();
+  ~SqliteRows() override;
   SqliteRows(const SqliteRows&) = delete;
   SqliteRows& operator=(const SqliteRows&) = delete;
 
-  SqliteRows& Integer(int64_t value);
-  SqliteRows& Index(uint32_t value);  // kNone: NULL
-  SqliteRows& Real(double value);
-  SqliteRows& Text(absl::string_view value);  // control characters are spelled out; empty: NULL
-  SqliteRows& Null();
-  void End();
+  TableRows& Integer(int64_t value) override;
+  TableRows& Real(double value) override;
+  TableRows& Text(absl::string_view value) override;
+  TableRows& Null() override;
+  void End() override;
 
  private:
   SqliteFile& file_;

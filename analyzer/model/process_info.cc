@@ -4,8 +4,15 @@
 namespace dlhook::analyzer::inline model {
 
 std::string RankOf(const ProcessInfo& process) {
-  constexpr const char* kNames[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-  for (const char* name : kNames) {
+  return RankVariable(process, {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
+}
+
+std::string RankCountOf(const ProcessInfo& process) {
+  return RankVariable(process, {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
+}
+
+std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl::string_view> names) {
+  for (const absl::string_view name : names) {
     for (const auto& [variable, value] : process.rank_variables) {
       if (variable == name) return value;
     }

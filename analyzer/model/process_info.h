@@ -3,10 +3,13 @@
 #define DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_enums.h"
 #include "proto/values.h"
 
@@ -29,7 +32,8 @@ struct ProcessInfo {
   std::string boot_id;
   std::string program;            // base name of argv[0]
   std::string script;             // base name of the interpreter's first argument that names a file; may be empty
-  NamesAndValues rank_variables;  // RANK, SLURM_PROCID …
+  NamesAndValues rank_variables;  // RANK, SLURM_PROCID, MASTER_ADDR …
+  std::string job;                // as its launcher names it, the same on all machines; empty: it does not
   NamesAndValues settings;        // environment variables that control how libraries compute and what dlhook records
   uint32_t processors = 0;        // available to it at start; 0: not known
   ProcessorInfo processor;
@@ -43,6 +47,7 @@ struct ProcessInfo {
   // Observed interval: from loading the shim to the footer (or the last record if there is none).
   int64_t start_ns = 0;
   int64_t end_ns = 0;
+  std::optional<int64_t> realtime_offset_ns;  // from times of the run to CLOCK_REALTIME; not known: no clock sample
   uint64_t calls = 0;  // that the trace holds or tells totals of, also where only parts of it were read
   bool has_footer = false;
   ProcessEnd end = ProcessEnd::kUnknown;
@@ -51,8 +56,11 @@ struct ProcessInfo {
   std::vector<Loss> losses;              // summed by (reason, thread, detail)
 };
 
-// Its rank from its launcher (RANK, SLURM_PROCID …); empty if none.
-std::string RankOf(const ProcessInfo& process);
+// From its launcher; empty: not known.
+std::string RankOf(const ProcessInfo& process);  // RANK, SLURM_PROCID …
+std::string RankCountOf(const ProcessInfo& process);
+// The first of its rank variables that is one of these; empty: none.
+std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl::string_view> names);
 
 }  // namespace dlhook::analyzer::model
 

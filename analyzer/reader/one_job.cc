@@ -41,23 +41,6 @@ absl::Status NotOneRun(const std::string& one, const std::string& other, absl::s
                    " ", other, "; to read them as one all the same, put their traces into one folder"));
 }
 
-// Of torchrun's key (MakeRunKey in preload/format/identity.h) without the agent, which is another one on each host; its
-// default, too, is not unique.
-std::string JobOf(const std::string& key) {
-  if (absl::StartsWith(key, "slurm-") || absl::StartsWith(key, "mpi-")) return key;
-  if (!absl::StartsWith(key, "torchrun-")) return "";
-  const size_t agent_start = key.rfind('-');
-  const size_t agent = agent_start == 0 ? std::string::npos : key.rfind('-', agent_start - 1);
-  return agent == std::string::npos ? key : key.substr(0, agent);
-}
-
-std::string RankCountOf(const ProcessInfo& process) {
-  for (const auto& [name, value] : process.rank_variables) {
-    if (name == "WORLD_SIZE" || name == "OMPI_COMM_WORLD_SIZE" || name == "SLURM_NTASKS") return value;
-  }
-  return "";
-}
-
 void AddTo(Names& names, std::string name) {
   if (!name.empty()) names.insert(std::move(name));
 }
@@ -73,7 +56,7 @@ void AddHeader(const std::string& path, FolderFacts* folder) {
   facts.Add(packet.header());
   const ProcessInfo& process = facts.process;
   const std::string& key = facts.header.run_key();
-  const std::string job = JobOf(key);
+  const std::string& job = process.job;
   AddTo(folder->processes, absl::StrCat(process.pid, " of ", process.host, "\n", process.boot_id, "\n",
                                         facts.header.process().start_time_jiffies()));
   if (job == key) AddTo(folder->launches, key);

@@ -2,7 +2,22 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+
 namespace dlhook::analyzer::inline reader {
+namespace {
+
+// Of torchrun's key (MakeRunKey in preload/format/identity.h) without the agent, which is another one on each host; its
+// default, too, is not unique.
+std::string JobOf(const std::string& key) {
+  if (absl::StartsWith(key, "slurm-") || absl::StartsWith(key, "mpi-")) return key;
+  if (!absl::StartsWith(key, "torchrun-")) return "";
+  const size_t agent_start = key.rfind('-');
+  const size_t agent = agent_start == 0 ? std::string::npos : key.rfind('-', agent_start - 1);
+  return agent == std::string::npos ? key : key.substr(0, agent);
+}
+
+}  // namespace
 
 // If a second writer took over (see Reset), it repeats the header; the first one has more information.
 void ProcessFacts::Add(const trace::Header& told) {
@@ -19,6 +34,7 @@ void ProcessFacts::Add(const trace::Header& told) {
   for (const trace::RankVariable& rank : header.rank_variable()) {
     process.rank_variables.emplace_back(rank.name(), rank.value());
   }
+  process.job = JobOf(header.run_key());
   for (const trace::Setting& setting : header.setting()) {
     process.settings.emplace_back(setting.name(), setting.value());
   }

@@ -47,7 +47,7 @@ void ProcessBuilder::Finish() {
   ClockMap clock(facts_.header.clock(), clock_samples_, &run_->oddities_);
   uint64_t first_ticks = facts_.header.process().shim_loaded_ticks();
   if (first_ticks == 0 && !clock_samples_.empty()) first_ticks = clock_samples_[0].ticks();
-  run_->PlaceOnAxis(facts_.header, &clock, clock.ToNs(first_ticks));
+  run_->PlaceOnAxis(&facts_.process, &clock, clock.ToNs(first_ticks));
   const size_t first_window = model.scope_windows.size();
 
   const size_t first_scope = model.scopes.size();

@@ -50,20 +50,20 @@ OpIndex TraceBuilder::InternOp(const trace::OpDefinition& definition) {
   return place->second;
 }
 
-void TraceBuilder::PlaceOnAxis(const trace::Header& header, ClockMap* clock, int64_t start_ns) {
-  const std::string& boot_id = header.process().boot_id();
+void TraceBuilder::PlaceOnAxis(ProcessInfo* process, ClockMap* clock, int64_t start_ns) {
   if (model_.processes.empty()) {
     has_axis_ = clock->has_axis();
-    axis_boot_id_ = boot_id;
+    axis_boot_id_ = process->boot_id;
     axis_realtime_offset_ns_ = clock->realtime_offset_ns();
-    return;
   }
+  process->realtime_offset_ns = axis_realtime_offset_ns_;
   const bool shares_clock = has_axis_ && clock->has_axis();
-  if (shares_clock && boot_id == axis_boot_id_) return;
+  if (model_.processes.empty() || (shares_clock && process->boot_id == axis_boot_id_)) return;
   if (shares_clock && clock->realtime_offset_ns() && axis_realtime_offset_ns_) {
     clock->Shift(*clock->realtime_offset_ns() - *axis_realtime_offset_ns_);
     return;
   }
+  process->realtime_offset_ns.reset();
   oddities_.Count(absl::StrCat("a process trace without a clock sample: it is shown as if it began with the run"));
   clock->Shift(model_.processes.front().start_ns - start_ns);
 }

@@ -53,7 +53,7 @@ class TraceBuilder {
   friend class ProcessBuilder;
 
   OpIndex InternOp(const trace::OpDefinition& definition);
-  void PlaceOnAxis(const trace::Header& header, ClockMap* clock, int64_t start_ns);
+  void PlaceOnAxis(ProcessInfo* process, ClockMap* clock, int64_t start_ns);
 
   RunFiles files_;
   TraceModel model_;

@@ -19,8 +19,8 @@ namespace dlhook::inline format {
 namespace {
 
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
-const char* const kRankVariables[] = {"RANK",         "LOCAL_RANK", "WORLD_SIZE",           "SLURM_PROCID",
-                                      "SLURM_NTASKS", "PMI_RANK",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
+const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"};
+static_assert(sizeof kRankVariables / sizeof *kRankVariables <= kMaxRankVariables);
 // Variables that control how libraries compute. None contains a secret or a path.
 // clang-format off
 const char* const kSettings[] = {
@@ -216,10 +216,10 @@ void DescribeProcess(const char* script, SessionHeader* session) {
   if (IsInterpreter(session->program)) snprintf(session->script, sizeof session->script, "%s", script);
   for (const char* name : kRankVariables) {
     const char* value = EnvironmentVariable(name);
-    if (value == nullptr || session->rank_variable_count == kMaxRankVariables) continue;
+    if (value == nullptr) continue;
     RankVariable& variable = session->rank_variables[session->rank_variable_count++];
     snprintf(variable.name, sizeof variable.name, "%s", name);
-    snprintf(variable.value, sizeof variable.value, "%.31s", value);
+    snprintf(variable.value, sizeof variable.value, "%s", value);
   }
   DescribeSettings(session);
 }

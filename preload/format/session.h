@@ -26,7 +26,7 @@ constexpr uint64_t kSessionMagic = 0x31474e5252484c44;  // "DLHRRNG1"
 constexpr uint32_t kMaxSlots = 232;
 constexpr uint32_t kMaxChunks = 1024;
 constexpr uint32_t kMaxTapSources = 8;
-constexpr uint32_t kMaxRankVariables = 8;
+constexpr uint32_t kMaxRankVariables = 16;
 constexpr uint32_t kMaxSettings = 64;
 
 // One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
@@ -116,7 +116,7 @@ struct PythonView {
 
 struct RankVariable {
   char name[32];
-  char value[32];
+  char value[64];
 };
 
 struct Setting {

@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <iterator>
 #include <set>
-#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/gpu/gpu_busy.h"
@@ -17,6 +15,8 @@
 
 namespace dlhook::analyzer::inline tables {
 namespace {
+
+using Member = CollectiveMember;
 
 constexpr char kSeveralGroups[] =
     "communicators of equal size with the same rank twice: which processes belong together is not known";
@@ -31,16 +31,6 @@ constexpr double kMostSwapped = 0.05;  // of the operations of a kind; more are 
 constexpr char kPartsOnly[] =
     "collective operations of a run that was read in parts can't be matched between ranks";  // which is the k-th?
 constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
-
-// One rank of a communicator: its calls, or the ranges of its backend, in order.
-struct Member {
-  ProcessIndex process = 0;
-  int32_t rank = 0;
-  std::vector<CallIndex> calls;
-  std::vector<ScopeIndex> ranges;
-};
-
-using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, index among those of that size
 
 bool IsBetweenTwo(CollectiveKind kind) {
   return kind == CollectiveKind::kSend || kind == CollectiveKind::kReceive || kind == CollectiveKind::kSendReceive;
@@ -69,7 +59,9 @@ std::vector<std::vector<CallIndex>> CallsOfProcesses(const TraceModel& model) {
   return calls;
 }
 
-std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model) {
+}  // namespace
+
+std::map<Communicator, std::vector<Member>> FindCommunicators(const TraceModel& model) {
   std::map<Communicator, std::vector<Member>> members;
   const std::vector<std::vector<CallIndex>> calls = CallsOfProcesses(model);
   for (ProcessIndex process = 0; process < calls.size(); ++process) {
@@ -94,8 +86,7 @@ std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model)
   return members;
 }
 
-// Ranges of collective operations by kind, with the ranks of their processes.
-std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
+std::map<std::string, std::vector<Member>> FindCollectiveRanges(const TraceModel& model) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<std::pair<std::string, ProcessIndex>, Member> members;
   const auto is_range = [&](const ScopeLook& look) { return is_collective[look.name]; };
@@ -118,6 +109,20 @@ std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   return by_name;
 }
 
+absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(const TraceModel& model) {
+  absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
+    const CallIndex call = model.gpu.call[i];
+    if (call == kNone || !model.ops[model.calls.op[call]].collective()) continue;
+    const auto [span, is_new] = spans.try_emplace(call, model.gpu.start_ns[i], model.gpu.end_ns[i]);
+    span->second.first = std::min(span->second.first, model.gpu.start_ns[i]);
+    span->second.second = std::max(span->second.second, model.gpu.end_ns[i]);
+  }
+  return spans;
+}
+
+namespace {
+
 // No rank completes such an operation before the last one has begun it.
 bool IsSynchronizing(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
@@ -131,29 +136,16 @@ bool HasRankTwice(const std::vector<Member>& members) {
                       [&](const Member& member) { return ranks.insert(member.rank).second; });
 }
 
-// From the first kernel of each call to its last one, for calls with kernels.
-absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> SpansOnGpu(const TraceModel& model) {
-  absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
-  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
-    const CallIndex call = model.gpu.call[i];
-    if (call == kNone || !model.ops[model.calls.op[call]].collective()) continue;
-    const auto [span, is_new] = spans.try_emplace(call, model.gpu.start_ns[i], model.gpu.end_ns[i]);
-    span->second.first = std::min(span->second.first, model.gpu.start_ns[i]);
-    span->second.second = std::max(span->second.second, model.gpu.end_ns[i]);
-  }
-  return spans;
-}
-
 class Matcher {
  public:
-  explicit Matcher(const TraceModel& model) : model_(model), spans_(SpansOnGpu(model)) {}
+  explicit Matcher(const TraceModel& model) : model_(model), spans_(CollectivesOnGpu(model)) {}
 
   Meetings Match() {
     if (!model_.read_spans.empty()) {
-      if (FindRanges(model_).size() + FindMembers(model_).size() > 0) result_.oddities[kPartsOnly] = 1;
+      if (FindCollectiveRanges(model_).size() + FindCommunicators(model_).size() > 0) result_.oddities[kPartsOnly] = 1;
       return std::move(result_);
     }
-    for (const auto& [name, members] : FindRanges(model_)) {
+    for (const auto& [name, members] : FindCollectiveRanges(model_)) {
       if (members.size() < 2) continue;
       if (HasRankTwice(members)) {
         ++result_.oddities[kSeveralGroups];
@@ -172,7 +164,7 @@ class Matcher {
       result_.oddities[kTotalsOnly] = 1;
       return;
     }
-    for (const auto& [communicator, members] : FindMembers(model_)) {
+    for (const auto& [communicator, members] : FindCommunicators(model_)) {
       if (members.size() < 2) continue;
       if (HasRankTwice(members)) {
         ++result_.oddities[kSeveralGroups];

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -36,6 +39,20 @@ struct Meetings {
 // One rank is late, rather than each in turn, if this part of the time for which ranks are waited for is its (and chance
 // does not explain it).
 constexpr double kLateRankMostly = 0.6;
+
+// One rank of a communicator: its calls, or the ranges of its backend, in order.
+struct CollectiveMember {
+  ProcessIndex process = 0;
+  int32_t rank = 0;
+  std::vector<CallIndex> calls;
+  std::vector<ScopeIndex> ranges;
+};
+using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, index among those of that size
+std::map<Communicator, std::vector<CollectiveMember>> FindCommunicators(const TraceModel& model);
+// Ranges of collective operations by name, of processes with a rank.
+std::map<std::string, std::vector<CollectiveMember>> FindCollectiveRanges(const TraceModel& model);
+// From the first kernel of each call to its last one, for calls with kernels.
+absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(const TraceModel& model);
 
 // The k-th collective operation of a communicator on one rank is the k-th on every other: NCCL and MPI require the same
 // order. Communicators of different processes are matched if they have the same number of ranks, are the process's n-th
