@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
@@ -305,7 +306,9 @@ std::string MovedBetween(const std::string& base_path, const std::string& path) 
   const absl::StatusOr<RunsDiff> diff =
       DiffRuns(BaseSide<std::vector<AnalyzedRun>>({{&base->model, base_analysis.options()}}),
                NewSide<std::vector<AnalyzedRun>>({{&run->model, analysis.options()}}), {});
-  return diff.ok() ? diff->tables.front().title : "";
+  if (!diff.ok()) return "";
+  absl::string_view sentence = diff->tables.front().title;
+  return absl::ConsumePrefix(&sentence, "NEW is ") ? absl::StrCat("it is ", sentence) : std::string(sentence);
 }
 
 void Tryout::Describe(Entry* entry, Outcome outcome) {

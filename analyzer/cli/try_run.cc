@@ -194,35 +194,43 @@ struct Looked {
   int64_t peak_bytes = 0;
 };
 
-// Time in steps, or in the life of the first process.
-TryTime TimeOf(const TraceModel& model, const ComparedSteps& steps) {
+// What the thread of the steps did in them, the much longer ones included: without the time in which it had no processor these
+// are no accidents. Without steps: the first thread, in all its life.
+StateSums StatesIn(const TraceModel& model, const ComparedSteps& steps, double* count) {
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
-  TryTime time = {.steps = steps.count(), .samples = steps.samples()};
-  StateSums sums;
-  bool is_known = true;
-  if (time.steps == 0 && !model.processes.empty()) {
-    const ProcessInfo& process = model.processes.front();
-    time.wall_ns = static_cast<double>(process.end_ns - process.start_ns);
-    const auto first = std::find_if(threads.begin(), threads.end(), [&](const ThreadStates& states) {
-      return states.process == 0 && states.tid == process.pid;
-    });
-    is_known = first != threads.end();
-    if (is_known) sums = first->until.back();
-  }
-  for (const StepTrack& track : steps.tracks) {
-    const ThreadStates* const states = StatesOf(model, threads, track);
-    std::vector<Interval> intervals;
-    for (const Step& step : track.steps) intervals.push_back({step.start_ns, step.end_ns});
-    const IntervalSet times(std::move(intervals));
-    time.wall_ns += static_cast<double>(times.total_ns());
-    is_known &= states != nullptr;
-    for (const Interval& interval : times.intervals()) {
-      if (states != nullptr) sums.Add(states->In(interval));
+  std::map<const ThreadStates*, std::vector<Interval>> times;
+  for (const std::vector<StepTrack>* tracks : {&steps.tracks, &steps.interrupted_tracks}) {
+    for (const StepTrack& track : *tracks) {
+      std::vector<Interval>& of_thread = times[StatesOf(model, threads, track)];
+      for (const Step& step : track.steps) of_thread.push_back({step.start_ns, step.end_ns});
+      *count += static_cast<double>(track.steps.size());
     }
   }
-  const auto count = static_cast<double>(std::max<int64_t>(time.steps, 1));
-  time.wall_ns /= count;
-  if (is_known && sums.IsTold()) time.own_ns = static_cast<double>(sums.wall_ns - sums.queued_ns) / count;
+  StateSums sums;
+  if (*count == 0) {
+    *count = 1;
+    const auto first = std::find_if(threads.begin(), threads.end(), [&](const ThreadStates& states) {
+      return states.process == 0 && states.tid == model.processes.front().pid;
+    });
+    return first == threads.end() ? sums : first->until.back();
+  }
+  if (times.contains(nullptr)) return sums;
+  for (auto& [states, intervals] : times) {
+    const IntervalSet stretches(std::move(intervals));
+    for (const Interval& stretch : stretches.intervals()) sums.Add(states->In(stretch));
+  }
+  return sums;
+}
+
+// `model`: it has processes.
+TryTime TimeOf(const TraceModel& model, const ComparedSteps& steps) {
+  TryTime time = {.steps = steps.count(), .samples = steps.samples()};
+  const ProcessInfo& process = model.processes.front();
+  time.wall_ns = time.steps > 0 ? static_cast<double>(steps.total_ns()) / static_cast<double>(time.steps)
+                                : static_cast<double>(process.end_ns - process.start_ns);
+  double count = 0;
+  const StateSums sums = StatesIn(model, steps, &count);
+  if (sums.IsTold()) time.own_ns = static_cast<double>(sums.wall_ns - sums.queued_ns) / count;
   return time;
 }
 
