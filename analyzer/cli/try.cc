@@ -159,6 +159,7 @@ class Tryout {
   std::optional<StepKind> kind_;  // of the steps; unset: of the first run it is not known yet
   bool is_by_step_ = true, is_by_own_time_ = true;
   std::chrono::duration<double> took_{};  // a run
+  int first_ended_by_ = 0;
   int64_t runs_ = 0;
   bool is_out_of_time_ = false;
   LossChange own_losses_;
@@ -182,6 +183,7 @@ absl::Status Tryout::RunFirst() {
   is_by_step_ = first.time.steps >= kFewestSteps;
   if (is_by_step_) kind_ = first.kind;
   took_ = first.took;
+  first_ended_by_ = first.ended_by;
   if (WasAsked() != Asked::kNothing) return absl::CancelledError("stopped before the first run had ended");
   if (const std::string why = WhyNot(first); !why.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -247,7 +249,9 @@ bool Tryout::RunEntry(Entry* entry, const char* what) {
   progress_.Show(absl::StrFormat("run %d (%s) of", runs_ + 1, what));
   const std::string old = entry->last.run;
   const auto most = std::max<TryClock::duration>(kLeastRun, std::chrono::duration_cast<TryClock::duration>(10 * took_));
-  TryRun run = RunOnce(settings_.run, entry->variation, kind_, std::min(now + most, End() + kLeastRun));
+  TryOptions options = settings_.run;
+  options.ends_by = first_ended_by_;
+  TryRun run = RunOnce(options, entry->variation, kind_, std::min(now + most, End() + kLeastRun));
   ++runs_;
   if (WasAsked() != Asked::kNothing) return false;
   std::error_code error;

@@ -36,7 +36,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 constexpr seconds kGraceOfSignal(5);              // for a program to end by each signal
+constexpr milliseconds kGraceInVain(500);  // where it did not help before
 constexpr seconds kGraceOfChildren(2);            // for what it leaves: helpers that remove what they shared
+constexpr milliseconds kLookEvery(500);
 constexpr double kLeastNs = 1e9, kMostNs = 20e9;  // of steady steps
 constexpr int64_t kLeastSteps = 5;
 constexpr timespec kTryNap = {0, 50 * 1000 * 1000};
@@ -167,7 +169,6 @@ class Trying {
   pid_t launcher_ = 0;
   int pipe_ = -1;
   Launched launched_;
-  bool was_stopped_ = false;
 };
 
 void Trying::Start(const Variation& variation, const std::string& workdir) {
@@ -255,7 +256,7 @@ bool Trying::IsEnough(const TryTime& time) const {
 
 // Where it takes long to see this, it is looked for more seldom: looking takes processor time from the program.
 void Trying::Watch(TryClock::time_point until) {
-  TryClock::time_point next = TryClock::now() + milliseconds(1500);
+  TryClock::time_point next = TryClock::now() + kLookEvery;
   while (!IsOver()) {
     NapOfTry();
     const TryClock::time_point now = TryClock::now();
@@ -263,18 +264,21 @@ void Trying::Watch(TryClock::time_point until) {
     if (now < next) continue;
     const std::optional<Looked> looked = LookAt(run_.run, kind_, false);
     if (looked && IsEnough(looked->time)) return;
-    next = TryClock::now() + std::max<TryClock::duration>(seconds(1), 4 * (TryClock::now() - now));
+    next = TryClock::now() + std::max<TryClock::duration>(kLookEvery, 4 * (TryClock::now() - now));
   }
 }
 
 // Politely, then firmly; a program that has ended by itself may have left others.
 void Trying::Stop() {
+  bool is_in_vain = options_.ends_by != 0;
   for (int signal : {SIGINT, SIGTERM, SIGKILL}) {
     if (IsOver()) break;
     if (g_asked_of_try == Asked::kEnd && signal != SIGKILL) continue;
-    was_stopped_ = true;
+    is_in_vain &= signal != options_.ends_by;
+    run_.ended_by = signal;
     if (launched_.pid > 0) kill(-launched_.pid, signal);
-    for (const auto end = TryClock::now() + kGraceOfSignal; !IsOver() && TryClock::now() < end;) NapOfTry();
+    const TryClock::time_point end = TryClock::now() + (is_in_vain ? kGraceInVain : milliseconds(kGraceOfSignal));
+    while (!IsOver() && TryClock::now() < end) NapOfTry();
   }
   EndDescendants(g_asked_of_try == Asked::kEnd ? seconds(0) : kGraceOfChildren);
   launcher_ = 0;
@@ -291,7 +295,7 @@ void Trying::Read() {
   const bool has_status =
       pipe_ >= 0 && read(pipe_, &launched_.wait_status, sizeof launched_.wait_status) == sizeof launched_.wait_status;
   close(pipe_);
-  run_.ended_itself = !was_stopped_;
+  run_.ended_itself = run_.ended_by == 0;
   if (run_.ended_itself && !has_status) {
     run_.failure = "it can't be started, or its launcher was killed";
   } else if (run_.ended_itself && launched_.wait_status != 0) {

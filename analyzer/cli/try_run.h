@@ -30,6 +30,7 @@ struct TryOptions {
   std::string folder;              // for everything that is written
   bool copies_workdir = false;
   int64_t steps = 0;  // after so many steady ones a run is stopped
+  int ends_by = 0;    // the signal that ended an earlier run: for those before it there is no long wait. 0: not known
 };
 
 // What steps of a run are compared by; of a program without steps the whole run.
@@ -45,6 +46,7 @@ struct TryRun {
   std::string output;   // what the program printed
   std::string failure;  // it failed by itself: why; or it was never recorded
   bool ended_itself = false;
+  int ended_by = 0;  // the last signal that it was sent
   StepKind kind = StepKind::kUnknown;
   TryTime time;
   int64_t peak_bytes = 0;

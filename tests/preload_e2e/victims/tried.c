@@ -1,6 +1,6 @@
 // What `dlhook try` is tried on: steps of a network of two layers, to no end. Variables say what else it does:
 //   REST_MS      sleeps so long in each step         STEPS    ends by itself after so many
-//   WORK         computes each product so often      LOSS     prints this as its loss, in each step
+//   WORK         computes each product so often      LOSSES   prints REST_MS as its loss, in each step
 //   STUBBORN     ignores SIGINT and SIGTERM          WRITES   writes a file of this name again and again
 //   FORKS        starts a worker, and one in a session of its own, which sleep for ever
 //   FAILS        ends with code 3 in its third step
@@ -56,8 +56,8 @@ int main(void) {
     Step();
     const struct timespec rest = {rest_ms / 1000, rest_ms % 1000 * 1000000L};
     nanosleep(&rest, NULL);
-    if (getenv("LOSS") != NULL) {
-      printf("step %d: loss=%s\n", step, getenv("LOSS"));
+    if (getenv("LOSSES") != NULL) {
+      printf("step %d: loss=%d.5\n", step, rest_ms);
       fflush(stdout);
     }
     if (getenv("WRITES") != NULL) {
