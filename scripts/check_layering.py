@@ -22,7 +22,7 @@ import sys
 ANALYZER = ["model", "io", "import/kineto", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers",
             "steps", "time", "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
-            "work", "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
+            "work", "diff", "findings", "whatif", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "sample", "track", "decode", "tap", "gpu",
            "process"]
 APART = {("findings", "diff")}  # (user, used); the other way is against the order

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/cli/in_time.h"
+#include "preload/drain/nap.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
 
@@ -21,6 +26,7 @@ namespace {
 // The first ring fills before it is noticed; later ones belong to processes that start while others run.
 constexpr int64_t kFirstLookEveryNs = 5 * 1000 * 1000;
 constexpr int64_t kLookEveryNs = 40 * 1000 * 1000;
+constexpr int kDrainNice = -5;
 
 bool IsGone(const SessionHeader& session) { return kill(static_cast<pid_t>(session.pid), 0) != 0 && errno == ESRCH; }
 
@@ -32,6 +38,15 @@ std::string KeyOf(const RunFolder& folder, const std::string& trace_name) {
 // False for rings of other launchers, or of none: a process that drains itself names none.
 bool NamesUs(const SessionHeader& session) {
   return session.collector_pid == static_cast<uint32_t>(getpid()) && session.pid_namespace == PidNamespace();
+}
+
+// The collector holds several descriptors for each of the program's processes, and for their samples. The program,
+// already started, keeps its own limit.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace
@@ -133,6 +148,28 @@ void Collector::Finish() {
     ++still_running_;
     drains_.erase(drain);
   }
+}
+
+int CollectUntilEnd(pid_t program, Collector* collector) {
+  RaiseDescriptorLimit();
+  DrainNap naps;
+  int wait_status = 0;
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, &before);  // it interrupts a nap
+  const int priority = getpriority(PRIO_PROCESS, 0);
+  setpriority(PRIO_PROCESS, 0, priority + kDrainNice);  // if permitted: on a busy machine the drain must still run
+  while (waitpid(program, &wait_status, WNOHANG) == 0) {
+    const uint32_t fullness = collector->Step();
+    const timespec nap = {0, naps.Next(fullness, collector->RingsGrow(), collector->NanosecondsToSample())};
+    sigtimedwait(&child, nullptr, &nap);
+  }
+  setpriority(PRIO_PROCESS, 0, priority);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  HoldEndingSignals();
+  collector->Finish();
+  return wait_status;
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -3,6 +3,8 @@
 #ifndef DLHOOK_ANALYZER_CLI_COLLECTOR_H_
 #define DLHOOK_ANALYZER_CLI_COLLECTOR_H_
 
+#include <sys/types.h>
+
 #include <map>
 #include <memory>
 #include <set>
@@ -59,6 +61,9 @@ class Collector {
   int still_running_ = 0;
   uint64_t calls_ = 0;
 };
+
+// Drains until the program has ended, and holds the ending signals; returns its wait status.
+int CollectUntilEnd(pid_t program, Collector* collector);
 
 }  // namespace dlhook::analyzer::cli
 

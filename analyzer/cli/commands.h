@@ -24,6 +24,7 @@ Command CtlCommand();
 Command DoctorCommand();
 Command CountersCommand();
 Command CalibrateCommand();
+Command TryCommand();
 Command SkillCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
@@ -60,10 +61,11 @@ struct Variable {
 
 // Those for users, in the order of the help.
 const std::vector<Variable>& Variables();
-std::vector<Flag> VariableFlags();
+// `but`: a flag of that name is the command's own.
+std::vector<Flag> VariableFlags(absl::string_view but = "");
 // Sets those of flags in this process's environment, which the program inherits. InvalidArgument: a name or value, in a
 // flag or in the environment, that the shim would not understand.
-absl::Status SetVariables(const Args& args);
+absl::Status SetVariables(const Args& args, absl::string_view but = "");
 
 // The values of DLHOOK_CAPTURE: "blas, blas2, …", and which of them are off by default.
 std::string FamiliesSentence();

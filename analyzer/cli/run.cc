@@ -1,9 +1,6 @@
 // `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
 #include <signal.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +33,6 @@
 #include "analyzer/reader/load_run.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/symbols/add_symbols.h"
-#include "preload/drain/nap.h"
 #include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -44,38 +40,6 @@ namespace {
 
 constexpr int kExitNotExecutable = 126;  // as in shells
 constexpr int kExitNotFound = 127;
-constexpr int kDrainNice = -5;
-
-// The collector holds several descriptors for each of the program's processes, and for their samples. The program,
-// already started, keeps its own limit.
-void RaiseDescriptorLimit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-// Drains until the program has ended; returns its wait status.
-int CollectUntilEnd(pid_t program, Collector* collector) {
-  DrainNap naps;
-  int wait_status = 0;
-  sigset_t child, before;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, &before);  // it interrupts a nap
-  const int priority = getpriority(PRIO_PROCESS, 0);
-  setpriority(PRIO_PROCESS, 0, priority + kDrainNice);  // if permitted: on a busy machine the drain must still run
-  while (waitpid(program, &wait_status, WNOHANG) == 0) {
-    const uint32_t fullness = collector->Step();
-    const timespec nap = {0, naps.Next(fullness, collector->RingsGrow(), collector->NanosecondsToSample())};
-    sigtimedwait(&child, nullptr, &nap);
-  }
-  setpriority(PRIO_PROCESS, 0, priority);
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  HoldEndingSignals();
-  collector->Finish();
-  return wait_status;
-}
 
 // The contents of traces, and which calls they lack.
 struct Held {
@@ -258,7 +222,6 @@ int RunRun(const Args& args) {
     place->file->RemoveIfLast();
     return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
-  RaiseDescriptorLimit();
   RemoveOrphanedRings();
   const int wait_status = CollectUntilEnd(*started, &collector);
   Recorded recorded = {collector.folders(), collector.traces(), collector.problems()};

@@ -100,10 +100,10 @@ const std::vector<Variable>& Variables() {
   return kVariables;
 }
 
-std::vector<Flag> VariableFlags() {
+std::vector<Flag> VariableFlags(absl::string_view but) {
   std::vector<Flag> flags;
   for (const Variable& variable : Variables()) {
-    if (variable.flag.empty()) continue;
+    if (variable.flag.empty() || variable.flag == but) continue;
     flags.push_back({.name = variable.flag,
                      .value = variable.placeholder,
                      .help = variable.help,
@@ -112,7 +112,7 @@ std::vector<Flag> VariableFlags() {
   return flags;
 }
 
-absl::Status SetVariables(const Args& args) {
+absl::Status SetVariables(const Args& args, absl::string_view but) {
   if (const char* const unknown = FindUnknownVariable(environ); unknown != nullptr) {
     const std::string name(unknown, strcspn(unknown, "="));
     std::vector<std::string> known;  // what they all begin with says nothing
@@ -123,7 +123,7 @@ absl::Status SetVariables(const Args& args) {
         absl::StrCat(name, " is not a variable of dlhook; ", meant, "dlhook help variables lists them"));
   }
   for (const Variable& variable : Variables()) {
-    const std::optional<std::string> flag = args.Last(variable.flag);
+    const std::optional<std::string> flag = variable.flag == but ? std::nullopt : args.Last(variable.flag);
     const char* const value = flag ? flag->c_str() : getenv(variable.name.c_str());
     if (value == nullptr) continue;
     const Setting setting = {&variable, std::string(value), flag ? absl::StrCat("--", variable.flag) : variable.name};

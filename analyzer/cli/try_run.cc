@@ -1,0 +1,380 @@
+// fork, signals, /proc. The processes: `dlhook try` itself; below it one that does all the work, in a process group of its own;
+// below that, for each run, a launcher that records as `dlhook run` does, in a session of its own, and the program, in a process
+// group of its own. The first two adopt what loses its parent (PR_SET_CHILD_SUBREAPER).
+#include "analyzer/cli/try_run.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/cli/collector.h"
+#include "analyzer/cli/launch.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/io/left_rings.h"
+#include "analyzer/io/machine_files.h"
+#include "analyzer/io/ring_file.h"
+#include "analyzer/steps/compared_steps.h"
+#include "analyzer/time/thread_states.h"
+
+namespace dlhook::analyzer::inline cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+constexpr seconds kGraceOfSignal(5);              // for a program to end by each signal
+constexpr milliseconds kGraceInVain(500);  // where it did not help before
+constexpr seconds kGraceOfChildren(2);            // for what it leaves: helpers that remove what they shared
+constexpr milliseconds kLookEvery(500);
+constexpr double kLeastNs = 1e9, kMostNs = 20e9;  // of steady steps
+constexpr int64_t kLeastSteps = 5;
+constexpr timespec kTryNap = {0, 50 * 1000 * 1000};
+constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+
+Asked g_asked_of_try = Asked::kNothing;
+
+sigset_t WatchedSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : kWatched) sigaddset(&signals, signal);
+  return signals;
+}
+
+// Sleeps a moment, and notes what was asked meanwhile.
+void NapOfTry() {
+  const sigset_t signals = WatchedSignals();
+  const int signal = sigtimedwait(&signals, nullptr, &kTryNap);
+  if (signal == SIGINT) g_asked_of_try = std::max(g_asked_of_try, Asked::kReport);
+  if (signal == SIGTERM || signal == SIGHUP) g_asked_of_try = Asked::kEnd;
+}
+
+// Processes below this one that have not ended.
+std::vector<pid_t> Descendants() {
+  std::map<pid_t, pid_t> parents;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+    const std::string stat = ReadSmallFile(absl::StrCat("/proc/", pid, "/stat"));
+    const std::vector<std::string> words = absl::StrSplit(stat.substr(std::min(stat.rfind(')') + 1, stat.size())), ' ');
+    pid_t parent = 0;  // " S 4711 ..."
+    if (words.size() > 2 && words[1] != "Z" && absl::SimpleAtoi(words[2], &parent)) parents[pid] = parent;
+  }
+  std::vector<pid_t> found;
+  for (const auto& [pid, parent] : parents) {
+    pid_t above = parent;
+    for (size_t depth = 0; above > 1 && above != getpid() && depth < parents.size(); ++depth) {
+      const auto next = parents.find(above);
+      above = next == parents.end() ? 0 : next->second;
+    }
+    if (above == getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+void Reap() {
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
+// Everything below this process, whatever its group and session.
+void EndDescendants(TryClock::duration grace) {
+  const TryClock::time_point end = TryClock::now() + grace;
+  for (std::vector<pid_t> rest; Reap(), !(rest = Descendants()).empty();) {
+    if (TryClock::now() >= end) {
+      for (pid_t pid : rest) kill(pid, SIGKILL);
+    }
+    nanosleep(&kTryNap, nullptr);
+  }
+}
+
+void CleanUp(const std::string& folder) {
+  EndDescendants(seconds(0));
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  RemoveOrphanedRings();  // of the runs that were there
+}
+
+void SetEnvironment(const Variation& variation) {
+  for (const auto& [name, value] : variation.environment) setenv(name.c_str(), value.c_str(), 1);
+}
+
+// What `pipe` carries: the program's process, then its wait status.
+struct Launched {
+  int pid = 0;
+  int wait_status = 0;
+};
+
+[[noreturn]] void Launch(const TryOptions& options, const Variation& variation, const std::string& run,
+                         const std::string& output, const std::string& workdir, int pipe) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // then the program is ended from above
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  const sigset_t signals = WatchedSignals();
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  for (int signal : kWatched) ::signal(signal, SIG_DFL);
+  setsid();
+  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int printed = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  dup2(input, STDIN_FILENO);
+  dup2(printed, STDOUT_FILENO);
+  dup2(printed, STDERR_FILENO);
+  if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);
+  SetEnvironment(variation);
+  Collector collector(run);
+  const LaunchOptions launch = {.before_start = [pipe](pid_t program) {
+    setpgid(program, program);  // signals to its group do not reach this process
+    const int pid = program;
+    if (write(pipe, &pid, sizeof pid) < 0) _exit(1);
+  }};
+  const std::vector<std::string>& words = variation.words.empty() ? options.words : variation.words;
+  const absl::StatusOr<pid_t> program =
+      StartProgram(options.program, words, PreloadVariables(options.shim, run), launch);
+  if (!program.ok()) _exit(1);
+  const int status = CollectUntilEnd(*program, &collector);
+  _exit(write(pipe, &status, sizeof status) == sizeof status ? 0 : 1);
+}
+
+// A run in the making.
+class Trying {
+ public:
+  Trying(const TryOptions& options, std::optional<StepKind> kind, TryRun* run)
+      : options_(options), kind_(kind), run_(*run) {}
+
+  void Start(const Variation& variation, const std::string& workdir);
+  void Watch(TryClock::time_point until);
+  void Stop();
+  void Read();
+
+ private:
+  bool IsOver();
+  bool IsEnough(const TryTime& time) const;
+
+  const TryOptions& options_;
+  const std::optional<StepKind> kind_;
+  TryRun& run_;
+  std::string output_;
+  pid_t launcher_ = 0;
+  int pipe_ = -1;
+  Launched launched_;
+};
+
+void Trying::Start(const Variation& variation, const std::string& workdir) {
+  run_.run = MakeNewFolder(absl::StrCat(options_.folder, "/run"));
+  output_ = absl::StrCat(run_.run, ".txt");
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return;
+  launcher_ = fork();
+  if (launcher_ == 0) Launch(options_, variation, run_.run, output_, workdir, ends[1]);
+  close(ends[1]);
+  pipe_ = ends[0];
+  if (read(pipe_, &launched_.pid, sizeof launched_.pid) != sizeof launched_.pid) launched_.pid = 0;
+}
+
+bool Trying::IsOver() {
+  if (launcher_ > 0 && waitpid(launcher_, nullptr, WNOHANG) == 0) return false;
+  launcher_ = 0;
+  return true;
+}
+
+struct Looked {
+  StepKind kind = StepKind::kUnknown;
+  TryTime time;
+  int64_t peak_bytes = 0;
+};
+
+// What the thread of the steps did in them, the much longer ones included: without the time in which it had no processor these
+// are no accidents. Without steps: the first thread, in all its life.
+StateSums StatesIn(const TraceModel& model, const ComparedSteps& steps, double* count) {
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  std::map<const ThreadStates*, std::vector<Interval>> times;
+  for (const std::vector<StepTrack>* tracks : {&steps.tracks, &steps.interrupted_tracks}) {
+    for (const StepTrack& track : *tracks) {
+      std::vector<Interval>& of_thread = times[StatesOf(model, threads, track)];
+      for (const Step& step : track.steps) of_thread.push_back({step.start_ns, step.end_ns});
+      *count += static_cast<double>(track.steps.size());
+    }
+  }
+  StateSums sums;
+  if (*count == 0) {
+    *count = 1;
+    const auto first = std::find_if(threads.begin(), threads.end(), [&](const ThreadStates& states) {
+      return states.process == 0 && states.tid == model.processes.front().pid;
+    });
+    return first == threads.end() ? sums : first->until.back();
+  }
+  if (times.contains(nullptr)) return sums;
+  for (auto& [states, intervals] : times) {
+    const IntervalSet stretches(std::move(intervals));
+    for (const Interval& stretch : stretches.intervals()) sums.Add(states->In(stretch));
+  }
+  return sums;
+}
+
+// `model`: it has processes.
+TryTime TimeOf(const TraceModel& model, const ComparedSteps& steps) {
+  TryTime time = {.steps = steps.count(), .samples = steps.samples()};
+  const ProcessInfo& process = model.processes.front();
+  time.wall_ns = time.steps > 0 ? static_cast<double>(steps.total_ns()) / static_cast<double>(time.steps)
+                                : static_cast<double>(process.end_ns - process.start_ns);
+  double count = 0;
+  const StateSums sums = StatesIn(model, steps, &count);
+  if (sums.IsTold()) time.own_ns = static_cast<double>(sums.wall_ns - sums.queued_ns) / count;
+  return time;
+}
+
+// Nothing: it can't be read, or nothing was recorded.
+std::optional<Looked> LookAt(const std::string& run, std::optional<StepKind> kind, bool is_over) {
+  absl::StatusOr<LoadedRun> loaded = LoadRun(run, {.drain_leftover = is_over ? DrainLeftoverRings : nullptr});
+  if (!loaded.ok() || loaded->model.processes.empty()) return std::nullopt;
+  const RunAnalysis analysis(&loaded->model);
+  const std::vector<StepTrack>& tracks = analysis.layers().steps();
+  const ComparedSteps steps = kind ? ChooseSteps(tracks, *kind) : MainSteps(tracks);
+  Looked looked = {steps.kind, TimeOf(loaded->model, steps)};
+  for (const LoadSample& load : loaded->model.loads)
+    looked.peak_bytes = std::max(looked.peak_bytes, load.resident_bytes);
+  return looked;
+}
+
+// Steps that are short are many, so that looks from outside tell them apart; long ones are few.
+bool Trying::IsEnough(const TryTime& time) const {
+  const double ns = static_cast<double>(time.steps) * time.wall_ns;
+  return (time.steps >= options_.steps && ns >= kLeastNs) || (time.steps >= kLeastSteps && ns >= kMostNs);
+}
+
+// Where it takes long to see this, it is looked for more seldom: looking takes processor time from the program.
+void Trying::Watch(TryClock::time_point until) {
+  TryClock::time_point next = TryClock::now() + kLookEvery;
+  while (!IsOver()) {
+    NapOfTry();
+    const TryClock::time_point now = TryClock::now();
+    if (g_asked_of_try != Asked::kNothing || now >= until) return;
+    if (now < next) continue;
+    const std::optional<Looked> looked = LookAt(run_.run, kind_, false);
+    if (looked && IsEnough(looked->time)) return;
+    next = TryClock::now() + std::max<TryClock::duration>(kLookEvery, 4 * (TryClock::now() - now));
+  }
+}
+
+// Politely, then firmly; a program that has ended by itself may have left others.
+void Trying::Stop() {
+  bool is_in_vain = options_.ends_by != 0;
+  for (int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    if (IsOver()) break;
+    if (g_asked_of_try == Asked::kEnd && signal != SIGKILL) continue;
+    is_in_vain &= signal != options_.ends_by;
+    run_.ended_by = signal;
+    if (launched_.pid > 0) kill(-launched_.pid, signal);
+    const TryClock::time_point end = TryClock::now() + (is_in_vain ? kGraceInVain : milliseconds(kGraceOfSignal));
+    while (!IsOver() && TryClock::now() < end) NapOfTry();
+  }
+  EndDescendants(g_asked_of_try == Asked::kEnd ? seconds(0) : kGraceOfChildren);
+  launcher_ = 0;
+}
+
+std::string LastLine(const std::string& text) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  return lines.empty() ? "" : std::string(lines.back());
+}
+
+void Trying::Read() {
+  std::ifstream file(output_);
+  run_.output = (std::ostringstream() << file.rdbuf()).str();
+  const bool has_status =
+      pipe_ >= 0 && read(pipe_, &launched_.wait_status, sizeof launched_.wait_status) == sizeof launched_.wait_status;
+  close(pipe_);
+  run_.ended_itself = run_.ended_by == 0;
+  if (run_.ended_itself && !has_status) {
+    run_.failure = "it can't be started, or its launcher was killed";
+  } else if (run_.ended_itself && launched_.wait_status != 0) {
+    const std::string last = LastLine(run_.output);
+    run_.failure = absl::StrCat("it ", FailureOf(launched_.wait_status), last.empty() ? "" : ": ", last);
+  }
+  const std::optional<Looked> looked = LookAt(run_.run, kind_, true);
+  if (!looked) {
+    if (run_.failure.empty()) run_.failure = "nothing was recorded of it";
+    return;
+  }
+  run_.kind = looked->kind;
+  run_.time = looked->time;
+  run_.peak_bytes = looked->peak_bytes;
+}
+
+// Empty: it can't be copied.
+std::string CopyOfWorkdir(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path copy = absl::StrCat(folder, "/workdir");
+  fs::remove_all(copy, error);
+  fs::create_directory(copy, error);
+  for (const auto& entry : fs::directory_iterator(fs::current_path(error), error)) {
+    if (fs::equivalent(entry.path(), folder, error)) continue;
+    fs::copy(entry.path(), copy / entry.path().filename(),
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
+    if (error) return "";
+  }
+  return copy.string();
+}
+
+}  // namespace
+
+Asked WasAsked() { return g_asked_of_try; }
+
+int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work) {
+  const pid_t keeper = getpid();
+  const sigset_t signals = WatchedSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    setpgid(0, 0);  // what is sent to the keeper's group is passed on by it
+    if (getppid() != keeper) g_asked_of_try = Asked::kEnd;
+    const int code = work();
+    CleanUp(folder);
+    _exit(code);
+  }
+  int status = worker < 0 ? 1 << 8 : 0;
+  int ending = 0;
+  while (worker > 0 && waitpid(worker, &status, WNOHANG) == 0) {
+    const int signal = sigtimedwait(&signals, nullptr, &kTryNap);
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    kill(worker, signal);
+    if (signal != SIGINT) ending = signal;
+  }
+  CleanUp(folder);
+  return EndAs(ending != 0 ? ending : status);
+}
+
+TryRun RunOnce(const TryOptions& options, const Variation& variation, std::optional<StepKind> kind,
+               TryClock::time_point until) {
+  TryRun run;
+  const TryClock::time_point start = TryClock::now();
+  std::string workdir;
+  if (options.copies_workdir && (workdir = CopyOfWorkdir(options.folder)).empty()) {
+    run.failure = "the working folder can't be copied";
+    return run;
+  }
+  Trying trying(options, kind, &run);
+  trying.Start(variation, workdir);
+  trying.Watch(until);
+  trying.Stop();
+  trying.Read();
+  run.took = TryClock::now() - start;
+  return run;
+}
+
+}  // namespace dlhook::analyzer::cli

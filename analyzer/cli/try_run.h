@@ -1,0 +1,62 @@
+// One run of a program for `dlhook try`: recorded until there are enough steps, stopped, measured. And the process that
+// cleans up whatever ends this one.
+#ifndef DLHOOK_ANALYZER_CLI_TRY_RUN_H_
+#define DLHOOK_ANALYZER_CLI_TRY_RUN_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "analyzer/steps/phases.h"
+#include "analyzer/whatif/variations.h"
+
+namespace dlhook::analyzer::inline cli {
+
+using TryClock = std::chrono::steady_clock;
+
+// Calls `work` in a child process, whose exit code it returns. Whichever of the two is killed, the other ends every process
+// that was started below it, and removes `folder`. In the child SIGINT and SIGTERM are blocked: WasAsked tells of them.
+int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work);
+// kReport: SIGINT, what is known by now is wanted. kEnd: SIGTERM, SIGHUP, or the other process is gone.
+enum class Asked : uint8_t { kNothing, kReport, kEnd };
+Asked WasAsked();
+
+struct TryOptions {
+  std::string program, shim;       // paths
+  std::vector<std::string> words;  // of the program
+  std::string folder;              // for everything that is written
+  bool copies_workdir = false;
+  int64_t steps = 0;  // after so many steady ones a run is stopped
+  int ends_by = 0;    // the signal that ended an earlier run: for those before it there is no long wait. 0: not known
+};
+
+// What steps of a run are compared by; of a program without steps the whole run.
+struct TryTime {
+  int64_t steps = 0;   // 0: of the run
+  double samples = 0;  // of a step; 0: not known
+  double wall_ns = 0;
+  std::optional<double> own_ns;  // without the time in which it had no processor; unset: not known
+};
+
+struct TryRun {
+  std::string run;      // its folder
+  std::string output;   // what the program printed
+  std::string failure;  // it failed by itself: why; or it was never recorded
+  bool ended_itself = false;
+  int ended_by = 0;  // the last signal that it was sent
+  StepKind kind = StepKind::kUnknown;
+  TryTime time;
+  int64_t peak_bytes = 0;
+  std::chrono::duration<double> took{};
+};
+
+// `kind`: of the steps that count; unset: the main kind. `until`: when it is stopped at the latest.
+TryRun RunOnce(const TryOptions& options, const Variation& variation, std::optional<StepKind> kind,
+               TryClock::time_point until);
+
+}  // namespace dlhook::analyzer::cli
+
+#endif  // DLHOOK_ANALYZER_CLI_TRY_RUN_H_

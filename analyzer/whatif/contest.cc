@@ -1,0 +1,83 @@
+// See contest.h.
+#include "analyzer/whatif/contest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace dlhook::analyzer::inline whatif {
+namespace {
+
+constexpr double kEffect = 100;        // gains worth telling are many times what equal runs differ by
+constexpr double kLeastSpread = 1e-3;  // of a few runs that agree by chance
+constexpr size_t kFirstRounds = 2;     // of all variations
+constexpr size_t kAtOnce = 4;          // in later rounds
+
+}  // namespace
+
+const char* OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kNotDecided:
+      return "not decided";
+    case Outcome::kFaster:
+      return "faster";
+    case Outcome::kSlower:
+      return "slower";
+    case Outcome::kNoGain:
+      return "no gain";
+    case Outcome::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+Speed SpeedOf(const std::vector<double>& log_ratios, double alpha) {
+  const auto n = static_cast<double>(log_ratios.size());
+  if (log_ratios.empty()) return {};
+  const double mean = std::accumulate(log_ratios.begin(), log_ratios.end(), 0.0) / n;
+  Speed speed = {std::exp(mean), std::nullopt, std::nullopt};
+  const double a = 1 + n * kEffect;
+  const double q = std::pow(a / (alpha * alpha), 1 / n);
+  if (n < 2 || q >= a) return speed;
+  double squares = 0;
+  for (double ratio : log_ratios) squares += (ratio - mean) * (ratio - mean);
+  const double spread = std::max(std::sqrt(squares / (n - 1)), kLeastSpread);
+  const double bound = spread / std::sqrt(n) * std::sqrt((n - 1) * (q - 1) / (1 - q / a));
+  speed.low = std::exp(mean - bound);
+  speed.high = std::exp(mean + bound);
+  return speed;
+}
+
+Speed Contest::speed(size_t variation) const {
+  return SpeedOf(log_ratios_[variation], kTryAlpha / static_cast<double>(log_ratios_.size()));
+}
+
+void Contest::Add(size_t variation, double base_ns, double ns) {
+  log_ratios_[variation].push_back(std::log(base_ns / ns));
+}
+
+Outcome Contest::outcome(size_t variation) const {
+  if (failed_[variation]) return Outcome::kFailed;
+  const Speed found = speed(variation);
+  if (!found.low) return Outcome::kNotDecided;
+  if (*found.low > 1) return Outcome::kFaster;
+  if (*found.high < 1) return Outcome::kSlower;
+  return *found.high < kWorth ? Outcome::kNoGain : Outcome::kNotDecided;
+}
+
+std::vector<size_t> Contest::NextRound() const {
+  std::vector<size_t> open;
+  bool is_first = false;
+  for (size_t i = 0; i < log_ratios_.size(); ++i) {
+    if (outcome(i) != Outcome::kNotDecided) continue;
+    open.push_back(i);
+    is_first |= rounds(i) < kFirstRounds;
+  }
+  if (is_first || open.size() <= kAtOnce) return open;
+  std::stable_sort(open.begin(), open.end(), [&](size_t a, size_t b) { return speed(a).value > speed(b).value; });
+  open.resize(kAtOnce);
+  std::sort(open.begin(), open.end());
+  return open;
+}
+
+}  // namespace dlhook::analyzer::whatif

@@ -1,0 +1,166 @@
+// See try_table.h.
+#include "analyzer/whatif/try_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/table/human.h"
+#include "analyzer/table/typed_columns.h"
+#include "analyzer/work/noise.h"
+
+namespace dlhook::analyzer::inline whatif {
+namespace {
+
+struct Bounds {
+  double mean = 0;
+  std::optional<double> low, high;
+};
+
+// Of the mean over its runs, with Student's t.
+Bounds TimeOf(const Tried& tried) {
+  const auto n = static_cast<double>(tried.times_ns.size());
+  if (n == 0) return {};
+  Bounds bounds = {.mean = std::accumulate(tried.times_ns.begin(), tried.times_ns.end(), 0.0) / n};
+  if (n < 2) return bounds;
+  double squares = 0;
+  for (double ns : tried.times_ns) squares += (ns - bounds.mean) * (ns - bounds.mean);
+  const double bound = StudentQuantile(kTryAlpha, n - 1) * std::sqrt(squares / (n - 1) / n);
+  bounds.low = std::max(bounds.mean - bound, 0.0);
+  bounds.high = bounds.mean + bound;
+  return bounds;
+}
+
+Cell Nanoseconds(std::optional<double> ns) { return ns && *ns > 0 ? Cell(static_cast<int64_t>(*ns)) : Cell(); }
+
+std::string IntervalText(const Speed& speed) {
+  return speed.low ? absl::StrFormat(" [%.2f..%.2f]", *speed.low, *speed.high) : "";
+}
+
+Cell Known(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
+TypedColumns<Tried> NumberColumns(const std::string& unit) {
+  const auto number = [](std::string name, std::string column_unit, Better better, std::string explanation) {
+    return Column{.name = std::move(name),
+                  .unit = std::move(column_unit),
+                  .type = ColumnType::kReal,
+                  .better = better,
+                  .explanation = std::move(explanation)};
+  };
+  const auto time = [&unit](std::string name, const char* what) {
+    return Column{.name = std::move(name),
+                  .unit = "ns",
+                  .type = ColumnType::kInteger,
+                  .better = Better::kLower,
+                  .explanation = absl::StrCat(what, " of a ", unit, ".")};
+  };
+  return {
+      {Column{.name = "variation", .explanation = "What was set. none: the program as it is."}, &Tried::name},
+      {number("times_as_fast", "", Better::kHigher, "Its speed relative to the program as it is, by paired rounds."),
+       [](const Tried& tried) {
+         return tried.speed.low || tried.times_ns.size() > 1 ? Cell(tried.speed.value) : Cell();
+       }},
+      {number("low", "", Better::kHigher, "Lower bound of times_as_fast, of all variations and rounds together."),
+       [](const Tried& tried) { return ToCell(tried.speed.low); }},
+      {number("high", "", Better::kHigher, "Upper bound."),
+       [](const Tried& tried) { return ToCell(tried.speed.high); }},
+      {Column{.name = "outcome", .explanation = "faster, slower, no gain (below 3 %), not decided, failed."},
+       [](const Tried& tried) { return tried.name == "none" ? Cell() : Cell(OutcomeName(tried.outcome)); }},
+      {time("time", "Mean over its runs"), [](const Tried& tried) { return Nanoseconds(TimeOf(tried).mean); }},
+      {time("time_low", "Lower bound (95 %, over runs)"),
+       [](const Tried& tried) { return Nanoseconds(TimeOf(tried).low); }},
+      {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(TimeOf(tried).high); }},
+      {Column{.name = "runs", .type = ColumnType::kInteger, .explanation = "Runs that count."},
+       [](const Tried& tried) { return static_cast<int64_t>(tried.times_ns.size()); }},
+      {Column{.name = "peak_memory",
+              .unit = "bytes",
+              .type = ColumnType::kInteger,
+              .better = Better::kLower,
+              .explanation = "Most resident memory of a process that was seen."},
+       [](const Tried& tried) { return tried.peak_bytes > 0 ? Cell(tried.peak_bytes) : Cell(); }},
+  };
+}
+
+std::string CostOf(const Tried& tried) {
+  std::vector<std::string> costs;
+  if (tried.changes_numerics) costs.emplace_back("changes numerics");
+  if (!tried.losses.empty()) costs.push_back(tried.losses);
+  return absl::StrJoin(costs, ": ");
+}
+
+TypedColumns<Tried> SentenceColumns() {
+  const auto text = [](const char* name, const char* explanation) {
+    return Column{.name = name, .explanation = explanation};
+  };
+  return {
+      {text("variation", "What was set."), [](const Tried& tried) { return Known(tried.name); }},
+      {text("outcome", "As above."), [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
+      {text("moved", "What dlhook diff says first of a run without and one with it, or why it failed."),
+       [](const Tried& tried) { return Known(tried.failure.empty() ? tried.moved : tried.failure); }},
+      {text("command", "How to run the program so."), [](const Tried& tried) { return Known(tried.command); }},
+      {text("promise", "What the finding that suggested it said could be gained."),
+       [](const Tried& tried) { return Known(tried.promise); }},
+      {text("cost", "What it changes in what is computed: by its kind, and by the losses that the program printed."),
+       [](const Tried& tried) { return Known(CostOf(tried)); }},
+  };
+}
+
+std::string NamesWith(const TriedProgram& program, Outcome outcome) {
+  std::vector<std::string> names;
+  for (const Tried& tried : program.variations) {
+    if (tried.outcome == outcome) names.push_back(tried.name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+const Tried* Fastest(const TriedProgram& program) {
+  const Tried* best = nullptr;
+  for (const Tried& tried : program.variations) {
+    if (tried.outcome == Outcome::kFaster && (best == nullptr || tried.speed.value > best->speed.value)) best = &tried;
+  }
+  return best;
+}
+
+std::string Answer(const TriedProgram& program) {
+  std::string answer;
+  const Tried* const best = Fastest(program);
+  if (best != nullptr) {
+    answer =
+        absl::StrFormat("%s: %.2f times as fast%s%s; use: %s", best->name, best->speed.value, IntervalText(best->speed),
+                        best->changes_numerics ? ", but it changes numerics" : "", best->command);
+  } else if (program.variations.empty()) {
+    return "there was nothing to try";
+  } else {
+    answer = "nothing tried is shown to be faster than the program as it is";
+  }
+  std::string rest;
+  for (const Tried& tried : program.variations) {
+    if (tried.outcome == Outcome::kFaster && &tried != best)
+      absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", tried.name,
+                      absl::StrFormat(" %.2f", tried.speed.value), IntervalText(tried.speed));
+  }
+  const std::string undecided = NamesWith(program, Outcome::kNotDecided);
+  return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", undecided);
+}
+
+}  // namespace
+
+std::vector<Table> TryTables(const TriedProgram& program) {
+  std::vector<const Tried*> rows = {&program.base}, told;
+  for (const Tried& tried : program.variations) {
+    rows.push_back(&tried);
+    const bool is_open = tried.outcome == Outcome::kNoGain || tried.outcome == Outcome::kNotDecided;
+    if (!is_open || !tried.promise.empty() || !CostOf(tried).empty()) told.push_back(&tried);
+  }
+  std::vector<Table> tables = {NewTable("try", Answer(program), NumberColumns(program.unit), rows)};
+  if (told.empty()) return tables;
+  tables.push_back(NewTable("variations", "What they change, and how to use them", SentenceColumns(), told));
+  tables.back().sentences_from = "moved";
+  return tables;
+}
+
+}  // namespace dlhook::analyzer::whatif

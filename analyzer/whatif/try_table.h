@@ -1,0 +1,38 @@
+// What was tried, and what came of it: the tables of `dlhook try`.
+#ifndef DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_
+#define DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/table/table.h"
+#include "analyzer/whatif/contest.h"
+
+namespace dlhook::analyzer::inline whatif {
+
+struct Tried {
+  std::string name;
+  Outcome outcome = Outcome::kNotDecided;
+  Speed speed;
+  std::vector<double> times_ns;  // of a step (sample, run) in each of its runs
+  int64_t peak_bytes = 0;        // 0: not known
+  bool changes_numerics = false;
+  std::string promise, command;
+  std::string moved;   // the first sentence of dlhook diff
+  std::string losses;  // LossSentence
+  std::string failure;
+};
+
+struct TriedProgram {
+  std::string unit;  // "training step", "sample", "run"
+  Tried base;
+  std::vector<Tried> variations;
+};
+
+// The answer's table, then sentences on each variation that is not without effect.
+std::vector<Table> TryTables(const TriedProgram& program);
+
+}  // namespace dlhook::analyzer::whatif
+
+#endif  // DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_

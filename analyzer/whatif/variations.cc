@@ -1,0 +1,241 @@
+// The list, and how what is set already is combined with it.
+#include "analyzer/whatif/variations.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+namespace dlhook::analyzer::inline whatif {
+namespace {
+
+constexpr absl::string_view kThreadRules = "too-many-threads spinning-threads machine-busy one-thread uneven-threads";
+constexpr absl::string_view kMallocRules = "page-faults growing-memory";
+constexpr absl::string_view kPrecisionRules = "lower-precision";
+
+struct Listed {
+  absl::string_view settings;    // "NAME=VALUE NAME=VALUE"
+  absl::string_view needs = {};  // words of Ground.has, all of them; "many": processors
+  absl::string_view rules = {};  // findings that suggest it
+  bool changes_numerics = false;
+};
+
+// oneDNN: "CPU dispatcher control" and "Floating-point math mode" of its developer guide; glibc: "Memory allocation
+// tunables" of its manual; PyTorch: "Huge pages" of its notes on threading, and torch.backends; OpenMP: its
+// specification, 6.
+constexpr Listed kListed[] = {
+    {"OMP_WAIT_POLICY=passive", "many", kThreadRules},
+    {"OMP_PROC_BIND=true", "many", "uneven-threads"},
+    {"GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296", "", kMallocRules},
+    {"GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "", kMallocRules},
+    {"THP_MEM_ALLOC_ENABLE=1", "torch", kMallocRules},
+    {"ONEDNN_DEFAULT_FPMATH_MODE=BF16", "onednn avx512bf16", kPrecisionRules, true},
+    {"ONEDNN_MAX_CPU_ISA=AVX512_CORE", "onednn avx512vnni"},
+    {"ONEDNN_MAX_CPU_ISA=AVX2", "onednn avx512f"},
+    {"OPENBLAS_CORETYPE=Haswell", "openblas avx512f"},
+    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "torch gpu", kPrecisionRules, true},
+    {"NVIDIA_TF32_OVERRIDE=1", "tensorflow gpu", kPrecisionRules, true},
+    {"TF_ENABLE_ONEDNN_OPTS=0", "tensorflow onednn"},
+    {"TF_CUDNN_USE_AUTOTUNE=0", "tensorflow gpu"},
+    {"TF_XLA_FLAGS=--tf_xla_auto_jit=2", "tensorflow"},
+    {"XLA_FLAGS=--xla_gpu_autotune_level=4", "xla gpu"},
+    {"XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true", "xla gpu"},
+    {"XLA_FLAGS=--xla_cpu_multi_thread_eigen=false", "xla many"},
+};
+
+bool Has(const Ground& ground, absl::string_view needs) {
+  for (absl::string_view word : absl::StrSplit(needs, ' ', absl::SkipEmpty())) {
+    const bool has = word == "many" ? ground.processors > 1
+                                    : std::find(ground.has.begin(), ground.has.end(), word) != ground.has.end();
+    if (!has) return false;
+  }
+  return true;
+}
+
+// With what is set already, where a variable holds a list.
+std::string Combined(const std::string& name, const std::string& value, const std::string& before) {
+  if (before.empty()) return value;
+  if (name == "LD_PRELOAD") return absl::StrCat(value, ":", before);
+  if (name == "GLIBC_TUNABLES") return absl::StrCat(before, ":", value);
+  if (absl::EndsWith(name, "_FLAGS")) return absl::StrCat(before, " ", value);
+  return value;
+}
+
+// Empty environment: all of it is set already.
+Variation Make(const Ground& ground, absl::string_view settings) {
+  Variation variation = {.name = std::string(settings)};
+  for (absl::string_view setting : absl::StrSplit(settings, ' ', absl::SkipEmpty())) {
+    std::pair<std::string, std::string> pair = absl::StrSplit(setting, absl::MaxSplits('=', 1));
+    const std::string before = ground.variable(pair.first);
+    if (absl::StrContains(before, pair.second)) continue;
+    pair.second = Combined(pair.first, pair.second, before);
+    variation.environment.push_back(std::move(pair));
+  }
+  return variation;
+}
+
+// Powers of two up to the processors there are, and these, but not what is so already.
+std::vector<size_t> Threads(const Ground& ground, const std::string& variable) {
+  size_t now = ground.processors;
+  const std::string set = ground.variable(variable);
+  if (!set.empty() && !absl::SimpleAtoi(set, &now)) now = 0;
+  std::set<size_t> counts = {ground.processors};
+  for (size_t count = 1; count < ground.processors; count *= 2) counts.insert(count);
+  counts.erase(now);
+  return {counts.begin(), counts.end()};
+}
+
+struct Candidate {
+  Variation variation;
+  absl::string_view rules;
+};
+
+void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Candidate>* candidates) {
+  for (size_t count : Threads(ground, std::string(variable))) {
+    std::string settings = absl::StrCat(variable, "=", count);
+    // These go before OMP_NUM_THREADS where they are set.
+    for (const char* before : {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS"}) {
+      if (variable == "OMP_NUM_THREADS" && !ground.variable(before).empty())
+        absl::StrAppend(&settings, " ", before, "=", count);
+    }
+    candidates->push_back({Make(ground, settings), kThreadRules});
+  }
+}
+
+std::string Quoted(const std::string& word) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%^";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+}  // namespace
+
+std::string CommandLine(const Variation& variation, const std::vector<std::string>& words) {
+  std::vector<std::string> line;
+  for (const auto& [name, value] : variation.environment) line.push_back(absl::StrCat(name, "=", Quoted(value)));
+  for (const std::string& word : variation.words.empty() ? words : variation.words) line.push_back(Quoted(word));
+  return absl::StrJoin(line, " ");
+}
+
+Ground GroundOf(const StepFacts& facts) {
+  Ground ground = {.processors = std::max<size_t>(facts.processors(), 1)};
+  std::set<std::string> has;
+  const TraceModel& model = facts.model();
+  for (const Op& op : model.ops) {
+    if (op.onednn() != nullptr) has.insert("onednn");
+  }
+  for (const ProcessInfo& process : model.processes) {
+    for (const Mapping& mapping : process.mappings) {
+      if (absl::StrContains(mapping.path, "openblas")) has.insert("openblas");
+    }
+  }
+  if (facts.UsesTorch()) has.insert("torch");
+  if (facts.Uses("TensorFlow")) has.insert("tensorflow");
+  if (facts.Uses("JAX") || !model.compiled_programs.empty()) has.insert("xla");
+  if (model.UsesGpu()) has.insert("gpu");
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f")) has.insert("avx512f");
+  if (__builtin_cpu_supports("avx512vnni")) has.insert("avx512vnni");
+  if (__builtin_cpu_supports("avx512bf16")) has.insert("avx512bf16");
+#endif
+  ground.has.assign(has.begin(), has.end());
+  for (const char* name : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libmimalloc.so.2"}) {
+    for (const char* folder :
+         {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}) {
+      const std::string path = absl::StrCat(folder, "/", name);
+      if (access(path.c_str(), R_OK) != 0) continue;
+      ground.allocators.emplace_back(std::string(name, 3, std::string(name).find_first_of("_.") - 3), path);
+      break;
+    }
+  }
+  return ground;
+}
+
+std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<RuleFinding>& found, double step_ns) {
+  std::vector<Candidate> candidates;
+  AddThreads(ground, "OMP_NUM_THREADS", &candidates);
+  if (Has(ground, "openblas") && ground.variable("OPENBLAS_NUM_THREADS").empty())
+    AddThreads(ground, "OPENBLAS_NUM_THREADS", &candidates);
+  if (Has(ground, "tensorflow")) {
+    AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &candidates);
+    AddThreads(ground, "TF_NUM_INTEROP_THREADS", &candidates);
+  }
+  std::set<std::string> allocators;
+  for (const auto& [name, path] : ground.allocators) {
+    if (allocators.insert(name).second)
+      candidates.push_back({Make(ground, absl::StrCat("LD_PRELOAD=", path)), kMallocRules});
+  }
+  for (const Listed& listed : kListed) {
+    if (!Has(ground, listed.needs)) continue;
+    candidates.push_back({Make(ground, listed.settings), listed.rules});
+    candidates.back().variation.changes_numerics = listed.changes_numerics;
+  }
+  std::vector<Variation> variations;
+  const auto take = [&](Candidate* candidate) {
+    if (!candidate->variation.environment.empty()) variations.push_back(candidate->variation);
+    candidate->variation.environment.clear();
+  };
+  for (const auto& [rule, finding] : found) {
+    for (Candidate& candidate : candidates) {
+      const std::vector<absl::string_view> rules = absl::StrSplit(candidate.rules, ' ');
+      if (std::find(rules.begin(), rules.end(), rule) == rules.end()) continue;
+      candidate.variation.promise =
+          absl::StrFormat("%s: %s %.3g %% of a step", rule,
+                          finding.basis == GainBasis::kUpperBound ? "at most" : GainBasisName(finding.basis),
+                          finding.GainPercent(step_ns));
+      take(&candidate);
+    }
+  }
+  for (Candidate& candidate : candidates) take(&candidate);
+  return variations;
+}
+
+absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  if (parts.first.empty() || parts.second.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--env expects NAME=VALUE[,VALUE]..., found '", text, "'"));
+  }
+  std::vector<Variation> variations;
+  for (absl::string_view value : absl::StrSplit(parts.second, ',')) {
+    variations.push_back(
+        {.name = absl::StrCat(parts.first, "=", value), .environment = {{parts.first, std::string(value)}}});
+  }
+  return variations;
+}
+
+absl::StatusOr<std::vector<Variation>> VariationsOfWord(absl::string_view text, const std::vector<std::string>& words) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  if (!absl::StartsWith(parts.first, "-") || parts.second.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--arg expects a flag of the program and its values, --name=VALUE[,VALUE]..., found '", text, "'"));
+  }
+  std::vector<Variation> variations;
+  for (absl::string_view value : absl::StrSplit(parts.second, ',')) {
+    Variation variation = {.name = absl::StrCat(parts.first, "=", value), .words = words, .changes_batch = true};
+    bool is_there = false;
+    for (size_t i = 1; i < words.size(); ++i) {
+      if (absl::StartsWith(words[i], absl::StrCat(parts.first, "="))) {
+        variation.words[i] = variation.name;
+      } else if (words[i] == parts.first && i + 1 < words.size()) {
+        variation.words[i + 1] = std::string(value);
+      } else {
+        continue;
+      }
+      is_there = true;
+    }
+    if (!is_there) variation.words.push_back(variation.name);
+    if (variation.words != words) variations.push_back(std::move(variation));
+  }
+  return variations;
+}
+
+}  // namespace dlhook::analyzer::whatif
