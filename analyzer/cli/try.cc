@@ -420,7 +420,7 @@ Command TryCommand() {
                 "Runs the program as it is and with each variation in turns, each for some steps, and\n"
                 "stops it: SIGINT, then SIGTERM, then SIGKILL to its process group. Without --env and\n"
                 "--arg it tries what findings of the first run suggest, then a list of what makes sense\n"
-                "on this machine. A test over paired rounds decides (docs/try.md); what it could not\n"
+                "on this machine. A test over paired rounds decides (docs/compare.md); what it could not\n"
                 "decide in time is called so. Ctrl-C ends it with what is known. Nothing is left: no\n"
                 "process, no file but those that the program writes itself.\n");
           },

@@ -35,9 +35,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-constexpr seconds kGraceOfSignal(5);              // for a program to end by each signal
+constexpr seconds kGraceOfSignal(5);       // for a program to end by each signal
 constexpr milliseconds kGraceInVain(500);  // where it did not help before
-constexpr seconds kGraceOfChildren(2);            // for what it leaves: helpers that remove what they shared
+constexpr seconds kGraceOfChildren(2);     // for what it leaves: helpers that remove what they shared
 constexpr milliseconds kLookEvery(500);
 constexpr double kLeastNs = 1e9, kMostNs = 20e9;  // of steady steps
 constexpr int64_t kLeastSteps = 5;

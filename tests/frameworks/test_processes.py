@@ -6,10 +6,13 @@ import glob
 import json
 import os
 import socket
+import time
 
 import frameworks
 import scopes
 from frameworks import PYTHON, computes, e2e, is_numpys_import, program
+
+import databases
 
 STEPS = 6
 
@@ -103,6 +106,26 @@ class Processes(frameworks.Case):
         (late,) = [row for row in run.table("findings") if row["rule"] == "late-rank"]
         self.assertEqual(late["where"], "rank 1")
         self.assertGreater(late["gain_percent"], 30)
+        self.check_export(run, told)
+
+    def check_export(self, run, told):
+        """What ranks of several hosts are compared by: `told` has the calls of both ranks by name."""
+        with databases.sqlite(self, run) as database:
+            rows = database.execute("SELECT rank, world_size, local_rank, boot_id, time_zero_unix_ns FROM raw_processes "
+                                    "WHERE rank IS NOT NULL ORDER BY rank").fetchall()
+            with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+                boot_id = file.read().strip()
+            self.assertEqual([row[:4] for row in rows], [(rank, 2, rank, boot_id) for rank in range(2)])
+            self.assertTrue(all(0 < time.time() - row[4] / 1e9 < 3600 for row in rows), rows)
+            by_rank = database.execute("SELECT kind, sequence, count(DISTINCT rank), count(*) FROM raw_collectives "
+                                       "JOIN raw_processes USING (process_id) GROUP BY 1, 2").fetchall()
+            self.assertEqual(sum(row[3] for row in by_rank), sum(told.values()))
+            reductions = [row[2:] for row in by_rank if row[0] == "all reduce"]
+            self.assertEqual(set(reductions), {(2, 2)})
+            # Products of the steps, as calls have them.
+            self.assertEqual(databases.value(database, "SELECT sum(count) FROM raw_work WHERE op = 'gemm'"),
+                             databases.value(database, "SELECT count(*) FROM raw_calls JOIN raw_ops USING (op_id) JOIN raw_steps "
+                                             "USING (step_id) WHERE op = 'gemm' AND steady"))
 
     def torchrun(self):
         return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",

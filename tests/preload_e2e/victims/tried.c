@@ -13,8 +13,8 @@
 #include "blas.h"
 
 enum { kBatch = 32, kIn = 48, kHidden = 64, kOut = 16 };
-static float in[kBatch * kIn], hidden[kBatch * kHidden], out[kBatch * kOut], first[kIn * kHidden], second[kHidden * kOut],
-    first_change[kIn * kHidden], second_change[kHidden * kOut];
+static float in[kBatch * kIn], hidden[kBatch * kHidden], out[kBatch * kOut], first[kIn * kHidden],
+    second[kHidden * kOut], first_change[kIn * kHidden], second_change[kHidden * kOut];
 
 static int Number(const char* name, int standard) {
   const char* const text = getenv(name);
@@ -23,8 +23,8 @@ static int Number(const char* name, int standard) {
 
 static void Product(int trans_a, int trans_b, int m, int n, int k, const float* a, const float* b, float* c) {
   for (int i = Number("WORK", 1); i > 0; --i) {
-    cblas_sgemm(kRowMajor, trans_a, trans_b, m, n, k, 1, a, trans_a == kTrans ? m : k, b, trans_b == kTrans ? k : n, 0, c,
-                n);
+    cblas_sgemm(kRowMajor, trans_a, trans_b, m, n, k, 1, a, trans_a == kTrans ? m : k, b, trans_b == kTrans ? k : n, 0,
+                c, n);
   }
 }
 

@@ -1,0 +1,35 @@
+// Losses in what programs print.
+#include "analyzer/whatif/losses.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace dlhook::analyzer {
+namespace losses_test {
+
+TEST(LossesTest, AreTheNumbersBehindTheWord) {
+  EXPECT_EQ(LossesIn("step 3: train_loss=0.693, lr 0.1\nLoss: 1.5e-2.\nepoch 1\r{'loss': -2, 'eval': 3}\n"),
+            (std::vector<double>{0.693, 0.015, -2}));
+  EXPECT_EQ(LossesIn("loss is tensor(0.25)\nlossless compression\nthe loss in step 7"), (std::vector<double>{0.25, 7}));
+  EXPECT_TRUE(std::isnan(LossesIn("loss nan").at(0)));
+  EXPECT_TRUE(LossesIn("").empty());
+}
+
+TEST(LossesTest, DifferencesAreTold) {
+  EXPECT_EQ(LossSentence(CompareLosses({}, {1}), {}), "");
+  EXPECT_EQ(LossSentence(CompareLosses({1, 2, 3}, {1, 2}), {}), "printed losses are equal in 2 lines");
+  const LossChange change = CompareLosses({1, 2, 4}, {1, 2.5, 4});
+  EXPECT_EQ(LossSentence(change, {}), "printed losses differ by up to 20 % in 3 lines (line 2: 2.5, was 2)");
+  EXPECT_EQ(LossSentence(change, CompareLosses({1}, {2})),
+            "printed losses differ by up to 20 % in 3 lines (line 2: 2.5, was 2); without it they differ by up to 50 % "
+            "from run to "
+            "run");
+  EXPECT_EQ(CompareLosses({NAN}, {NAN}).first, 0U);
+  EXPECT_EQ(LossSentence(CompareLosses({1}, {NAN}), {}),
+            "printed losses differ without bound in 1 line (line 1: nan, was 1)");
+}
+
+}  // namespace losses_test
+}  // namespace dlhook::analyzer
