@@ -182,7 +182,8 @@ class ArrowRows : public TableRows {
       } else {
         add(column.values.data(), rows_ * sizeof(int64_t));
       }
-      if (column.is_text && column.values.size() > rows_) column.values.back() = static_cast<int64_t>(column.texts.size());
+      if (column.is_text && column.values.size() > rows_)
+        column.values.back() = static_cast<int64_t>(column.texts.size());
       column.values.erase(column.values.begin(), column.values.begin() + static_cast<ptrdiff_t>(rows_));
       column.known.erase(column.known.begin(), column.known.begin() + static_cast<ptrdiff_t>(rows_));
     }

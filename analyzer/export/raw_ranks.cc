@@ -15,6 +15,7 @@
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
@@ -150,7 +151,7 @@ class WorkRows {
     for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
       if (GpuWorkOf(model_, activity) == GpuWork::kCommunication) continue;
       CallIndex call = gpu.call[activity];
-      const auto says_nothing = [&](const Op& op) { return op.launch() != nullptr || op.kind == "call"; };
+      const auto says_nothing = [&](const Op& op) { return op.launch() != nullptr || IsKind(op, OpKind::kCall); };
       while (call != kNone && says_nothing(model_.ops[model_.calls.op[call]])) call = model_.calls.parent[call];
       const uint32_t step = steps_.At(model_.gpu_devices[gpu.device[activity]].process, gpu.thread[activity],
                                       GpuAskedNs(model_, activity));

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 
+import databases
 import frameworks
 import scopes
 from frameworks import PYTHON, computes, e2e, is_numpys_import, program
@@ -95,6 +96,18 @@ class Processes(frameworks.Case):
         """Tables of communication without hooks: the ranges of both ranks, and which rank was late."""
         told = collections.Counter(scope.name for trace in ranks.values() for scope in trace.scopes if scope.name.startswith("gloo:"))
         self.assertEqual({row["functions"]: row["calls"] for row in run.table("collectives")}, told)
+        with databases.sqlite(self, run) as database:
+            kinds = database.execute("SELECT kind, count(*) FROM raw_collectives WHERE step IS NOT NULL GROUP BY 1")
+            self.assertEqual(dict(kinds)["all reduce"], 2 * STEPS)
+            in_order = database.execute("SELECT group_concat(sequence) FROM (SELECT * FROM raw_collectives ORDER BY sequence) "
+                                        "GROUP BY process_id, kind")
+            for (numbers,) in in_order:
+                self.assertEqual(numbers, ",".join(map(str, range(len(numbers.split(","))))))
+            told = database.execute("SELECT rank, local_rank, world_size, restart, start_unix_ns - start_ns - time_zero_unix_ns, job "
+                                    "FROM raw_processes WHERE rank IS NOT NULL ORDER BY rank").fetchall()
+            self.assertEqual([row[:-1] for row in told], [(0, 0, 2, 0, 0), (1, 1, 2, 0, 0)])
+            self.assertEqual(told[0][-1], told[1][-1])
+            self.assertRegex(told[0][-1], r"^torchrun-[-0-9a-f]{36}$")
         rows = {row["rank"]: row for row in run.table("ranks")}
         self.assertEqual(sorted(rows), ["0", "1"])
         self.assertGreaterEqual(rows["1"]["came_last"], STEPS - 1)
