@@ -39,8 +39,10 @@ std::vector<std::string> RowLinesOf(const TraceModel& model, void (*fill)(const 
 }
 
 trace::OpDefinition RawAllReduce(int communicator, int rank, int ranks) {
-  return Definition(absl::StrCat("function: 'ncclAllReduce' family: 'nccl' time_source: CLOCK_TICKS collective { kind: ALL_REDUCE bytes: "
-                                 "64 peer: -1 communicator: ", communicator, " ranks: ", ranks, " rank: ", rank, " }"));
+  return Definition(absl::StrCat(
+      "function: 'ncclAllReduce' family: 'nccl' time_source: CLOCK_TICKS collective { kind: ALL_REDUCE bytes: "
+      "64 peer: -1 communicator: ",
+      communicator, " ranks: ", ranks, " rank: ", rank, " }"));
 }
 
 // Communicators are numbered in each process: only one of all ranks is known to be the same on others.
@@ -52,10 +54,9 @@ TEST(RawCollectivesTest, CommunicatorsOfAllRanksHaveAName) {
   builder.Call(builder.AddOp(RawAllReduce(1, 2, 4)), 30, 5);
   builder.Scope("gloo:all_gather", ScopeKind::kUserRange, 40, 7);
   EXPECT_EQ(RowLinesOf(builder.Build(100), FillCollectives),
-            (std::vector<std::string>{"0|-|-|2|2|0|all reduce|64|NCCL|20|-",
-                                      "0|-|NCCL, all 4 ranks, 1|1|4|0|all reduce|64|NCCL|10|-",
-                                      "0|-|NCCL, all 4 ranks, 1|1|4|1|all reduce|64|NCCL|30|-",
-                                      "0|-|-|-|-|0|all gather|-|gloo|40|47"}));
+            (std::vector<std::string>{
+                "0|-|-|2|2|0|all reduce|64|NCCL|20|-", "0|-|NCCL, all 4 ranks, 1|1|4|0|all reduce|64|NCCL|10|-",
+                "0|-|NCCL, all 4 ranks, 1|1|4|1|all reduce|64|NCCL|30|-", "0|-|-|-|-|0|all gather|-|gloo|40|47"}));
 }
 
 // Which one a call is, is not known where calls before it are totals only.
@@ -64,7 +65,8 @@ TEST(RawCollectivesTest, WithoutEarlierCallsThereIsNoSequence) {
   const OpIndex op = builder.AddOp(RawAllReduce(1, 0, 4));
   builder.Call(op, 10, 5);
   builder.model().aggregates.push_back({.op = op, .count = 7});
-  EXPECT_EQ(RowLinesOf(builder.Build(100), FillCollectives), std::vector<std::string>{"0|-|-|1|4|-|all reduce|64|NCCL|10|-"});
+  EXPECT_EQ(RowLinesOf(builder.Build(100), FillCollectives),
+            std::vector<std::string>{"0|-|-|1|4|-|all reduce|64|NCCL|10|-"});
 }
 
 }  // namespace
