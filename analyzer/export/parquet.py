@@ -37,10 +37,8 @@ class Files:
             path = os.path.join(folder, path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self.writer = pyarrow.parquet.ParquetWriter(path, self.schema, **self.options)
-        columns = []
-        for field, of_column in zip(self.schema, sizes):
-            buffers = [pyarrow.py_buffer(stream.read(size)) if size >= 0 else None for size in of_column]
-            columns.append(pyarrow.Array.from_buffers(field.type, rows, buffers))
+        columns = [pyarrow.Array.from_buffers(field.type, rows, [pyarrow.py_buffer(stream.read(size)) for size in of_column])
+                   for field, of_column in zip(self.schema, sizes)]
         self.writer.write_batch(pyarrow.record_batch(columns, schema=self.schema))
 
     def close(self):

@@ -19,22 +19,12 @@ namespace dlhook::inline format {
 namespace {
 
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
-const char* const kRankVariables[] = {"RANK",
-                                      "LOCAL_RANK",
-                                      "WORLD_SIZE",
-                                      "SLURM_PROCID",
-                                      "SLURM_NTASKS",
-                                      "SLURM_LOCALID",
-                                      "PMI_RANK",
-                                      "OMPI_COMM_WORLD_RANK",
-                                      "OMPI_COMM_WORLD_SIZE",
-                                      "OMPI_COMM_WORLD_LOCAL_RANK",
-                                      "MASTER_ADDR",
-                                      "MASTER_PORT",
-                                      "TORCHELASTIC_RESTART_COUNT"};
+// clang-format off
+const char* const kRankVariables[] = {
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "PMI_RANK", "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"};
 static_assert(sizeof kRankVariables / sizeof *kRankVariables <= kMaxRankVariables);
 // Variables that control how libraries compute. None contains a secret or a path.
-// clang-format off
 const char* const kSettings[] = {
     "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
     "MKL_NUM_THREADS", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE",

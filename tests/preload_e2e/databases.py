@@ -30,6 +30,16 @@ def check(case, run):
                                "coalesce((SELECT sum(total_ns - nested_ns) FROM raw_call_totals), 0)"),
                          summary["thread_time"])  # fmt: skip
         case.assertEqual(value(database, "SELECT count(*) FROM raw_steps"), summary.get("steps") or 0)
+        case.assertEqual(database.execute("SELECT left_out, no_processor_ns, steady FROM raw_steps ORDER BY step_id").fetchall(),
+                         [(row["left_out"], row["no_processor"], int(row["left_out"] is None)) for row in run.table("steps")])
+        # Sums over windows are those of the calls; a call of the same kind inside another is a part of it.
+        for op in ("convolution", "gemm", "batch_normalization"):
+            case.assertEqual(value(database, f"SELECT sum(sum_ns) FROM raw_work WHERE op = '{op}' AND NOT on_gpu"),
+                             value(database, "SELECT sum(self_ns) FROM raw_calls JOIN raw_ops USING (op_id) JOIN raw_steps USING (step_id) "
+                                   f"WHERE steady AND op = '{op}'"))  # fmt: skip
+        case.assertEqual(value(database, "SELECT sum(sum_ns) FROM raw_work WHERE on_gpu"),
+                         value(database, "SELECT sum(g.end_ns - g.start_ns) FROM raw_gpu_activities g JOIN raw_steps USING (step_id) "
+                               "WHERE steady"))  # fmt: skip
         # Time is divided exactly, as in accounting.
         case.assertEqual(dict(database.execute("SELECT process_id, sum(share_ns) FROM raw_time GROUP BY 1")),
                          {process: summary["wall"] for process in range(summary["processes"])})

@@ -81,6 +81,7 @@ def parquet(folder):
         files = f"{path}/**/*.parquet" if os.path.isdir(path) else path
         ((rows,),) = duckdb.sql(f"SELECT count(*) FROM read_parquet('{files}')").fetchall()
         table = pyarrow.parquet.read_table(path)
+        assert table.schema.metadata[b"schema_version"] == b"1"
         sums = {}
         for field in table.schema:
             if str(field.type) == "int64":
@@ -88,6 +89,8 @@ def parquet(folder):
                 by_pyarrow = pyarrow.compute.sum(table[field.name]).as_py()
                 assert by_duckdb == by_pyarrow, (entry, field.name)
                 sums[field.name] = by_duckdb and int(by_duckdb)
+            if str(field.type) == "string":
+                sums[field.name] = pyarrow.compute.sum(pyarrow.compute.utf8_length(table[field.name])).as_py()
         assert rows == table.num_rows, entry
         units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in table.schema}
         found[entry.removesuffix(".parquet")] = {"rows": rows, "sums": sums, "units": units}
