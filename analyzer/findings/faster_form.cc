@@ -33,7 +33,7 @@ namespace {
 
 constexpr double kFormPercent = 10;
 constexpr double kPackedOps = 1000;  // of a step
-constexpr double kCells = 8;         // of a step
+constexpr double kCells = 8;         // of a layer, in a step
 constexpr size_t kFewestParts = 3;   // different kernels of a norm that is not fused
 
 using Names = std::vector<absl::string_view>;
@@ -73,14 +73,15 @@ class Forms {
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
       if (part == Part::kMath) attention.Add(ns, scope);
-      if (part == Part::kCell) cells.Add(ns, scope);
+      if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
       if (own != thread) stage_ = Stage::kNone;
       thread = own;
       if (is_outermost) Follow(scope, part, ns);
     }
   }
 
-  Form attention, dense, packed, cells;
+  Form attention, dense, packed;
+  std::map<LayerIndex, Form> cells;
   double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
 
  private:
@@ -296,18 +297,23 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     findings.back().where = facts.LayersOf(is_recurrent);
     findings.back().changes_numerics = true;
   }
-  const LayerIndex cell = forms.cells.last == kNone ? kNone : facts.attribution().of_scope[forms.cells.last].layer;
   const auto is_beside_cells = [&](const WorkItem& item) {
-    return cell != kNone && !item.IsCall() && absl::c_linear_search(item.group->layers, cell);
+    return !item.IsCall() && absl::c_any_of(item.group->layers, [&](LayerIndex layer) {
+      const auto cell = forms.cells.find(layer);
+      return cell != forms.cells.end() && cell->second.count >= kCells * facts.count();
+    });
   };
-  if (forms.cells.count >= kCells * facts.count() && facts.IsAtLeast(facts.Sum(is_beside_cells), kFormPercent)) {
+  if (facts.IsAtLeast(facts.Sum(is_beside_cells), kFormPercent)) {
+    const Form& most = absl::c_max_element(forms.cells, [](const auto& a, const auto& b) {
+                         return a.second.count < b.second.count;
+                       })->second;
     findings.push_back(OfForm(
-        facts, facts.Sum(is_beside_cells), forms.cells.last,
-        absl::StrFormat(
-            "A recurrent cell is called %.0f times a %s, once for each time step; beside its products it takes",
-            forms.cells.count / facts.count(), facts.StepNoun()),
+        facts, facts.Sum(is_beside_cells), most.last,
+        absl::StrFormat("A recurrent cell is called %.0f times in a %s. That costs, besides its products",
+                        most.count / facts.count(), facts.StepNoun()),
         "Where a sequence is known before it is read: nn.LSTM, nn.GRU or nn.RNN computes all its time steps in one "
         "call."));
+    findings.back().where = facts.LayersOf(is_beside_cells);
   }
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {

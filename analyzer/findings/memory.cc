@@ -88,16 +88,20 @@ std::string AllocatorOf(const StepFacts& facts, const MemoryBlock& block) {
   return absl::StrCat(op, op.empty() || layer.empty() ? "" : " of ", layer);
 }
 
-// Whether PyTorch notes for gradients what a program computes that needs none.
+// Whether PyTorch records a graph for gradients that nothing computes. Where gradients are enabled, operators have the number
+// of the next node: it grows only where nodes are made.
 bool RecordsUnusedGraph(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference) return false;
   const ScopeColumns& scopes = facts.model().scopes;
+  int64_t first = INT64_MAX, last = -1;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (scopes.look[scope].kind != ScopeKind::kFrameworkOp || scopes.link[scope] < 0) continue;
     const ProcessIndex process = facts.model().threads[scopes.thread[scope]].process;
-    if (facts.StepAt(process, scopes.start_ns[scope]) != kNone) return true;
+    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
+    first = std::min(first, scopes.link[scope]);
+    last = std::max(last, scopes.link[scope]);
   }
-  return false;
+  return first < last;
 }
 
 // Of pages that the process keeps; those that it gives back are page-faults'.
@@ -141,9 +145,8 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     finding.evidence = "table memory: rows that outlive their step";
     finding.advice =
         RecordsUnusedGraph(facts)
-            ? "What is kept of a result keeps all that a gradient would need, and nothing computes gradients here: "
-              "with "
-              "torch.inference_mode(): around the requests (or torch.no_grad())."
+            ? "A result that is kept keeps the graph that PyTorch records for its gradient, and nothing computes "
+              "gradients here: put torch.inference_mode() or torch.no_grad() around the requests."
             : "Look for a list, a dictionary or an attribute that keeps tensors of each step. A loss that is kept "
               "keeps its whole graph: keep loss.item() or loss.detach().";
     const double pages_ns = device.device == 0 ? CostOfNewPagesNs(facts) : 0;

@@ -24,6 +24,13 @@ constexpr double kFewestPrograms = 8;       // of a step of JAX, which may be a 
 constexpr double kOpsOfProgram = 4;         // at most, in the mean
 constexpr double kLongestOpNs = 1'000'000;  // mean time from one to the next: a step of longer ones has other causes
 
+bool IsWaiting(const WorkItem& item) {
+  return item.doing.activity == ActivityKind::kDataLoading || item.doing.activity == ActivityKind::kWaiting;
+}
+
+// Of a mean step: without waiting for a processor.
+double RunningNs(const StepFacts& facts) { return std::max(facts.step_ns() - facts.load().waiting_ns, 0.0); }
+
 // Programs of JAX that ran in the steps.
 struct Programs {
   double runs = 0, ops = 0;
@@ -40,7 +47,8 @@ Programs ProgramsOf(const StepFacts& facts) {
     if (scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
     const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
     const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-    if (link.op >= model.compiled_ops.size() || facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
+    if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
+    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
     ++programs.ops;
     if (runs.insert({process, link.run}).second) ++lines[model.compiled_ops[link.op].line];
   }
@@ -64,13 +72,11 @@ Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
 
 std::vector<Finding> InTensorFlow(const StepFacts& facts) {
   const EagerOps eager = EagerOpsOf(facts);
-  const double running_ns = std::max(facts.step_ns() - facts.load().waiting_ns, 0.0);
-  if (eager.count < kFewestOps || eager.of_keras || running_ns / eager.count > kLongestOpNs) return {};
+  if (eager.count < kFewestOps || eager.of_keras || RunningNs(facts) / eager.count > kLongestOpNs) return {};
   const double ns = facts.Sum([](const WorkItem& item) {
-    // KernelAndDeviceFunc::Run
-    const bool computes = item.IsCall() || (item.scope != nullptr && item.scope->op == "Run");
-    return !computes && item.doing.activity != ActivityKind::kDataLoading &&
-           item.doing.activity != ActivityKind::kWaiting;
+    const bool computes =
+        item.IsCall() || (item.scope != nullptr && item.scope->op == "Run");  // KernelAndDeviceFunc::Run
+    return !computes && !IsWaiting(item);
   });
   if (!facts.IsAtLeast(ns, kOpByOpPercent)) return {};
   Finding finding =
@@ -89,7 +95,9 @@ std::vector<Finding> InTensorFlow(const StepFacts& facts) {
 std::vector<Finding> InJax(const StepFacts& facts) {
   const Programs programs = ProgramsOf(facts);
   if (programs.runs < kFewestPrograms * facts.count() || programs.ops > kOpsOfProgram * programs.runs) return {};
-  const double ns = facts.Sum([](const WorkItem& item) { return !item.IsCall() && item.scope == nullptr; });
+  if (RunningNs(facts) * facts.count() / programs.runs > kLongestOpNs) return {};
+  const double ns =
+      facts.Sum([](const WorkItem& item) { return !item.IsCall() && item.scope == nullptr && !IsWaiting(item); });
   if (!facts.IsAtLeast(ns, kOpByOpPercent)) return {};
   Finding finding =
       OpByOp(ns,

@@ -32,10 +32,7 @@ XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, Proc
     Note(scope, steps::KindOf(place.direction));
   }
   for (const auto& [call, parts] : replays) NoteGraph(call, process, parts);
-  for (auto& [number, run] : runs_) {
-    has_gradients_ |= run.has_gradients;
-    FindTurn(run);
-  }
+  for (auto& [number, run] : runs_) FindTurn(run);
 }
 
 void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {

@@ -26,8 +26,7 @@ class XlaTurns {
 
   // Of an operation, or a part of a graph, that by itself is of the moment's kind. The last update of a run ends the step;
   // those before it are a part of the backward pass, in which they are. Programs without products (metrics, random
-  // numbers) are no passes, nor are, where others compute gradients, eager products: a network that is called once to
-  // make its weights.
+  // numbers) are no passes, nor are products outside of jit: each would be one.
   MomentKind KindOf(const Moment& moment) const;
 
   // What the CUDA graph does that this operation launches; null: it launches none.
@@ -52,7 +51,6 @@ class XlaTurns {
   const TraceModel& model_;
   absl::flat_hash_map<int64_t, Run> runs_;
   absl::flat_hash_set<std::string> networks_;  // programs with products
-  bool has_gradients_ = false;
   absl::flat_hash_map<ScopeIndex, const std::vector<ReplayedPart>*> graphs_;
 };
 

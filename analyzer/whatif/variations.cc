@@ -61,6 +61,11 @@ bool Has(const Ground& ground, absl::string_view needs) {
   return true;
 }
 
+// Of variables that hold a list.
+bool IsList(absl::string_view name) {
+  return name == "LD_PRELOAD" || name == "GLIBC_TUNABLES" || absl::EndsWith(name, "_FLAGS");
+}
+
 // With what is set already, where a variable holds a list.
 std::string Combined(const std::string& name, const std::string& value, const std::string& before) {
   if (before.empty()) return value;
@@ -76,7 +81,7 @@ Variation Make(const Ground& ground, absl::string_view settings) {
   for (absl::string_view setting : absl::StrSplit(settings, ' ', absl::SkipEmpty())) {
     std::pair<std::string, std::string> pair = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     const std::string before = ground.variable(pair.first);
-    if (absl::StrContains(before, pair.second)) continue;
+    if (IsList(pair.first) ? absl::StrContains(before, pair.second) : before == pair.second) continue;
     pair.second = Combined(pair.first, pair.second, before);
     variation.environment.push_back(std::move(pair));
   }

@@ -561,15 +561,17 @@ TEST(PhasesTest, RequestsEndWithTheirOwnWork) {
   EXPECT_EQ(track.steps[4].end_ns - track.steps[4].start_ns, 5 * 110 - 10);  // from aten::div to aten::softmax
 }
 
-// Of a thread that ran in this part of the time, 10 us after each request.
-int64_t LengthOfRequest(double running) {
+// Of a thread that ran in this part of the time, 10 us after each request; the program stopped recording there, or not.
+int64_t LengthOfRequest(double running, bool stops = false) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
+  TraceModel& model = program.builder().model();
   for (int i = 0; i < 10; ++i) {
     program.Forward(net, /*grad=*/false);
+    if (stops)
+      model.recording_stops.push_back({.start_ns = program.now_ns() + 1000, .end_ns = program.now_ns() + 2000});
     program.Pause(10000);
   }
-  TraceModel& model = program.builder().model();
   CounterSeries series = {.tid = model.processes[0].pid, .kind = CounterKind::kStates};
   for (const char* name : kThreadStateNames) series.names.push_back(program.builder().AddName(name));
   for (int64_t at_ns = 0; at_ns < program.now_ns(); at_ns += 1000) {
@@ -586,6 +588,7 @@ int64_t LengthOfRequest(double running) {
 TEST(PhasesTest, WhatAThreadComputesBetweenRequestsIsAPartOfThem) {
   EXPECT_LT(LengthOfRequest(0.2), 1000);
   EXPECT_GT(LengthOfRequest(0.9), 10000);
+  EXPECT_LT(LengthOfRequest(0.9, /*stops=*/true), 1000);
 }
 
 TEST(PhasesTest, ThreadsThatServeHaveTracksOfTheirOwn) {

@@ -78,7 +78,9 @@ TEST(ContestTest, AHalfMoreIsFoundAndFivePercentNeverMissedTheWrongWay) {
       EXPECT_NE(contest.outcome(7), Outcome::kNoGain);
       slight += contest.outcome(7) == Outcome::kFaster ? 1 : 0;
     }
-    if (machine.spread < 0.02) EXPECT_EQ(slight, 100);
+    if (machine.spread < 0.02) {
+      EXPECT_EQ(slight, 100);
+    }
   }
 }
 

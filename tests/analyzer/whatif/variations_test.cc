@@ -41,6 +41,8 @@ TEST(VariationsTest, ThreadsGoUpToTheProcessorsThereAre) {
   const std::vector<std::string> set = Names(ListedVariations(GroundWith(6, {}, {{"OMP_NUM_THREADS", "2"}}), {}, 1));
   EXPECT_EQ(std::vector<std::string>(set.begin(), set.begin() + 3),
             (std::vector<std::string>{"OMP_NUM_THREADS=1", "OMP_NUM_THREADS=4", "OMP_NUM_THREADS=6"}));
+  // A value is not set already because it is a part of another one.
+  EXPECT_TRUE(Contains(ListedVariations(GroundWith(16, {}, {{"OMP_NUM_THREADS", "16"}}), {}, 1), "OMP_NUM_THREADS=1"));
   EXPECT_FALSE(Contains(ListedVariations(GroundWith(1, {}), {}, 1), "OMP_PROC_BIND=true"));
   const Environment own = {{"MKL_NUM_THREADS", "6"}};  // goes before OMP_NUM_THREADS
   EXPECT_TRUE(Contains(ListedVariations(GroundWith(2, {}, own), {}, 1), "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"));

@@ -533,12 +533,13 @@ def recurrent_cells(side):
 
 
 def growing_memory(side):
-    """Requests whose results are kept, with the graph of each that PyTorch records; or without one."""
-    model = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512), nn.ReLU())
+    """Requests whose results are kept, with the graph of each that PyTorch records; or without one; or no graph, but large results."""
+    model = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512), nn.ReLU()).requires_grad_(side != "large")
     kept = []
     while True:
-        with contextlib.nullcontext() if side == "victim" else torch.inference_mode():
-            kept.append(model(torch.ones(512, 512)).mean())
+        with torch.inference_mode() if side == "advised" else contextlib.nullcontext():
+            result = model(torch.ones(512, 512))
+            kept.append(result if side == "large" else result.mean())
         yield
 
 
