@@ -222,85 +222,6 @@ void LeaveOutStopped(const TraceModel& model, StepTrack& track) {
   }
 }
 
-// How long the thread of the steps ran or had no processor, by the readings inside of a time; 0: not known.
-class WantedToRun {
- public:
-  WantedToRun(const TraceModel& model, const StepTrack& track) {
-    for (const CounterSeries& series : model.states) {
-      const bool is_its =
-          track.thread == kNone ? series.tid == model.processes[track.process].pid : series.thread == track.thread;
-      if (series.process == track.process && is_its) series_ = &series;
-    }
-    for (size_t i = 0; series_ != nullptr && i < series_->names.size(); ++i) {
-      const std::string& name = model.names[series_->names[i]];
-      if (name == kThreadStateNames[0] || name == kThreadStateNames[1]) columns_.push_back(i);  // running, queued
-    }
-  }
-
-  int64_t Ns(int64_t start_ns, int64_t end_ns) const {
-    if (series_ == nullptr) return 0;
-    const std::vector<int64_t>& times = series_->time_ns;
-    const auto first = std::lower_bound(times.begin(), times.end(), start_ns);
-    const auto after = std::upper_bound(first, times.end(), end_ns);
-    if (after - first < 2) return 0;
-    int64_t ns = 0;
-    for (size_t column : columns_) {
-      const auto value = [&](auto at) {
-        return static_cast<int64_t>(
-            series_->value[static_cast<size_t>(at - times.begin()) * series_->names.size() + column]);
-      };
-      ns += value(after - 1) - value(first);
-    }
-    return ns;
-  }
-
- private:
-  const CounterSeries* series_ = nullptr;
-  std::vector<size_t> columns_;
-};
-
-// Whether all between two times was recorded and read.
-bool IsKnownBetween(const TraceModel& model, const ProcessMoments& moments, ProcessIndex process, int64_t start_ns,
-                    int64_t end_ns) {
-  if (!moments.windows.empty() && EndOfWindow(moments, start_ns) < end_ns) return false;
-  for (const RecordingStop& stop : model.recording_stops) {
-    if (stop.process == process && stop.start_ns < end_ns && start_ns < stop.end_ns) return false;
-  }
-  for (const ReadSpan& span : model.read_spans) {
-    const bool leaves = start_ns < span.end_ns && span.end_ns < end_ns;
-    if (span.process == process && leaves) return false;
-  }
-  return true;
-}
-
-// A thread that waits for requests sleeps. Where it computes most of the time between two, that is a part of the loop: each
-// request lasts until the next one.
-void LastUntilNext(const TraceModel& model, const ProcessMoments& moments, StepTrack& track) {
-  std::vector<Step>& steps = track.steps;
-  const bool are_requests =
-      std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.kind == StepKind::kInference; });
-  if (!are_requests || steps.empty()) return;
-  const WantedToRun wanted(model, track);
-  std::vector<bool> reaches(steps.size());  // nothing unknown lies before the next one
-  int64_t in_ns = 0, pause_ns = 0, wanted_ns = 0;
-  size_t first = 0;  // of a stretch in which all is known
-  for (size_t i = 0; i < steps.size(); ++i) {
-    reaches[i] =
-        i + 1 < steps.size() && IsKnownBetween(model, moments, track.process, steps[i].end_ns, steps[i + 1].start_ns);
-    in_ns += steps[i].end_ns - steps[i].start_ns;
-    if (reaches[i]) {
-      pause_ns += steps[i + 1].start_ns - steps[i].end_ns;
-    } else {
-      wanted_ns += wanted.Ns(steps[first].start_ns, steps[i].end_ns);
-      first = i + 1;
-    }
-  }
-  if (10 * pause_ns <= in_ns || 2 * (wanted_ns - in_ns) < pause_ns) return;
-  for (size_t i = 0; i + 1 < steps.size(); ++i) {
-    if (reaches[i]) steps[i].end_ns = steps[i + 1].start_ns;
-  }
-}
-
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                                        std::optional<std::vector<MeasuredTrack>>* found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
@@ -321,7 +242,6 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
     LeaveOutStopped(model, track);
     LeaveOutPauses(model, moments, &track);
     EndWithAskedWork(model, track);
-    LastUntilNext(model, moments, track);
   }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {

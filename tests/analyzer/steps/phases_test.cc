@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/steps/step_assembly.h"
-#include "preload/format/thread_states.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"
 #include "tests/analyzer/layers/torch_recorder.h"
@@ -559,36 +558,6 @@ TEST(PhasesTest, RequestsEndWithTheirOwnWork) {
     EXPECT_EQ(Phases(track.steps[i]), "inference");
   }
   EXPECT_EQ(track.steps[4].end_ns - track.steps[4].start_ns, 5 * 110 - 10);  // from aten::div to aten::softmax
-}
-
-// Of a thread that ran in this part of the time, 10 us after each request; the program stopped recording there, or not.
-int64_t LengthOfRequest(double running, bool stops = false) {
-  TrainingProgram program;
-  const int net = program.AddModel("LeNet", 3);
-  TraceModel& model = program.builder().model();
-  for (int i = 0; i < 10; ++i) {
-    program.Forward(net, /*grad=*/false);
-    if (stops)
-      model.recording_stops.push_back({.start_ns = program.now_ns() + 1000, .end_ns = program.now_ns() + 2000});
-    program.Pause(10000);
-  }
-  CounterSeries series = {.tid = model.processes[0].pid, .kind = CounterKind::kStates};
-  for (const char* name : kThreadStateNames) series.names.push_back(program.builder().AddName(name));
-  for (int64_t at_ns = 0; at_ns < program.now_ns(); at_ns += 1000) {
-    series.time_ns.push_back(at_ns);
-    const auto ran_ns = static_cast<uint64_t>(running * static_cast<double>(at_ns));
-    for (size_t state = 0; state < kThreadStates; ++state) series.value.push_back(state == 0 ? ran_ns : 0);
-  }
-  model.states.push_back(std::move(series));
-  const StepTrack track = OnlyTrack(program);
-  EXPECT_EQ(Kinds(track), "iiiiiiiiii");
-  return track.steps[4].end_ns - track.steps[4].start_ns;
-}
-
-TEST(PhasesTest, WhatAThreadComputesBetweenRequestsIsAPartOfThem) {
-  EXPECT_LT(LengthOfRequest(0.2), 1000);
-  EXPECT_GT(LengthOfRequest(0.9), 10000);
-  EXPECT_LT(LengthOfRequest(0.9, /*stops=*/true), 1000);
 }
 
 TEST(PhasesTest, ThreadsThatServeHaveTracksOfTheirOwn) {
