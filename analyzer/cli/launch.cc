@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -103,10 +104,13 @@ absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<st
   if (pipe2(failure, O_CLOEXEC) != 0 || pipe2(start, O_CLOEXEC) != 0) {
     return absl::InternalError(absl::StrCat("can't start the program: pipe: ", strerror(errno)));
   }
+  const pid_t launcher = getpid();
   const pid_t program = fork();
   if (program < 0) return absl::InternalError(absl::StrCat("can't start the program: fork: ", strerror(errno)));
   if (program == 0) {
     close(start[1]);
+    if (options.ends_with_launcher) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (options.ends_with_launcher && getppid() != launcher) _exit(126);
     char byte = 0;
     while (read(start[0], &byte, 1) < 0 && errno == EINTR) {
     }

@@ -23,6 +23,7 @@ std::string MakeNewFolder(const std::string& name);
 
 struct LaunchOptions {
   bool stdout_to_stderr = false;
+  bool ends_with_launcher = false;  // is killed when this process dies
   // Called with the program's process id while it waits to be started. May be unset.
   std::function<void(pid_t)> before_start = nullptr;
 };

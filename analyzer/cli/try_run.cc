@@ -120,7 +120,7 @@ struct Launched {
 
 [[noreturn]] void Launch(const TryOptions& options, const Variation& variation, const std::string& run,
                          const std::string& output, const std::string& workdir, int pipe) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // then the program is ended from above
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   const sigset_t signals = WatchedSignals();
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
@@ -134,11 +134,11 @@ struct Launched {
   if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);
   SetEnvironment(variation);
   Collector collector(run);
-  const LaunchOptions launch = {.before_start = [pipe](pid_t program) {
-    setpgid(program, program);  // signals to its group do not reach this process
-    const int pid = program;
-    if (write(pipe, &pid, sizeof pid) < 0) _exit(1);
-  }};
+  const LaunchOptions launch = {.ends_with_launcher = true, .before_start = [pipe](pid_t program) {
+                                  setpgid(program, program);  // signals to its group do not reach this process
+                                  const int pid = program;
+                                  if (write(pipe, &pid, sizeof pid) < 0) _exit(1);
+                                }};
   const std::vector<std::string>& words = variation.words.empty() ? options.words : variation.words;
   const absl::StatusOr<pid_t> program =
       StartProgram(options.program, words, PreloadVariables(options.shim, run), launch);

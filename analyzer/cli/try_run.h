@@ -18,7 +18,7 @@ namespace dlhook::analyzer::inline cli {
 using TryClock = std::chrono::steady_clock;
 
 // Calls `work` in a child process, whose exit code it returns. Whichever of the two is killed, the other ends every process
-// that was started below it, and removes `folder`. In the child SIGINT and SIGTERM are blocked: WasAsked tells of them.
+// that was started below it, and removes `folder`. Where both are, the kernel ends the program, and `folder` stays. In the child SIGINT and SIGTERM are blocked: WasAsked tells of them.
 int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work);
 // kReport: SIGINT, what is known by now is wanted. kEnd: SIGTERM, SIGHUP, or the other process is gone.
 enum class Asked : uint8_t { kNothing, kReport, kEnd };

@@ -1,6 +1,6 @@
 // Rules about memory: no time is lost by it, so they are for information, with the bytes that they are about.
 //
-// growing-memory: at the end of nearly every step more is held than at the end of the one before. What grows is found by comparing
+// growing-memory: at the end of nearly every step more is held than three steps before. What grows is found by comparing
 // what is held after the first and after the last of these steps.
 // kept-activations: where memory is scarce, half of the peak is kept for the backward pass by one layer.
 // fragmented-memory: when most is held, the allocator has reserved much more.
@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kSettlingSteps = 2;  // optimizers make their state, allocators fill
 constexpr size_t kLeastGrowingSteps = 6;
+constexpr size_t kGrowthSteps = 3;  // apart: a temporary may or may not be there where a step ends
 constexpr double kOfTheSteps = 0.8;
 constexpr int64_t kLeastGrowth = 1 << 20;
 constexpr double kLeastGrowthPart = 0.02;  // of the peak
@@ -125,13 +126,18 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     if (track == tracks.end() || track->steps.size() < kSettlingSteps + kLeastGrowingSteps) continue;
     const std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
     const std::vector<int64_t> held = HeldAfter(facts.model(), device, steps);
-    size_t grown = 0;
-    for (size_t step = 1; step < held.size(); ++step) grown += held[step] > held[step - 1] ? 1 : 0;
+    std::vector<int64_t> growths;
+    for (size_t step = kGrowthSteps; step < held.size(); ++step)
+      growths.push_back(held[step] - held[step - kGrowthSteps]);
+    const auto grown = std::count_if(growths.begin(), growths.end(), [](int64_t bytes) { return bytes > 0; });
     const int64_t growth = held.back() - held.front();
+    // Not a few large blocks that came late, beside a few bytes in each step.
+    if (2 * QuartilesOf(growths).median * static_cast<int64_t>(growths.size()) < growth * int64_t{kGrowthSteps})
+      continue;
     const auto least =
         std::max(static_cast<double>(kLeastGrowth), kLeastGrowthPart * static_cast<double>(device.peak_bytes));
     if (static_cast<double>(growth) < least) continue;
-    if (static_cast<double>(grown) < kOfTheSteps * static_cast<double>(held.size() - 1)) continue;
+    if (static_cast<double>(grown) < kOfTheSteps * static_cast<double>(growths.size())) continue;
     Finding finding = MemoryFinding(growth);
     const MemoryBlock* const left = LargestLeft(facts.model(), device, steps.front().end_ns, steps.back().end_ns);
     if (left != nullptr) finding.where = AllocatorOf(facts, *left);

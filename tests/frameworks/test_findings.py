@@ -283,7 +283,7 @@ class Findings(FindingsCase):
 
     def test_a_cell_for_each_time_step(self):
         finding = self.found("faster-form", "recurrent-cells", least_percent=20)
-        self.assertRegex(finding["finding"], r"^A recurrent cell is called 30 times a training step")
+        self.assertRegex(finding["finding"], r"^A recurrent cell is called 30 times in a training step\. That costs, besides")
         self.assertEqual(finding["where"], "LSTMCell")
 
     def test_results_that_keep_their_graphs(self):

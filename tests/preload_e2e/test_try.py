@@ -109,11 +109,28 @@ class Try(e2e.Case):
     def test_killed(self):
         self.stopped(lambda pid: os.kill(pid, signal.SIGKILL))
 
+    @staticmethod
+    def kill_worker(pid):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            os.kill(int(file.read().split()[0]), signal.SIGKILL)
+
     def test_its_worker_is_killed(self):
-        def kill_child(pid):
-            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-                os.kill(int(file.read().split()[0]), signal.SIGKILL)
-        self.stopped(kill_child)
+        self.stopped(self.kill_worker)
+
+    def test_all_of_it_is_killed(self):
+        """No process is left to clean up: the program ends with its launcher."""
+        process = e2e.start(self.argv("--env", "REST_MS=2"), env=self.environment_of(), cwd=self.places["work"])
+        end = time.monotonic() + PATIENCE
+        while not self.processes() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(len(self.processes()), 1)
+        process.send_signal(signal.SIGSTOP)
+        self.kill_worker(process.pid)
+        process.kill()
+        process.communicate()
+        while self.processes() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.processes(), [])
 
     def test_ended_politely(self):
         self.stopped(lambda pid: os.kill(pid, signal.SIGTERM))
