@@ -255,7 +255,10 @@ void Screen::FindingLines(const RuleFinding& found, bool with_sentence) {
     absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
   }
   Text(absl::StrCat(LeadOf(finding), "  ", rule, place.empty() ? "" : ": ", place), "  ");
-  if (with_sentence) Text(finding.sentence, "    ");
+  if (with_sentence) {
+    for (const std::string& line : finding.source) Line(Shortened(absl::StrCat("    ", VisibleText(line)), width_));
+    Text(finding.sentence, "    ");
+  }
   Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
 }
 

@@ -222,12 +222,20 @@ Json UnitsJson(const Json& rows, const Table& table) {
   return units;
 }
 
-// "train.py:42" as file and line; nulls: not known.
-std::pair<Json, Json> FileAndLine(const std::string& line) {
+// "train.py:42", or the beginning of "train.py:42 to 45", as file and line; nulls: not known.
+std::pair<Json, Json> FileAndLine(absl::string_view label) {
+  const absl::string_view line = label.substr(0, label.find(" to "));
   const size_t colon = line.rfind(':');
   int64_t number = 0;
   if (colon == std::string::npos || !absl::SimpleAtoi(line.substr(colon + 1), &number)) return {nullptr, nullptr};
-  return {line.substr(0, colon), number};
+  return {std::string(line.substr(0, colon)), number};
+}
+
+// The first `most` of these texts.
+Json TextsJson(const std::vector<std::string>& texts, size_t most, const Room& room, size_t& cut) {
+  Json array = Json::array();
+  for (size_t i = 0; i < texts.size() && i < most; ++i) array.push_back(Cut(texts[i], room, cut));
+  return array;
 }
 
 Json FindingJson(const RuleFinding& found, const Evidence& evidence, const StepFacts& facts, const std::string& run,
@@ -249,6 +257,7 @@ Json FindingJson(const RuleFinding& found, const Evidence& evidence, const StepF
           {"where", text(finding.where)},
           {"file", file.is_null() ? file : Json(Cut(file.get<std::string>(), room, cut))},
           {"line", line},
+          {"source", TextsJson(finding.source, finding.source.size(), room, cut)},
           {"finding", text(finding.sentence)},
           {"advice", text(finding.advice)},
           {"changes_results", finding.changes_numerics},
@@ -259,13 +268,6 @@ Json FindingJson(const RuleFinding& found, const Evidence& evidence, const StepF
             {"rows", rows},
             {"more_rows", evidence.rows.size() - rows.size()}}},
           {"verify", absl::StrCat("dlhook report ", run, " --table ", table.empty() ? "findings" : table)}};
-}
-
-// The first `most` of these texts.
-Json TextsJson(const std::vector<std::string>& texts, size_t most, const Room& room, size_t& cut) {
-  Json array = Json::array();
-  for (size_t i = 0; i < texts.size() && i < most; ++i) array.push_back(Cut(texts[i], room, cut));
-  return array;
 }
 
 size_t Rest(size_t all, const Json& shown) { return all - shown.size(); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dlhook::analyzer::inline findings {
 
@@ -18,10 +19,11 @@ enum class GainBasis : uint8_t {
 enum class Confidence : uint8_t { kHigh, kMedium, kLow };
 
 struct Finding {
-  std::string where;     // layers or a part of the step; empty: the whole program
-  std::string line;      // line of the program, "train.py:42"; empty if not known
-  std::string sentence;  // what is slow, with its numbers
-  double gain_ns = 0;    // per mean step (StepFacts.step_ns); never more than was measured
+  std::string where;                // layers or a part of the step; empty: the whole program
+  std::string line;                 // line of the program, "train.py:42"; empty if not known
+  std::vector<std::string> source;  // these lines' text ("42: x = f(y)"); empty: see source_lines.h
+  std::string sentence;             // what is slow, with its numbers
+  double gain_ns = 0;               // per mean step (StepFacts.step_ns); never more than was measured
   GainBasis basis = GainBasis::kMeasured;
   Confidence confidence = Confidence::kHigh;
   std::string evidence;  // the table that shows it, and what to look for there

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/findings/source_lines.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/work/step_work.h"
@@ -45,6 +46,8 @@ TypedColumns<FindingRow> Columns() {
        [](const FindingRow& row) { return std::string(row.finding.whole_ns > 0 ? row.finding.whole : "a step"); }},
       As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
       Text("line", "Of the program.", &Finding::line),
+      {Detail(TextColumn("source", "The text of these lines, if their file is here and as it was when the run began.")),
+       [](const FindingRow& row) { return KnownText(absl::StrJoin(row.finding.source, " / ")); }},
       Text("finding", "What is slow.", &Finding::sentence),
       Text("advice", "What to do.", &Finding::advice),
       {TextColumn(
@@ -72,6 +75,8 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
         all.push_back({std::string(rule.id), std::move(finding)});
     }
   }
+  const SourceLines sources(facts.model());
+  for (RuleFinding& found : all) found.finding.source = sources.Of(found.finding.line);
   double cause_ns = 0;  // of the largest cause worth it
   for (const auto& [rule, finding] : all) {
     if (!finding.is_information && IsCause(rule) && facts.IsAtLeast(finding.gain_ns, kLargeCausePercent))

@@ -3,7 +3,8 @@
 //
 // The trend is that of noise.h, of the steps' time without that in which the main thread waited for a processor, or of the
 // median step, which other programs disturb less; their processor time must grow, too.
-// On a busy machine all operations take longer when others come: then one of them has to grow by more than the rest.
+// On a busy machine all operations take longer when others come: then, and where a run is too short to know, one of them has
+// to grow by more than the rest.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
 // place, and the time between them. The gain: a mean step less one at the start of the trend.
 #include <algorithm>
@@ -202,8 +203,9 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   const Grown grown = thirds.Largest();
   const Growth& growth = grown.growth;
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
-  if (!is_more_often && facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent) &&
-      growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
+  const bool may_be_busy = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent);
+  if (!facts.load().is_known && grown.name.empty()) return {};
+  if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
     return {};
   const double steps = std::max(thirds.steps(), 1.0);
   finding.where = grown.name.empty() ? "between operations" : grown.name;

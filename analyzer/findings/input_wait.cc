@@ -31,8 +31,9 @@ constexpr double kInputWaitPercent = 5;  // "moderate" in XProf's input pipeline
 constexpr int64_t kMostWorkers = 16;     // each is a process of its own
 constexpr double kRowsOfBatch = 0.5;     // runs of an op, for each row
 constexpr double kLeastRows = 8;         // of a batch
-constexpr double kHandOverNs = 2e6;      // of a batch from a worker, at most: below that workers are no help
-constexpr double kCheapRowNs = 50'000;   // making it takes no longer than handing it over
+constexpr double kMostOfInput = 0.5;
+constexpr double kHandOverNs = 2e6;     // of a batch from a worker, at most: below that workers are no help
+constexpr double kCheapRowNs = 50'000;  // making it takes no longer than handing it over
 constexpr char kWholeBatch[] =
     "Fetch a whole batch at once: index arrays or tensors with all its indices (a dataset with __getitems__, or "
     "DataLoader(dataset, sampler=BatchSampler(sampler, batch_size, False), batch_size=None)), and do once, before "
@@ -228,6 +229,12 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
     finding.confidence = Confidence::kMedium;
   }
   AdviseOnInput(facts, ns, finding);
+  const std::vector<GapLines>& lines = InputLinesOf(facts);  // the longest first
+  if (preparer == Preparer::kProgram && !lines.empty() && lines.front().ns >= kMostOfInput * ns &&
+      finding.line.empty()) {
+    absl::StrAppend(&finding.sentence, " Most of it at ", PlaceText(lines.front().function, lines.front().text), ".");
+    finding.line = lines.front().text;
+  }
   finding.where = "input";
   finding.evidence = "table phases: input";
   return {finding};

@@ -5,9 +5,13 @@
 // steps; what a page costs, the launcher measured. Faults for memory that the process keeps are no loss.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/analysis/memory_use.h"
+#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 
@@ -16,6 +20,8 @@ namespace {
 
 constexpr double kPageFaultsPercent = 3;
 constexpr double kPageBytes = 4096;
+constexpr int64_t kLeastMapped = 128 << 10;  // glibc's threshold, at first
+constexpr double kLargePart = 0.5;           // of the pages that are given back
 // A setting with this in its value says how memory is kept.
 struct Setting {
   const char* name;
@@ -54,6 +60,32 @@ double PagesGivenBack(const PageFaults& faults) {
 
 double CostNs(const PageFaults& faults) { return std::min(PagesGivenBack(faults) * faults.cost_ns, faults.system_ns); }
 
+// What is allocated in blocks that malloc may give back, by layer: the most.
+struct LargeBlocks {
+  double bytes = 0;  // in a step
+  const MemoryBlock* first = nullptr;
+};
+
+LargeBlocks MostOfLargeBlocks(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (model.memory.empty()) return {};
+  std::map<LayerIndex, LargeBlocks> by_layer;
+  const auto& analysis = *facts.options().analysis;
+  for (const DeviceMemory& device : analysis.Derived<MemoryUse>(model, facts.attribution(), analysis.steps()).devices) {
+    for (const MemoryBlock& block : device.blocks) {
+      const MemoryEvent& born = model.memory[block.born];
+      if (device.device != 0 || born.bytes < kLeastMapped || block.layer == kNone) continue;
+      if (facts.StepAt(device.process, born.time_ns) == kNone) continue;
+      LargeBlocks& sum = by_layer[block.layer];
+      sum.bytes += static_cast<double>(born.bytes) / facts.count();
+      if (sum.first == nullptr) sum.first = &block;
+    }
+  }
+  const auto most = std::max_element(by_layer.begin(), by_layer.end(),
+                                     [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+  return most == by_layer.end() ? LargeBlocks() : most->second;
+}
+
 }  // namespace
 
 std::string PageFaultsMissing(const StepFacts& facts) {
@@ -78,6 +110,14 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
       "Memory is requested from the kernel and returned in each step: %.0f page faults (%s) take %s.",
       PagesGivenBack(faults), HumanCell(static_cast<int64_t>(PagesGivenBack(faults) * kPageBytes), "bytes"),
       facts.PartOfStep(ns));
+  const LargeBlocks most = MostOfLargeBlocks(facts);
+  if (most.first != nullptr && most.bytes >= kLargePart * PagesGivenBack(faults) * kPageBytes) {
+    finding.where = facts.attribution().layers[most.first->layer].name;
+    if (most.first->stack != kNone)
+      finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[most.first->stack]);
+    absl::StrAppend(&finding.sentence, " ", finding.where, " allocates ",
+                    HumanCell(static_cast<int64_t>(most.bytes), "bytes"), " a step in blocks of 128 KiB and more.");
+  }
   finding.gain_ns = ns;
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;

@@ -29,7 +29,9 @@ constexpr double kPythonBoundLeastOps = 20;  // framework ops per step
 constexpr double kShortOpNs = 100'000;       // mean time from one op to the next: longer gaps are not overhead
 constexpr std::array<absl::string_view, 8> kFrameworkCode = {"torch",         "libtorch", "libc10", "tensorflow",
                                                              "libtensorflow", "jax",      "libjax", "libmxnet"};
-constexpr double kTinyOpNs = 5'000;  // mean time in the framework, per op that computes next to nothing
+constexpr double kLeastNumbers = 64;  // taken out of tensors in a step …
+constexpr double kNumbersPart = 0.1;  // … of all operations
+constexpr double kTinyOpNs = 5'000;   // mean time in the framework, per op that computes next to nothing
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
@@ -138,7 +140,14 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   }
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
   if (!facts.IsAtLeast(finding.gain_ns, kPythonBoundPercent)) return {};
-  finding.advice = facts.UsesTorch() && between.is_in_model
+  const auto numbers = facts.counted().ops.find("aten::item");
+  const double taken = numbers == facts.counted().ops.end() ? 0 : numbers->second;
+  finding.advice = taken >= std::max(kLeastNumbers, kNumbersPart * ops)
+                       ? absl::StrFormat(
+                             "Numbers are taken out of tensors one by one, %.0f times a %s (item(), float(), a loop "
+                             "over a tensor, printing one): compute on the whole tensor, or tensor.tolist() once.",
+                             taken, facts.StepNoun())
+                   : facts.UsesTorch() && between.is_in_model
                        ? "Use a larger batch or torch.compile(model): fewer and larger operations."
                        : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
   return {finding};

@@ -9,6 +9,9 @@
 // Its shape does not explain that: values below 1.2e-38 made a product of 128x1024x1024 64 times slower (Zen 5, oneDNN). The
 // gain: as if at half of the other's rate.
 //
+// Small requests: inference of one row to four, one request after another, mostly in such products: a batch reads the weights
+// once for all its rows.
+//
 // Far from their bound: only with peaks that dlhook calibrate measured, and while no other program disturbed. A product
 // at less than a quarter of its bound (peaks.h), for the threads that are known to have computed it, is slow; the gain is
 // that of half of the bound. With MKL and OpenBLAS on a Zen 5 core, products of 64x64x64 to 1536x1536x1536 reach half of it or more.
@@ -16,6 +19,7 @@
 // inner dimension of 2 to 8 (8 times slower than one of 32). None were transposed operands and leading dimensions (less
 // than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -29,6 +33,7 @@
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
+#include "analyzer/work/generation.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -45,9 +50,13 @@ constexpr double kLongCallOfKindNs = 200'000;  // shorter ones are soon disturbe
 constexpr double kLikeFlops = 16;              // times as many, or as few
 constexpr int64_t kLeastBatch = 64;            // of small products in one call
 constexpr double kLeastCopies = 0.1;           // of the time of such products beside them: what is broadcast is copied
-constexpr double kFar = 0.25;                  // of the bound
-constexpr double kReached = 0.5;               // of the bound, by ordinary products
-constexpr double kQuietPercent = 3;            // of a step: waiting for a processor
+constexpr int64_t kVeryFewRows = 4;
+constexpr double kRequestPercent = 50;
+constexpr double kRequestsTogether = 8;
+constexpr double kMostBetween = 0.1;  // of a request, until the next one
+constexpr double kFar = 0.25;         // of the bound
+constexpr double kReached = 0.5;      // of the bound, by ordinary products
+constexpr double kQuietPercent = 3;   // of a step: waiting for a processor
 
 // What a program computes with XLA is compiled as a whole: neither its calls nor its sizes are the program's own.
 bool IsJudged(const WorkItem& item) {
@@ -257,6 +266,47 @@ class CallThreads {
   double library_ = 1;                       // threads of a library's call that one thread makes
 };
 
+// From the end of a step to the start of the next one.
+double MedianBetweenNs(const StepFacts& facts) {
+  std::vector<int64_t> between_ns;
+  for (const StepTrack& track : facts.steps().tracks) {
+    for (size_t i = 1; i < track.steps.size(); ++i)
+      between_ns.push_back(track.steps[i].start_ns - track.steps[i - 1].end_ns);
+  }
+  return between_ns.empty() ? INFINITY : static_cast<double>(QuartilesOf(std::move(between_ns)).median);
+}
+
+std::vector<Finding> SmallRequests(const StepFacts& facts, const std::vector<const WorkItem*>& claimed) {
+  if (!facts.HasSteps() || facts.steps().kind != StepKind::kInference) return {};
+  if (MedianBetweenNs(facts) > kMostBetween * facts.step_ns()) return {};
+  double ns = 0, bytes = 0;
+  const WorkItem* longest = nullptr;
+  for (const WorkItem& item : facts.items()) {
+    const int64_t rows = IsJudged(item) && !IsRecurrent(facts, item) ? FewRows(*item.op) : 0;
+    if (rows == 0 || rows > kVeryFewRows || std::find(claimed.begin(), claimed.end(), &item) != claimed.end()) continue;
+    if (longest == nullptr) longest = &item;  // the longest comes first
+    ns += item.ns;
+    bytes += item.calls * static_cast<double>(item.op->bytes.value_or(0));
+  }
+  if (!facts.IsAtLeast(ns, kRequestPercent)) return {};
+  const int64_t rows = FewRows(*longest->op);
+  Finding finding;
+  finding.where = longest->group->label;
+  finding.line = facts.LineOf(*longest);
+  finding.sentence = absl::StrFormat(
+      "Requests of %d %s follow one another, and each reads all weights of its products (%s, ...: %s) for so few: %s.",
+      rows, rows == 1 ? "row" : "rows", longest->op->problem, HumanCell(static_cast<int64_t>(bytes), "bytes"),
+      facts.PartOfStep(ns));
+  finding.gain_ns = ns * (1 - 1 / kRequestsTogether);
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kLow;
+  finding.evidence = "table gemm, columns problem and rate; the gain: as if 8 requests took as long as one";
+  finding.advice = FindGeneration(facts)
+                       ? "Generate for several prompts at once: each token then reads the weights once for all."
+                       : "If several inputs are there, compute them as one batch.";
+  return {finding};
+}
+
 enum class Reason { kFewRows, kShortInner, kMany, kNone };
 
 Reason ReasonOf(const WorkItem& item) {
@@ -360,6 +410,7 @@ std::vector<Finding> FindSlowProducts(const StepFacts& facts) {
     findings.push_back(SlowForItsKind(facts, item, *faster));
     claimed.push_back(&item);
   }
+  for (Finding& finding : SmallRequests(facts, claimed)) findings.push_back(std::move(finding));
   for (Finding& finding : FarFromBound(facts, claimed)) findings.push_back(std::move(finding));
   return findings;
 }

@@ -58,7 +58,9 @@ class FindingsCase(frameworks.Case):
         name, number = finding["line"].split(":")
         self.assertEqual(name, "findings_victims.py")
         with open(program("findings_victims")[1], encoding="utf-8") as file:
-            self.assertIn(words, file.read().splitlines()[int(number) - 1])
+            line = file.read().splitlines()[int(number) - 1].strip()
+        self.assertIn(words, line)
+        self.assertEqual(finding["source"], f"{number}: {line}")
 
 
 class Findings(FindingsCase):

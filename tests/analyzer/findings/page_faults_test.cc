@@ -23,6 +23,7 @@ struct Memory {
   std::map<std::string, std::string> settings;
   std::string loader;
   uint32_t page_fault_ns = 2000;
+  int64_t block_bytes = 0;  // that the second layer allocates and frees in each of its passes
 };
 
 class PageFaultsTest : public testing::Test {
@@ -48,6 +49,14 @@ class PageFaultsTest : public testing::Test {
       sample.page_fault_ns = memory.page_fault_ns;
       ++step;
     }
+    const Attribution& attribution = run.analysis().attribution();
+    for (ScopeIndex scope = 0; memory.block_bytes > 0 && scope < model.scopes.size(); ++scope) {
+      const LayerIndex layer = attribution.of_scope[scope].layer;
+      if (layer == kNone || attribution.layers[layer].name != "features.1") continue;
+      const int64_t start_ns = model.scopes.start_ns[scope];
+      model.memory.push_back({.time_ns = start_ns + 10, .address = 64, .bytes = memory.block_bytes, .scope = scope});
+      model.memory.push_back({.time_ns = start_ns + 20, .address = 64, .scope = scope});
+    }
     const StepFacts facts(model, run.analyzed().options);
     found_.clear();
     for (RuleFinding& finding : FindAll(facts)) {
@@ -67,6 +76,17 @@ TEST_F(PageFaultsTest, PagesThatAreGivenBack) {
   EXPECT_THAT(found_[0].sentence, HasSubstr("1000 page faults"));
   EXPECT_THAT(found_[0].advice, HasSubstr("MALLOC_MMAP_MAX_=0"));
   EXPECT_THAT(not_judged_, Not(Contains(HasSubstr("page-faults"))));
+}
+
+// Two passes a step, beside 1000 pages.
+TEST_F(PageFaultsTest, NamesTheLayerThatAllocatesMostOfThem) {
+  Judge({.block_bytes = 600 * 4096});
+  ASSERT_EQ(found_.size(), 1u);
+  EXPECT_EQ(found_[0].where, "features.1");
+  EXPECT_THAT(found_[0].sentence, HasSubstr("features.1 allocates 4.69 MiB a step in blocks of 128 KiB and more."));
+  Judge({.block_bytes = 200 * 4096});  // 1.6 of 3.9 MiB
+  ASSERT_EQ(found_.size(), 1u);
+  EXPECT_EQ(found_[0].where, "");
 }
 
 TEST_F(PageFaultsTest, NeverMoreThanTheTimeInTheKernel) {

@@ -155,6 +155,23 @@ TEST(SlowProducts, OneByOneAreClaimedOnce) {
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("8 equal products of 2 rows"));
 }
 
+// Requests of 1 ms, one product of m512 n1 k512 in 0.8 of it: what a batch would share.
+TEST(SlowProducts, OfOneRowInEachRequestCouldBeABatch) {
+  const auto requests = [](StepKind kind, int64_t rows, int64_t ns) {
+    CpuProgram program(kind);
+    program.Calls(GemmDefinition(512, rows, 512, "TN"), 1, 100'000, ns);
+    return program;
+  };
+  const auto found = requests(StepKind::kInference, 1, 800'000).Find("slow-products");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 700'000, 1000);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Requests of 1 row follow one another"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("one batch"));
+  EXPECT_THAT(requests(StepKind::kInference, 5, 800'000).Find("slow-products").rows, IsEmpty());
+  EXPECT_THAT(requests(StepKind::kInference, 1, 400'000).Find("slow-products").rows, IsEmpty());
+  EXPECT_THAT(requests(StepKind::kTraining, 1, 800'000).Find("slow-products").rows, IsEmpty());
+}
+
 TEST(SlowProducts, WithNarrowVectorsHaveAnotherCause) {
   const Calibration machine = Machine();
   CpuProgram program;

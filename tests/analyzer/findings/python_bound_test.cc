@@ -51,6 +51,21 @@ TEST(PythonBound, IsNotLessWhereTheThreadWaitsForAProcessor) {
   EXPECT_THAT(Program(0.5, 0.5, 0.5).Find("python-bound").rows, SizeIs(1));
 }
 
+TEST(PythonBound, NamesNumbersTakenOutOfTensors) {
+  for (const char* name : {"aten::item", "aten::mul"}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    for (int i = 0; i < 80 * CpuProgram::kSteps; ++i) {
+      program.builder().Scope(name, ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 80, 5'000, 0, -1, stack);
+    }
+    const auto found = program.Find("python-bound");
+    ASSERT_THAT(found.rows, SizeIs(1));
+    const bool is_item = absl::string_view(name) == "aten::item";
+    EXPECT_THAT(found.Of(0, "advice"), is_item ? HasSubstr("one by one, 80 times a training step")
+                                               : testing::Matcher<const std::string&>(Not(HasSubstr("Numbers"))));
+  }
+}
+
 // Without samples nobody knows whose code it is; by samples native code between operations is not Python's.
 TEST(PythonBound, SamplesTellNativeCodeFromPython) {
   const auto not_told = Program(1, 1).Find("python-bound");

@@ -1,0 +1,30 @@
+// The text of lines of the program that findings name.
+#ifndef DLHOOK_ANALYZER_FINDINGS_SOURCE_LINES_H_
+#define DLHOOK_ANALYZER_FINDINGS_SOURCE_LINES_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline findings {
+
+class SourceLines {
+ public:
+  explicit SourceLines(const TraceModel& model);
+
+  // Of "train.py:42" or "train.py:42 to 45": {"42: x = f(y)", …}. Empty if the file is not known, is not
+  // here, was changed after the run began, is no *.py of this user or root, or if several files have this name.
+  std::vector<std::string> Of(absl::string_view label) const;
+
+ private:
+  std::map<std::string, std::set<std::string>> paths_;  // by name without folder
+  int64_t began_s_ = 0;                                 // by CLOCK_REALTIME; 0: not known
+};
+
+}  // namespace dlhook::analyzer::findings
+
+#endif  // DLHOOK_ANALYZER_FINDINGS_SOURCE_LINES_H_

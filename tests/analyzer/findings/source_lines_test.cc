@@ -1,0 +1,66 @@
+// The text of lines that findings name: only of the file that ran.
+#include "analyzer/findings/source_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace source_lines_test {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class SourceLinesTest : public testing::Test {
+ protected:
+  SourceLinesTest() : folder_(std::filesystem::path(testing::TempDir()) / "source_lines") {
+    std::filesystem::create_directories(folder_ / "other");
+    Write(folder_ / "train.py");
+  }
+  ~SourceLinesTest() override { std::filesystem::remove_all(folder_); }
+
+  static void Write(const std::filesystem::path& path) { std::ofstream(path) << "import torch\n  x = f(y)  \n"; }
+
+  // For a run that began so many seconds from now, with frames in these files.
+  std::vector<std::string> Of(const std::string& label, int64_t after_s = 60,
+                              const std::vector<std::string>& files = {"train.py"}) {
+    ModelBuilder builder;
+    for (const std::string& file : files) builder.AddStack({{(folder_ / file).string(), "<module>", 1}});
+    TraceModel model = builder.Build(1);
+    model.processes.front().realtime_offset_ns = (std::time(nullptr) + after_s) * 1'000'000'000;
+    return SourceLines(model).Of(label);
+  }
+
+  const std::filesystem::path folder_;
+};
+
+TEST_F(SourceLinesTest, IsThatOfTheLines) {
+  EXPECT_THAT(Of("train.py:2"), ElementsAre("2: x = f(y)"));
+  EXPECT_THAT(Of("train.py:2 to 1"), ElementsAre("2: x = f(y)", "1: import torch"));
+}
+
+TEST_F(SourceLinesTest, IsNothingForWhatIsNotTheFileThatRan) {
+  EXPECT_THAT(Of("train.py:2", -60), IsEmpty());  // changed since
+  EXPECT_THAT(Of("train.py:9"), IsEmpty());
+  EXPECT_THAT(Of("other.py:1"), IsEmpty());
+  EXPECT_THAT(Of(""), IsEmpty());
+  EXPECT_THAT(Of("train.py:1 to model.py:2"), IsEmpty());
+  Write(folder_ / "other" / "train.py");
+  EXPECT_THAT(Of("train.py:2", 60, {"train.py", "other/train.py"}), IsEmpty());  // which of them?
+  std::filesystem::remove(folder_ / "train.py");
+  EXPECT_THAT(Of("train.py:2"), IsEmpty());
+  Write(folder_ / "train.txt");
+  EXPECT_THAT(Of("train.txt:2", 60, {"train.txt"}), IsEmpty());
+}
+
+}  // namespace source_lines_test
+}  // namespace dlhook::analyzer
