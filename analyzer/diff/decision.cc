@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
+
+#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
+
+constexpr double kMostSteps = 0.75;
 
 Samples Scaled(Samples samples, double factor) {
   for (BlockMeans& blocks : samples) {
@@ -41,6 +46,15 @@ TimeChange ChangeOf(const Samples& base, const Samples& new_side, double base_fa
   change.base_ns = MeanOf(change.base_samples);
   change.new_ns = MeanOf(change.new_samples);
   return change;
+}
+
+// Whether most steps of the slower side take longer than most of the other one's.
+bool AreMostSteps(const MeasuredRun& slower, double slower_factor, const MeasuredRun& faster, double faster_factor) {
+  const std::vector<int64_t> durations = slower.steps.Durations();
+  const double most_ns = faster_factor * static_cast<double>(QuartilesOf(faster.steps.Durations()).upper);
+  const auto longer = std::count_if(durations.begin(), durations.end(),
+                                    [&](int64_t ns) { return slower_factor * static_cast<double>(ns) > most_ns; });
+  return static_cast<double>(longer) >= kMostSteps * static_cast<double>(durations.size());
 }
 
 }  // namespace
@@ -96,7 +110,11 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
       decision.doubt = Doubt::kWaiting;
     }
   }
-  if (is_same_work && decision.low.finding != decision.time.finding) decision.doubt = Doubt::kOnlySomeSteps;
+  const bool is_slower = decision.time.change_ns() > 0;
+  if (is_same_work && decision.low.finding != decision.time.finding &&
+      !(is_slower ? AreMostSteps(after, factor, before, base_factor)
+                  : AreMostSteps(before, base_factor, after, factor)))
+    decision.doubt = Doubt::kOnlySomeSteps;
   if (!decision.time.IsBeyondNoise()) decision.doubt = Doubt::kNone;
   if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
   // Where others disturb the times, the processor time that the program needs decides, if it is what changed.

@@ -173,7 +173,9 @@ class Finder {
       }
       return names;
     };
-    AddSet(DifferenceKind::kTypes, "data types of calls", used(base_.work.types), used(new_.work.types));
+    const std::set<std::string> base = used(base_.work.types), new_side = used(new_.work.types);
+    // Where no call of one side tells its types, they are not known to differ.
+    if (!base.empty() && !new_side.empty()) AddSet(DifferenceKind::kTypes, "data types of calls", base, new_side);
   }
 
   // The ways in which rows of library calls for the same thing differ, each once, most frequent first.

@@ -55,7 +55,8 @@ class Divider {
       Sides& layer = layers_[work.Place(*input.names).first];
       for (Sides* sides : {&place, &layer}) sides->Add(work);
       for (bool of_base : {true, false}) {
-        if (work.IsOn(of_base)) types_[of_base ? 0 : 1].insert(work.Text("types", of_base));
+        const std::string types = work.IsOn(of_base) ? work.Text("types", of_base) : "";
+        if (!types.empty()) types_[of_base ? 0 : 1].insert(types);
       }
       if (IsWork(work) && !work.IsOn(false)) place.gone.push_back(work);
       if (IsWork(work) && !work.IsOn(true)) place.came.push_back(work);
@@ -81,11 +82,17 @@ class Divider {
  private:
   struct Sides {
     bool in_base = false, in_new = false;
+    bool calls_in_base = false, calls_in_new = false;
+    bool has_op_of_both = false;      // a framework's
     std::vector<WorkRow> gone, came;  // calls and ops that one side has, but for conversions
 
     void Add(const WorkRow& row) {
       in_base |= row.IsOn(true);
       in_new |= row.IsOn(false);
+      if (row.Is(ActivityKind::kScope)) has_op_of_both |= row.IsOn(true) && row.IsOn(false);
+      if (!row.Is(ActivityKind::kCall)) return;
+      calls_in_base |= row.IsOn(true);
+      calls_in_new |= row.IsOn(false);
     }
     bool IsOnOneSide() const { return !in_base || !in_new; }
   };
@@ -166,8 +173,13 @@ class Divider {
     const Sides& sides = places_.at(place);
     const std::string types = row.Newest("types");
     const std::set<std::string>& others = types_[row.IsOn(true) ? 1 : 0];
-    if (!types.empty() && !others.contains(types))
+    if (!types.empty() && !others.empty() && !others.contains(types))
       return AddOther(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
+    if (row.Is(ActivityKind::kCall) && sides.has_op_of_both && sides.calls_in_base != sides.calls_in_new) {
+      const std::string of_library = DoneBy(row, row.IsOn(true)), own = "the framework's own loops";
+      return AddOther(CauseKind::kImplementation, row.change_ns(),
+                      row.IsOn(true) ? Arrow(of_library, own) : Arrow(own, of_library), place);
+    }
     if (sides.gone.empty() || sides.came.empty()) {
       return Add(CauseKind::kCalls, row.change_ns(), CountsText(row), place);
     }
@@ -184,7 +196,8 @@ class Divider {
     const std::string from = before.Text("types", true), to = after.Text("types", false);
     if (!from.empty() && !to.empty() && from != to)
       return Add(CauseKind::kTypes, row.change_ns(), absl::StrCat(from, " -> ", to), place);
-    if ((!from.empty() && !types_[1].contains(from)) || (!to.empty() && !types_[0].contains(to)))
+    const bool know_both = !types_[0].empty() && !types_[1].empty();
+    if (know_both && ((!from.empty() && !types_[1].contains(from)) || (!to.empty() && !types_[0].contains(to))))
       return Add(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
     const bool are_calls = before.Is(ActivityKind::kCall) || after.Is(ActivityKind::kCall);
     const std::string done_before = DoneBy(before, true), done_after = DoneBy(after, false);
@@ -211,7 +224,9 @@ class Divider {
     const TimeChange& time = row.row().time;
     double rest_ns = row.change_ns();
     if (std::abs(before - after) > kOtherCalls && before > 0) {
-      const double calls_ns = (after - before) * time.base_ns / before;
+      double calls_ns = (after - before) * time.base_ns / before;
+      // Further ops of a framework may be much smaller ones.
+      if (row.Is(ActivityKind::kScope) && calls_ns > 0) calls_ns = std::clamp(rest_ns, 0.0, calls_ns);
       Add(CauseKind::kCalls, calls_ns, CallsWords(row), place);
       rest_ns -= calls_ns;
     }

@@ -182,6 +182,19 @@ void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64
                                 HowTheyHelp(facts, preparing, workers), ".");
 }
 
+// Where most of the time passes in which batches are prepared, if most does at one place.
+void SayWhere(const StepFacts& facts, Preparer preparer, Finding& finding) {
+  if (preparer == Preparer::kPipeline || !finding.line.empty()) return;
+  const bool by_workers = preparer == Preparer::kWorkers;
+  const std::vector<GapLines>& lines = by_workers ? WorkerLinesOf(facts) : InputLinesOf(facts);  // the longest first
+  double all_ns = 0;
+  for (const GapLines& line : lines) all_ns += line.ns;
+  if (lines.empty() || lines.front().ns < kMostOfInput * all_ns || lines.front().ns == 0) return;
+  finding.line = lines.front().text;
+  absl::StrAppend(&finding.sentence, by_workers ? " Most of their time passes at " : " Most of it passes at ",
+                  PlaceText(lines.front().function, lines.front().text), ".");
+}
+
 std::string WhoIsLate(Preparer preparer) {
   if (preparer == Preparer::kWorkers) return "The program waits for its loader's workers: ";
   return preparer == Preparer::kPipeline ? "The program waits for its pipeline of tf.data: "
@@ -229,12 +242,7 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
     finding.confidence = Confidence::kMedium;
   }
   AdviseOnInput(facts, ns, finding);
-  const std::vector<GapLines>& lines = InputLinesOf(facts);  // the longest first
-  if (preparer == Preparer::kProgram && !lines.empty() && lines.front().ns >= kMostOfInput * ns &&
-      finding.line.empty()) {
-    absl::StrAppend(&finding.sentence, " Most of it at ", PlaceText(lines.front().function, lines.front().text), ".");
-    finding.line = lines.front().text;
-  }
+  SayWhere(facts, preparer, finding);
   finding.where = "input";
   finding.evidence = "table phases: input";
   return {finding};

@@ -119,6 +119,7 @@ const std::vector<Rule>& Rules() {
       {"slow-products", "products are far slower than the machine allows", FindSlowProducts, Nothing},
       {"denormals", "an operation gets slower during the run, with equal shapes, and others do not", FindDenormals,
        Steps},
+      {"type-conversions", "tensors are converted to another type in each step", FindTypeConversions, Scopes},
       {"repeated-work", "a step computes again what has not changed", FindRepeatedWork, Scopes},
       {"faster-form", "PyTorch has a faster form of what is computed", FindFasterForms, Scopes},
       {"growing-steps", "each step takes longer than the one before", FindGrowingSteps, Steps},

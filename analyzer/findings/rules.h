@@ -77,6 +77,7 @@ std::vector<Finding> FindSlowProducts(const StepFacts& facts);
 std::vector<Finding> FindDenormals(const StepFacts& facts);
 std::vector<Finding> FindDebugSwitch(const StepFacts& facts);
 std::vector<Finding> FindOpByOp(const StepFacts& facts);
+std::vector<Finding> FindTypeConversions(const StepFacts& facts);
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts);
 std::vector<Finding> FindSlowLines(const StepFacts& facts);
 std::vector<Finding> FindFasterForms(const StepFacts& facts);

@@ -17,6 +17,13 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr uint64_t kLongestFile = 4 << 20;
+constexpr size_t kMostLinesBetween = 2;  // lines
+
+// Of a line without code: any.
+size_t IndentOf(absl::string_view line) {
+  const size_t indent = line.find_first_not_of(" \t\r");
+  return indent == absl::string_view::npos ? SIZE_MAX : indent;
+}
 
 }  // namespace
 
@@ -44,12 +51,24 @@ std::vector<std::string> SourceLines::Of(absl::string_view label) const {
   const auto text = ReadWholeFile(path, kLongestFile, FileIs::kFound);
   if (!text.ok()) return {};
   const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
-  std::vector<std::string> sources;
+  std::vector<size_t> ends;
   for (const absl::string_view number : absl::StrSplit(parts[1], " to ")) {
-    size_t line = 0;
+    size_t& line = ends.emplace_back();
     if (!absl::SimpleAtoi(number, &line) || line == 0 || line > lines.size()) return {};
-    sources.push_back(absl::StrCat(line, ": ", absl::StripAsciiWhitespace(lines[line - 1])));
   }
+  std::vector<std::string> sources;
+  const auto add = [&](size_t line) {
+    const absl::string_view code = absl::StripAsciiWhitespace(lines[line - 1]);
+    if (!code.empty()) sources.push_back(absl::StrCat(line, ": ", code));
+  };
+  const size_t first = ends.front(), last = ends.back();
+  add(first);
+  // What lies between: to a line further down all; back to the beginning of a loop the rest of its body.
+  for (size_t line = first + 1; line <= lines.size() && sources.size() <= kMostLinesBetween; ++line) {
+    if (last > first ? line >= last : last == first || IndentOf(lines[line - 1]) < IndentOf(lines[first - 1])) break;
+    add(line);
+  }
+  if (last != first) add(last);
   return sources;
 }
 

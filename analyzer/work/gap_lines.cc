@@ -43,15 +43,19 @@ struct Gaps {
   std::vector<size_t> samples;
 };
 
+// In the steady steps, in the much longer ones, or in processes without steps.
+enum class Where : uint8_t { kSteady, kLonger, kWorkers };
+
 class LinesInSteps {
  public:
-  // `of_longer`: in the much longer steps instead of the steady ones.
-  explicit LinesInSteps(const StepFacts& facts, bool of_longer = false)
+  explicit LinesInSteps(const StepFacts& facts, Where where = Where::kSteady)
       : facts_(facts),
         model_(facts.model()),
-        of_longer_(of_longer),
-        count_(of_longer ? static_cast<double>(facts.steps().interrupted) : facts.count()),
+        where_(where),
+        count_(where == Where::kLonger ? static_cast<double>(facts.steps().interrupted) : facts.count()),
+        has_steps_(facts.model().processes.size()),
         places_(ReadPythonPlaces(facts.model())) {
+    for (const StepTrack& track : facts.options().analysis->steps()) has_steps_[track.process] = true;
     const FoldedTime& time = FoldedTime::Of(model_, *facts.options().analysis);
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       time.ForEach(process, [&](const TimePiece& piece) { AddTime(process, piece); });
@@ -77,7 +81,8 @@ class LinesInSteps {
   using ByText = std::map<std::pair<std::string, Function>, Gaps>;
 
   bool IsInSteps(ProcessIndex process, int64_t time_ns) const {
-    if (!of_longer_) return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
+    if (where_ == Where::kWorkers) return !has_steps_[process];
+    if (where_ == Where::kSteady) return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
     for (const StepTrack& track : facts_.steps().interrupted_tracks) {
       const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), time_ns,
                                           [](int64_t ns, const Step& step) { return ns < step.start_ns; });
@@ -102,7 +107,8 @@ class LinesInSteps {
     const PythonPlace &before = places_[stacks.first], &after = places_[stacks.second];
     const auto& of_gap = facts_.attribution().of_gap;
     const auto at = of_gap.find(stacks);
-    const bool has_common = at != of_gap.end() && at->second.file != kNone;
+    // What two items of a worker have in common is the line that started it.
+    const bool has_common = where_ != Where::kWorkers && at != of_gap.end() && at->second.file != kNone;
     Function common = has_common ? Function(at->second.file, at->second.function) : FunctionOf(before);
     std::string text = has_common ? at->second.line : Label(before, after);
     const bool is_deeper_before = FunctionOf(before) != common, is_deeper_after = FunctionOf(after) != common;
@@ -266,8 +272,9 @@ class LinesInSteps {
 
   const StepFacts& facts_;
   const TraceModel& model_;
-  const bool of_longer_;
-  const double count_;  // steps
+  const Where where_;
+  const double count_;           // steps
+  std::vector<bool> has_steps_;  // by process
   const std::vector<PythonPlace> places_;
   ByText gaps_, input_;
   int64_t input_walked_ns_ = 0;                             // with what no line is known of
@@ -276,7 +283,11 @@ class LinesInSteps {
 };
 
 struct LinesInLongerSteps : LinesInSteps {
-  explicit LinesInLongerSteps(const StepFacts& facts) : LinesInSteps(facts, /*of_longer=*/true) {}
+  explicit LinesInLongerSteps(const StepFacts& facts) : LinesInSteps(facts, Where::kLonger) {}
+};
+
+struct LinesInWorkers : LinesInSteps {
+  explicit LinesInWorkers(const StepFacts& facts) : LinesInSteps(facts, Where::kWorkers) {}
 };
 
 const LinesInSteps& LinesOf(const StepFacts& facts) { return facts.options().analysis->Derived<LinesInSteps>(facts); }
@@ -287,6 +298,10 @@ const std::vector<GapLines>& GapLinesOf(const StepFacts& facts) { return LinesOf
 
 const std::vector<GapLines>& GapLinesOfLonger(const StepFacts& facts) {
   return facts.options().analysis->Derived<LinesInLongerSteps>(facts).of_gaps;
+}
+
+const std::vector<GapLines>& WorkerLinesOf(const StepFacts& facts) {
+  return facts.options().analysis->Derived<LinesInWorkers>(facts).of_gaps;
 }
 
 const std::vector<GapLines>& InputLinesOf(const StepFacts& facts) { return LinesOf(facts).of_input; }

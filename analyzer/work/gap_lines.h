@@ -42,6 +42,8 @@ struct GapLines {
 const std::vector<GapLines>& GapLinesOf(const StepFacts& facts);
 // The same of the much longer steps that are left out of the mean one (ComparedSteps.interrupted), per such step.
 const std::vector<GapLines>& GapLinesOfLonger(const StepFacts& facts);
+// The same of worker processes, for each of the program's steady steps.
+const std::vector<GapLines>& WorkerLinesOf(const StepFacts& facts);
 // The same of time waiting for input, in the process itself: the lines of what is called there.
 const std::vector<GapLines>& InputLinesOf(const StepFacts& facts);
 // In time that is not seen, without one, and waiting for input; most samples first.

@@ -73,12 +73,14 @@ class Findings(FindingsCase):
     def test_a_loader_in_the_program(self):
         finding = self.found("input-wait", least_percent=20, near_miss=("input-wait", "hidden"))
         self.assertIn("prepares each batch itself", finding["finding"])
+        self.assertIn("Slow.__getitem__ (findings_victims.py:", finding["finding"])
         self.assert_advised(finding)
 
     def test_a_slow_worker(self):
         finding, = self.findings("input-wait", "input-wait-workers", "victim")
         self.assertGreaterEqual(finding["gain_percent"], 20)
         self.assertIn("waits for its loader's workers", finding["finding"])
+        self.assertIn("Slow.__getitem__ (findings_victims.py:", finding["finding"])
         self.assertRegex(finding["finding"], r"Meanwhile its worker computed \d+ %, .* blocked \d+ % \(in sleep")
         self.assert_advised(finding)
 
@@ -198,6 +200,11 @@ class Findings(FindingsCase):
     def test_double_precision(self):
         finding = self.found("float64", least_percent=30)
         self.assertEqual(finding["numerics"], "changes")
+        self.assertIn("np.float32", finding["advice"])
+
+    def test_data_in_float64(self):
+        finding = self.found("type-conversions", least_percent=10)
+        self.assert_line(finding, "x = data.float()")
         self.assertIn("np.float32", finding["advice"])
 
     @unittest.skipUnless(has("avx512_bf16|amx_bf16"), "the processor has no instructions for bfloat16")

@@ -113,6 +113,38 @@ TEST(DecisionTest, SeveralRunsASideFailNotMoreOftenAlthoughRunsDiffer) {
   EXPECT_GT(FailureRateOfSides(1, 0.05, 0, 0), 0.2) << "what one run a side can't tell: the test has teeth";
 }
 
+MeasuredRun RunOf(const std::vector<double>& times_ms) {
+  StepTrack track;
+  int64_t now_ns = 0;
+  for (const double ms : times_ms) {
+    const auto ns = static_cast<int64_t>(1e6 * ms);
+    track.steps.push_back({.start_ns = now_ns, .end_ns = now_ns + ns, .kind = StepKind::kTraining});
+    now_ns += ns;
+  }
+  return MeasureDurations(ChooseSteps(Judged({track}), StepKind::kTraining));
+}
+
+// Steps of 1 ms, and of 1.9 ms, some of which are short and long in turns, as where batches are prepared ahead. Where every
+// other step is as before, the other half may have been disturbed.
+TEST(DecisionTest, StepsOfWhichThreeOfFourAreLongerAreSlower) {
+  std::mt19937 random(17);
+  const auto noise = [&] { return 0.05 * std::normal_distribution<double>()(random); };
+  std::vector<double> base, most, half;
+  for (int i = 0; i < 70; ++i) {
+    base.push_back(1 + noise());
+    const bool in_turns = i >= 28 && i < 56;
+    most.push_back((in_turns ? (i % 2 == 0 ? 2.6 : 0.5) : 1.9) + noise());
+    half.push_back((i % 2 == 0 ? 2.8 : 0.9) + noise());
+  }
+  const MeasuredRun before = RunOf(base), slower = RunOf(most), disturbed = RunOf(half);
+  const auto decide = [&](const MeasuredRun& after) {
+    return Decide(BaseSide(&before), NewSide(&after), Pace(), true);
+  };
+  EXPECT_NE(decide(slower).low.finding, Speed::kSlower) << "the test has teeth";
+  EXPECT_EQ(decide(slower).time.finding, Speed::kSlower);
+  EXPECT_EQ(decide(disturbed).doubt, Doubt::kOnlySomeSteps);
+}
+
 void WaitFor(double ns, MeasuredRun& run) {
   run.load.is_known = true;
   run.load.runnable = 6;

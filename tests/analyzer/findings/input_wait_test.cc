@@ -88,6 +88,7 @@ TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
     builder.Call(product, at_ns + 30 * kMs, 10 * kMs);
     starts.push_back(at_ns + 40 * kMs);
   }
+  const StackIndex item = builder.AddStack({{"train.py", "Rows.__getitem__", 17}, {"train.py", "<module>", 3}});
   TraceModel& model = builder.model();
   for (uint32_t worker = 0; worker < 4; ++worker) {
     const ProcessIndex process = builder.AddProcess();
@@ -100,6 +101,8 @@ TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
     for (int64_t step = first; step < first + kSteps / 2; ++step) {
       series.time_ns.push_back(step * 40 * kMs + 20 * kMs);
       for (const int64_t ms : {4, 0, 0, 36}) series.value.push_back(static_cast<uint64_t>((step - first) * ms * kMs));
+      for (const int64_t ms : {0, 20})
+        builder.Scope("aten::empty", ScopeKind::kFrameworkOp, (step * 40 + ms) * kMs, kMs, thread, -1, item);
     }
     model.states.push_back(std::move(series));
   }
@@ -109,6 +112,7 @@ TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
   const Table table = program.Make(ReportTables().front());
   const size_t row = RowWhere(table, {{"rule", "input-wait"}});
   EXPECT_THAT(Text(table, row, "finding"), HasSubstr("Meanwhile its 2 workers computed 10 %"));
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("Most of their time passes at Rows.__getitem__ (train.py:17)."));
   EXPECT_THAT(Text(table, row, "advice"), HasSubstr("num_workers=8,"));
 }
 

@@ -48,6 +48,14 @@ TEST_F(SourceLinesTest, IsThatOfTheLines) {
   EXPECT_THAT(Of("train.py:2 to 1"), ElementsAre("2: x = f(y)", "1: import torch"));
 }
 
+TEST_F(SourceLinesTest, IsThatOfWhatRunsBetween) {
+  std::ofstream(folder_ / "train.py") << "for x in data:\n  f(x)\n\n  g(x)\n  h(x)\n  i(x)\nprint()\n";
+  EXPECT_THAT(Of("train.py:2 to 5"), ElementsAre("2: f(x)", "4: g(x)", "5: h(x)"));
+  EXPECT_THAT(Of("train.py:2 to 6"), ElementsAre("2: f(x)", "4: g(x)", "5: h(x)", "6: i(x)"));
+  EXPECT_THAT(Of("train.py:5 to 2"), ElementsAre("5: h(x)", "6: i(x)", "2: f(x)"));  // in the next turn of the loop
+  EXPECT_THAT(Of("train.py:5 to 1"), ElementsAre("5: h(x)", "6: i(x)", "1: for x in data:"));
+}
+
 TEST_F(SourceLinesTest, IsNothingForWhatIsNotTheFileThatRan) {
   EXPECT_THAT(Of("train.py:2", -60), IsEmpty());  // changed since
   EXPECT_THAT(Of("train.py:9"), IsEmpty());

@@ -139,6 +139,20 @@ def float64(side):
         yield
 
 
+def type_conversions(side):
+    """Data comes as NumPy makes it, in float64."""
+    data = torch.from_numpy(np.random.default_rng(0).random((64, 50000)))
+    data = data.float() if side == "advised" else data
+    model = nn.Sequential(nn.Linear(50000, 16), nn.ReLU(), nn.Linear(16, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        x = data.float()
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        yield
+
+
 def instruction_set(side):
     """The victim is limited by ONEDNN_MAX_CPU_ISA, which the caller sets."""
     model = nn.Sequential(nn.Conv2d(16, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), *head(64))
