@@ -199,7 +199,7 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
   // On a machine of its own a program loses nothing by it.
   if (facts.load().runnable <= facts.load().allowed) return {};
   const double spun_ns = SpunNs(facts), wait_ns = std::min(OwnWaitNs(facts), spun_ns);
-  if (spun_ns == 0) return {};
+  if (spun_ns == 0 || !FindPythonLock(facts).empty()) return {};
   const bool is_loss = facts.IsAtLeast(wait_ns, kWaitPercent);
   Finding finding;
   finding.sentence = absl::StrFormat(

@@ -88,6 +88,7 @@ const std::vector<Rule>& Rules() {
        Steps},
       {"processor-quota", "the quota of a container is used up, and stops the program", FindProcessorQuota, Load},
       {"machine-busy", "threads wait for a processor that other programs use", FindBusyMachine, Load},
+      {"python-lock", "the main thread waits for Python's lock, which another thread has", FindPythonLock, LoadInSteps},
       {"spinning-threads", "threads without work keep processors that others want", FindSpinningThreads,
        SpinningMissing},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},

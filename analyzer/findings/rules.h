@@ -50,6 +50,7 @@ std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
 std::vector<Finding> FindBusyMachine(const StepFacts& facts);
 std::vector<Finding> FindSpinningThreads(const StepFacts& facts);
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
+std::vector<Finding> FindPythonLock(const StepFacts& facts);
 std::vector<Finding> FindOneThread(const StepFacts& facts);
 std::vector<Finding> FindPageFaults(const StepFacts& facts);
 std::vector<Finding> FindLateRank(const StepFacts& facts);

@@ -202,6 +202,11 @@ class Findings(FindingsCase):
         self.assertEqual(finding["numerics"], "changes")
         self.assertIn("np.float32", finding["advice"])
 
+    def test_a_thread_that_computes_in_python(self):
+        finding = self.found("python-lock", least_percent=10)
+        self.assertRegex(finding["finding"], r"Thread \d+ of the same process computes .* one thread runs Python at a time")
+        self.assertIn("multiprocessing", finding["advice"])
+
     def test_data_in_float64(self):
         finding = self.found("type-conversions", least_percent=10)
         self.assert_line(finding, "x = data.float()")

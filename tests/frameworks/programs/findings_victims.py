@@ -139,6 +139,31 @@ def float64(side):
         yield
 
 
+def python_lock(side):
+    """Beside the steps a thread computes statistics in Python, or sleeps."""
+    done = threading.Event()
+
+    def statistics_of_something():
+        while not done.is_set():
+            if side == "advised":
+                time.sleep(0.01)
+            sum(i * i for i in range(10 if side == "advised" else 1000))
+
+    thread = threading.Thread(target=statistics_of_something, daemon=True)
+    thread.start()
+    model = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    try:
+        while True:
+            optimizer.zero_grad()
+            model(torch.randn(64, 256)).square().mean().backward()
+            optimizer.step()
+            yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def type_conversions(side):
     """Data comes as NumPy makes it, in float64."""
     data = torch.from_numpy(np.random.default_rng(0).random((64, 50000)))
