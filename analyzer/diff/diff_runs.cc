@@ -144,8 +144,8 @@ void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& bef
   const auto found =
       std::find_if(own.begin(), own.end(), [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
   if (found == own.end() || decision.per != Per::kStep || before.count() == 0 || after.count() == 0) return;
-  decision.with_longer.base_ns = before.MeanWithInterruptedNs();
-  decision.with_longer.new_ns = after.MeanWithInterruptedNs();
+  decision.with_longer.base_ns = before.MeanWithInterruptedNs() + before.ValidationNs();
+  decision.with_longer.new_ns = after.MeanWithInterruptedNs() + after.ValidationNs();
   const double change_ns = decision.with_longer.change_ns();
   const double least_ns = std::min(decision.with_longer.base_ns, decision.with_longer.new_ns);
   if (std::abs(change_ns) < kLongerStepsTell * least_ns || (change_ns > 0) != found->is_of_new) return;

@@ -270,17 +270,18 @@ std::string BusyText(const VerdictInput& input) {
                       "): ");
 }
 
-// "NEW is 210 % slower per training step with much longer ones (2.04 ms -> 6.32 ms): NEW has longer-steps: …"; "" if they
-// don't tell the sides apart.
+// "NEW is 210 % slower per training step, much longer ones and validation included (2.04 ms -> 6.32 ms): NEW has longer-steps:
+// …"; "" if they don't tell the sides apart.
 std::string LongerText(const VerdictInput& input) {
   const TimeChange& time = input.decision->with_longer;
   if (!time.IsBeyondNoise()) return "";
   const auto own = std::find_if(input.own_findings.begin(), input.own_findings.end(),
                                 [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
   return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
-                      time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", much longer ones included (",
-                      HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), "): ", own->is_of_new ? "NEW" : "BASE",
-                      " has ", own->words, ". Without them: ");
+                      time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", much longer ones",
+                      input.base_run->steps.validations + input.new_run->steps.validations > 0 ? " and validation" : "",
+                      " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns),
+                      "): ", own->is_of_new ? "NEW" : "BASE", " has ", own->words, ". Without them: ");
 }
 
 std::string DecisionText(const VerdictInput& input) {

@@ -5,8 +5,11 @@
 // waiting for input and by the longest time between two lines. Irregular ones in which no process starts and, on an idle
 // machine, no line stands out are taken for interruptions by other programs; those that compile belong to recompilations.
 // The gain: what they take beyond the mean step, spread over all steps.
+//
+// Validation between the steps is in no step: it is told where it takes longer than they do.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,7 +27,8 @@ constexpr double kLongerPercent = 10;  // of the time of all steps
 constexpr int64_t kLeastLonger = 2;
 constexpr int64_t kLeastIrregular = 3;
 constexpr double kOthersPercent = 5;  // of a step, waiting for a processor: then others may interrupt it anywhere
-constexpr double kReasonPart = 0.5;   // of what they take beyond the mean step, or of the steps
+constexpr int64_t kLeastValidations = 3;
+constexpr double kReasonPart = 0.5;  // of what they take beyond the mean step, or of the steps
 
 struct Reasons {
   int64_t starting = 0;   // steps for which processes start
@@ -95,9 +99,7 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
          "process).";
 }
 
-}  // namespace
-
-std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
+std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   const ComparedSteps& steps = facts.steps();
   if (steps.interrupted < kLeastLonger || facts.count() == 0 || GrowthOfSteps(facts)) return {};
   if (FindGeneration(facts).has_value()) return {};     // prompts
@@ -126,6 +128,38 @@ std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
   finding.evidence = "table steps: the durations; the time is spread over all steps";
   finding.advice = Advice(facts, reasons);
   return {finding};
+}
+
+// Of a training: validation, again and again, takes longer than the steps themselves.
+std::vector<Finding> FindLongValidation(const StepFacts& facts) {
+  const ComparedSteps& steps = facts.steps();
+  const double steps_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  if (steps.validations < kLeastValidations || static_cast<double>(steps.validation_ns) < steps_ns) return {};
+  Finding finding;
+  finding.where = "validation";
+  finding.sentence = absl::StrFormat(
+      "Validation takes %.1f times as long as the training steps: it runs %d times between %d of them, %d steps in "
+      "all, "
+      "%s for each training step of %s.",
+      static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.count() + steps.interrupted,
+      steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns()));
+  finding.gain_ns = steps.ValidationNs();
+  finding.whole_ns = steps.MeanWithInterruptedNs() + finding.gain_ns;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kHigh;
+  finding.evidence = "table steps: steps of validation, and the time from one training step to the next";
+  finding.advice =
+      "Validate less often (each epoch; Lightning: val_check_interval, Keras: validation_freq), or on a part of the "
+      "data.";
+  return {finding};
+}
+
+}  // namespace
+
+std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
+  std::vector<Finding> findings = FindLongSteps(facts);
+  for (Finding& finding : FindLongValidation(facts)) findings.push_back(std::move(finding));
+  return findings;
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -85,6 +85,24 @@ int64_t InputNs(const Step& step) {
 }
 
 // `all`: the steps of the run.
+void AddValidation(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
+  for (const StepTrack* const track : all) {
+    const Step* before = nullptr;
+    int64_t of_validation = 0;
+    for (const Step& step : track->steps) {
+      of_validation += before != nullptr && step.kind == StepKind::kValidation ? 1 : 0;
+      if (step.kind != steps.kind) continue;
+      if (of_validation > 0) {
+        ++steps.validations;
+        steps.validation_steps += of_validation;
+        steps.validation_ns += step.start_ns - before->end_ns;
+      }
+      before = &step;
+      of_validation = 0;
+    }
+  }
+}
+
 void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
   for (const StepTrack* const track : all) {
     StepTrack& interrupted = steps.interrupted_tracks.emplace_back();
@@ -231,6 +249,10 @@ int64_t ComparedSteps::total_ns() const {
   return total_ns;
 }
 
+double ComparedSteps::ValidationNs() const {
+  return static_cast<double>(validation_ns) / static_cast<double>(std::max<int64_t>(count() + interrupted, 1));
+}
+
 double ComparedSteps::MeanWithInterruptedNs() const {
   return static_cast<double>(total_ns() + interrupted_ns) / static_cast<double>(count() + interrupted);
 }
@@ -280,6 +302,7 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
     }
   }
   AddInterrupted(FirstTracks(tracks), chosen);
+  AddValidation(FirstTracks(tracks), chosen);
   chosen.batch = CommonBatch(chosen);
   chosen.other_threads = absl::c_count_if(tracks, [&](const StepTrack& track) {
     return absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind && step.counts(); });

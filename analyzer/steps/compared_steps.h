@@ -41,11 +41,14 @@ struct ComparedSteps {
   int64_t interrupted_after_validation = 0;   // how many directly follow one
   int64_t interrupted_input_ns = 0;           // waiting for input in them
   std::vector<StepTrack> interrupted_tracks;  // themselves; as `tracks`
+  // Where validation runs between two of the steps: how often, in how many steps of its own, and all of the time between.
+  int64_t validations = 0, validation_steps = 0, validation_ns = 0;
 
   int64_t count() const;
   double samples() const;  // of a step, on average; 0: not known of all
   int64_t total_ns() const;
   double MeanWithInterruptedNs() const;  // at least one step
+  double ValidationNs() const;           // for each step
   std::vector<int64_t> Durations() const;
 };
 

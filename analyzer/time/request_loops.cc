@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kLeastPart = 10;               // 1/10
 constexpr int64_t kLeastLoopNs = 1'000'000'000;  // threads are looked at some twenty times a second
+constexpr int64_t kShortestLoopNs = 100'000'000;
 
 // Two requests, and whether nothing between them is unknown because the run was read in parts or recording stopped.
 bool IsBetweenRequests(const TraceModel& model, const Step& step, const Step& next) {
@@ -39,6 +40,12 @@ void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks) {
       closed.push_back(i);
       all.Add(states->In({step.start_ns, next.start_ns}));
       between.Add(states->In({step.end_ns, next.start_ns}));
+    }
+    // Of a short loop it is known whether the thread was blocked in it, not where: by less than half of what lies between.
+    if (all.wall_ns >= kShortestLoopNs && all.wall_ns < kLeastLoopNs && between.wall_ns * kLeastPart >= all.wall_ns &&
+        2 * all.blocked_ns() < between.wall_ns) {
+      for (const size_t i : closed) track.steps[i].end_ns = track.steps[i + 1].start_ns;
+      continue;
     }
     // On a busy machine a thread that waited also waits for a processor. What it waits for may be its own other threads.
     if (all.wall_ns < kLeastLoopNs || between.running_ns * kLeastPart < all.running_ns ||

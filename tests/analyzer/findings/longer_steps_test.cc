@@ -4,6 +4,7 @@
 
 #include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/builders/gpu_program.h"
+#include "tests/analyzer/diff/training_run.h"
 
 namespace dlhook::analyzer {
 namespace longer_steps_test {
@@ -64,6 +65,29 @@ TEST(LongerSteps, StartProcesses) {
 TEST(LongerSteps, AreInterruptionsOrShort) {
   EXPECT_THAT(Found({.longer = {5, 9, 25, 33}}), IsEmpty());
   EXPECT_THAT(Found({.longer = {5, 15, 25, 35}, .longer_ns = 20 * kMs}), IsEmpty());
+}
+
+// After each training step, which takes 900 us, so many validation steps of 300 us.
+std::vector<Finding> OfValidation(int validations) {
+  RunSpec spec;
+  spec.layers = Layers(3);
+  spec.steps = 20;
+  spec.validations = validations;
+  TrainingRun run(spec);
+  std::vector<Finding> found;
+  for (RuleFinding& finding : FindAll(StepFacts(run.model(), run.analyzed().options))) {
+    if (finding.rule == "longer-steps") found.push_back(std::move(finding.finding));
+  }
+  return found;
+}
+
+TEST(LongerSteps, AreNotValidationUnlessItTakesLonger) {
+  EXPECT_THAT(OfValidation(2), IsEmpty());
+  const std::vector<Finding> found = OfValidation(6);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].where, "validation");
+  EXPECT_THAT(found[0].sentence, HasSubstr("it runs 19 times between 20 of them, 114 steps in all"));
+  EXPECT_NEAR(found[0].gain_ns, 1.8e6, 0.1e6);
 }
 
 }  // namespace longer_steps_test

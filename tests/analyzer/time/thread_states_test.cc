@@ -81,6 +81,22 @@ TEST_F(ThreadStatesTest, RequestsOfALoopLastUntilTheNextOneBegins) {
   EXPECT_EQ(end_of_first(builder_.model()), 1000);
 }
 
+// Five requests of 10 ms, every 40 ms: by two looks around all of them.
+TEST_F(ThreadStatesTest, RequestsOfAShortLoopLastUntilTheNextOneIfHardlyAnythingIsBlocked) {
+  const auto end_of_first = [](const TraceModel& model) {
+    std::vector<StepTrack> tracks = {{.thread = 0}};
+    for (const int64_t ms : {0, 40, 80, 120, 160})
+      tracks[0].steps.push_back({.start_ns = ms * kMs, .end_ns = (ms + 10) * kMs, .kind = StepKind::kInference});
+    CloseLoops(model, &tracks);
+    return tracks[0].steps[0].end_ns / kMs;
+  };
+  AddThread(0, {{0, 0, 0, 0, 0}, {200, 120, 0, 0, 80}});
+  EXPECT_EQ(end_of_first(builder_.model()), 10) << "it may have slept for more than half of the time between";
+  builder_.model().states.clear();
+  AddThread(0, {{0, 0, 0, 0, 0}, {200, 170, 0, 0, 30}});
+  EXPECT_EQ(end_of_first(builder_.model()), 40);
+}
+
 TEST_F(ThreadStatesTest, InWhatItWasBlocked) {
   EXPECT_EQ(BlockedInText({}), "");
   EXPECT_EQ(BlockedInText({100}), "lock");
