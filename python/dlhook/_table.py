@@ -84,6 +84,16 @@ class Table:
         """Arrow's interface between libraries: polars.DataFrame(table), duckdb.sql("select … from table") take it."""
         return self.arrow().__arrow_c_stream__(requested_schema)
 
+    def text(self, limit: int) -> str:
+        """For a terminal: at most `limit` rows, times and amounts of bytes in their units."""
+        cells = [[_cell(cell, column.unit) for cell, column in zip(row, self.columns)] for row in self.rows[:limit]]
+        names = [column.name for column in self.columns]
+        widths = [max(map(len, column)) for column in zip(names, *cells)]
+        lines = ["  ".join(cell.ljust(width) if column.type == "text" else cell.rjust(width)
+                           for cell, width, column in zip(row, widths, self.columns)).rstrip() for row in (names, *cells)]
+        more = [f"and {len(self.rows) - limit} more rows"] if len(self.rows) > limit else []
+        return "\n".join([f"{self.name}: {self.title}", *lines, *more, *self.notes, ""])
+
     def _repr_html_(self) -> str:
         """For notebooks."""
         heads = "".join(f'<th title="{html.escape(column.explanation)}">{html.escape(column.name)}'
@@ -92,6 +102,18 @@ class Table:
                        for row in self.rows)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return f"<p><b>{html.escape(self.title)}</b></p><table><tr>{heads}</tr>{rows}</table>{notes}"
+
+
+def human(ns: float) -> str:
+    """12345678 as "12.3 ms"."""
+    unit, size = next((pair for pair in (("s", 1e9), ("ms", 1e6), ("us", 1e3)) if abs(ns) >= pair[1]), ("ns", 1))
+    return f"{ns / size:.0f} {unit}" if abs(ns) >= 1000 * size else f"{ns / size:.3g} {unit}"
+
+
+def _cell(cell: object, unit: str) -> str:
+    if cell is None:
+        return ""
+    return human(cell) if unit == "ns" and isinstance(cell, (int, float)) else _short(cell)
 
 
 def _short(cell: object) -> str:
