@@ -98,7 +98,7 @@ class Spark:
 
     def view(self, name: str, text: str, keep: bool = False) -> None:
         frame = self.session.sql(text)
-        (frame.cache() if keep else frame).createOrReplaceTempView(name)
+        (frame.localCheckpoint() if keep else frame).createOrReplaceTempView(name)  # without its plan: plans of plans do not end
 
     def rows(self, text: str) -> tuple[list[str], list[tuple]]:
         frame = self.session.sql(text)
