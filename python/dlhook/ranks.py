@@ -226,42 +226,41 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
     return problems
 
 
-def _who(row: dict) -> str:
-    return f"Rank {row['rank']} (host {row['host']})" if row.get("ranks", 1) == 1 else f"Each of the {row['ranks']} ranks of host {row['host']}"
-
-
 def _when(row: dict, last_step: int) -> str:
     restarted = f" after restart {row['attempt']}" if row["attempt"] else ""
-    if row["until_step"] < last_step:
+    if row["until_step"] < last_step - 100:
         return f"in steps {row['since_step']} to {row['until_step']}{restarted}"
     return (f"since step {row['since_step']}" if row["since_step"] else "in all steps") + restarted
+
+
+def _grouped(rows: list[dict], *columns: str) -> list[tuple[dict, str]]:
+    """The first of the rows that are equal in these columns, and the ranks of all."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return [(of[0], f"Rank{'s' * (len({row['rank'] for row in of}) > 1)} {list_of([row['rank'] for row in of])}") for of in groups.values()]
 
 
 def find_sentences(rows: dict[str, list[dict]], counts: dict) -> list[str]:
     """The findings, the largest loss first."""
     said, last_step = [], counts["last_step"]
     for row in rows["stragglers"]:
-        who = _who(row) if row["ranks"] == 1 else f"Host {row['host']} (its {row['ranks']} ranks)"
+        who = f"Rank {row['rank']} (host {row['host']})" if row["ranks"] == 1 else f"Host {row['host']} (its {row['ranks']} ranks)"
         why = f"; what takes it longer is {row['reason']}" if row["reason"] else "; why is not known"
         said.append(f"{who} is waited for {_when(row, last_step)}: the others lose {row['lost_percent']} % of their steps ({human(row['lost_ns'])} in each){why}.")
-    for row in rows["slow_ranks"]:
-        queued = row["no_processor_ns"] is not None and row["no_processor_ns"] * 2 > row["compute_ns"] - row["usual_ns"]
-        said.append(f"{_who(row)} is slow {_when(row, last_step)}: {row['what']} takes {row['slower_percent']} % longer than on the median rank, most of it in "
-                    f"{row['most_in']}{'; it waits for a processor' if queued else ''}.")  # fmt: skip
-    groups: dict[tuple, list[dict]] = {}
-    for row in rows["slow_links"]:
-        groups.setdefault((row["kind"], row["members"], row["bytes"]), []).append(row)
-    for (kind, members, size), of in groups.items():
-        said.append(f"Rank{'s' * (len(of) > 1)} {list_of([row['rank'] for row in of])}: {kind} of {size} bytes among {members} ranks moves {of[0]['bus_gbs']} GB/s, "
-                    f"elsewhere {of[0]['usual_gbs']}.")  # fmt: skip
-    odd: dict[tuple, list[dict]] = {}
-    for row in rows["differences"]:
-        odd.setdefault((row["what"], row["layer"], row["direction"], row["op"], row["value"], row["usual"]), []).append(row)
-    for (what, *place, value, usual), of in odd.items():
-        where = " ".join(word for word in place if word)
-        longer = [row["times_as_long"] for row in of if row["times_as_long"]]
-        said.append(f"Rank{'s' * (len(of) > 1)} {list_of([row['rank'] for row in of])}: another {what}{f' ({where})' if where else ''}: {value or 'none'}, elsewhere "
-                    f"{usual or 'none'}{f': {max(longer):.2f} times as long' if longer else ''}.")  # fmt: skip
+    slow = _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step")
+    for row, ranks in slow:
+        more = row["compute_ns"] - row["usual_ns"]
+        where = f", most of it in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
+        queued = "; it waits for a processor" if (row["no_processor_ns"] or 0) * 2 > more else ""
+        said.append(f"{ranks} (host {row['host']}) {'is' if ranks.startswith('Rank ') else 'are'} slow {_when(row, last_step)}: {row['what']} takes "
+                    f"{row['slower_percent']} % longer than on the median rank{where}{queued}.")
+    for row, ranks in _grouped(rows["slow_links"], "kind", "members"):
+        said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere {row['usual_gbs']}.")
+    for row, ranks in _grouped(rows["differences"], "what", "value", "usual"):
+        where = " ".join(filter(None, (row["layer"], row["direction"], row["op"])))
+        longer = f": {row['times_as_long']:.2f} times as long" if row["times_as_long"] else ""
+        said.append(f"{ranks}: another {row['what']}{where and f' ({where})'}: {row['value'] or 'none'}, elsewhere {row['usual'] or 'none'}{longer}.")
     return said
 
 

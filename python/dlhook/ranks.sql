@@ -143,7 +143,7 @@ FROM one JOIN good USING (attempt, step) GROUP BY attempt, step, win, rank
 
 -- table late
 -- Windows in which the others wait for a unit more than chance explains: at least 1 % of a step more than for others, by Student's t over
--- the steps; in islands, of which one window may be missing. A unit is a rank, or a machine of which no rank has most of the waits.
+-- the steps' shares of waiting; in islands with gaps of at most two windows. A unit is a rank, or a machine of which no rank has most of the waits.
 WITH sums AS (SELECT attempt, machine, rank, sum(coalesce(ns, 0)) AS ns FROM members LEFT JOIN waits USING (attempt, rank) GROUP BY ALL),
 sizes AS (SELECT attempt, machine, count(*) AS size, min(rank) AS least, max(ns) > 0.6 * sum(ns) AS has_one, count(*) OVER (PARTITION BY attempt) AS machines
           FROM sums GROUP BY attempt, machine),
@@ -151,19 +151,16 @@ units AS (
   SELECT attempt, rank, CASE WHEN machines = 1 OR has_one THEN rank ELSE least END AS unit, CASE WHEN machines = 1 OR has_one THEN 1 ELSE size END AS ranks,
          1e0 / count(*) OVER (PARTITION BY attempt) AS part FROM members JOIN sizes USING (attempt, machine)),
 of_step AS (SELECT attempt, step, win, sum(ns) AS all_ns, sum(came_last) AS operations FROM waits GROUP BY ALL),
-mine AS (SELECT attempt, step, win, unit, ranks, sum(ns) AS ns, sum(came_last) AS came_last FROM waits JOIN units USING (attempt, rank) GROUP BY ALL),
--- Of a step in which it was never last there is no row: sums over all steps, and over its own.
-of_win AS (SELECT attempt, win, count(*) AS n, sum(all_ns) AS win_ns, sum(all_ns * all_ns) AS win_squares, sum(operations) AS win_operations
-           FROM of_step GROUP BY ALL),
-of_unit AS (SELECT attempt, win, unit, ranks, max(part) * ranks AS part, sum(came_last) AS came_last, sum(ns) AS ns, sum(ns * ns) AS squares,
-                   sum(ns * all_ns) AS products
-            FROM mine JOIN of_step USING (attempt, step, win) JOIN (SELECT attempt, max(part) AS part FROM units GROUP BY ALL) p USING (attempt)
-            GROUP BY attempt, win, unit, ranks),
-more AS (SELECT *, ns / n AS lost_ns, (ns - part * win_ns) / n AS more_ns, squares - 2 * part * products + part * part * win_squares AS all_squares
-         FROM of_unit JOIN of_win USING (attempt, win) JOIN step_times USING (attempt, win) WHERE n >= 5),
-tested AS (SELECT *, more_ns / sqrt(greatest(all_squares - n * more_ns * more_ns, 1e0) / (n * (n - 1e0))) AS t, max(win) OVER (PARTITION BY attempt) AS last_win
-           FROM more),
-found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit ORDER BY win) > 2 THEN 1 ELSE 0 END AS begins
+of_win AS (SELECT attempt, win, count(*) AS n, sum(all_ns) AS win_ns, sum(operations) AS win_operations FROM of_step GROUP BY ALL),
+mine AS (SELECT attempt, step, win, unit, ranks, part, sum(ns) AS ns, sum(came_last) AS came_last FROM waits JOIN units USING (attempt, rank) GROUP BY ALL),
+of_unit AS (SELECT attempt, win, unit, ranks, part * ranks AS part, sum(came_last) AS came_last, sum(ns) AS ns, sum(ns / nullif(all_ns, 0)) AS shares,
+                   sum(ns * ns / nullif(all_ns * all_ns, 0)) AS squares
+            FROM mine JOIN of_step USING (attempt, step, win) GROUP BY attempt, win, unit, ranks, part),
+-- In a step in which it was never last its share is 0: there is no row.
+more AS (SELECT *, ns / n AS lost_ns, (ns - part * win_ns) / n AS more_ns, shares / n - part AS more_share, squares / n - shares * shares / n / n AS variance
+         FROM of_unit JOIN of_win USING (attempt, win) JOIN step_times USING (attempt, win) WHERE n >= 5 AND part < 0.99),
+tested AS (SELECT *, more_share / sqrt(greatest(variance, 1e-4) / (n - 1e0)) AS t, max(win) OVER (PARTITION BY attempt) AS last_win FROM more),
+found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit ORDER BY win) > 3 THEN 1 ELSE 0 END AS begins
           FROM tested WHERE t > 4 + 6e0 / n AND more_ns > 0.01 * step_ns),
 islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, unit ORDER BY win) AS island FROM found),
 sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, island) AS windows, max(t) OVER (PARTITION BY attempt, unit, island) AS most_t FROM islands)
@@ -201,7 +198,7 @@ WITH middle AS (SELECT attempt, win, what, kind, median(ns) AS usual_ns, count(*
 spread AS (SELECT attempt, win, what, kind, median(abs(ns - usual_ns)) AS mad FROM measures JOIN middle USING (attempt, win, what, kind) GROUP BY ALL),
 scored AS (SELECT *, (ns - usual_ns) / greatest(1.4826 * mad, 0.004 * usual_ns) AS z, max(win) OVER (PARTITION BY attempt) AS last_win
            FROM measures JOIN middle USING (attempt, win, what, kind) JOIN spread USING (attempt, win, what, kind) WHERE ranks >= 4),
-found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, rank, what, kind ORDER BY win) > 2 THEN 1 ELSE 0 END AS begins
+found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, rank, what, kind ORDER BY win) > 3 THEN 1 ELSE 0 END AS begins
           FROM scored WHERE z > 5 + 20e0 / ranks AND ns > 1.03 * usual_ns),
 islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, rank, what, kind ORDER BY win) AS island FROM found),
 sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, rank, what, kind, island) AS windows FROM islands)

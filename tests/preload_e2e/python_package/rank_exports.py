@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LAYERS, BUCKETS = 4, 2
+LAYERS = 4
 FOUND_AT = 1_795_000_000_000_000_000
 MS = 1_000_000
 
@@ -26,7 +26,7 @@ SCHEMA = {
     "raw_work": "process_id first_step steps kind:t layer:t direction:t op:t implementation:t on_gpu count sum_ns min_ns max_ns",
     "capabilities": "kind:t object:t name:t state:t records processes note:t path:t build_id:t",
     "tables": "name:t kind:t title:t schema_version",
-}  # fmt: skip
+}
 
 
 def schema_of(name):
@@ -35,9 +35,9 @@ def schema_of(name):
 
 
 class Job:
-    def __init__(self, ranks=8, hosts=2, steps=400, seed=0, library="NCCL", noise=0.01, groups=False, layers=LAYERS):
+    def __init__(self, ranks=8, hosts=2, steps=400, seed=0, library="NCCL", noise=0.01, groups=False, layers=LAYERS, buckets=2):
         rng = numpy.random.default_rng(seed)
-        self.ranks, self.steps, self.library, self.groups, self.layers = ranks, steps, library, groups, layers
+        self.ranks, self.steps, self.library, self.groups, self.layers, self.buckets = ranks, steps, library, groups, layers, buckets
         self.host = numpy.arange(ranks) * hosts // ranks
         self.local = numpy.arange(ranks) - numpy.searchsorted(self.host, self.host)
         self.world, self.job, self.restart, self.first_step = ranks, "slurm-17", None, 0
@@ -50,7 +50,7 @@ class Job:
         self.work = 20 * MS * each * rng.normal(1, noise, shape)  # of all layers
         self.work *= numpy.where(rng.random(shape) < 0.005, 1.5, 1)  # a disturbance now and then
         self.no_processor = rng.exponential(0.05 * MS, shape)
-        self.transfer = 2 * MS * rng.normal(1, 0.03, (steps, BUCKETS, 1 + ranks))  # of all, and of each rank's communicator
+        self.transfer = 2 * MS * rng.normal(1, 0.03, (steps, buckets, 1 + (ranks if groups else 0)))  # of all, and of each rank's communicator
         self.part = numpy.full((ranks, layers), 1 / layers)  # of the work
         self.implementation = numpy.full((ranks, layers), "jit:avx512_core", object)
         self.library_build = numpy.full(ranks, "5d2c", object)
@@ -59,19 +59,19 @@ class Job:
         self.rng = rng
 
     def run(self):
-        steps, ranks = self.steps, self.ranks
+        steps, ranks, buckets = self.steps, self.ranks, self.buckets
         self.start = numpy.empty((steps, ranks))
         self.end = numpy.empty((steps, ranks))
-        self.came = numpy.empty((steps, BUCKETS, ranks))
-        self.left = numpy.empty((steps, BUCKETS, ranks))
+        self.came = numpy.empty((steps, buckets, ranks))
+        self.left = numpy.empty((steps, buckets, ranks))
         self.exposed = numpy.zeros((steps, ranks))
         now = numpy.full(ranks, 5000.0 * MS) + self.rng.random(ranks) * 100 * MS
         busy = now.copy()
         for step in range(steps):
             self.start[step] = now
             computed = now + self.input[step] + (self.work[step] + self.no_processor[step]) / 2
-            for bucket in range(BUCKETS):
-                computed = computed + (self.work[step] + self.no_processor[step]) / 2 / BUCKETS
+            for bucket in range(buckets):
+                computed = computed + (self.work[step] + self.no_processor[step]) / 2 / buckets
                 self.came[step, bucket] = numpy.maximum(computed, busy)
                 if self.groups:  # a communicator for each place on a host
                     last = numpy.array([self.came[step, bucket, self.local == local].max() for local in self.local])
@@ -100,28 +100,28 @@ class Job:
             "process_id": [0], "pid": [4000 + r], "parent_pid": [1], "host": [f"node{self.host[r]}"], "program": ["python"], "script": ["train.py"],
             "rank": [r], "ranks": [f"RANK={r}"], "start_ns": [0], "end_ns": [int(end)], "world_size": [self.world], "local_rank": [self.local[r]],
             "boot_id": [f"boot{self.host[r]}"], "dlhook_version": [self.version[r]], "start_unix_ns": [zero], "time_zero_unix_ns": [zero],
-            "job": [self.job], "restart": [self.restart]})  # fmt: skip
+            "job": [self.job], "restart": [self.restart]})
         start, stop = (self.start[:n, r] - r * 1000).astype(int), (self.end[:n, r] - r * 1000).astype(int)
         self._put(folder, "raw_steps", {
             "step_id": number, "process_id": numpy.zeros(n, int), "number": number, "kind": ["training"] * n, "start_ns": start, "end_ns": stop,
             "batch": numpy.full(n, self.batch[r]), "warm_up": number < 2, "steady": number >= 2, "left_out": ["warm-up"] * min(n, 2) + [None] * max(n - 2, 0),
-            "no_processor_ns": self.no_processor[:n, r], "exposed_communication_ns": self.exposed[:n, r] if self.library == "NCCL" else None})  # fmt: skip
+            "no_processor_ns": self.no_processor[:n, r], "exposed_communication_ns": self.exposed[:n, r] if self.library == "NCCL" else None})
         read = start + self.input[:n, r].astype(int)
         forward = read + (self.work[:n, r] / 2).astype(int)
         update = stop - MS
         self._put(folder, "raw_phases", {
             "step_id": numpy.repeat(number, 4), "phase": ["input", "forward", "backward", "update"] * n,
-            "start_ns": numpy.stack([start, read, forward, update], 1).ravel(), "end_ns": numpy.stack([read, forward, update, stop], 1).ravel()})  # fmt: skip
-        m = n * BUCKETS
+            "start_ns": numpy.stack([start, read, forward, update], 1).ravel(), "end_ns": numpy.stack([read, forward, update, stop], 1).ravel()})
+        m = n * self.buckets
         is_gloo = self.library == "gloo"
         is_told = not is_gloo and not self.groups
         members = None if is_gloo else numpy.full(m, len(set(self.host)) if self.groups else self.world)
         self._put(folder, "raw_collectives", {
-            "process_id": numpy.zeros(m, int), "step": numpy.repeat(number, BUCKETS),
+            "process_id": numpy.zeros(m, int), "step": numpy.repeat(number, self.buckets),
             "communicator": [f"{self.library}, all {self.world} ranks, 1"] * m if is_told else None, "members": members,
             "communicator_number": None if is_gloo else numpy.ones(m, int), "sequence": numpy.arange(m), "kind": ["all reduce"] * m,
-            "bytes": None if is_gloo else numpy.tile([32 << 20, 16 << 20], n), "library": [self.library] * m,
-            "start_ns": (self.came[:n, :, r] - r * 1000).ravel(), "end_ns": (self.left[:n, :, r] - r * 1000).ravel()})  # fmt: skip
+            "bytes": None if is_gloo else numpy.tile([32 << 20, 16 << 20] * (self.buckets // 2), n), "library": [self.library] * m,
+            "start_ns": (self.came[:n, :, r] - r * 1000).ravel(), "end_ns": (self.left[:n, :, r] - r * 1000).ravel()})
         # The same in all directions of a layer: forward a half, backward a half.
         first = number // 50 * 50
         windows, sizes = numpy.unique(first[2:], return_counts=True)
@@ -134,10 +134,10 @@ class Job:
         self._put(folder, "raw_work", {
             "process_id": numpy.zeros(k, int), "first_step": window, "steps": size, "kind": ["training"] * k, "layer": layer, "direction": direction,
             "op": ["convolution"] * k, "implementation": implementation, "on_gpu": numpy.zeros(k, int), "count": size, "sum_ns": total,
-            "min_ns": total / size * 0.9, "max_ns": total / size * 1.2})  # fmt: skip
+            "min_ns": total / size * 0.9, "max_ns": total / size * 1.2})
         self._put(folder, "capabilities", {
             "kind": ["library", "tap"], "object": ["libdnnl.so.3"] * 2, "name": ["onednn", "onednn-tap"], "state": ["hooked", "on"], "records": [None, 100 + r],
-            "processes": [1, 1], "build_id": [self.library_build[r], None]})  # fmt: skip
+            "processes": [1, 1], "build_id": [self.library_build[r], None]})
         raw = [name for name in SCHEMA if name.startswith("raw_")]
         self._put(folder, "tables", {"name": raw, "kind": ["raw"] * len(raw), "title": raw, "schema_version": [int(self.schema_version[r])] * len(raw)})
 
@@ -158,4 +158,4 @@ class Job:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         times = [field.name for field in schema if field.name.endswith("_ns")]
         pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), path, compression="zstd", column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
-                                    use_dictionary=[field.name for field in schema if field.name not in times])  # fmt: skip
+                                    use_dictionary=[field.name for field in schema if field.name not in times])
