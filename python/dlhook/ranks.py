@@ -10,16 +10,19 @@ import csv
 import json
 import os
 import re
+import statistics
 import sys
 import tempfile
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, NamedTuple, Optional
 from urllib.parse import unquote
 
 from dlhook._table import Table, human
 
 SCHEMA_VERSION = 1  # of the exports that ranks.sql was written for
-FAR_APART_NS = 10**9  # of clocks that somebody sets
+FAR_APART_NS = 10**9  # of clocks that are set by the network
+EARLY_NS = 10**10  # of a rank that ends before the others
 SHOWN_ROWS = 20
+UNITS = {"_ns": "ns", "_percent": "%", "bytes": "bytes", "_gbs": "GB/s"}
 # What is read of an export, and the columns that are texts: the others are integers.
 COLUMNS = {
     "raw_processes": "process_id pid start_ns end_ns rank world_size restart time_zero_unix_ns host:t boot_id:t program:t script:t job:t "
@@ -30,23 +33,15 @@ COLUMNS = {
     "raw_work": "process_id first_step steps on_gpu count sum_ns kind:t layer:t direction:t op:t implementation:t",
     "capabilities": "kind:t object:t name:t state:t note:t build_id:t",
     "tables": "name:t schema_version",
-}  # fmt: skip
+}
 DIVIDED = ("raw_collectives", "raw_work")  # folders with a part for each process; none where there are no rows
 
 
-class Statement(NamedTuple):
-    kind: str  # view, table or result
-    name: str
-    title: str
-    explanations: dict[str, str]
-    text: str
-
-
-def statements() -> list[Statement]:
+def statements() -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
+    """What columns of results mean; and kind (view, table or result), name, title and text of each statement."""
     with open(os.path.join(os.path.dirname(__file__), "ranks.sql"), encoding="utf-8") as file:
-        parts = re.split(r"^-- (view|table|result) (\w+)(?:: (.*))?\n", file.read(), flags=re.MULTILINE)[1:]
-    return [Statement(*parts[i:i + 3], dict(re.findall(r"^-- (\w+): (.*)", parts[i + 3], re.MULTILINE)), parts[i + 3])
-            for i in range(0, len(parts), 4)]
+        head, *parts = re.split(r"^-- (view|table|result) (\w+)(?:: (.*))?\n", file.read(), flags=re.MULTILINE)
+    return dict(re.findall(r"^-- (\w+): (.*)", head, re.MULTILINE)), list(zip(*(parts[i::4] for i in range(4))))
 
 
 class DuckDB:
@@ -63,7 +58,7 @@ class DuckDB:
         """Makes the files a view with the column `of_file`; its columns. Raises an error if one is not whole."""
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
         self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * RENAME (filename AS of_file) FROM read_parquet([{listed}], "
-                                "union_by_name = true, filename = true, hive_partitioning = false)")  # fmt: skip
+                                "union_by_name = true, filename = true, hive_partitioning = false)")
         return [column for column, *_ in self.connection.execute(f"DESCRIBE {name}").fetchall()]
 
     def view(self, name: str, text: str, keep: bool = False) -> None:
@@ -136,7 +131,7 @@ def _whole(engine: Engine, name: str, files: list[str], damaged: list[tuple[str,
         return _whole(engine, name, files[:half], damaged) + _whole(engine, name, files[half:], damaged)
 
 
-def open_exports(engine: Engine, paths: Sequence[str]) -> list[Problem]:
+def open_exports(engine: Engine, paths: list[str]) -> list[Problem]:
     """Makes views raw_… of all exports below the paths. What is missing or damaged is left out, and said."""
     problems, held = [], {}
     for name, columns in COLUMNS.items():
@@ -166,7 +161,7 @@ def open_exports(engine: Engine, paths: Sequence[str]) -> list[Problem]:
     return problems
 
 
-def list_of(numbers: Sequence[int]) -> str:
+def list_of(numbers: Iterable[int]) -> str:
     """[0, 1, 2, 5] as "0-2, 5"."""
     numbers, parts = sorted(set(numbers)), []
     for i, number in enumerate(numbers):
@@ -174,63 +169,6 @@ def list_of(numbers: Sequence[int]) -> str:
             parts.append([number, number])
         parts[-1][1] = number
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
-
-
-def _differing(ranks: dict[Any, list[int]]) -> str:
-    return "; ".join(f"{value} on rank{'s' * (len(of) > 1)} {list_of(of)}" for value, of in sorted(ranks.items(), key=lambda item: -len(item[1])))
-
-
-def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
-    """What is missing or mixed among the ranks' processes."""
-    members = [process for process in processes if process["role"] == "rank"]
-    present = {process["rank"] for process in members}
-    problems = []
-
-    def by(column: str, of: list[dict]) -> dict[Any, list[int]]:
-        found: dict[Any, list[int]] = {}
-        for process in of:
-            found.setdefault(process[column], []).append(process["rank"])
-        return found
-
-    worlds = by("world_size", members)
-    world = max((size for size in worlds if size is not None), default=None)
-    missing = set(range(world or 0)) - present
-    if missing:
-        problems.append(Problem("missing ranks", list_of(sorted(missing)), f"{len(present)} of {world} ranks have exports: who is waited for may be a missing one"))
-    if len(worlds) > 1:
-        problems.append(Problem("two world sizes", None, _differing(worlds)))
-    others = by("job", [process for process in processes if process["role"] == "other job"])
-    for job, ranks in others.items():
-        chosen = members[0]["job"] if members else None
-        problems.append(Problem("another job", list_of(ranks), f"{job or 'a job without a name'} is left out: most ranks are of {chosen or 'one without a name'}"))
-    for role, problem, says in (("copy", "exported twice", "the same process is in {}: left out there"),
-                                ("twice", "a rank twice", "two processes at the same time, of two jobs or of clocks apart: left out is {}")):
-        for process in processes:
-            if process["role"] == role:
-                problems.append(Problem(problem, str(process["rank"]), says.format(_shown(process["export"]))))
-    for column, problem in (("dlhook_version", "two dlhook versions"), ("schema_version", "two schema versions")):
-        found = by(column, members)
-        if len(found) > 1:
-            problems.append(Problem(problem, None, _differing(found)))
-    newer = sorted({process["schema_version"] for process in members} - {SCHEMA_VERSION, None})
-    if newer:
-        problems.append(Problem("other schema", None, f"schema_version {newer[-1]}: this dlhook.ranks knows {SCHEMA_VERSION}"))
-    again = [process["rank"] for process in members if process["attempt"] > 0]
-    if again:
-        most = max(process["attempt"] for process in members)
-        problems.append(Problem("restarts", list_of(again), f"came back, up to {most} times: compared by attempt, the first is 0"))
-    for clock in clocks:
-        if abs(clock["ahead_ns"]) > FAR_APART_NS:
-            side = "ahead of" if clock["ahead_ns"] > 0 else "behind"
-            problems.append(Problem("clocks apart", None, f"{clock['host']}'s is {human(abs(clock['ahead_ns']))} {side} the others': aligned to {human(clock['error_ns'])}"))
-    return problems
-
-
-def _when(row: dict, last_step: int) -> str:
-    restarted = f" after restart {row['attempt']}" if row["attempt"] else ""
-    if row["until_step"] < last_step - 100:
-        return f"in steps {row['since_step']} to {row['until_step']}{restarted}"
-    return (f"since step {row['since_step']}" if row["since_step"] else "in all steps") + restarted
 
 
 def _grouped(rows: list[dict], *columns: str) -> list[tuple[dict, str]]:
@@ -241,15 +179,60 @@ def _grouped(rows: list[dict], *columns: str) -> list[tuple[dict, str]]:
     return [(of[0], f"Rank{'s' * (len({row['rank'] for row in of}) > 1)} {list_of([row['rank'] for row in of])}") for of in groups.values()]
 
 
-def find_sentences(rows: dict[str, list[dict]], counts: dict) -> list[str]:
+def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
+    """What is missing or mixed among the ranks' processes."""
+    members = [process for process in processes if process["role"] == "rank"]
+    present = {process["rank"] for process in members}
+    world = max((process["world_size"] or 0 for process in members), default=0)
+    problems = []
+
+    def add(problem: str, of: Iterable[int], says: str) -> None:
+        of = list(of)
+        if of:
+            problems.append(Problem(problem, list_of(of), says))
+
+    add("missing ranks", set(range(world)) - present, f"{len(present)} of {world} ranks have exports: the one waited for may be missing")
+    for role, problem, says in (("other job", "another job", f"left out: most ranks are of {members[0]['job'] if members else ''}"),
+                                ("copy", "exported twice", "the same process is in two exports: the second one is left out"),
+                                ("twice", "a rank twice", "two processes at the same time, of two jobs or by clocks apart: the second one is left out")):
+        add(problem, [process["rank"] for process in processes if process["role"] == role], says)
+    for column, problem in (("world_size", "two world sizes"), ("dlhook_version", "two versions"), ("schema_version", "two schema versions")):
+        groups = _grouped(members, column)
+        if len(groups) > 1:
+            add(problem, present, "; ".join(f"{ranks}: {row[column]}" for row, ranks in groups))
+    others = {process["schema_version"] for process in members} - {SCHEMA_VERSION, None}
+    add("other schema", [process["rank"] for process in members if process["schema_version"] in others],
+        f"schema_version {list_of(others)}: what is compared is that of {SCHEMA_VERSION}")
+    add("restarts", [process["rank"] for process in members if process["attempt"] > 0], "came back: compared by attempt, of which the first is 0")
+    ahead = {clock["host"]: clock["ahead_ns"] for clock in clocks}
+    for attempt in sorted({process["attempt"] for process in members}):
+        of = [{**process, "end": process["finish_ns"] - ahead.get(process["host"], 0)} for process in members if process["attempt"] == attempt]
+        end, steps = (statistics.median(process[column] for process in of) for column in ("end", "steps"))
+        for process in of:
+            if process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
+                add("ended early", [process["rank"]], f"after {process['steps']} steps, {human(max(end - process['end'], 0))} before the median rank, which made {steps:.0f}")
+    for host, ns in ahead.items():
+        if ns > FAR_APART_NS:
+            error = next(clock["error_ns"] for clock in clocks if clock["host"] == host)
+            add("clocks apart", [process["rank"] for process in members if process["host"] == host], f"{host} is {human(ns)} ahead: aligned to {human(error)}")
+    return problems
+
+
+def _when(row: dict, last_step: int) -> str:
+    restarted = f" after restart {row['attempt']}" if row["attempt"] else ""
+    if row["until_step"] < last_step - 100:
+        return f"in steps {row['since_step']} to {row['until_step']}{restarted}"
+    return (f"since step {row['since_step']}" if row["since_step"] else "in all steps") + restarted
+
+
+def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
     """The findings, the largest loss first."""
-    said, last_step = [], counts["last_step"]
+    said = []
     for row in rows["stragglers"]:
         who = f"Rank {row['rank']} (host {row['host']})" if row["ranks"] == 1 else f"Host {row['host']} (its {row['ranks']} ranks)"
         why = f"; what takes it longer is {row['reason']}" if row["reason"] else "; why is not known"
         said.append(f"{who} is waited for {_when(row, last_step)}: the others lose {row['lost_percent']} % of their steps ({human(row['lost_ns'])} in each){why}.")
-    slow = _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step")
-    for row, ranks in slow:
+    for row, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step"):
         more = row["compute_ns"] - row["usual_ns"]
         where = f", most of it in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
         queued = "; it waits for a processor" if (row["no_processor_ns"] or 0) * 2 > more else ""
@@ -278,7 +261,7 @@ def find_unknown(counts: dict) -> list[str]:
         (not counts["measures"], "which rank computes longer, because no export has raw_work"),
         (counts["measures"] and counts["ranks"] < 4, "which rank computes longer than usual, because fewer than four ranks have no usual"),
         (not counts["exposed"], "exposed communication, because GPU times were not recorded"),
-    )  # fmt: skip
+    )
     return [sentence for is_so, sentence in conditions if is_so]
 
 
@@ -288,75 +271,69 @@ class Answer(NamedTuple):
     tables: list[Table]
 
 
-def compare(paths: Sequence[str], engine: str = "duckdb") -> Answer:
+def compare(paths: list[str], engine: str = "duckdb") -> Answer:
     """Compares the ranks of the exports below these paths."""
     with_engine = {"duckdb": DuckDB, "spark": Spark}[engine]()
     problems = open_exports(with_engine, paths)
+    explanations, questions = statements()
     tables: dict[str, Table] = {}
-    for kind, name, title, explanations, text in statements():
-        if kind != "result":
+    for kind, name, title, text in questions:
+        if kind == "result":
+            tables[name] = _table(name, title, *with_engine.rows(text), explanations)
+        else:
             with_engine.view(name, text, keep=kind == "table")
-            continue
-        columns, rows = with_engine.rows(text)
-        tables[name] = _table(name, title, columns, rows, explanations)
-    dicts = {name: list(table) for name, table in tables.items()}
-
-    def read(name: str) -> list[dict]:
-        columns, rows = with_engine.rows(f"SELECT * FROM {name}")
-        return [dict(zip(columns, row)) for row in rows]
-
-    (counts,) = read("counts")
-    problems += find_problems(sorted(read("processes"), key=lambda row: (row["rank"], row["begin_ns"])), dicts["clocks"])
-    explanations = {"problem": "What kind.", "ranks": "Which ranks.", "says": "What it is, and what is done about it."}
-    table = _table("problems", "What is missing or mixed", list(Problem._fields), list(problems), explanations)
-    return Answer(find_sentences(dicts, counts), find_unknown(counts), [table, *tables.values()])
+    rows = {name: list(table) for name, table in tables.items()}
+    for name in ("counts", "processes"):
+        columns, cells = with_engine.rows(f"SELECT * FROM {name}")
+        rows[name] = [dict(zip(columns, row)) for row in cells]
+    problems += find_problems(sorted(rows["processes"], key=lambda row: (row["rank"], row["begin_ns"])), rows["clocks"])
+    table = _table("problems", "What is missing or mixed", list(Problem._fields), [tuple(problem) for problem in problems], explanations)
+    return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), find_unknown(rows["counts"][0]), [table, *tables.values()])
 
 
 def _table(name: str, title: str, columns: list[str], rows: list[tuple], explanations: dict[str, str]) -> Table:
-    ends = {"_ns": "ns", "_percent": "%", "bytes": "bytes", "_gbs": "GB/s"}
     described = []
     for i, column in enumerate(columns):
-        kinds = {type(row[i]) for row in rows} - {type(None)}
-        kind = "text" if str in kinds else "real" if float in kinds else "integer"
-        described.append({"name": column, "unit": next((unit for end, unit in ends.items() if column.endswith(end)), ""), "type": kind,
-                          "better": "neither", "explanation": explanations.get(column, "")})  # fmt: skip
+        kinds = {type(row[i]) for row in rows}
+        described.append({"name": column, "unit": next((unit for end, unit in UNITS.items() if column.endswith(end)), ""),
+                          "type": "text" if str in kinds else "real" if float in kinds else "integer", "better": "neither",
+                          "explanation": explanations.get(column, "")})
     return Table({"name": name, "title": title, "columns": described, "rows": rows, "notes": []})
 
 
-def _print_text(answer: Answer, write: Callable[[str], Any]) -> None:
-    for sentence in answer.findings or ["Nothing was found that makes a rank slower than the others."]:
-        write(f"{sentence}\n")
-    for sentence in answer.not_known:
-        write(f"Not known: {sentence}.\n")
+def _print(answer: Answer, form: str) -> None:
+    """As text, csv or json."""
+    if form == "json":
+        tables = [{"name": table.name, "title": table.title, "columns": [column._asdict() for column in table.columns], "rows": table.rows}
+                  for table in answer.tables]
+        print(json.dumps({"schema": "dlhook-ranks", "version": 1, **answer._asdict(), "tables": tables}, ensure_ascii=False))
+        return
+    said = answer.findings or ["Nothing was found that makes a rank slower than the others."]
+    said = [*said, *(f"Not known: {sentence}." for sentence in answer.not_known)]
+    if form == "text":
+        print("\n".join([*said, *(f"\n{table.text(SHOWN_ROWS)}" for table in answer.tables if table.rows)]))
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows([f"# {sentence}"] for sentence in said)
     for table in answer.tables:
-        if table.rows:
-            write(f"\n{table.text(SHOWN_ROWS)}")
+        writer.writerows([[], [f"# {table.name}: {table.title}"], [column.name for column in table.columns], *table.rows])
 
 
-def main(words: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by their exports (dlhook export --format parquet).")
-    parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb")
-    parser.add_argument("--format", choices=("text", "csv", "json"), default="text")
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="an export, or a folder of exports")
+def main(words: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by what dlhook export --format parquet "
+                                     "wrote for each.")
+    parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb", help="that reads the files and computes (default: %(default)s)")
+    parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="of the answer (default: %(default)s)")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="an export or a folder of exports, also s3:// and hdfs://, with patterns")
     options = parser.parse_args(words)
     try:
         answer = compare(options.paths, options.engine)
     except ImportError as error:
-        sys.exit(f'dlhook.ranks: {error}: pip install "dlhook[{"spark" if options.engine == "spark" else "ranks"}]"')
+        parser.exit(2, f'dlhook.ranks: {error}: pip install "dlhook[{"spark" if options.engine == "spark" else "ranks"}]"\n')
     except FileNotFoundError as error:
-        sys.exit(f"dlhook.ranks: {error}")
-    if options.format == "json":
-        tables = [{"name": table.name, "title": table.title, "columns": [column._asdict() for column in table.columns], "rows": table.rows} for table in answer.tables]
-        json.dump({"schema": "dlhook-ranks", "version": 1, "findings": answer.findings, "not_known": answer.not_known, "tables": tables}, sys.stdout, ensure_ascii=False)
-        print()
-    elif options.format == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows([f"# {sentence}"] for sentence in [*answer.findings, *(f"Not known: {sentence}" for sentence in answer.not_known)])
-        for table in answer.tables:
-            writer.writerows([[], [f"# {table.name}: {table.title}"], [column.name for column in table.columns], *table.rows])
-    else:
-        _print_text(answer, sys.stdout.write)
-    return 2 if any(row["problem"] == "damaged file" for row in answer.tables[0]) else 0
+        parser.exit(2, f"dlhook.ranks: {error}\n")
+    _print(answer, options.format)
+    return 2 if "damaged file" in answer.tables[0].column("problem") else 0
 
 
 if __name__ == "__main__":

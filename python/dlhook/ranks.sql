@@ -41,6 +41,8 @@
 -- exposed_percent: Of the step.
 -- value: What it has; NULL: nothing of the kind.
 -- usual: What nearly all others have.
+-- problem: What is missing or mixed.
+-- says: What it is, and what is done about it.
 -- times_as_long: A call or piece of GPU work, compared with that of the others.
 
 -- view own
