@@ -1,7 +1,7 @@
 """`python -m dlhook.ranks [--engine duckdb|spark] [--format text|csv|json] PATH…`: compares the ranks of a job by what `dlhook export
 --format parquet` wrote for each. It needs the package duckdb, or pyspark 4: pip install "dlhook[ranks]".
 
-PATH: an export, or a folder of exports; patterns and remote paths (s3://, hdfs://) as the engine reads them. The questions are ranks.sql."""
+PATH: an export or a folder of exports, with patterns, also s3:// and hdfs://: the engine opens it. The questions are in ranks.sql."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ COLUMNS = {
     "capabilities": "kind:t object:t name:t state:t note:t build_id:t",
     "tables": "name:t schema_version",
 }
+IN_EXPORT = "(/[a-z_]+/process(=|%3D)[0-9]+)?/[^/]*$"  # of a file's path; as an expression for Python, DuckDB and Java
 DIVIDED = ("raw_collectives", "raw_work")  # folders with a part for each process; none where there are no rows
 
 
@@ -41,7 +42,8 @@ def statements() -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
     """What columns of results mean; and kind (view, table or result), name, title and text of each statement."""
     with open(os.path.join(os.path.dirname(__file__), "ranks.sql"), encoding="utf-8") as file:
         head, *parts = re.split(r"^-- (view|table|result) (\w+)(?:: (.*))?\n", file.read(), flags=re.MULTILINE)
-    return dict(re.findall(r"^-- (\w+): (.*)", head, re.MULTILINE)), list(zip(*(parts[i::4] for i in range(4))))
+    columns = head.partition("Columns of results:\n-- ")[2].replace("\n-- ", " ").strip().split(" | ")
+    return dict(column.split(": ", 1) for column in columns), list(zip(*(parts[i::4] for i in range(4))))
 
 
 class DuckDB:
@@ -101,16 +103,7 @@ class Spark:
 
 
 Engine = Any  # DuckDB or Spark
-
-
-class Problem(NamedTuple):
-    problem: str
-    ranks: Optional[str]
-    says: str
-
-
-def _folder(file: str) -> str:
-    return re.sub(r"(/\w+/process(=|%3D)\d+)?/[^/]*$", "", file)
+Problem = tuple[str, Optional[str], str]  # what kind, which ranks, and what it is
 
 
 def _shown(folder: str) -> str:
@@ -133,31 +126,29 @@ def _whole(engine: Engine, name: str, files: list[str], damaged: list[tuple[str,
 
 def open_exports(engine: Engine, paths: list[str]) -> list[Problem]:
     """Makes views raw_… of all exports below the paths. What is missing or damaged is left out, and said."""
-    problems, held = [], {}
+    problems: list[Problem] = []
+    held = {}
     for name, columns in COLUMNS.items():
         ends = f"{name}/*/*.parquet" if name in DIVIDED else f"{name}.parquet"
         files = sorted({file for path in paths for middle in ("", "*/") for file in engine.files(f"{path.rstrip('/')}/{middle}{ends}")})
         damaged: list[tuple[str, str]] = []
         files = _whole(engine, f"{name}_files", files, damaged)
-        problems += [Problem("damaged file", None, f"{_shown(file)} is left out: {why}") for file, why in damaged]
-        held[name] = {_folder(file) for file in files} | {_folder(file) for file, _ in damaged}
+        problems += [("damaged file", None, f"{_shown(file)} is left out: {why}") for file, why in damaged]
+        held[name] = {re.sub(IN_EXPORT, "", file) for file in [*files, *(file for file, _ in damaged)]}
         found = engine.read(f"{name}_files", files) if files else []
         words = [word.partition(":")[::2] for word in columns.split()]
         cells = [column if column in found else f"CAST(NULL AS {'STRING' if kind else 'BIGINT'}) AS {column}" for column, kind in words]
-        export = r"regexp_replace(of_file, '(/[a-z_]+/process(=|%3D)[0-9]+)?/[^/]*$', '') AS export"
-        if files:
-            engine.view(name, f"SELECT {', '.join(cells)}, {export} FROM {name}_files")
-        else:
-            engine.view(name, f"SELECT {', '.join(cells)}, CAST(NULL AS STRING) AS export WHERE 1 = 0")
+        export = f"regexp_replace(of_file, '{IN_EXPORT}', '') AS export FROM {name}_files" if files else "CAST(NULL AS STRING) AS export WHERE 1 = 0"
+        engine.view(name, f"SELECT {', '.join(cells)}, {export}")
     exports = set().union(*held.values())
     if not exports:
         raise FileNotFoundError(f"{', '.join(paths)}: no export; expected folders that dlhook export --format parquet wrote")
     for name, of in held.items():
         lacking = sorted(map(_shown, exports - of))
         if lacking and (of or name not in DIVIDED):
-            says = "has none" if len(lacking) == 1 else f"and {len(lacking) - 1} more have none"
-            why = "the upload may be incomplete" if name not in DIVIDED else "the others have: nothing of the kind was recorded, or the upload is incomplete"
-            problems.append(Problem(f"no {name}", None, f"{lacking[0]} {says}: {why}"))
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            why = "nothing of the kind was recorded, or the upload is incomplete" if name in DIVIDED else "the upload is incomplete"
+            problems.append((f"no {name}", None, f"not in {lacking[0]}{more}: {why}"))
     return problems
 
 
@@ -184,22 +175,21 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
     members = [process for process in processes if process["role"] == "rank"]
     present = {process["rank"] for process in members}
     world = max((process["world_size"] or 0 for process in members), default=0)
-    problems = []
+    problems: list[Problem] = []
 
     def add(problem: str, of: Iterable[int], says: str) -> None:
         of = list(of)
         if of:
-            problems.append(Problem(problem, list_of(of), says))
+            problems.append((problem, list_of(of), says))
 
     add("missing ranks", set(range(world)) - present, f"{len(present)} of {world} ranks have exports: the one waited for may be missing")
     for role, problem, says in (("other job", "another job", f"left out: most ranks are of {members[0]['job'] if members else ''}"),
                                 ("copy", "exported twice", "the same process is in two exports: the second one is left out"),
                                 ("twice", "a rank twice", "two processes at the same time, of two jobs or by clocks apart: the second one is left out")):
         add(problem, [process["rank"] for process in processes if process["role"] == role], says)
-    for column, problem in (("world_size", "two world sizes"), ("dlhook_version", "two versions"), ("schema_version", "two schema versions")):
+    for column, problem in (("world_size", "two world sizes"), ("dlhook_version", "two versions")):
         groups = _grouped(members, column)
-        if len(groups) > 1:
-            add(problem, present, "; ".join(f"{ranks}: {row[column]}" for row, ranks in groups))
+        add(problem, present if len(groups) > 1 else (), "; ".join(f"{ranks}: {row[column]}" for row, ranks in groups))
     others = {process["schema_version"] for process in members} - {SCHEMA_VERSION, None}
     add("other schema", [process["rank"] for process in members if process["schema_version"] in others],
         f"schema_version {list_of(others)}: what is compared is that of {SCHEMA_VERSION}")
@@ -210,11 +200,13 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
         end, steps = (statistics.median(process[column] for process in of) for column in ("end", "steps"))
         for process in of:
             if process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
-                add("ended early", [process["rank"]], f"after {process['steps']} steps, {human(max(end - process['end'], 0))} before the median rank, which made {steps:.0f}")
+                add("ended early", [process["rank"]], f"after {process['steps']} steps, {human(max(end - process['end'], 0))} before the median "
+                    f"rank, which made {steps:.0f}")
     for host, ns in ahead.items():
         if ns > FAR_APART_NS:
             error = next(clock["error_ns"] for clock in clocks if clock["host"] == host)
-            add("clocks apart", [process["rank"] for process in members if process["host"] == host], f"{host} is {human(ns)} ahead: aligned to {human(error)}")
+            add("clocks apart", [process["rank"] for process in members if process["host"] == host],
+                f"{host} is {human(ns)} ahead: aligned to {human(error)}")
     return problems
 
 
@@ -231,7 +223,8 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
     for row in rows["stragglers"]:
         who = f"Rank {row['rank']} (host {row['host']})" if row["ranks"] == 1 else f"Host {row['host']} (its {row['ranks']} ranks)"
         why = f"; what takes it longer is {row['reason']}" if row["reason"] else "; why is not known"
-        said.append(f"{who} is waited for {_when(row, last_step)}: the others lose {row['lost_percent']} % of their steps ({human(row['lost_ns'])} in each){why}.")
+        said.append(f"{who} is waited for {_when(row, last_step)}: the others lose {row['lost_percent']} % of their steps "
+                    f"({human(row['lost_ns'])} in each){why}.")
     for row, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step"):
         more = row["compute_ns"] - row["usual_ns"]
         where = f", most of it in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
@@ -239,7 +232,8 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
         said.append(f"{ranks} (host {row['host']}) {'is' if ranks.startswith('Rank ') else 'are'} slow {_when(row, last_step)}: {row['what']} takes "
                     f"{row['slower_percent']} % longer than on the median rank{where}{queued}.")
     for row, ranks in _grouped(rows["slow_links"], "kind", "members"):
-        said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere {row['usual_gbs']}.")
+        said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere "
+                    f"{row['usual_gbs']}.")
     for row, ranks in _grouped(rows["differences"], "what", "value", "usual"):
         where = " ".join(filter(None, (row["layer"], row["direction"], row["op"])))
         longer = f": {row['times_as_long']:.2f} times as long" if row["times_as_long"] else ""
@@ -252,10 +246,11 @@ def find_unknown(counts: dict) -> list[str]:
     if counts["ranks"] < 2:
         return [f"anything across ranks, because {counts['ranks']} process with a rank is in these exports"]
     conditions = (
-        (counts["machines"] > 1 and not counts["offsets"], "how the machines' clocks differ, because no operation that synchronizes was recorded with its end on all ranks"),
+        (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no operation that synchronizes has a known end on all ranks"),
         (not counts["meetings"], "who is waited for, because no operation was recorded that all ranks came to"),
-        (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because ranks left them before the last one came: several groups of ranks, or lost records"),
-        (counts["unmatched"], f"who came last to {counts['unmatched']} operations of communicators of a part of the ranks, because their members are not recorded"),
+        (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because some rank was done before another "
+         "began: several groups of ranks, or lost records"),
+        (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because who they are is not recorded"),
         (counts["no_end"], f"how long {counts['no_end']} operations take, because their calls do not wait and GPU times were not recorded"),
         (counts["no_bytes"], f"bandwidths of {counts['no_bytes']} operations, because gloo and UCC tell no bytes"),
         (not counts["measures"], "which rank computes longer, because no export has raw_work"),
@@ -287,7 +282,7 @@ def compare(paths: list[str], engine: str = "duckdb") -> Answer:
         columns, cells = with_engine.rows(f"SELECT * FROM {name}")
         rows[name] = [dict(zip(columns, row)) for row in cells]
     problems += find_problems(sorted(rows["processes"], key=lambda row: (row["rank"], row["begin_ns"])), rows["clocks"])
-    table = _table("problems", "What is missing or mixed", list(Problem._fields), [tuple(problem) for problem in problems], explanations)
+    table = _table("problems", "What is missing or mixed", ["problem", "ranks", "says"], problems, explanations)
     return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), find_unknown(rows["counts"][0]), [table, *tables.values()])
 
 
@@ -320,18 +315,16 @@ def _print(answer: Answer, form: str) -> None:
 
 
 def main(words: Optional[list[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by what dlhook export --format parquet "
-                                     "wrote for each.")
+    parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by their exports.")
     parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb", help="that reads the files and computes (default: %(default)s)")
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="of the answer (default: %(default)s)")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="an export or a folder of exports, also s3:// and hdfs://, with patterns")
     options = parser.parse_args(words)
     try:
         answer = compare(options.paths, options.engine)
-    except ImportError as error:
-        parser.exit(2, f'dlhook.ranks: {error}: pip install "dlhook[{"spark" if options.engine == "spark" else "ranks"}]"\n')
-    except FileNotFoundError as error:
-        parser.exit(2, f"dlhook.ranks: {error}\n")
+    except (ImportError, FileNotFoundError) as error:
+        hint = "" if isinstance(error, FileNotFoundError) else f": pip install {'pyspark' if options.engine == 'spark' else 'duckdb'}"
+        parser.exit(2, f"dlhook.ranks: {error}{hint}\n")
     _print(answer, options.format)
     return 2 if "damaged file" in answer.tables[0].column("problem") else 0
 
