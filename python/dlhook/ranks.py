@@ -59,8 +59,8 @@ class DuckDB:
     def read(self, name: str, files: list[str]) -> list[str]:
         """Makes the files a view with the column `of_file`; its columns. Raises an error if one is not whole."""
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * RENAME (filename AS of_file) FROM read_parquet([{listed}], "
-                                "union_by_name = true, filename = true, hive_partitioning = false)")
+        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * RENAME (filename AS of_file) FROM read_parquet("
+                                f"[{listed}], union_by_name = true, filename = true, hive_partitioning = false)")
         return [column for column, *_ in self.connection.execute(f"DESCRIBE {name}").fetchall()]
 
     def view(self, name: str, text: str, keep: bool = False) -> None:
@@ -138,8 +138,8 @@ def open_exports(engine: Engine, paths: list[str]) -> list[Problem]:
         found = engine.read(f"{name}_files", files) if files else []
         words = [word.partition(":")[::2] for word in columns.split()]
         cells = [column if column in found else f"CAST(NULL AS {'STRING' if kind else 'BIGINT'}) AS {column}" for column, kind in words]
-        export = f"regexp_replace(of_file, '{IN_EXPORT}', '') AS export FROM {name}_files" if files else "CAST(NULL AS STRING) AS export WHERE 1 = 0"
-        engine.view(name, f"SELECT {', '.join(cells)}, {export}")
+        export = f"regexp_replace(of_file, '{IN_EXPORT}', '')" if files else "CAST(NULL AS STRING)"
+        engine.view(name, f"SELECT {', '.join(cells)}, {export} AS export {f'FROM {name}_files' if files else 'WHERE 1 = 0'}")
     exports = set().union(*held.values())
     if not exports:
         raise FileNotFoundError(f"{', '.join(paths)}: no export; expected folders that dlhook export --format parquet wrote")
@@ -185,7 +185,7 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
     add("missing ranks", set(range(world)) - present, f"{len(present)} of {world} ranks have exports: the one waited for may be missing")
     for role, problem, says in (("other job", "another job", f"left out: most ranks are of {members[0]['job'] if members else ''}"),
                                 ("copy", "exported twice", "the same process is in two exports: the second one is left out"),
-                                ("twice", "a rank twice", "two processes at the same time, of two jobs or by clocks apart: the second one is left out")):
+                                ("twice", "a rank twice", "by two processes at the same time: the second is left out")):
         add(problem, [process["rank"] for process in processes if process["role"] == role], says)
     for column, problem in (("world_size", "two world sizes"), ("dlhook_version", "two versions")):
         groups = _grouped(members, column)
@@ -193,15 +193,15 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
     others = {process["schema_version"] for process in members} - {SCHEMA_VERSION, None}
     add("other schema", [process["rank"] for process in members if process["schema_version"] in others],
         f"schema_version {list_of(others)}: what is compared is that of {SCHEMA_VERSION}")
-    add("restarts", [process["rank"] for process in members if process["attempt"] > 0], "came back: compared by attempt, of which the first is 0")
+    add("restarts", [process["rank"] for process in members if process["attempt"] > 0], "came back: compared by attempt, from 0")
     ahead = {clock["host"]: clock["ahead_ns"] for clock in clocks}
     for attempt in sorted({process["attempt"] for process in members}):
-        of = [{**process, "end": process["finish_ns"] - ahead.get(process["host"], 0)} for process in members if process["attempt"] == attempt]
+        of = [{**row, "end": row["finish_ns"] - ahead.get(row["host"], 0)} for row in members if row["attempt"] == attempt]
         end, steps = (statistics.median(process[column] for process in of) for column in ("end", "steps"))
         for process in of:
-            if process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
-                add("ended early", [process["rank"]], f"after {process['steps']} steps, {human(max(end - process['end'], 0))} before the median "
-                    f"rank, which made {steps:.0f}")
+            if 0 < process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
+                early = human(max(end - process["end"], 0))
+                add("ended early", [process["rank"]], f"after {process['steps']} steps, {early} before the median rank and its {steps:.0f}")
     for host, ns in ahead.items():
         if ns > FAR_APART_NS:
             error = next(clock["error_ns"] for clock in clocks if clock["host"] == host)
@@ -211,6 +211,8 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
 
 
 def _when(row: dict, last_step: int) -> str:
+    if row["since_step"] is None:
+        return "at times"
     restarted = f" after restart {row['attempt']}" if row["attempt"] else ""
     if row["until_step"] < last_step - 100:
         return f"in steps {row['since_step']} to {row['until_step']}{restarted}"
@@ -227,17 +229,18 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
                     f"({human(row['lost_ns'])} in each){why}.")
     for row, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step"):
         more = row["compute_ns"] - row["usual_ns"]
-        where = f", most of it in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
+        where = f", mostly in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
         queued = "; it waits for a processor" if (row["no_processor_ns"] or 0) * 2 > more else ""
-        said.append(f"{ranks} (host {row['host']}) {'is' if ranks.startswith('Rank ') else 'are'} slow {_when(row, last_step)}: {row['what']} takes "
-                    f"{row['slower_percent']} % longer than on the median rank{where}{queued}.")
+        said.append(f"{ranks} (host {row['host']}): {row['what']} takes {row['slower_percent']} % longer than usual "
+                    f"{_when(row, last_step)}{where}{queued}.")
     for row, ranks in _grouped(rows["slow_links"], "kind", "members"):
         said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere "
                     f"{row['usual_gbs']}.")
     for row, ranks in _grouped(rows["differences"], "what", "value", "usual"):
         where = " ".join(filter(None, (row["layer"], row["direction"], row["op"])))
         longer = f": {row['times_as_long']:.2f} times as long" if row["times_as_long"] else ""
-        said.append(f"{ranks}: another {row['what']}{where and f' ({where})'}: {row['value'] or 'none'}, elsewhere {row['usual'] or 'none'}{longer}.")
+        values = f"{row['value'] or 'none'}, elsewhere {row['usual'] or 'none'}"
+        said.append(f"{ranks}: another {row['what']}{where and f' ({where})'}: {values}{longer}.")
     return said
 
 
@@ -246,11 +249,11 @@ def find_unknown(counts: dict) -> list[str]:
     if counts["ranks"] < 2:
         return [f"anything across ranks, because {counts['ranks']} process with a rank is in these exports"]
     conditions = (
-        (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no operation that synchronizes has a known end on all ranks"),
+        (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no end of an operation is known on all ranks"),
         (not counts["meetings"], "who is waited for, because no operation was recorded that all ranks came to"),
-        (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because some rank was done before another "
-         "began: several groups of ranks, or lost records"),
-        (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because who they are is not recorded"),
+        (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because some rank was done before "
+         "another began: several groups of ranks, or lost records"),
+        (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because which is not recorded"),
         (counts["no_end"], f"how long {counts['no_end']} operations take, because their calls do not wait and GPU times were not recorded"),
         (counts["no_bytes"], f"bandwidths of {counts['no_bytes']} operations, because gloo and UCC tell no bytes"),
         (not counts["measures"], "which rank computes longer, because no export has raw_work"),
@@ -316,7 +319,7 @@ def _print(answer: Answer, form: str) -> None:
 
 def main(words: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by their exports.")
-    parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb", help="that reads the files and computes (default: %(default)s)")
+    parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb", help="that reads and computes (default: %(default)s)")
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="of the answer (default: %(default)s)")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="an export or a folder of exports, also s3:// and hdfs://, with patterns")
     options = parser.parse_args(words)

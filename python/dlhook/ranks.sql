@@ -7,7 +7,7 @@
 -- rank: Its number; of a host with several late ranks the first. | ranks: Of the machine; those that are late together. | host: The
 -- machine. | attempt: Of a job that was restarted: 0 before. | operations: Collective ones, that ranks could be compared by. | ahead_ns:
 -- Of the machines' median clock; the median over windows of 50 steps. | drift_ns: From the least of these windows to the most. |
--- error_ns: How far the ends of one operation lie apart: half of the middle two thirds. | since_step: In windows of 50 steps. |
+-- error_ns: How far the ends of one operation lie apart: half of the middle two thirds. | since_step: In windows of 50 steps; NULL: at times, over all steps. |
 -- until_step: The last window's end. | came_last_percent: Of the operations. | lost_ns: The others' mean wait for it, in a mean step of
 -- these. | lost_percent: Of the step. | reason: What takes it longer than the others, by at least a third of that; NULL: not known. |
 -- what: compute: self time of calls and operations on the host; GPU work: durations. Of a difference: algorithm, library, batch, program.
@@ -58,7 +58,9 @@ SELECT m.*, s.step_id, s.number AS step, CAST(floor(s.number / 50) AS BIGINT) AS
 FROM raw_steps s JOIN members m USING (export, process_id) WHERE s.steady = 1
 
 -- table step_times
+-- By window; -1: of all.
 SELECT attempt, win, median(step_ns) AS step_ns FROM steps GROUP BY ALL
+UNION ALL SELECT attempt, -1 AS win, median(step_ns) AS step_ns FROM steps GROUP BY attempt
 
 -- view calls
 -- What can be compared between ranks. meeting: the communicator, or where none is told library and kind.
@@ -105,7 +107,7 @@ met AS (SELECT attempt, meeting, sequence, max(step) AS step, max(library) AS li
         min(left_ns) AS left_ns, max(left_ns) AS end_ns, (count(*) * max(came_ns) - sum(came_ns)) / nullif(count(*) - 1e0, 0) AS waited_ns,
         max(synchronizes) AS synchronizes FROM aligned GROUP BY attempt, meeting, sequence),
 error AS (SELECT coalesce(max(error_ns), 0) AS clock_ns FROM offsets),
-whole AS (SELECT *, CASE WHEN synchronizes = 1 AND members IS NULL AND left_ns + 2 * clock_ns < last_ns THEN 1 ELSE 0 END AS crossed
+whole AS (SELECT *, CASE WHEN synchronizes = 1 AND members IS NULL AND left_ns + clock_ns / 2 < last_ns THEN 1 ELSE 0 END AS crossed
           FROM met JOIN groups USING (attempt, meeting) CROSS JOIN error WHERE ranks = group_ranks),
 parts AS (SELECT *, avg(crossed) OVER (PARTITION BY attempt, meeting) AS crossed_part FROM whole)
 SELECT *, CASE WHEN crossed = 0 AND crossed_part <= 0.05 THEN 1 ELSE 0 END AS counts FROM parts
@@ -122,33 +124,33 @@ FROM one JOIN good USING (attempt, step) GROUP BY attempt, step, win, rank
 
 -- table late
 -- Windows in which the others wait for a unit more than chance explains: at least 1 % of a step more than for others, by Student's t over
--- the steps' shares of waiting; in islands with gaps of at most two windows. A unit is a rank, or a machine of which no rank has most of
--- the waits.
+-- the steps' shares of waiting; in islands with gaps of at most two windows. Or all steps as one (win -1), where no window says so.
+-- A unit is a rank, or a machine of which no rank has most of the waits.
 WITH sums AS (SELECT attempt, machine, rank, sum(coalesce(ns, 0)) AS ns FROM members LEFT JOIN waits USING (attempt, rank) GROUP BY ALL),
 sizes AS (SELECT attempt, machine, count(*) AS size, min(rank) AS least, max(ns) > 0.6 * sum(ns) AS has_one,
-          count(*) OVER (PARTITION BY attempt) AS machines FROM sums GROUP BY attempt, machine),
-units AS (SELECT attempt, rank, CASE WHEN machines = 1 OR has_one THEN rank ELSE least END AS unit, CASE
-          WHEN machines = 1 OR has_one THEN 1 ELSE size END AS ranks, 1e0 / count(*) OVER (PARTITION BY attempt) AS part FROM members
-          JOIN sizes USING (attempt, machine)),
-of_step AS (SELECT attempt, step, win, sum(ns) AS all_ns, sum(came_last) AS operations FROM waits GROUP BY ALL),
+                 count(*) OVER (PARTITION BY attempt) = 1 AS is_alone FROM sums GROUP BY attempt, machine),
+units AS (SELECT attempt, rank, CASE WHEN is_alone OR has_one THEN rank ELSE least END AS unit,
+                 CASE WHEN is_alone OR has_one THEN 1 ELSE size END AS ranks, 1e0 / count(*) OVER (PARTITION BY attempt) AS part
+          FROM members JOIN sizes USING (attempt, machine)),
+doubled AS (SELECT * FROM waits UNION ALL SELECT attempt, step, -1 AS win, rank, came_last, ns FROM waits),
+of_step AS (SELECT attempt, step, win, sum(ns) AS all_ns, sum(came_last) AS operations FROM doubled GROUP BY ALL),
 of_win AS (SELECT attempt, win, count(*) AS n, sum(all_ns) AS win_ns, sum(operations) AS win_operations FROM of_step GROUP BY ALL),
-mine AS (SELECT attempt, step, win, unit, ranks, part, sum(ns) AS ns, sum(came_last) AS came_last FROM waits JOIN units USING (attempt,
-         rank) GROUP BY ALL),
-of_unit AS (SELECT attempt, win, unit, ranks, part * ranks AS part, sum(came_last) AS came_last, sum(ns) AS ns, sum(ns / nullif(all_ns,
-            0)) AS shares, sum(ns * ns / nullif(all_ns * all_ns, 0)) AS squares FROM mine JOIN of_step USING (attempt, step, win)
-            GROUP BY attempt, win, unit, ranks, part),
+mine AS (SELECT attempt, step, win, unit, ranks, part * ranks AS part, sum(ns) AS ns, sum(came_last) AS came_last
+         FROM doubled JOIN units USING (attempt, rank) GROUP BY attempt, step, win, unit, ranks, part),
 -- In a step in which it was never last its share is 0: there is no row.
+of_unit AS (SELECT attempt, win, unit, ranks, part, sum(came_last) AS came_last, sum(ns) AS ns, sum(ns / nullif(all_ns, 0)) AS shares,
+                   sum(ns * ns / nullif(all_ns * all_ns, 0)) AS squares FROM mine JOIN of_step USING (attempt, step, win) GROUP BY ALL),
 more AS (SELECT *, ns / n AS lost_ns, (ns - part * win_ns) / n AS more_ns, shares / n - part AS more_share,
-         squares / n - shares * shares / n / n AS variance FROM of_unit JOIN of_win USING (attempt, win) JOIN step_times USING (attempt,
-         win) WHERE n >= 5 AND part < 0.99),
-tested AS (SELECT *, more_share / sqrt(greatest(variance, 1e-4) / (n - 1e0)) AS t, max(win) OVER (PARTITION BY attempt) AS last_win
-           FROM more),
-found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit ORDER BY win) > 3 THEN 1 ELSE 0 END AS begins
+                squares / n - shares * shares / n / n AS variance, max(win) OVER (PARTITION BY attempt) AS last_win
+         FROM of_unit JOIN of_win USING (attempt, win) JOIN step_times USING (attempt, win) WHERE n >= 5 AND part < 0.99),
+tested AS (SELECT *, more_share / sqrt(greatest(variance, 1e-4) / (n - 1e0)) AS t FROM more),
+found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) > 3 THEN 1 ELSE 0 END AS begins
           FROM tested WHERE t > 4 + 6e0 / n AND more_ns > 0.01 * step_ns),
-islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, unit ORDER BY win) AS island FROM found),
-sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, island) AS windows, max(t) OVER (PARTITION BY attempt, unit,
-          island) AS most_t FROM islands)
-SELECT * FROM sized WHERE windows > 1 OR last_win = 0 OR most_t > 7
+islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) AS island FROM found),
+sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, win < 0, island) AS windows,
+                 max(t) OVER (PARTITION BY attempt, unit, win < 0, island) AS most_t FROM islands),
+kept AS (SELECT *, max(win) OVER (PARTITION BY attempt, unit) AS most_win FROM sized WHERE windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0)
+SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 
 -- table measures
 -- What may explain that a rank is late, in a mean step; the least place that does is its reason. Operations of c10d wait for other ranks.
@@ -166,12 +168,13 @@ FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, 
 
 -- result stragglers: Who is waited for, in collective operations
 WITH usual AS (SELECT attempt, win, what, kind, percentile_disc(0.5) WITHIN GROUP (ORDER BY ns) AS usual_ns FROM measures GROUP BY ALL),
-ends AS (SELECT attempt, unit, island, max(ranks) AS ranks, min(win) * 50 AS since_step, max(win) * 50 + 50 AS until_step,
-                round(1e2 * sum(came_last) / sum(win_operations), 1) AS came_last_percent, CAST(avg(lost_ns) AS BIGINT) AS lost_ns,
-                round(1e2 * avg(lost_ns / step_ns), 1) AS lost_percent FROM late GROUP BY ALL),
+ends AS (SELECT attempt, unit, island, max(ranks) AS ranks, min(CASE WHEN win >= 0 THEN win * 50 END) AS since_step,
+                max(CASE WHEN win >= 0 THEN win * 50 + 50 END) AS until_step, CAST(avg(lost_ns) AS BIGINT) AS lost_ns,
+                round(1e2 * avg(lost_ns / step_ns), 1) AS lost_percent, round(1e2 * sum(came_last) / sum(win_operations), 1) AS came_last_percent
+         FROM late GROUP BY attempt, unit, island, win < 0),
 reasons AS (
   SELECT l.attempt, l.unit, l.island, m.what, m.place * 1e15 - avg(m.ns - usual_ns) AS place
-  FROM late l JOIN measures m ON l.attempt = m.attempt AND l.unit = m.rank AND l.win = m.win
+  FROM late l JOIN measures m ON l.attempt = m.attempt AND l.unit = m.rank AND (l.win = m.win OR l.win < 0)
   JOIN usual u ON m.attempt = u.attempt AND m.win = u.win AND m.what = u.what AND m.kind = u.kind
   GROUP BY l.attempt, l.unit, l.island, m.what, m.kind, m.place HAVING avg(m.ns - usual_ns) > avg(l.lost_ns) / 3),
 why AS (SELECT attempt, unit, island, min_by(what, place) AS reason FROM reasons GROUP BY ALL)
