@@ -85,14 +85,16 @@ class Table:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def text(self, limit: int) -> str:
-        """For a terminal: at most `limit` rows, times and amounts of bytes in their units."""
-        cells = [[_cell(cell, column.unit) for cell, column in zip(row, self.columns)] for row in self.rows[:limit]]
-        names = [column.name for column in self.columns]
-        widths = [max(map(len, column)) for column in zip(names, *cells)]
-        lines = ["  ".join(cell.ljust(width) if column.type == "text" else cell.rjust(width)
-                           for cell, width, column in zip(row, widths, self.columns)).rstrip() for row in (names, *cells)]
+        """For a terminal: at most `limit` rows, times in their units, without columns that are not known in any."""
+        lines = [self.name + ": " + self.title, *[""] * (1 + len(self.rows[:limit]))]
+        for column, cells in zip(self.columns, zip(*self.rows[:limit])):
+            if any(cell is not None for cell in cells):
+                texts = [column.name, *(_cell(cell, column.unit) for cell in cells)]
+                width = max(map(len, texts))
+                padded = [text.ljust(width) if column.type == "text" else text.rjust(width) for text in texts]
+                lines[1:] = [f"{line}{text}  " for line, text in zip(lines[1:], padded)]
         more = [f"and {len(self.rows) - limit} more rows"] if len(self.rows) > limit else []
-        return "\n".join([f"{self.name}: {self.title}", *lines, *more, *self.notes, ""])
+        return "\n".join([*map(str.rstrip, lines), *more, *self.notes])
 
     def _repr_html_(self) -> str:
         """For notebooks."""

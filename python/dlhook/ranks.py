@@ -326,7 +326,8 @@ def main(words: Optional[list[str]] = None) -> int:
     try:
         answer = compare(options.paths, options.engine)
     except (ImportError, FileNotFoundError) as error:
-        hint = "" if isinstance(error, FileNotFoundError) else f": pip install {'pyspark' if options.engine == 'spark' else 'duckdb'}"
+        extra = "spark" if options.engine == "spark" else "ranks"
+        hint = f': pip install "dlhook[{extra}]"' if isinstance(error, ImportError) else ""
         parser.exit(2, f"dlhook.ranks: {error}{hint}\n")
     _print(answer, options.format)
     return 2 if "damaged file" in answer.tables[0].column("problem") else 0

@@ -14,7 +14,7 @@
 -- | compute_ns: In a mean step, without waiting for a GPU and without communication. | usual_ns: The ranks' median. | slower_percent:
 -- Than the median. | z: Distance from the median in robust deviations (of the median absolute deviation). | most_in: Layer, direction and
 -- operation that take most of it. | most_ns: How much longer these take, in a mean step. | no_processor_ns: In a mean step, its thread
--- waited for a processor; of slow ranks, more than the median. NULL: not known. | kind: Of collective operation. | members: Ranks of the
+-- waited for a processor; of slow ranks, more than the median. NULL: not known in most steps. | kind: Of collective operation. | members: Ranks of the
 -- communicator; NULL: not known. | bytes: Of one operation, as in the table collectives of a report; NULL: not known. | apart_ns: From
 -- the first rank's arrival to the last one's, the median; NULL: arrivals can't be compared. | most_apart_ns: The most. | transfer_ns:
 -- From the last arrival to the end, the median; where arrivals can't be compared, of the fastest tenth of the operations. |
@@ -160,7 +160,7 @@ FROM raw_work JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT
   kind
 UNION ALL
 SELECT attempt, rank, win, 'waiting for a processor' AS what, '' AS kind, avg(no_processor_ns * 1e0) AS ns, 1 AS place
-FROM steps WHERE no_processor_ns IS NOT NULL GROUP BY attempt, rank, win
+FROM steps GROUP BY attempt, rank, win HAVING count(no_processor_ns) * 2 > count(*)
 UNION ALL
 SELECT attempt, rank, win, phase AS what, '' AS kind, sum(end_ns - start_ns) / (count(DISTINCT step) * 1e0) AS ns, max(CASE
        WHEN phase = 'input' THEN 4 ELSE 5 END)
@@ -257,7 +257,8 @@ WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns
 -- result ranks: Each rank's steady steps
 SELECT rank, host, attempt, count(*) AS steps, CAST(avg(step_ns) AS BIGINT) AS step_ns,
        CAST(avg(exposed_communication_ns) AS BIGINT) AS exposed_ns, round(1e2 * avg(exposed_communication_ns) / avg(step_ns),
-       1) AS exposed_percent, CAST(avg(no_processor_ns) AS BIGINT) AS no_processor_ns
+       1) AS exposed_percent,
+       CASE WHEN count(no_processor_ns) * 2 > count(*) THEN CAST(avg(no_processor_ns) AS BIGINT) END AS no_processor_ns
 FROM steps GROUP BY rank, host, attempt ORDER BY rank, attempt
 
 -- result differences: Ranks with another algorithm, library, batch or program than nearly all

@@ -33,15 +33,16 @@ class Case(unittest.TestCase):
 class Faults(Case):
     def assert_waited_for(self, rank, count, since, reason):
         rows = self.tables["stragglers"]
-        self.assertEqual([(row["rank"], row["ranks"], row["since_step"], row["reason"]) for row in rows], [(rank, count, since, reason)])
+        found = [(row["rank"], row["ranks"], row["since_step"], row["reason"]) for row in rows]
+        self.assertEqual(found, [(rank, count, since, reason)])
         return rows[0]
 
     def test_slow_host(self):
         job = rank_exports.Job()
         job.work[200:, job.host == 1] *= 1.15
         answer = self.compared(job)
-        self.assertRegex(answer.findings[0], r"^Host node1 \(its 4 ranks\) is waited for since step 200: the others lose [\d.]+ % of their steps "
-                         r"\([\d.]+ ms in each\); what takes it longer is compute\.$")
+        self.assertRegex(answer.findings[0], r"^Host node1 \(its 4 ranks\) is waited for since step 200: the others lose [\d.]+ % of their "
+                         r"steps \([\d.]+ ms in each\); what takes it longer is compute\.$")
         # By hand: in a step all wait from their arrival to the last one's.
         lost = []
         for step in range(202, 398):
@@ -70,7 +71,8 @@ class Faults(Case):
         job.work[:, 5] *= 1.08
         answer = self.compared(job)
         self.assert_waited_for(5, 1, 0, "compute")
-        self.assertRegex(answer.findings[1], r"^Rank 5 \(host node1\): compute takes [78][\d.]* % longer than usual in all steps, mostly in layers\.2 ")
+        self.assertRegex(answer.findings[1],
+                         r"^Rank 5 \(host node1\): compute takes [78][\d.]* % longer than usual in all steps, mostly in layers\.2 ")
         self.assertRegex(answer.findings[2], r"^Rank 5: another algorithm \(layers\.2 backward-data convolution\): gemm:ref, elsewhere "
                          r"jit:avx512_core: 1\.7\d times as long\.$")
         self.assertEqual(len(answer.findings), 3)

@@ -17,8 +17,8 @@ MS = 1_000_000
 
 # As in analyzer/export/raw_tables.cc; test_rank_exports.py compares them with a real export. Texts have ":t".
 SCHEMA = {
-    "raw_processes": "process_id pid parent_pid host:t program:t script:t rank ranks:t file:t start_ns end_ns world_size local_rank boot_id:t "
-                     "dlhook_version:t start_unix_ns time_zero_unix_ns job:t restart",
+    "raw_processes": "process_id pid parent_pid host:t program:t script:t rank ranks:t file:t start_ns end_ns world_size local_rank "
+                     "boot_id:t dlhook_version:t start_unix_ns time_zero_unix_ns job:t restart",
     "raw_steps": "step_id process_id thread_id number kind:t start_ns end_ns batch warm_up steady left_out:t no_processor_ns "
                  "exposed_communication_ns",
     "raw_phases": "step_id phase:t start_ns end_ns",
@@ -50,7 +50,7 @@ class Job:
         self.work = 20 * MS * each * rng.normal(1, noise, shape)  # of all layers
         self.work *= numpy.where(rng.random(shape) < 0.005, 1.5, 1)  # a disturbance now and then
         self.no_processor = rng.exponential(0.05 * MS, shape)
-        self.transfer = 2 * MS * rng.normal(1, 0.03, (steps, buckets, 1 + (ranks if groups else 0)))  # of all, and of each rank's communicator
+        self.transfer = 2 * MS * rng.normal(1, 0.03, (steps, buckets, 1 + (ranks if groups else 0)))  # of all; of each
         self.part = numpy.full((ranks, layers), 1 / layers)  # of the work
         self.implementation = numpy.full((ranks, layers), "jit:avx512_core", object)
         self.library_build = numpy.full(ranks, "5d2c", object)
@@ -97,21 +97,24 @@ class Job:
         end = (self.end[-1] if n == self.steps else self.end[n - 1]).max() + 100 * MS
         zero = self.begin + int(self.clock[r]) + r * 1000
         self._put(folder, "raw_processes", {
-            "process_id": [0], "pid": [4000 + r], "parent_pid": [1], "host": [f"node{self.host[r]}"], "program": ["python"], "script": ["train.py"],
-            "rank": [r], "ranks": [f"RANK={r}"], "start_ns": [0], "end_ns": [int(end)], "world_size": [self.world], "local_rank": [self.local[r]],
-            "boot_id": [f"boot{self.host[r]}"], "dlhook_version": [self.version[r]], "start_unix_ns": [zero], "time_zero_unix_ns": [zero],
+            "process_id": [0], "pid": [4000 + r], "parent_pid": [1], "host": [f"node{self.host[r]}"], "program": ["python"],
+            "script": ["train.py"], "rank": [r], "ranks": [f"RANK={r}"], "start_ns": [0], "end_ns": [int(end)], "world_size": [self.world],
+            "local_rank": [self.local[r]], "boot_id": [f"boot{self.host[r]}"], "dlhook_version": [self.version[r]], "start_unix_ns": [zero], "time_zero_unix_ns": [zero],
             "job": [self.job], "restart": [self.restart]})
         start, stop = (self.start[:n, r] - r * 1000).astype(int), (self.end[:n, r] - r * 1000).astype(int)
         self._put(folder, "raw_steps", {
-            "step_id": number, "process_id": numpy.zeros(n, int), "number": number, "kind": ["training"] * n, "start_ns": start, "end_ns": stop,
-            "batch": numpy.full(n, self.batch[r]), "warm_up": number < 2, "steady": number >= 2, "left_out": ["warm-up"] * min(n, 2) + [None] * max(n - 2, 0),
-            "no_processor_ns": self.no_processor[:n, r], "exposed_communication_ns": self.exposed[:n, r] if self.library == "NCCL" else None})
+            "step_id": number, "process_id": numpy.zeros(n, int), "number": number, "kind": ["training"] * n, "start_ns": start,
+            "end_ns": stop, "batch": numpy.full(n, self.batch[r]), "warm_up": number < 2, "steady": number >= 2,
+            "left_out": ["warm-up"] * min(n, 2) + [None] * max(n - 2, 0),
+            "no_processor_ns": self.no_processor[:n, r],
+            "exposed_communication_ns": self.exposed[:n, r] if self.library == "NCCL" else None})
         read = start + self.input[:n, r].astype(int)
         forward = read + (self.work[:n, r] / 2).astype(int)
         update = stop - MS
         self._put(folder, "raw_phases", {
             "step_id": numpy.repeat(number, 4), "phase": ["input", "forward", "backward", "update"] * n,
-            "start_ns": numpy.stack([start, read, forward, update], 1).ravel(), "end_ns": numpy.stack([read, forward, update, stop], 1).ravel()})
+            "start_ns": numpy.stack([start, read, forward, update], 1).ravel(),
+            "end_ns": numpy.stack([read, forward, update, stop], 1).ravel()})
         m = n * self.buckets
         is_gloo = self.library == "gloo"
         is_told = not is_gloo and not self.groups
@@ -127,19 +130,22 @@ class Job:
         windows, sizes = numpy.unique(first[2:], return_counts=True)
         sums = numpy.array([(self.work[:n, r] + self.no_processor[:n, r])[2:][first[2:] == window].sum() for window in windows])
         rows = [(window, size, f"layers.{layer}", direction, self.implementation[r, layer], total * self.part[r, layer] / 2)
-                for window, size, total in zip(windows, sizes, sums) for layer in range(self.layers) for direction in ("forward", "backward-data")]
+                for window, size, total in zip(windows, sizes, sums) for layer in range(self.layers)
+                for direction in ("forward", "backward-data")]
         window, size, layer, direction, implementation, total = zip(*rows)
         total = numpy.array(total) * self.rng.normal(1, 0.003, len(rows))
         k = len(rows)
         self._put(folder, "raw_work", {
-            "process_id": numpy.zeros(k, int), "first_step": window, "steps": size, "kind": ["training"] * k, "layer": layer, "direction": direction,
-            "op": ["convolution"] * k, "implementation": implementation, "on_gpu": numpy.zeros(k, int), "count": size, "sum_ns": total,
-            "min_ns": total / size * 0.9, "max_ns": total / size * 1.2})
+            "process_id": numpy.zeros(k, int), "first_step": window, "steps": size, "kind": ["training"] * k, "layer": layer,
+            "direction": direction, "op": ["convolution"] * k, "implementation": implementation, "on_gpu": numpy.zeros(k, int), "count": size,
+            "sum_ns": total, "min_ns": total / size * 0.9, "max_ns": total / size * 1.2})
         self._put(folder, "capabilities", {
-            "kind": ["library", "tap"], "object": ["libdnnl.so.3"] * 2, "name": ["onednn", "onednn-tap"], "state": ["hooked", "on"], "records": [None, 100 + r],
-            "processes": [1, 1], "build_id": [self.library_build[r], None]})
+            "kind": ["library", "tap"], "object": ["libdnnl.so.3"] * 2,
+            "name": ["onednn", "onednn-tap"], "state": ["hooked", "on"],
+            "records": [None, 100 + r], "processes": [1, 1], "build_id": [self.library_build[r], None]})
         raw = [name for name in SCHEMA if name.startswith("raw_")]
-        self._put(folder, "tables", {"name": raw, "kind": ["raw"] * len(raw), "title": raw, "schema_version": [int(self.schema_version[r])] * len(raw)})
+        self._put(folder, "tables", {"name": raw, "kind": ["raw"] * len(raw), "title": raw,
+                                     "schema_version": [int(self.schema_version[r])] * len(raw)})
 
     @staticmethod
     def _put(folder, name, cells):
@@ -148,14 +154,13 @@ class Job:
         arrays = []
         for field in schema:
             values = cells.get(field.name)
-            if values is None:
-                arrays.append(pyarrow.nulls(rows, field.type))
-            else:
-                values = numpy.asarray(values) if field.type == pyarrow.int64() and None not in list(values[:1]) else values
-                arrays.append(pyarrow.array(values.astype(numpy.int64) if isinstance(values, numpy.ndarray) and values.dtype != object else values, field.type))
+            if values is not None and field.type == pyarrow.int64() and None not in list(values[:1]):
+                values = numpy.asarray(values).astype(numpy.int64)
+            arrays.append(pyarrow.nulls(rows, field.type) if values is None else pyarrow.array(values, field.type))
         parts = ("process=0", "part-0.parquet") if name in ("raw_collectives", "raw_work") else ()
         path = os.path.join(folder, name, *parts) if parts else os.path.join(folder, f"{name}.parquet")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         times = [field.name for field in schema if field.name.endswith("_ns")]
-        pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), path, compression="zstd", column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
+        pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), path, compression="zstd",
+                                    column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
                                     use_dictionary=[field.name for field in schema if field.name not in times])
