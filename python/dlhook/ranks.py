@@ -102,7 +102,6 @@ class Spark:
         return frame.columns, [tuple(row) for row in frame.collect()]
 
 
-Engine = Any  # DuckDB or Spark
 Problem = tuple[str, Optional[str], str]  # what kind, which ranks, and what it is
 
 
@@ -110,7 +109,7 @@ def _shown(folder: str) -> str:
     return unquote(re.sub("^file:/+", "/", folder)) if folder.startswith("file:") else folder
 
 
-def _whole(engine: Engine, name: str, files: list[str], damaged: list[tuple[str, str]]) -> list[str]:
+def _whole(engine: Any, name: str, files: list[str], damaged: list[tuple[str, str]]) -> list[str]:
     """The files that can be read; the others are added to `damaged`, with the reason. By halves, because nearly all can."""
     try:
         if files:
@@ -124,7 +123,7 @@ def _whole(engine: Engine, name: str, files: list[str], damaged: list[tuple[str,
         return _whole(engine, name, files[:half], damaged) + _whole(engine, name, files[half:], damaged)
 
 
-def open_exports(engine: Engine, paths: list[str]) -> list[Problem]:
+def open_exports(engine: Any, paths: list[str]) -> list[Problem]:
     """Makes views raw_… of all exports below the paths. What is missing or damaged is left out, and said."""
     problems: list[Problem] = []
     held = {}
@@ -202,11 +201,10 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
             if 0 < process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
                 early = human(max(end - process["end"], 0))
                 add("ended early", [process["rank"]], f"after {process['steps']} steps, {early} before the median rank and its {steps:.0f}")
-    for host, ns in ahead.items():
-        if ns > FAR_APART_NS:
-            error = next(clock["error_ns"] for clock in clocks if clock["host"] == host)
-            add("clocks apart", [process["rank"] for process in members if process["host"] == host],
-                f"{host} is {human(ns)} ahead: aligned to {human(error)}")
+    for clock in clocks:
+        if clock["ahead_ns"] > FAR_APART_NS:
+            add("clocks apart", [process["rank"] for process in members if process["host"] == clock["host"]],
+                f"{clock['host']} is {human(clock['ahead_ns'])} ahead: aligned to {human(clock['error_ns'])}")
     return problems
 
 
@@ -290,6 +288,7 @@ def compare(paths: list[str], engine: str = "duckdb") -> Answer:
 
 
 def _table(name: str, title: str, columns: list[str], rows: list[tuple], explanations: dict[str, str]) -> Table:
+    rows = [tuple(round(cell) if name.endswith("_ns") and cell is not None else cell for name, cell in zip(columns, row)) for row in rows]
     described = []
     for i, column in enumerate(columns):
         kinds = {type(row[i]) for row in rows}

@@ -7,33 +7,34 @@
 -- rank: Its number; of a host with several late ranks the first. | ranks: Of the machine; those that are late together. | host: The
 -- machine. | attempt: Of a job that was restarted: 0 before. | operations: Collective ones, that ranks could be compared by. | ahead_ns:
 -- Of the machines' median clock; the median over windows of 50 steps. | drift_ns: From the least of these windows to the most. |
--- error_ns: How far the ends of one operation lie apart: half of the middle two thirds. | since_step: In windows of 50 steps; NULL: at times, over all steps. |
--- until_step: The last window's end. | came_last_percent: Of the operations. | lost_ns: The others' mean wait for it, in a mean step of
--- these. | lost_percent: Of the step. | reason: What takes it longer than the others, by at least a third of that; NULL: not known. |
--- what: compute: self time of calls and operations on the host; GPU work: durations. Of a difference: algorithm, library, batch, program.
--- | compute_ns: In a mean step, without waiting for a GPU and without communication. | usual_ns: The ranks' median. | slower_percent:
--- Than the median. | z: Distance from the median in robust deviations (of the median absolute deviation). | most_in: Layer, direction and
--- operation that take most of it. | most_ns: How much longer these take, in a mean step. | no_processor_ns: In a mean step, its thread
--- waited for a processor; of slow ranks, more than the median. NULL: not known in most steps. | kind: Of collective operation. | members: Ranks of the
--- communicator; NULL: not known. | bytes: Of one operation, as in the table collectives of a report; NULL: not known. | apart_ns: From
--- the first rank's arrival to the last one's, the median; NULL: arrivals can't be compared. | most_apart_ns: The most. | transfer_ns:
--- From the last arrival to the end, the median; where arrivals can't be compared, of the fastest tenth of the operations. |
--- algorithm_gbs: All ranks' bytes / transfer_ns. | bus_gbs: What the slowest link moves: algorithm_gbs by the factor of nccl-tests. |
--- usual_gbs: The ranks' median. | steps: Steady ones. | step_ns: A mean one of these. | exposed_ns: Of it, communication of GPUs without
--- another kernel beside it; NULL: not measured. | exposed_percent: Of the step. | value: What it has; NULL: nothing of the kind. | usual:
--- What nearly all others have. | problem: What is missing or mixed. | says: What it is, and what is done about it. | times_as_long: A
--- call or piece of GPU work, compared with that of the others.
+-- error_ns: How far the ends of one operation lie apart: half of the middle two thirds. | since_step: In windows of 50 steps; NULL: at
+-- times, over all steps. | until_step: The last window's end. | came_last_percent: Of the operations. | lost_ns: The others' mean wait
+-- for it, in a mean step of these. | lost_percent: Of the step. | reason: What takes it longer than the others, by at least a third of
+-- that; NULL: not known. | what: compute: self time of calls and operations on the host; GPU work: durations. Of a difference: algorithm,
+-- library, batch, program. | compute_ns: In a mean step, without waiting for a GPU and without communication. | usual_ns: The ranks'
+-- median. | slower_percent: Than the median. | z: Distance from the median in robust deviations (of the median absolute deviation). |
+-- most_in: Layer, direction and operation that take most of it. | most_ns: How much longer these take, in a mean step. | no_processor_ns:
+-- In a mean step, its thread waited for a processor; of slow ranks, more than the median. NULL: not known in most steps. | kind: Of
+-- collective operation. | members: Ranks of the communicator; NULL: not known. | bytes: Of one operation, as in the table collectives of
+-- a report; NULL: not known. | apart_ns: From the first rank's arrival to the last one's, the median; NULL: arrivals can't be compared. |
+-- most_apart_ns: The most. | transfer_ns: From the last arrival to the end, the median; where arrivals can't be compared, of the fastest
+-- tenth of the operations. | algorithm_gbs: All ranks' bytes / transfer_ns. | bus_gbs: What the slowest link moves: algorithm_gbs by the
+-- factor of nccl-tests. | usual_gbs: The ranks' median. | steps: Steady ones. | step_ns: A mean one of these. | exposed_ns: Of it,
+-- communication of GPUs without another kernel beside it; NULL: not measured. | exposed_percent: Of the step. | value: What it has; NULL:
+-- nothing of the kind. | usual: What nearly all others have. | problem: What is missing or mixed. | says: What it is, and what is done
+-- about it. | times_as_long: A call or piece of GPU work, compared with that of the others. | library: That does it. | communicator: Its
+-- number in the rank's process. | layer: Of the network. | direction: forward, backward … | op: Operation; of a difference of libraries,
+-- library or tap.
 
 -- view own
 -- Processes that are ranks, without a rank's helpers: those without steps beside one with steps.
 WITH counted AS (SELECT export, process_id, count(*) AS steps FROM raw_steps GROUP BY ALL),
 versions AS (SELECT export, max(schema_version) AS schema_version FROM tables GROUP BY ALL),
-told AS (
-  SELECT p.*, coalesce(p.job, '') AS of_job, v.schema_version, coalesce(c.steps, 0) AS steps,
-         CASE WHEN time_zero_unix_ns IS NULL THEN p.export ELSE coalesce(boot_id, host, p.export) END AS machine,
-         start_ns + coalesce(time_zero_unix_ns, 0) AS begin_ns, end_ns + coalesce(time_zero_unix_ns, 0) AS finish_ns
-  FROM raw_processes p LEFT JOIN counted c USING (export, process_id) LEFT JOIN versions v USING (export) WHERE rank IS NOT NULL),
-most AS (SELECT *, max(steps) OVER (PARTITION BY export, of_job, rank) AS most_steps,
+told AS (SELECT p.*, coalesce(p.job, '') AS of_job, v.schema_version, coalesce(c.steps, 0) AS steps, CASE
+         WHEN time_zero_unix_ns IS NULL THEN p.export ELSE coalesce(boot_id, host, p.export) END AS machine,
+         start_ns + coalesce(time_zero_unix_ns, 0) AS begin_ns, end_ns + coalesce(time_zero_unix_ns, 0) AS finish_ns FROM raw_processes p
+         LEFT JOIN counted c USING (export, process_id) LEFT JOIN versions v USING (export) WHERE rank IS NOT NULL),
+most AS (SELECT *, max(steps) OVER (PARTITION BY export, of_job, rank, restart) AS most_steps,
                 row_number() OVER (PARTITION BY machine, pid, begin_ns ORDER BY export) AS copy FROM told)
 SELECT * FROM most WHERE steps > 0 OR most_steps = 0
 
@@ -42,8 +43,7 @@ SELECT * FROM most WHERE steps > 0 OR most_steps = 0
 WITH jobs AS (SELECT of_job, count(DISTINCT rank) AS ranks, min(begin_ns) AS begin_ns FROM own GROUP BY ALL),
 largest AS (SELECT of_job, of_job AS kept FROM jobs ORDER BY ranks DESC, begin_ns LIMIT 1),
 before AS (SELECT o.*, l.kept, max(finish_ns) OVER (PARTITION BY o.of_job, rank, restart, copy ORDER BY begin_ns, export
-                                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns
-           FROM own o LEFT JOIN largest l USING (of_job)),
+           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns FROM own o LEFT JOIN largest l USING (of_job)),
 roles AS (SELECT *, CASE WHEN copy > 1 THEN 'copy' WHEN kept IS NULL THEN 'other job'
           WHEN begin_ns < before_ns THEN 'twice' ELSE 'rank' END AS role FROM before)
 SELECT *, coalesce(restart, row_number() OVER (PARTITION BY role, of_job, rank ORDER BY begin_ns) - 1) AS attempt FROM roles
@@ -78,30 +78,28 @@ HAVING count(*) > 1 AND (max(synchronizes) = 1 OR min(operations) = max(operatio
 
 -- table offsets
 -- How far a machine's clock is ahead: ranks leave an operation that synchronizes at the same time.
-WITH ends AS (
-  SELECT attempt, meeting, sequence, avg(end_ns) AS left_ns FROM calls JOIN groups USING (attempt, meeting)
-  WHERE synchronizes = 1 AND (SELECT count(DISTINCT machine) FROM members) > 1
-  GROUP BY attempt, meeting, sequence HAVING count(end_ns) = max(group_ranks)),
+WITH ends AS (SELECT attempt, meeting, sequence, avg(end_ns) AS left_ns FROM calls JOIN groups USING (attempt, meeting)
+              WHERE synchronizes = 1 AND (SELECT count(DISTINCT machine) FROM members) > 1 GROUP BY attempt, meeting, sequence
+              HAVING count(end_ns) = max(group_ranks)),
 apart AS (SELECT attempt, machine, win, count(*) AS operations, median(end_ns - left_ns) AS ahead_ns,
-          percentile_disc(0.84) WITHIN GROUP (ORDER BY end_ns - left_ns) - percentile_disc(0.16) WITHIN GROUP (ORDER BY end_ns - left_ns) AS apart_ns
+          percentile_disc(0.84) WITHIN GROUP (ORDER BY end_ns - left_ns)
+          - percentile_disc(0.16) WITHIN GROUP (ORDER BY end_ns - left_ns) AS apart_ns
           FROM calls JOIN ends USING (attempt, meeting, sequence) GROUP BY ALL),
 middle AS (SELECT attempt, win, percentile_disc(0.5) WITHIN GROUP (ORDER BY ahead_ns) AS middle_ns FROM apart GROUP BY ALL)
-SELECT attempt, machine, win, operations, CAST(ahead_ns - middle_ns AS BIGINT) AS ahead_ns, CAST(apart_ns / 2 AS BIGINT) AS error_ns
+SELECT attempt, machine, win, operations, ahead_ns - middle_ns AS ahead_ns, apart_ns / 2 AS error_ns
 FROM apart JOIN middle USING (attempt, win)
 
 -- result clocks: The machines' clocks, aligned by operations that synchronize
 WITH hosts AS (SELECT machine, min(host) AS host, count(DISTINCT rank) AS ranks FROM members GROUP BY ALL),
-clocks AS (SELECT machine, sum(operations) AS operations, CAST(median(ahead_ns) AS BIGINT) AS ahead_ns,
-           max(ahead_ns) - min(ahead_ns) AS drift_ns, CAST(median(error_ns) AS BIGINT) AS error_ns FROM offsets GROUP BY ALL)
+clocks AS (SELECT machine, sum(operations) AS operations, median(ahead_ns) AS ahead_ns,
+           max(ahead_ns) - min(ahead_ns) AS drift_ns, median(error_ns) AS error_ns FROM offsets GROUP BY ALL)
 SELECT host, ranks, operations, ahead_ns, drift_ns, error_ns FROM clocks JOIN hosts USING (machine) ORDER BY abs(ahead_ns) DESC, host
 
 -- table meetings
--- Operations that all ranks of their group came to. waited_ns: the others' mean wait for the last one. crossed: somebody left before it
--- came.
-WITH usual AS (SELECT attempt, machine, CAST(median(ahead_ns) AS BIGINT) AS usual_ns FROM offsets GROUP BY ALL),
-aligned AS (
-  SELECT c.*, start_ns - coalesce(ahead_ns, usual_ns, 0) AS came_ns, end_ns - coalesce(ahead_ns, usual_ns, 0) AS left_ns
-  FROM calls c LEFT JOIN offsets USING (attempt, machine, win) LEFT JOIN usual USING (attempt, machine)),
+-- Operations that all ranks of their group came to. waited_ns: the others' mean wait for the last one. crossed: some left before.
+WITH usual AS (SELECT attempt, machine, median(ahead_ns) AS usual_ns FROM offsets GROUP BY ALL),
+aligned AS (SELECT c.*, start_ns - coalesce(ahead_ns, usual_ns, 0) AS came_ns, end_ns - coalesce(ahead_ns, usual_ns, 0) AS left_ns
+            FROM calls c LEFT JOIN offsets USING (attempt, machine, win) LEFT JOIN usual USING (attempt, machine)),
 met AS (SELECT attempt, meeting, sequence, max(step) AS step, max(library) AS library, max(kind) AS kind, max(bytes) AS bytes,
         max(members) AS members, count(*) AS ranks, min(came_ns) AS first_ns, max(came_ns) AS last_ns, max_by(rank, came_ns) AS rank,
         min(left_ns) AS left_ns, max(left_ns) AS end_ns, (count(*) * max(came_ns) - sum(came_ns)) / nullif(count(*) - 1e0, 0) AS waited_ns,
@@ -115,7 +113,7 @@ SELECT *, CASE WHEN crossed = 0 AND crossed_part <= 0.05 THEN 1 ELSE 0 END AS co
 -- table waits
 -- How long the others waited for a rank in a step that is steady: operations at the same time once, at most the step.
 WITH good AS (SELECT attempt, step, win, median(step_ns) AS step_ns FROM steps GROUP BY ALL),
-one AS (SELECT attempt, step, rank, last_ns, last_ns - waited_ns AS from_ns, max(last_ns) OVER ( PARTITION BY attempt, step, rank
+one AS (SELECT attempt, step, rank, last_ns, last_ns - waited_ns AS from_ns, max(last_ns) OVER (PARTITION BY attempt, step, rank
         ORDER BY last_ns - waited_ns, last_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS covered_ns FROM meetings
         WHERE counts = 1)
 SELECT attempt, step, win, rank, count(*) AS came_last,
@@ -125,7 +123,7 @@ FROM one JOIN good USING (attempt, step) GROUP BY attempt, step, win, rank
 -- table late
 -- Windows in which the others wait for a unit more than chance explains: at least 1 % of a step more than for others, by Student's t over
 -- the steps' shares of waiting; in islands with gaps of at most two windows. Or all steps as one (win -1), where no window says so.
--- A unit is a rank, or a machine of which no rank has most of the waits.
+-- Two seconds at least: processors that others use are unfair for less. A unit: a rank, or a machine of which no rank has most waits.
 WITH sums AS (SELECT attempt, machine, rank, sum(coalesce(ns, 0)) AS ns FROM members LEFT JOIN waits USING (attempt, rank) GROUP BY ALL),
 sizes AS (SELECT attempt, machine, count(*) AS size, min(rank) AS least, max(ns) > 0.6 * sum(ns) AS has_one,
                  count(*) OVER (PARTITION BY attempt) = 1 AS is_alone FROM sums GROUP BY attempt, machine),
@@ -147,9 +145,10 @@ tested AS (SELECT *, more_share / sqrt(greatest(variance, 1e-4) / (n - 1e0)) AS 
 found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) > 3 THEN 1 ELSE 0 END AS begins
           FROM tested WHERE t > 4 + 6e0 / n AND more_ns > 0.01 * step_ns),
 islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) AS island FROM found),
-sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, win < 0, island) AS windows,
-                 max(t) OVER (PARTITION BY attempt, unit, win < 0, island) AS most_t FROM islands),
-kept AS (SELECT *, max(win) OVER (PARTITION BY attempt, unit) AS most_win FROM sized WHERE windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0)
+sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, win < 0, island) AS windows, max(t) OVER (PARTITION BY attempt, unit,
+          win < 0, island) AS most_t, sum(n * step_ns) OVER (PARTITION BY attempt, unit, win < 0, island) AS long_ns FROM islands),
+kept AS (SELECT *, max(win) OVER (PARTITION BY attempt, unit) AS most_win
+         FROM sized WHERE long_ns > 2e9 AND (windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0))
 SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 
 -- table measures
@@ -168,15 +167,14 @@ FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, 
 
 -- result stragglers: Who is waited for, in collective operations
 WITH usual AS (SELECT attempt, win, what, kind, percentile_disc(0.5) WITHIN GROUP (ORDER BY ns) AS usual_ns FROM measures GROUP BY ALL),
-ends AS (SELECT attempt, unit, island, max(ranks) AS ranks, min(CASE WHEN win >= 0 THEN win * 50 END) AS since_step,
-                max(CASE WHEN win >= 0 THEN win * 50 + 50 END) AS until_step, CAST(avg(lost_ns) AS BIGINT) AS lost_ns,
-                round(1e2 * avg(lost_ns / step_ns), 1) AS lost_percent, round(1e2 * sum(came_last) / sum(win_operations), 1) AS came_last_percent
+ends AS (SELECT attempt, unit, island, max(ranks) AS ranks, min(CASE WHEN win >= 0 THEN win * 50 END) AS since_step, max(CASE
+         WHEN win >= 0 THEN win * 50 + 50 END) AS until_step, avg(lost_ns) AS lost_ns,
+         round(1e2 * avg(lost_ns / step_ns), 1) AS lost_percent, round(1e2 * sum(came_last) / sum(win_operations), 1) AS came_last_percent
          FROM late GROUP BY attempt, unit, island, win < 0),
-reasons AS (
-  SELECT l.attempt, l.unit, l.island, m.what, m.place * 1e15 - avg(m.ns - usual_ns) AS place
-  FROM late l JOIN measures m ON l.attempt = m.attempt AND l.unit = m.rank AND (l.win = m.win OR l.win < 0)
-  JOIN usual u ON m.attempt = u.attempt AND m.win = u.win AND m.what = u.what AND m.kind = u.kind
-  GROUP BY l.attempt, l.unit, l.island, m.what, m.kind, m.place HAVING avg(m.ns - usual_ns) > avg(l.lost_ns) / 3),
+reasons AS (SELECT l.attempt, l.unit, l.island, m.what, m.place * 1e15 - avg(m.ns - usual_ns) AS place FROM late l
+            JOIN measures m ON l.attempt = m.attempt AND l.unit = m.rank AND (l.win = m.win OR l.win < 0)
+            JOIN usual u ON m.attempt = u.attempt AND m.win = u.win AND m.what = u.what AND m.kind = u.kind GROUP BY l.attempt, l.unit,
+            l.island, m.what, m.kind, m.place HAVING avg(m.ns - usual_ns) > avg(l.lost_ns) / 3),
 why AS (SELECT attempt, unit, island, min_by(what, place) AS reason FROM reasons GROUP BY ALL)
 SELECT e.unit AS rank, m.host, e.ranks, e.attempt, since_step, until_step, came_last_percent, lost_ns, lost_percent, reason
 FROM ends e LEFT JOIN why w USING (attempt, unit, island) JOIN members m ON e.attempt = m.attempt AND e.unit = m.rank ORDER BY lost_ns DESC,
@@ -205,14 +203,13 @@ WITH parts AS (SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, kin
 usual AS (SELECT attempt, win, kind, what, most_in, median(part_ns) AS usual_part_ns FROM parts GROUP BY ALL),
 more AS (SELECT attempt, rank, kind, what, island, most_in, avg(part_ns - usual_part_ns) AS more_ns
          FROM paces JOIN parts USING (attempt, rank, win, kind, what) JOIN usual USING (attempt, win, kind, what, most_in) GROUP BY ALL),
-worst AS (SELECT attempt, rank, kind, what, island, max_by(most_in, more_ns) AS most_in, CAST(max(more_ns) AS BIGINT) AS most_ns FROM more
-          GROUP BY ALL),
+worst AS (SELECT attempt, rank, kind, what, island, max_by(most_in, more_ns) AS most_in, max(more_ns) AS most_ns FROM more GROUP BY ALL),
 waiting AS (SELECT attempt, rank, win, ns AS waiting_ns, median(ns) OVER (PARTITION BY attempt, win) AS usual_waiting_ns FROM measures
             WHERE place = 1),
-ends AS (SELECT attempt, rank, kind, what, island, min(win) * 50 AS since_step, max(win) * 50 + 50 AS until_step,
-         CAST(avg(ns) AS BIGINT) AS compute_ns, CAST(avg(usual_ns) AS BIGINT) AS usual_ns, round(1e2 * (avg(ns) / avg(usual_ns) - 1),
-         1) AS slower_percent, round(avg(z), 1) AS z, CAST(avg(waiting_ns - usual_waiting_ns) AS BIGINT) AS no_processor_ns FROM paces LEFT
-         JOIN waiting USING (attempt, rank, win) GROUP BY attempt, rank, kind, what, island)
+ends AS (SELECT attempt, rank, kind, what, island, min(win) * 50 AS since_step, max(win) * 50 + 50 AS until_step, avg(ns) AS compute_ns,
+         avg(usual_ns) AS usual_ns, round(1e2 * (avg(ns) / avg(usual_ns) - 1), 1) AS slower_percent, round(avg(z), 1) AS z,
+         avg(waiting_ns - usual_waiting_ns) AS no_processor_ns FROM paces LEFT JOIN waiting USING (attempt, rank, win) GROUP BY attempt,
+         rank, kind, what, island)
 SELECT rank, host, attempt, since_step, until_step, what, compute_ns, usual_ns, slower_percent, z, most_in, most_ns, no_processor_ns
 FROM ends LEFT JOIN worst USING (attempt, rank, kind, what, island) JOIN members USING (attempt, rank) ORDER BY slower_percent DESC, rank
 
@@ -232,13 +229,12 @@ SELECT *, CASE WHEN kind = 'all reduce' THEN 2e0 * (members - 1) / members WHEN 
                WHEN kind IN ('broadcast', 'reduce') THEN 1e0 END AS bus FROM parts
 
 -- result collectives: Collective operations: how far apart ranks come, and how fast data moves from then on
-WITH timed AS (
-  SELECT *, end_ns - greatest(last_ns, coalesce(lag(end_ns) OVER (PARTITION BY attempt, meeting ORDER BY sequence), last_ns)) AS transfer_ns
-  FROM meetings WHERE counts = 1),
-alike AS (SELECT library, kind, members, bytes, count(*) AS operations, CAST(median(last_ns - first_ns) AS BIGINT) AS apart_ns,
-          max(last_ns - first_ns) AS most_apart_ns, CAST(median(CASE WHEN transfer_ns > 0 THEN transfer_ns END) AS BIGINT) AS transfer_ns
-          FROM timed GROUP BY ALL UNION ALL SELECT library, kind, members, bytes, sum(operations) AS operations, NULL AS apart_ns,
-          NULL AS most_apart_ns, CAST(median(ns) AS BIGINT) AS transfer_ns FROM links GROUP BY library, kind, members, bytes)
+WITH timed AS (SELECT *, end_ns - greatest(last_ns, coalesce(lag(end_ns) OVER (PARTITION BY attempt, meeting ORDER BY sequence),
+               last_ns)) AS transfer_ns FROM meetings WHERE counts = 1),
+alike AS (SELECT library, kind, members, bytes, count(*) AS operations, median(last_ns - first_ns) AS apart_ns,
+          max(last_ns - first_ns) AS most_apart_ns, median(CASE WHEN transfer_ns > 0 THEN transfer_ns END) AS transfer_ns FROM timed
+          GROUP BY ALL UNION ALL SELECT library, kind, members, bytes, sum(operations) AS operations, NULL AS apart_ns,
+          NULL AS most_apart_ns, median(ns) AS transfer_ns FROM links GROUP BY library, kind, members, bytes)
 SELECT library, kind, members, bytes, operations, apart_ns, most_apart_ns, transfer_ns, round(bytes * size / transfer_ns,
        3) AS algorithm_gbs, round(bytes * size * bus / transfer_ns, 3) AS bus_gbs
 FROM alike LEFT JOIN factors USING (kind, members) ORDER BY operations DESC, library, kind, members, bytes
@@ -255,20 +251,18 @@ WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns
   bytes
 
 -- result ranks: Each rank's steady steps
-SELECT rank, host, attempt, count(*) AS steps, CAST(avg(step_ns) AS BIGINT) AS step_ns,
-       CAST(avg(exposed_communication_ns) AS BIGINT) AS exposed_ns, round(1e2 * avg(exposed_communication_ns) / avg(step_ns),
-       1) AS exposed_percent,
-       CASE WHEN count(no_processor_ns) * 2 > count(*) THEN CAST(avg(no_processor_ns) AS BIGINT) END AS no_processor_ns
+SELECT rank, host, attempt, count(*) AS steps, avg(step_ns) AS step_ns, avg(exposed_communication_ns) AS exposed_ns,
+       round(1e2 * avg(exposed_communication_ns) / avg(step_ns), 1) AS exposed_percent, CASE
+       WHEN count(no_processor_ns) * 2 > count(*) THEN avg(no_processor_ns) END AS no_processor_ns
 FROM steps GROUP BY rank, host, attempt ORDER BY rank, attempt
 
 -- result differences: Ranks with another algorithm, library, batch or program than nearly all
 WITH used AS (SELECT rank, layer, direction, op, implementation, sum(count) AS n, sum(sum_ns) AS ns
               FROM raw_work JOIN members USING (export, process_id) WHERE implementation IS NOT NULL GROUP BY ALL),
 mainly AS (SELECT *, row_number() OVER (PARTITION BY rank, layer, direction, op ORDER BY n DESC, implementation) AS place FROM used),
-named AS (
-  SELECT export, concat_ws(' ', kind, name, regexp_replace(object, '-[0-9a-f]+[.]', '.')) AS op,
-         max(concat_ws(' ', state, CASE WHEN note LIKE 'first called%' THEN NULL ELSE note END, build_id)) AS value
-  FROM capabilities WHERE kind IN ('library', 'tap') GROUP BY ALL),
+named AS (SELECT export, concat_ws(' ', kind, name, regexp_replace(object, '-[0-9a-f]+[.]', '.')) AS op, max(concat_ws(' ', state, CASE
+          WHEN note LIKE 'first called%' THEN NULL ELSE note END, build_id)) AS value FROM capabilities WHERE kind IN ('library', 'tap')
+          GROUP BY ALL),
 facts AS (SELECT 'algorithm' AS what, rank, coalesce(layer, '') AS layer, coalesce(direction, '') AS direction, coalesce(op, '') AS op,
           implementation AS value, ns * 1e0 / n AS ns FROM mainly WHERE place = 1 UNION ALL SELECT 'library' AS what, rank, '' AS layer,
           '' AS direction, op, coalesce(value, '') AS value, NULL AS ns FROM members CROSS JOIN (SELECT DISTINCT op FROM named) k LEFT

@@ -99,7 +99,8 @@ class Job:
         self._put(folder, "raw_processes", {
             "process_id": [0], "pid": [4000 + r], "parent_pid": [1], "host": [f"node{self.host[r]}"], "program": ["python"],
             "script": ["train.py"], "rank": [r], "ranks": [f"RANK={r}"], "start_ns": [0], "end_ns": [int(end)], "world_size": [self.world],
-            "local_rank": [self.local[r]], "boot_id": [f"boot{self.host[r]}"], "dlhook_version": [self.version[r]], "start_unix_ns": [zero], "time_zero_unix_ns": [zero],
+            "local_rank": [self.local[r]], "boot_id": [f"boot{self.host[r]}"], "dlhook_version": [self.version[r]],
+            "start_unix_ns": [zero], "time_zero_unix_ns": [zero],
             "job": [self.job], "restart": [self.restart]})
         start, stop = (self.start[:n, r] - r * 1000).astype(int), (self.end[:n, r] - r * 1000).astype(int)
         self._put(folder, "raw_steps", {
@@ -137,8 +138,8 @@ class Job:
         k = len(rows)
         self._put(folder, "raw_work", {
             "process_id": numpy.zeros(k, int), "first_step": window, "steps": size, "kind": ["training"] * k, "layer": layer,
-            "direction": direction, "op": ["convolution"] * k, "implementation": implementation, "on_gpu": numpy.zeros(k, int), "count": size,
-            "sum_ns": total, "min_ns": total / size * 0.9, "max_ns": total / size * 1.2})
+            "direction": direction, "op": ["convolution"] * k, "implementation": implementation, "on_gpu": numpy.zeros(k, int),
+            "count": size, "sum_ns": total, "min_ns": total / size * 0.9, "max_ns": total / size * 1.2})
         self._put(folder, "capabilities", {
             "kind": ["library", "tap"], "object": ["libdnnl.so.3"] * 2,
             "name": ["onednn", "onednn-tap"], "state": ["hooked", "on"],
