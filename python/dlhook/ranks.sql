@@ -58,9 +58,7 @@ SELECT m.*, s.step_id, s.number AS step, CAST(floor(s.number / 50) AS BIGINT) AS
 FROM raw_steps s JOIN members m USING (export, process_id) WHERE s.steady = 1
 
 -- table step_times
--- By window; -1: of all.
 SELECT attempt, win, median(step_ns) AS step_ns FROM steps GROUP BY ALL
-UNION ALL SELECT attempt, -1 AS win, median(step_ns) AS step_ns FROM steps GROUP BY attempt
 
 -- view calls
 -- What can be compared between ranks. meeting: the communicator, or where none is told library and kind.
@@ -122,33 +120,37 @@ FROM one JOIN good USING (attempt, step) GROUP BY attempt, step, win, rank
 
 -- table late
 -- Windows in which the others wait for a unit more than chance explains: at least 1 % of a step more than for others, by Student's t over
--- the steps' shares of waiting; in islands with gaps of at most two windows. Or all steps as one (win -1), where no window says so.
--- Two seconds at least: processors that others use are unfair for less. A unit: a rank, or a machine of which no rank has most waits.
+-- the steps' shares of waiting; in islands, of which single windows may be missing. Or all windows together (win -1), where none says so.
+-- Five seconds at least: processors that others use are unfair for less. A unit: a rank, or a machine of which no rank has most waits.
 WITH sums AS (SELECT attempt, machine, rank, sum(coalesce(ns, 0)) AS ns FROM members LEFT JOIN waits USING (attempt, rank) GROUP BY ALL),
 sizes AS (SELECT attempt, machine, count(*) AS size, min(rank) AS least, max(ns) > 0.6 * sum(ns) AS has_one,
                  count(*) OVER (PARTITION BY attempt) = 1 AS is_alone FROM sums GROUP BY attempt, machine),
 units AS (SELECT attempt, rank, CASE WHEN is_alone OR has_one THEN rank ELSE least END AS unit,
                  CASE WHEN is_alone OR has_one THEN 1 ELSE size END AS ranks, 1e0 / count(*) OVER (PARTITION BY attempt) AS part
           FROM members JOIN sizes USING (attempt, machine)),
-doubled AS (SELECT * FROM waits UNION ALL SELECT attempt, step, -1 AS win, rank, came_last, ns FROM waits),
-of_step AS (SELECT attempt, step, win, sum(ns) AS all_ns, sum(came_last) AS operations FROM doubled GROUP BY ALL),
+of_step AS (SELECT attempt, step, win, sum(ns) AS all_ns, sum(came_last) AS operations FROM waits GROUP BY ALL),
 of_win AS (SELECT attempt, win, count(*) AS n, sum(all_ns) AS win_ns, sum(operations) AS win_operations FROM of_step GROUP BY ALL),
 mine AS (SELECT attempt, step, win, unit, ranks, part * ranks AS part, sum(ns) AS ns, sum(came_last) AS came_last
-         FROM doubled JOIN units USING (attempt, rank) GROUP BY attempt, step, win, unit, ranks, part),
+         FROM waits JOIN units USING (attempt, rank) GROUP BY attempt, step, win, unit, ranks, part),
 -- In a step in which it was never last its share is 0: there is no row.
 of_unit AS (SELECT attempt, win, unit, ranks, part, sum(came_last) AS came_last, sum(ns) AS ns, sum(ns / nullif(all_ns, 0)) AS shares,
                    sum(ns * ns / nullif(all_ns * all_ns, 0)) AS squares FROM mine JOIN of_step USING (attempt, step, win) GROUP BY ALL),
 more AS (SELECT *, ns / n AS lost_ns, (ns - part * win_ns) / n AS more_ns, shares / n - part AS more_share,
                 squares / n - shares * shares / n / n AS variance, max(win) OVER (PARTITION BY attempt) AS last_win
          FROM of_unit JOIN of_win USING (attempt, win) JOIN step_times USING (attempt, win) WHERE n >= 5 AND part < 0.99),
-tested AS (SELECT *, more_share / sqrt(greatest(variance, 1e-4) / (n - 1e0)) AS t FROM more),
-found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) > 3 THEN 1 ELSE 0 END AS begins
-          FROM tested WHERE t > 4 + 6e0 / n AND more_ns > 0.01 * step_ns),
+tested AS (SELECT attempt, win, unit, ranks, came_last, win_operations, n, step_ns, lost_ns, more_ns, last_win,
+                  more_share / sqrt(greatest(variance, 1e-4) / (n - 1e0)) AS t, 4 + 6e0 / n AS least_t FROM more
+           UNION ALL
+           SELECT attempt, -1 AS win, unit, ranks, sum(came_last), sum(win_operations), sum(n), avg(step_ns), avg(lost_ns), avg(more_ns),
+                  max(last_win), avg(more_share) * sqrt(count(*)) / greatest(stddev_samp(more_share), 1e-2), 3 + 6e0 / count(*)
+           FROM more WHERE n >= 25 GROUP BY attempt, unit, ranks HAVING count(*) >= 4 AND count(*) > 0.9 * max(last_win)),
+found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) > 2 THEN 1 ELSE 0 END AS begins
+          FROM tested WHERE t > least_t AND more_ns > 0.01 * step_ns),
 islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) AS island FROM found),
 sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, win < 0, island) AS windows, max(t) OVER (PARTITION BY attempt, unit,
           win < 0, island) AS most_t, sum(n * step_ns) OVER (PARTITION BY attempt, unit, win < 0, island) AS long_ns FROM islands),
 kept AS (SELECT *, max(win) OVER (PARTITION BY attempt, unit) AS most_win
-         FROM sized WHERE long_ns > 2e9 AND (windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0))
+         FROM sized WHERE long_ns > 5e9 AND (windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0))
 SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 
 -- table measures

@@ -101,6 +101,20 @@ class Faults(Case):
         self.assert_waited_for(2, 1, None, "input")
         self.assertIn("Rank 2 (host node0) is waited for at times: ", answer.findings[0])
 
+    def test_operations_at_the_same_time_are_counted_once(self):
+        lost = []
+        for at_once in (False, True):
+            job = rank_exports.Job(library="gloo")
+            job.input[:, 2] += 6 * MS
+            job.run()
+            if at_once:
+                job.came[:, 1], job.left[:, 1] = job.came[:, 0], job.left[:, 0]
+            job.run = lambda job=job: job
+            self.compared(job)
+            lost.append(self.assert_waited_for(2, 1, 0, "input")["lost_ns"])
+            self.fresh_folder()
+        self.assertLess(lost[1], lost[0])
+
     def test_rank_that_dies(self):
         job = rank_exports.Job()
         job.last_step[6] = 250
@@ -138,6 +152,18 @@ class Clean(Case):
                 answer = self.compared(job)
                 self.assertEqual((answer.findings, self.problems), ([], {}))
             self.fresh_folder()
+
+
+    def test_less_than_counts(self):
+        """A processor that is 2 % slower than the others; a rank that is late for four seconds."""
+        slower, short = rank_exports.Job(), rank_exports.Job(steps=150)
+        slower.work[:, 5] *= 1.02
+        short.input[:, 2] += 6 * MS
+        for job in (slower, short):
+            self.fresh_folder()
+            self.compared(job)
+            self.assertEqual(self.tables["slow_ranks"], [])
+        self.assertEqual(self.tables["stragglers"], [])
 
 
 class Mixed(Case):
@@ -190,7 +216,7 @@ class Mixed(Case):
 
     def test_restart(self):
         """A rank that came back is the same rank: operations of both attempts are counted from 0, and not compared with each other."""
-        first, second = rank_exports.Job(steps=150), rank_exports.Job(steps=200, seed=1)
+        first, second = rank_exports.Job(steps=150), rank_exports.Job(steps=300, seed=1)
         first.restart, second.restart, second.begin = 0, 1, second.begin + 60_000 * MS
         first.last_step[5] = 100
         second.work[100:, 2] *= 1.15
