@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import re
+import signal
 import statistics
 import sys
 import tempfile
@@ -125,8 +126,7 @@ def _whole(engine: Any, name: str, files: list[str], damaged: list[tuple[str, st
 
 def open_exports(engine: Any, paths: list[str]) -> list[Problem]:
     """Makes views raw_… of all exports below the paths. What is missing or damaged is left out, and said."""
-    problems: list[Problem] = []
-    held = {}
+    problems, held = [], {}
     for name, columns in COLUMNS.items():
         ends = f"{name}/*/*.parquet" if name in DIVIDED else f"{name}.parquet"
         files = sorted({file for path in paths for middle in ("", "*/") for file in engine.files(f"{path.rstrip('/')}/{middle}{ends}")})
@@ -254,8 +254,7 @@ def find_unknown(counts: dict) -> list[str]:
         (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because which is not recorded"),
         (counts["no_end"], f"how long {counts['no_end']} operations take, because their calls do not wait and GPU times were not recorded"),
         (counts["no_bytes"], f"bandwidths of {counts['no_bytes']} operations, because gloo and UCC tell no bytes"),
-        (not counts["measures"], "which rank computes longer, because no export has raw_work"),
-        (counts["measures"] and counts["ranks"] < 4, "which rank computes longer than usual, because fewer than four ranks have no usual"),
+        (not counts["measures"] or counts["ranks"] < 4, "which rank computes longer than usual, because it takes raw_work of four ranks"),
         (not counts["exposed"], "exposed communication, because GPU times were not recorded"),
     )
     return [sentence for is_so, sentence in conditions if is_so]
@@ -328,6 +327,7 @@ def main(words: Optional[list[str]] = None) -> int:
         extra = "spark" if options.engine == "spark" else "ranks"
         hint = f': pip install "dlhook[{extra}]"' if isinstance(error, ImportError) else ""
         parser.exit(2, f"dlhook.ranks: {error}{hint}\n")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # | head
     _print(answer, options.format)
     return 2 if "damaged file" in answer.tables[0].column("problem") else 0
 

@@ -1,5 +1,4 @@
 -- Questions across ranks: the statements of `python -m dlhook.ranks`, in the SQL that DuckDB and Spark share.
---
 -- A statement begins with "-- view NAME", "-- table NAME" (a view that is kept: several read it) or "-- result NAME: TITLE". It may use
 -- those
 -- before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's time zero;
@@ -121,7 +120,7 @@ FROM one JOIN good USING (attempt, step) GROUP BY attempt, step, win, rank
 -- table late
 -- Windows in which the others wait for a unit more than chance explains: at least 1 % of a step more than for others, by Student's t over
 -- the steps' shares of waiting; in islands, of which single windows may be missing. Or all windows together (win -1), where none says so.
--- Five seconds at least: processors that others use are unfair for less. A unit: a rank, or a machine of which no rank has most waits.
+-- Half a second is lost at least: shared processors are unfair for less. A unit: a rank, or a machine of which no rank has most waits.
 WITH sums AS (SELECT attempt, machine, rank, sum(coalesce(ns, 0)) AS ns FROM members LEFT JOIN waits USING (attempt, rank) GROUP BY ALL),
 sizes AS (SELECT attempt, machine, count(*) AS size, min(rank) AS least, max(ns) > 0.6 * sum(ns) AS has_one,
                  count(*) OVER (PARTITION BY attempt) = 1 AS is_alone FROM sums GROUP BY attempt, machine),
@@ -148,9 +147,9 @@ found AS (SELECT *, CASE WHEN win - lag(win, 1, -9) OVER (PARTITION BY attempt, 
           FROM tested WHERE t > least_t AND more_ns > 0.01 * step_ns),
 islands AS (SELECT *, sum(begins) OVER (PARTITION BY attempt, unit, win < 0 ORDER BY win) AS island FROM found),
 sized AS (SELECT *, count(*) OVER (PARTITION BY attempt, unit, win < 0, island) AS windows, max(t) OVER (PARTITION BY attempt, unit,
-          win < 0, island) AS most_t, sum(n * step_ns) OVER (PARTITION BY attempt, unit, win < 0, island) AS long_ns FROM islands),
+          win < 0, island) AS most_t, sum(n * lost_ns) OVER (PARTITION BY attempt, unit, win < 0, island) AS sum_ns FROM islands),
 kept AS (SELECT *, max(win) OVER (PARTITION BY attempt, unit) AS most_win
-         FROM sized WHERE long_ns > 5e9 AND (windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0))
+         FROM sized WHERE sum_ns > 5e8 AND (windows > 1 OR last_win = 0 OR most_t > 7 OR win < 0))
 SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 
 -- table measures

@@ -155,8 +155,8 @@ class Clean(Case):
 
 
     def test_less_than_counts(self):
-        """A processor that is 2 % slower than the others; a rank that is late for four seconds."""
-        slower, short = rank_exports.Job(), rank_exports.Job(steps=150)
+        """A processor that is 2 % slower than the others; a rank that costs the others less than half a second."""
+        slower, short = rank_exports.Job(), rank_exports.Job(steps=60)
         slower.work[:, 5] *= 1.02
         short.input[:, 2] += 6 * MS
         for job in (slower, short):
