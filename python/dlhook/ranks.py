@@ -248,7 +248,7 @@ def find_unknown(counts: dict) -> list[str]:
         return [f"anything across ranks, because {counts['ranks']} process with a rank is in these exports"]
     conditions = (
         (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no end of an operation is known on all ranks"),
-        (not counts["meetings"], "who is waited for, because no operation was recorded that all ranks came to"),
+        (not counts["waits"] and not counts["crossed"], "who is waited for, because no operation that all came to is in a steady step"),
         (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because some rank was done before "
          "another began: several groups of ranks, or lost records"),
         (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because which is not recorded"),

@@ -102,7 +102,7 @@ met AS (SELECT attempt, meeting, sequence, max(step) AS step, max(library) AS li
         min(left_ns) AS left_ns, max(left_ns) AS end_ns, (count(*) * max(came_ns) - sum(came_ns)) / nullif(count(*) - 1e0, 0) AS waited_ns,
         max(synchronizes) AS synchronizes FROM aligned GROUP BY attempt, meeting, sequence),
 error AS (SELECT coalesce(max(error_ns), 0) AS clock_ns FROM offsets),
-whole AS (SELECT *, CASE WHEN synchronizes = 1 AND members IS NULL AND left_ns + clock_ns / 2 < last_ns THEN 1 ELSE 0 END AS crossed
+whole AS (SELECT *, CASE WHEN synchronizes = 1 AND left_ns + clock_ns / 2 < last_ns THEN 1 ELSE 0 END AS crossed
           FROM met JOIN groups USING (attempt, meeting) CROSS JOIN error WHERE ranks = group_ranks),
 parts AS (SELECT *, avg(crossed) OVER (PARTITION BY attempt, meeting) AS crossed_part FROM whole)
 SELECT *, CASE WHEN crossed = 0 AND crossed_part <= 0.05 THEN 1 ELSE 0 END AS counts FROM parts
@@ -168,10 +168,10 @@ FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, 
 
 -- result stragglers: Who is waited for, in collective operations
 WITH usual AS (SELECT attempt, win, what, kind, percentile_disc(0.5) WITHIN GROUP (ORDER BY ns) AS usual_ns FROM measures GROUP BY ALL),
-ends AS (SELECT attempt, unit, island, max(ranks) AS ranks, min(CASE WHEN win >= 0 THEN win * 50 END) AS since_step, max(CASE
-         WHEN win >= 0 THEN win * 50 + 50 END) AS until_step, avg(lost_ns) AS lost_ns,
-         round(1e2 * avg(lost_ns / step_ns), 1) AS lost_percent, round(1e2 * sum(came_last) / sum(win_operations), 1) AS came_last_percent
-         FROM late GROUP BY attempt, unit, island, win < 0),
+ends AS (SELECT attempt, unit, island, max(ranks) AS ranks, min(CASE WHEN win >= 0 THEN win * 50 END) AS since_step,
+                max(CASE WHEN win >= 0 THEN win * 50 + 50 END) AS until_step, avg(lost_ns) AS lost_ns,
+                round(1e2 * avg(least(lost_ns / step_ns, 1)), 1) AS lost_percent,
+                round(1e2 * sum(came_last) / sum(win_operations), 1) AS came_last_percent FROM late GROUP BY attempt, unit, island, win < 0),
 reasons AS (SELECT l.attempt, l.unit, l.island, m.what, m.place * 1e15 - avg(m.ns - usual_ns) AS place FROM late l
             JOIN measures m ON l.attempt = m.attempt AND l.unit = m.rank AND (l.win = m.win OR l.win < 0)
             JOIN usual u ON m.attempt = u.attempt AND m.win = u.win AND m.what = u.what AND m.kind = u.kind GROUP BY l.attempt, l.unit,
@@ -275,16 +275,16 @@ votes AS (SELECT what, layer, direction, op, value, count(DISTINCT rank) AS rank
 ordered AS (SELECT *, sum(ranks) OVER (PARTITION BY what, layer, direction, op) AS voters,
                    row_number() OVER (PARTITION BY what, layer, direction, op ORDER BY ranks DESC, value) AS place FROM votes),
 chosen AS (SELECT what, layer, direction, op, value AS usual, value_ns AS usual_ns FROM ordered WHERE place = 1)
-SELECT DISTINCT what, rank, nullif(layer, '') AS layer, nullif(direction, '') AS direction, nullif(op, '') AS op, nullif(value,
-       '') AS value, nullif(usual, '') AS usual, round(ns / usual_ns, 2) AS times_as_long
+SELECT DISTINCT what, rank, nullif(layer, '') AS layer, nullif(direction, '') AS direction, nullif(op, '') AS op,
+       nullif(value, '') AS value, nullif(usual, '') AS usual, round(ns / usual_ns, 2) AS times_as_long
 FROM facts JOIN ordered USING (what, layer, direction, op, value) JOIN chosen USING (what, layer, direction, op)
 WHERE place > 1 AND ranks <= greatest(1, 0.1 * voters) ORDER BY what, layer, direction, op, rank
 
 -- table counts
 -- What the results rest on, and what can't be known.
-SELECT (SELECT count(DISTINCT rank) FROM members) AS ranks, (SELECT count(DISTINCT machine) FROM members) AS machines, (SELECT count(*)
-       FROM offsets) AS offsets, count(*) AS meetings, coalesce(sum(1 - counts), 0) AS crossed, count(*) - count(bytes) AS no_bytes,
-       count(*) - count(end_ns) AS no_end, (SELECT coalesce(sum(operations), 0) FROM links) AS unmatched, (SELECT count(*) FROM measures
-       WHERE place IN (2, 3)) AS measures, (SELECT coalesce(max(win + 1) * 50, 0) FROM step_times) AS last_step,
-       (SELECT count(exposed_communication_ns) FROM steps) AS exposed
+SELECT (SELECT count(DISTINCT rank) FROM members) AS ranks, (SELECT count(DISTINCT machine) FROM members) AS machines,
+       (SELECT count(*) FROM offsets) AS offsets, (SELECT count(*) FROM waits) AS waits, count(*) AS meetings,
+       coalesce(sum(1 - counts), 0) AS crossed, count(*) - count(bytes) AS no_bytes, count(*) - count(end_ns) AS no_end,
+       (SELECT coalesce(sum(operations), 0) FROM links) AS unmatched, (SELECT count(*) FROM measures WHERE place IN (2, 3)) AS measures,
+       (SELECT coalesce(max(win + 1) * 50, 0) FROM step_times) AS last_step, (SELECT count(exposed_communication_ns) FROM steps) AS exposed
 FROM meetings

@@ -198,6 +198,16 @@ class Mixed(Case):
         self.assertEqual(self.problems, {"another job": ("0-1", "left out: most ranks are of slurm-17")})
         self.assertEqual([row["steps"] for row in self.tables["ranks"]], [398] * 8)
 
+    def test_two_jobs_without_a_name(self):
+        job, other = rank_exports.Job(), rank_exports.Job(ranks=2, seed=1)
+        job.job = other.job = None
+        other.begin += 1000  # later
+        for rank in (0, 1):
+            os.rename(os.path.join(other.run().write(self.folder), f"rank{rank}"), os.path.join(self.folder, f"other{rank}"))
+        self.compared(job)
+        self.assertEqual(self.problems["a rank twice"], ("0-1", "by two processes at the same time: the second is left out"))
+        self.assertEqual([row["steps"] for row in self.tables["ranks"]], [398] * 8)
+
     def test_missing_ranks_and_two_versions(self):
         job = rank_exports.Job()
         job.version[2:4], job.schema_version[7] = "0.2.0", 2
