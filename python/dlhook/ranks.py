@@ -74,13 +74,10 @@ class DuckDB:
 
 class Spark:
     def __init__(self) -> None:
-        from pyspark import SparkConf
         from pyspark.sql import SparkSession
 
-        conf = SparkConf()
-        if not conf.contains("spark.master"):  # of spark-submit, spark-defaults.conf or PYSPARK_SUBMIT_ARGS
-            conf.setMaster("local[*]").set("spark.ui.enabled", "false")
-        self.session = SparkSession.builder.appName("dlhook.ranks").config(conf=conf).getOrCreate()
+        # The master is that of spark-submit, spark-defaults.conf or PYSPARK_SUBMIT_ARGS, else local[*].
+        self.session = SparkSession.builder.appName("dlhook.ranks").getOrCreate()
         self.session.sparkContext.setLogLevel("OFF")
 
     def files(self, pattern: str) -> list[str]:
