@@ -37,6 +37,10 @@ Provides-Extra: arrow
 Requires-Dist: pyarrow; extra == "arrow"
 Provides-Extra: mcp
 Requires-Dist: mcp >= 2; extra == "mcp"
+Provides-Extra: ranks
+Requires-Dist: duckdb; extra == "ranks"
+Provides-Extra: spark
+Requires-Dist: pyspark >= 4; extra == "spark"
 Description-Content-Type: text/plain
 
 {summary}
@@ -91,7 +95,7 @@ def contents(prefix):
         files[f"{data}/data/share/{path}"] = (read(prefix, "share", path), False)
     package = os.path.join(ROOT, "python", "dlhook")
     for name in os.listdir(package):
-        if name.endswith((".py", ".typed")):
+        if name.endswith((".py", ".sql", ".typed")):
             files[f"dlhook/{name}"] = (read(package, name), False)
     folder = os.path.join(prefix, "share", "doc", "dlhook", "licences")
     names = sorted(os.listdir(folder))

@@ -57,7 +57,7 @@ install_to() {
 # python_to FOLDER: the package for `import dlhook`, without compiled files.
 python_to() {
   mkdir -p "$1/dlhook"
-  cp "$root"/python/dlhook/*.py "$root/python/dlhook/py.typed" "$1/dlhook"
+  cp "$root"/python/dlhook/*.py "$root"/python/dlhook/*.sql "$root/python/dlhook/py.typed" "$1/dlhook"
 }
 
 wheel() {

@@ -84,6 +84,18 @@ class Table:
         """Arrow's interface between libraries: polars.DataFrame(table), duckdb.sql("select … from table") take it."""
         return self.arrow().__arrow_c_stream__(requested_schema)
 
+    def text(self, limit: int) -> str:
+        """For a terminal: at most `limit` rows, times in their units, without columns that are not known in any."""
+        lines = [self.name + ": " + self.title, *[""] * (1 + len(self.rows[:limit]))]
+        for column, cells in zip(self.columns, zip(*self.rows[:limit])):
+            if any(cell is not None for cell in cells):
+                texts = [column.name, *(_cell(cell, column.unit) for cell in cells)]
+                width = max(map(len, texts))
+                padded = [text.ljust(width) if column.type == "text" else text.rjust(width) for text in texts]
+                lines[1:] = [f"{line}{text}  " for line, text in zip(lines[1:], padded)]
+        more = [f"and {len(self.rows) - limit} more rows"] if len(self.rows) > limit else []
+        return "\n".join([*map(str.rstrip, lines), *more, *self.notes])
+
     def _repr_html_(self) -> str:
         """For notebooks."""
         heads = "".join(f'<th title="{html.escape(column.explanation)}">{html.escape(column.name)}'
@@ -92,6 +104,18 @@ class Table:
                        for row in self.rows)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return f"<p><b>{html.escape(self.title)}</b></p><table><tr>{heads}</tr>{rows}</table>{notes}"
+
+
+def human(ns: float) -> str:
+    """12345678 as "12.3 ms"."""
+    unit, size = next((pair for pair in (("s", 1e9), ("ms", 1e6), ("us", 1e3)) if abs(ns) >= pair[1]), ("ns", 1))
+    return f"{ns / size:.0f} {unit}" if abs(ns) >= 1000 * size else f"{ns / size:.3g} {unit}"
+
+
+def _cell(cell: object, unit: str) -> str:
+    if cell is None:
+        return ""
+    return human(cell) if unit == "ns" and isinstance(cell, (int, float)) else _short(cell)
 
 
 def _short(cell: object) -> str:

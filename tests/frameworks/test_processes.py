@@ -13,8 +13,10 @@ import scopes
 from frameworks import PYTHON, computes, e2e, is_numpys_import, program
 
 import databases
+import exports
 
 STEPS = 6
+EXPORTS_PYTHON = os.environ.get("DLHOOK_TEST_EXPORTS_PYTHON", "")
 
 
 class Processes(frameworks.Case):
@@ -141,6 +143,39 @@ class Processes(frameworks.Case):
         self.assertRegex(text, r"rank 0, process \d+ is in .*gloo:all_reduce, for ")
         self.assertRegex(text, r"rank 1, process \d+ has returned from .*gloo:all_reduce")
         self.assertRegex(text, r"rank 0, process \d+, thread \d+ sleeps.* at ranks\.py:\d+, [\d.]+ s ago\. Stack: .*backward")
+
+    def test_exports_of_ranks_compared(self):
+        """Two ranks, each recorded and exported by itself, as on two machines: python -m dlhook.ranks joins them."""
+        if not os.access(EXPORTS_PYTHON, os.X_OK):
+            self.skipTest("no virtual environment: run scripts/setup.sh --test")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        started = []
+        for rank in (0, 1):
+            env = e2e.clean_environment(RANK=rank, WORLD_SIZE=2, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            run = os.path.join(self.folder, f"run{rank}")
+            started.append(e2e.start([e2e.DLHOOK, "run", "-o", run, "--", *program("ranks", 60)], env=env))
+        for rank, process in enumerate(started):
+            error = process.communicate(timeout=300)[1]
+            self.assertEqual(process.returncode, 0, error)
+            exports.export(e2e.Run(os.path.join(self.folder, f"run{rank}")), "--format", "parquet", "--out",
+                           os.path.join(self.folder, f"rank{rank}"), "--python", EXPORTS_PYTHON)
+        env = e2e.clean_environment(PYTHONPATH=os.path.join(exports.ROOT, "python"))
+        said = e2e.run([EXPORTS_PYTHON, "-B", "-m", "dlhook.ranks", "--format=json", os.path.join(self.folder, "rank*")], env=env)
+        self.assertEqual(said.code, 0, said.err.decode()[-2000:])
+        answer = json.loads(said.out)
+        self.assertRegex(answer["findings"][0], r"^Rank 1 \(host .*\) is waited for in all steps: the others lose [\d.]+ % of their steps ")
+        self.assertTrue(any("gloo and UCC tell no bytes" in sentence for sentence in answer["not_known"]), answer["not_known"])
+        tables = {table["name"]: [dict(zip([column["name"] for column in table["columns"]], row)) for row in table["rows"]]
+                  for table in answer["tables"]}
+        (late,) = tables["stragglers"]
+        self.assertGreater(late["lost_percent"], 30)
+        self.assertEqual([row["rank"] for row in tables["ranks"]], [0, 1])
+        self.assertEqual(tables["problems"], [])
+        self.assertIn({"what": "batch", "rank": 1, "value": "33", "usual": "32"},
+                      [{name: row[name] for name in ("what", "rank", "value", "usual")} for row in tables["differences"]])
+        operations = {row["kind"]: row["operations"] for row in tables["collectives"]}
+        self.assertGreaterEqual(operations["all reduce"], 60)
 
     def test_torchrun_without_launcher(self):
         run, result = self.found_run(self.torchrun())

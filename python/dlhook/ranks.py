@@ -1,0 +1,333 @@
+"""`python -m dlhook.ranks [--engine duckdb|spark] [--format text|csv|json] PATH…`: compares the ranks of a job by what `dlhook export
+--format parquet` wrote for each. It needs the package duckdb, or pyspark 4: pip install "dlhook[ranks]".
+
+PATH: an export or a folder of exports, with patterns, also s3:// and hdfs://: the engine opens it. The questions are in ranks.sql."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import re
+import signal
+import statistics
+import sys
+import tempfile
+from typing import Any, Iterable, NamedTuple, Optional
+from urllib.parse import unquote
+
+from dlhook._table import Table, human
+
+SCHEMA_VERSION = 1  # of the exports that ranks.sql was written for
+FAR_APART_NS = 10**9  # of clocks that are set by the network
+EARLY_NS = 10**10  # of a rank that ends before the others
+SHOWN_ROWS = 20
+UNITS = {"_ns": "ns", "_percent": "%", "bytes": "bytes", "_gbs": "GB/s"}
+# What is read of an export, and the columns that are texts: the others are integers.
+COLUMNS = {
+    "raw_processes": "process_id pid start_ns end_ns rank world_size restart time_zero_unix_ns host:t boot_id:t program:t script:t job:t "
+                     "dlhook_version:t",
+    "raw_steps": "step_id process_id number start_ns end_ns batch steady no_processor_ns exposed_communication_ns",
+    "raw_phases": "step_id start_ns end_ns phase:t",
+    "raw_collectives": "process_id step communicator_number members sequence bytes start_ns end_ns communicator:t kind:t library:t",
+    "raw_work": "process_id first_step steps on_gpu count sum_ns kind:t layer:t direction:t op:t implementation:t",
+    "capabilities": "kind:t object:t name:t state:t note:t build_id:t",
+    "tables": "name:t schema_version",
+}
+IN_EXPORT = "(/[a-z_]+/process(=|%3D)[0-9]+)?/[^/]*$"  # of a file's path; as an expression for Python, DuckDB and Java
+DIVIDED = ("raw_collectives", "raw_work")  # folders with a part for each process; none where there are no rows
+
+
+def statements() -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
+    """What columns of results mean; and kind (view, table or result), name, title and text of each statement."""
+    with open(os.path.join(os.path.dirname(__file__), "ranks.sql"), encoding="utf-8") as file:
+        head, *parts = re.split(r"^-- (view|table|result) (\w+)(?:: (.*))?\n", file.read(), flags=re.MULTILINE)
+    columns = head.partition("Columns of results:\n-- ")[2].replace("\n-- ", " ").strip().split(" | ")
+    return dict(column.split(": ", 1) for column in columns), list(zip(*(parts[i::4] for i in range(4))))
+
+
+class DuckDB:
+    def __init__(self) -> None:
+        import duckdb
+
+        self.connection = duckdb.connect()
+        self.connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}'; SET preserve_insertion_order = false")
+
+    def files(self, pattern: str) -> list[str]:
+        return [file for (file,) in self.connection.execute("SELECT file FROM glob(?)", [pattern]).fetchall()]
+
+    def read(self, name: str, files: list[str]) -> list[str]:
+        """Makes the files a view with the column `of_file`; its columns. Raises an error if one is not whole."""
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * RENAME (filename AS of_file) FROM read_parquet("
+                                f"[{listed}], union_by_name = true, filename = true, hive_partitioning = false)")
+        return [column for column, *_ in self.connection.execute(f"DESCRIBE {name}").fetchall()]
+
+    def view(self, name: str, text: str, keep: bool = False) -> None:
+        self.connection.execute(f"CREATE TEMP {'TABLE' if keep else 'VIEW'} {name} AS {text}")
+
+    def rows(self, text: str) -> tuple[list[str], list[tuple]]:
+        found = self.connection.execute(text)
+        return [column[0] for column in found.description], found.fetchall()
+
+
+class Spark:
+    def __init__(self) -> None:
+        from pyspark.sql import SparkSession
+
+        # The master is that of spark-submit, spark-defaults.conf or PYSPARK_SUBMIT_ARGS, else local[*].
+        self.session = SparkSession.builder.appName("dlhook.ranks").getOrCreate()
+        self.session.sparkContext.setLogLevel("OFF")
+
+    def files(self, pattern: str) -> list[str]:
+        context: Any = self.session.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(pattern)
+        found = path.getFileSystem(context._jsc.hadoopConfiguration()).globStatus(path)
+        return [status.getPath().toString() for status in found or []]
+
+    def read(self, name: str, files: list[str]) -> list[str]:
+        frame = self.session.read.option("mergeSchema", True).parquet(*files).selectExpr("*", "_metadata.file_path AS of_file")
+        frame.createOrReplaceTempView(name)
+        return frame.columns
+
+    def view(self, name: str, text: str, keep: bool = False) -> None:
+        frame = self.session.sql(text)
+        (frame.localCheckpoint() if keep else frame).createOrReplaceTempView(name)  # without its plan: plans of plans do not end
+
+    def rows(self, text: str) -> tuple[list[str], list[tuple]]:
+        frame = self.session.sql(text)
+        return frame.columns, [tuple(row) for row in frame.collect()]
+
+
+Problem = tuple[str, Optional[str], str]  # what kind, which ranks, and what it is
+
+
+def _shown(folder: str) -> str:
+    return unquote(re.sub("^file:/+", "/", folder)) if folder.startswith("file:") else folder
+
+
+def _whole(engine: Any, name: str, files: list[str], damaged: list[tuple[str, str]]) -> list[str]:
+    """The files that can be read; the others are added to `damaged`, with the reason. By halves, because nearly all can."""
+    try:
+        if files:
+            engine.read(name, files)
+        return files
+    except Exception as error:  # the engine's own
+        if len(files) == 1:
+            damaged.append((files[0], next((line for line in str(error).splitlines() if line.strip()), "unreadable")))
+            return []
+        half = len(files) // 2
+        return _whole(engine, name, files[:half], damaged) + _whole(engine, name, files[half:], damaged)
+
+
+def open_exports(engine: Any, paths: list[str]) -> list[Problem]:
+    """Makes views raw_… of all exports below the paths. What is missing or damaged is left out, and said."""
+    problems, held = [], {}
+    for name, columns in COLUMNS.items():
+        ends = f"{name}/*/*.parquet" if name in DIVIDED else f"{name}.parquet"
+        files = sorted({file for path in paths for middle in ("", "*/") for file in engine.files(f"{path.rstrip('/')}/{middle}{ends}")})
+        damaged: list[tuple[str, str]] = []
+        files = _whole(engine, f"{name}_files", files, damaged)
+        problems += [("damaged file", None, f"{_shown(file)} is left out: {why}") for file, why in damaged]
+        held[name] = {re.sub(IN_EXPORT, "", file) for file in [*files, *(file for file, _ in damaged)]}
+        found = engine.read(f"{name}_files", files) if files else []
+        words = [word.partition(":")[::2] for word in columns.split()]
+        cells = [column if column in found else f"CAST(NULL AS {'STRING' if kind else 'BIGINT'}) AS {column}" for column, kind in words]
+        export = f"regexp_replace(of_file, '{IN_EXPORT}', '')" if files else "CAST(NULL AS STRING)"
+        engine.view(name, f"SELECT {', '.join(cells)}, {export} AS export {f'FROM {name}_files' if files else 'WHERE 1 = 0'}")
+    exports = set().union(*held.values())
+    if not exports:
+        raise FileNotFoundError(f"{', '.join(paths)}: no export; expected folders that dlhook export --format parquet wrote")
+    for name, of in held.items():
+        lacking = sorted(map(_shown, exports - of))
+        if lacking and (of or name not in DIVIDED):
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            why = "nothing of the kind was recorded, or the upload is incomplete" if name in DIVIDED else "the upload is incomplete"
+            problems.append((f"no {name}", None, f"not in {lacking[0]}{more}: {why}"))
+    return problems
+
+
+def list_of(numbers: Iterable[int]) -> str:
+    """[0, 1, 2, 5] as "0-2, 5"."""
+    numbers, parts = sorted(set(numbers)), []
+    for i, number in enumerate(numbers):
+        if i == 0 or number > numbers[i - 1] + 1:
+            parts.append([number, number])
+        parts[-1][1] = number
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def _grouped(rows: list[dict], *columns: str) -> list[tuple[dict, str]]:
+    """The first of the rows that are equal in these columns, and the ranks of all."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return [(of[0], f"Rank{'s' * (len({row['rank'] for row in of}) > 1)} {list_of([row['rank'] for row in of])}") for of in groups.values()]
+
+
+def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
+    """What is missing or mixed among the ranks' processes."""
+    members = [process for process in processes if process["role"] == "rank"]
+    present = {process["rank"] for process in members}
+    world = max((process["world_size"] or 0 for process in members), default=0)
+    problems: list[Problem] = []
+
+    def add(problem: str, of: Iterable[int], says: str) -> None:
+        of = list(of)
+        if of:
+            problems.append((problem, list_of(of), says))
+
+    add("missing ranks", set(range(world)) - present, f"{len(present)} of {world} ranks have exports: the one waited for may be missing")
+    for role, problem, says in (("other job", "another job", f"left out: most ranks are of {members[0]['job'] if members else ''}"),
+                                ("copy", "exported twice", "the same process is in two exports: the second one is left out"),
+                                ("twice", "a rank twice", "by two processes at the same time: the second is left out")):
+        add(problem, [process["rank"] for process in processes if process["role"] == role], says)
+    for column, problem in (("world_size", "two world sizes"), ("dlhook_version", "two versions")):
+        groups = _grouped(members, column)
+        add(problem, present if len(groups) > 1 else (), "; ".join(f"{ranks}: {row[column]}" for row, ranks in groups))
+    others = {process["schema_version"] for process in members} - {SCHEMA_VERSION, None}
+    add("other schema", [process["rank"] for process in members if process["schema_version"] in others],
+        f"schema_version {list_of(others)}: what is compared is that of {SCHEMA_VERSION}")
+    add("restarts", [process["rank"] for process in members if process["attempt"] > 0], "came back: compared by attempt, from 0")
+    ahead = {clock["host"]: clock["ahead_ns"] for clock in clocks}
+    for attempt in sorted({process["attempt"] for process in members}):
+        of = [{**row, "end": row["finish_ns"] - ahead.get(row["host"], 0)} for row in members if row["attempt"] == attempt]
+        end, steps = (statistics.median(process[column] for process in of) for column in ("end", "steps"))
+        for process in of:
+            if 0 < process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
+                early = human(max(end - process["end"], 0))
+                add("ended early", [process["rank"]], f"after {process['steps']} steps, {early} before the median rank and its {steps:.0f}")
+    for clock in clocks:
+        if clock["ahead_ns"] > FAR_APART_NS:
+            add("clocks apart", [process["rank"] for process in members if process["host"] == clock["host"]],
+                f"{clock['host']} is {human(clock['ahead_ns'])} ahead: aligned to {human(clock['error_ns'])}")
+    return problems
+
+
+def _when(row: dict, last_step: int) -> str:
+    if row["since_step"] is None:
+        return "at times"
+    restarted = f" after restart {row['attempt']}" if row["attempt"] else ""
+    if row["until_step"] < last_step - 100:
+        return f"in steps {row['since_step']} to {row['until_step']}{restarted}"
+    return (f"since step {row['since_step']}" if row["since_step"] else "in all steps") + restarted
+
+
+def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
+    """The findings, the largest loss first."""
+    said = []
+    for row in rows["stragglers"]:
+        who = f"Rank {row['rank']} (host {row['host']})" if row["ranks"] == 1 else f"Host {row['host']} (its {row['ranks']} ranks)"
+        why = f"; what takes it longer is {row['reason']}" if row["reason"] else "; why is not known"
+        said.append(f"{who} is waited for {_when(row, last_step)}: the others lose {row['lost_percent']} % of their steps "
+                    f"({human(row['lost_ns'])} in each){why}.")
+    for row, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step"):
+        more = row["compute_ns"] - row["usual_ns"]
+        where = f", mostly in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
+        queued = "; it waits for a processor" if (row["no_processor_ns"] or 0) * 2 > more else ""
+        said.append(f"{ranks} (host {row['host']}): {row['what']} takes {row['slower_percent']} % longer than usual "
+                    f"{_when(row, last_step)}{where}{queued}.")
+    for row, ranks in _grouped(rows["slow_links"], "kind", "members"):
+        said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere "
+                    f"{row['usual_gbs']}.")
+    for row, ranks in _grouped(rows["differences"], "what", "value", "usual"):
+        where = " ".join(filter(None, (row["layer"], row["direction"], row["op"])))
+        longer = f": {row['times_as_long']:.2f} times as long" if row["times_as_long"] else ""
+        values = f"{row['value'] or 'none'}, elsewhere {row['usual'] or 'none'}"
+        said.append(f"{ranks}: another {row['what']}{where and f' ({where})'}: {values}{longer}.")
+    return said
+
+
+def find_unknown(counts: dict) -> list[str]:
+    """What can't be told of these exports, and why."""
+    if counts["ranks"] < 2:
+        return [f"anything across ranks, because {counts['ranks']} process with a rank is in these exports"]
+    conditions = (
+        (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no end of an operation is known on all ranks"),
+        (not counts["waits"] and not counts["crossed"], "who is waited for, because no operation that all came to is in a steady step"),
+        (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because some rank was done before "
+         "another began: several groups of ranks, or lost records"),
+        (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because which is not recorded"),
+        (counts["no_end"], f"how long {counts['no_end']} operations take, because their calls do not wait and GPU times were not recorded"),
+        (counts["no_bytes"], f"bandwidths of {counts['no_bytes']} operations, because gloo and UCC tell no bytes"),
+        (not counts["measures"] or counts["ranks"] < 4, "which rank computes longer than usual, because it takes raw_work of four ranks"),
+        (not counts["exposed"], "exposed communication, because GPU times were not recorded"),
+    )
+    return [sentence for is_so, sentence in conditions if is_so]
+
+
+class Answer(NamedTuple):
+    findings: list[str]
+    not_known: list[str]
+    tables: list[Table]
+
+
+def compare(paths: list[str], engine: str = "duckdb") -> Answer:
+    """Compares the ranks of the exports below these paths."""
+    with_engine = {"duckdb": DuckDB, "spark": Spark}[engine]()
+    problems = open_exports(with_engine, paths)
+    explanations, questions = statements()
+    tables: dict[str, Table] = {}
+    for kind, name, title, text in questions:
+        if kind == "result":
+            tables[name] = _table(name, title, *with_engine.rows(text), explanations)
+        else:
+            with_engine.view(name, text, keep=kind == "table")
+    rows = {name: list(table) for name, table in tables.items()}
+    for name in ("counts", "processes"):
+        columns, cells = with_engine.rows(f"SELECT * FROM {name}")
+        rows[name] = [dict(zip(columns, row)) for row in cells]
+    problems += find_problems(sorted(rows["processes"], key=lambda row: (row["rank"], row["begin_ns"])), rows["clocks"])
+    table = _table("problems", "What is missing or mixed", ["problem", "ranks", "says"], problems, explanations)
+    return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), find_unknown(rows["counts"][0]), [table, *tables.values()])
+
+
+def _table(name: str, title: str, columns: list[str], rows: list[tuple], explanations: dict[str, str]) -> Table:
+    rows = [tuple(round(cell) if name.endswith("_ns") and cell is not None else cell for name, cell in zip(columns, row)) for row in rows]
+    described = []
+    for i, column in enumerate(columns):
+        kinds = {type(row[i]) for row in rows}
+        described.append({"name": column, "unit": next((unit for end, unit in UNITS.items() if column.endswith(end)), ""),
+                          "type": "text" if str in kinds else "real" if float in kinds else "integer", "better": "neither",
+                          "explanation": explanations.get(column, "")})
+    return Table({"name": name, "title": title, "columns": described, "rows": rows, "notes": []})
+
+
+def _print(answer: Answer, form: str) -> None:
+    """As text, csv or json."""
+    if form == "json":
+        tables = [{"name": table.name, "title": table.title, "columns": [column._asdict() for column in table.columns], "rows": table.rows}
+                  for table in answer.tables]
+        print(json.dumps({"schema": "dlhook-ranks", "version": 1, **answer._asdict(), "tables": tables}, ensure_ascii=False))
+        return
+    said = answer.findings or ["Nothing was found that makes a rank slower than the others."]
+    said = [*said, *(f"Not known: {sentence}." for sentence in answer.not_known)]
+    if form == "text":
+        print("\n".join([*said, *(f"\n{table.text(SHOWN_ROWS)}" for table in answer.tables if table.rows)]))
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows([f"# {sentence}"] for sentence in said)
+    for table in answer.tables:
+        writer.writerows([[], [f"# {table.name}: {table.title}"], [column.name for column in table.columns], *table.rows])
+
+
+def main(words: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by their exports.")
+    parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb", help="that reads and computes (default: %(default)s)")
+    parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="of the answer (default: %(default)s)")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="an export or a folder of exports, also s3:// and hdfs://, with patterns")
+    options = parser.parse_args(words)
+    try:
+        answer = compare(options.paths, options.engine)
+    except (ImportError, FileNotFoundError) as error:
+        extra = "spark" if options.engine == "spark" else "ranks"
+        hint = f': pip install "dlhook[{extra}]"' if isinstance(error, ImportError) else ""
+        parser.exit(2, f"dlhook.ranks: {error}{hint}\n")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # | head
+    _print(answer, options.format)
+    return 2 if "damaged file" in answer.tables[0].column("problem") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
