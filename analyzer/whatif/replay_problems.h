@@ -1,0 +1,49 @@
+// The problems that took most time in a run's steps, as `dlhook replay` runs them again: which, and how to make them.
+#ifndef DLHOOK_ANALYZER_WHATIF_REPLAY_PROBLEMS_H_
+#define DLHOOK_ANALYZER_WHATIF_REPLAY_PROBLEMS_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/whatif/variations.h"
+#include "analyzer/work/step_facts.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace dlhook::analyzer::inline whatif {
+
+// An op of a library, with all calls of equal arguments that were computed in the same way.
+struct ReplayProblem {
+  std::string layers;   // "layer1.0.conv1, layer1.0.conv2 and 3 more"
+  std::string kind;     // "convolution backward-data"
+  std::string problem;  // ProblemLabel
+  std::string types, formats;
+  std::string implementation;  // empty: the library does not tell
+  bool is_onednn = false;
+  double calls = 0;    // in a mean step
+  double step_ns = 0;  // of these, their wall share
+  double call_ns = 0;  // lower quartile of their durations
+  std::string spec;    // for replay.py, JSON; empty: it can't be replayed …
+  std::string reason;  // … and why
+  bool through_numpy = false;
+};
+
+// The heaviest first. `named`: only those whose problem or layers contain it; empty: all.
+std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named);
+
+// Another way to compute a problem.
+struct ReplayVariant {
+  std::string name;     // "channels_last", "bfloat16", "mkldnn off", "1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"
+  std::string request;  // for replay.py, JSON
+  std::vector<std::pair<std::string, std::string>> environment;
+  bool changes_numerics = false;
+};
+
+// `threads`: of the run. `listed`: what dlhook try would set (ListedVariations).
+std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground& ground, size_t threads,
+                                      const std::vector<Variation>& listed);
+
+}  // namespace dlhook::analyzer::whatif
+
+#endif  // DLHOOK_ANALYZER_WHATIF_REPLAY_PROBLEMS_H_
