@@ -15,7 +15,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/output.h"
@@ -23,11 +22,11 @@
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/model/onednn_text.h"
-#include "analyzer/whatif/contest.h"
-#include "analyzer/whatif/replay_problems.h"
+#include "analyzer/model/op_kind.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/whatif/replay_table.h"
+#include "analyzer/whatif/try_table.h"
 #include "analyzer/work/step_facts.h"
-#include "nlohmann/json.hpp"
 
 // replay_py.S
 extern "C" const char dlhook_replay_py[];
@@ -40,34 +39,34 @@ using Variables = ChildProcess::Variables;
 
 constexpr char kStandardReplayBudget[] = "2min";
 constexpr size_t kStandardTop = 8;
-constexpr size_t kReplayRounds = 3;   // at least, also where there is nothing to decide
-constexpr size_t kMostRounds = 30;    // what differs so little is not worth more
-constexpr double kRunsAlone = 1.2;    // running threads: fewer are one
-constexpr size_t kWholeSetting = 63;  // bytes; longer settings were cut
+constexpr size_t kRoundsAtOnce = 3;  // of a problem, before the next one's turn
+constexpr size_t kMostTurns = 10;    // what differs so little is not worth more
+constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
 constexpr int64_t kLeastCache = 16 << 20, kMostCache = 256 << 20;
-constexpr const char* kLibraryPrefixes[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
-constexpr std::chrono::seconds kGrace(20);  // for a measurement that began within the budget
+constexpr std::chrono::seconds kGrace(20);       // for a measurement that began within the budget
+constexpr double kDisturbed = 0.1;               // of a measurement, waiting for processors: it decides nothing
+constexpr double kDiffers = 1.25, kFaults = 64;  // alone from in the run; of a call: that explains it
+constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
+constexpr size_t kWholeSetting = 63;  // bytes; longer settings were cut
 
 struct ReplaySettings {
-  std::string path;
-  size_t top = kStandardTop;
-  std::string named, python, budget_text;
+  std::string path, named, python, budget_text;
+  size_t top = kStandardTop, threads = 0;  // 0: as in the run
   std::chrono::duration<double> budget{};
-  size_t threads = 0;  // 0: as in the run
   const Renderer* renderer = nullptr;
   bool color = false;
 };
 
 absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
-  ReplaySettings settings = {.path = args.operands().front()};
+  ReplaySettings settings = {.path = args.operands().front(),
+                             .named = args.Last("problem").value_or(""),
+                             .python = args.Last("python").value_or(""),
+                             .budget_text = args.Last("budget").value_or(kStandardReplayBudget)};
   for (const auto& [flag, value] : {std::pair("top", &settings.top), std::pair("threads", &settings.threads)}) {
     const std::optional<std::string> text = args.Last(flag);
     if (text && (!absl::SimpleAtoi(*text, value) || *value < 1))
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects a number from 1 on, found '", *text, "'"));
   }
-  settings.named = args.Last("problem").value_or("");
-  settings.python = args.Last("python").value_or("");
-  settings.budget_text = args.Last("budget").value_or(kStandardReplayBudget);
   const auto budget = ReadBudget(settings.budget_text);
   if (!budget.ok()) return budget.status();
   settings.budget = *budget;
@@ -95,15 +94,13 @@ std::string PythonOf(const TraceModel& model, absl::string_view package) {
   return "python3";
 }
 
-// Settings of the run that decide how libraries compute.
+// How libraries computed in the run, as far as variables say it.
 Variables SettingsOf(const TraceModel& model) {
   Variables settings;
-  if (model.processes.empty()) return settings;
   for (const auto& [name, value] : model.processes.front().settings) {
-    const bool is_libraries =
-        std::any_of(std::begin(kLibraryPrefixes), std::end(kLibraryPrefixes),
-                    [&name = name](const char* prefix) { return absl::StartsWith(name, prefix); });
-    if (is_libraries && value.size() < kWholeSetting) settings.emplace_back(name, value);
+    for (const char* library : kLibraries) {
+      if (absl::StartsWith(name, library) && value.size() < kWholeSetting) settings.emplace_back(name, value);
+    }
   }
   return settings;
 }
@@ -114,11 +111,21 @@ size_t ThreadsOf(const StepFacts& facts) {
   return facts.RunningThreads() < kRunsAlone ? 1 : std::max<size_t>(facts.processors(), 1);
 }
 
-struct ReplayEntry {
-  Replayed replayed;
-  size_t number = 0;  // in the list that its children get
-  Contest contest{0};
-};
+void AddPrimitive(const Json& line, ReplayTimes* times) {
+  times->library_ns.push_back(line["ns"]);
+  times->implementation = line["implementation"];
+}
+
+// Of a framework's op: a problem of its own, if it is among those of the run.
+void AddConversion(const Json& line, std::vector<Replayed>* problems) {
+  Op op = {.kind = line["kind"], .problem = line["problem"]};
+  op.tensors = ParseMemoryDescriptors(std::string(line["tensors"]));
+  for (Replayed& replayed : *problems) {
+    const ReplayProblem& problem = replayed.problem;
+    if (problem.kind == op.kind && problem.problem == ProblemLabel(op) && problem.formats == FormatsLabel(op))
+      AddPrimitive(line, &replayed.base);
+  }
+}
 
 class Replaying {
  public:
@@ -135,10 +142,11 @@ class Replaying {
 
   absl::StatusOr<Python*> PythonFor(const ReplayProblem& problem, const Variables& environment);
   absl::StatusOr<Json> ReadAnswer(ChildProcess& process);
-  bool Measure(ReplayEntry* entry, const ReplayVariant& variant, bool is_cold, ReplayTimes* times);
-  bool RunRound(ReplayEntry* entry, bool is_backwards);
+  bool Measure(size_t number, ReplayTried* variant, bool is_cold = false);
+  void RunRound(size_t number, bool is_backwards);
   void RunRounds();
-  void MeasureBestCold();
+  void Conclude();
+  void AddNotes(Table* table) const;
   int Print();
 
   TryClock::time_point End() const { return start_ + std::chrono::duration_cast<TryClock::duration>(settings_.budget); }
@@ -147,16 +155,14 @@ class Replaying {
   const ReplaySettings& settings_;
   Progress progress_;
   TryClock::time_point start_;
-  std::string unit_;
-  double step_ns_ = 0;
+  ReplayedRun run_;
+  std::vector<Contest> contests_;  // of its problems
   size_t threads_ = 1;
-  std::map<bool, std::string> pythons_;  // by through_numpy
-  std::map<bool, Json> specs_;
-  std::vector<std::string> library_paths_;
-  Variables settings_of_run_;
-  std::vector<ReplayEntry> entries_;
+  std::string pythons_[2];              // by through_numpy
+  std::vector<std::string> libraries_;  // of the run, paths
+  Variables of_run_;
   std::map<std::pair<bool, Variables>, Python> children_;
-  std::vector<std::string> notes_;
+  size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
 
 absl::Status Replaying::Prepare() {
@@ -168,53 +174,38 @@ absl::Status Replaying::Prepare() {
   const TraceModel& model = run->model;
   const RunAnalysis analysis(&run->model);
   const StepFacts facts(model, analysis.options());
-  unit_ = facts.StepNoun();
-  step_ns_ = facts.step_ns();
+  run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
   threads_ = settings_.threads > 0 ? settings_.threads : ThreadsOf(facts);
-  settings_of_run_ = SettingsOf(model);
-  for (const bool is_numpy : {false, true}) {
+  of_run_ = SettingsOf(model);
+  for (const bool is_numpy : {false, true})
     pythons_[is_numpy] = settings_.python.empty() ? PythonOf(model, is_numpy ? "/numpy" : "/torch/") : settings_.python;
-    specs_[is_numpy] = Json::array();
-  }
   for (const ProcessInfo& process : model.processes) {
-    for (const Mapping& mapping : process.mappings) library_paths_.push_back(mapping.path);
+    for (const Mapping& mapping : process.mappings) libraries_.push_back(mapping.path);
   }
   Ground ground = GroundOf(facts);
   ground.processors = std::max<size_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
-  ground.variable = [this](const std::string& name) {
-    for (const auto& [set, value] : settings_of_run_) {
-      if (set == name) return value;
-    }
-    return std::string();
-  };
-  const std::vector<Variation> listed = ListedVariations(ground, {}, step_ns_);
+  ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
+  const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
   for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
-    entries_.emplace_back();
-    ReplayEntry& entry = entries_.back();
-    if (!problem.spec.empty()) {
-      for (ReplayVariant& variant : VariantsOf(problem, ground, threads_, listed)) {
-        entry.replayed.tried.emplace_back();
-        static_cast<ReplayVariant&>(entry.replayed.tried.back()) = std::move(variant);
-      }
-      Json& specs = specs_[Json::parse(problem.spec)["through"] == "numpy"];
-      entry.number = specs.size();
-      specs.push_back(Json::parse(problem.spec));
+    Replayed replayed;
+    if (!problem.spec.is_null()) {
+      for (ReplayVariant& variant : VariantsOf(problem, ground, threads_, listed))
+        replayed.tried.push_back({std::move(variant)});
     }
-    entry.contest = Contest(entry.replayed.tried.size());
-    entry.replayed.problem = std::move(problem);
+    contests_.emplace_back(replayed.tried.size());
+    replayed.problem = std::move(problem);
+    run_.problems.push_back(std::move(replayed));
   }
-  if (entries_.empty() && !settings_.named.empty())
-    return absl::NotFoundError(
-        absl::StrCat("no problem of the run's steps, and no layer with one, contains '", settings_.named, "'"));
-  return absl::OkStatus();
+  if (!run_.problems.empty()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no library call in the steps of the run that is recorded with its size",
+                                          settings_.named.empty() ? "" : " and contains '" + settings_.named + "'"));
 }
 
-// Lines that libraries wrote are left out.
+// What else a child writes is left out.
 absl::StatusOr<Json> Replaying::ReadAnswer(ChildProcess& process) {
   const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGrace; };
   while (true) {
     const absl::StatusOr<std::string> line = process.ReadLine(goes_on);
-    if (absl::IsCancelled(line.status())) process.Kill();
     if (!line.ok()) return line.status();
     Json answer = Json::parse(*line, nullptr, /*allow_exceptions=*/false);
     if (answer.is_object()) return answer;
@@ -222,151 +213,150 @@ absl::StatusOr<Json> Replaying::ReadAnswer(ChildProcess& process) {
 }
 
 absl::StatusOr<Replaying::Python*> Replaying::PythonFor(const ReplayProblem& problem, const Variables& environment) {
-  const bool is_numpy = problem.through_numpy && !problem.is_onednn;
-  const auto key = std::pair(is_numpy, environment);
+  const auto key = std::pair(problem.through_numpy, environment);
   if (const auto known = children_.find(key); known != children_.end()) return &known->second;
   Variables variables = environment;
-  variables.insert(variables.end(), settings_of_run_.begin(), settings_of_run_.end());
+  variables.insert(variables.end(), of_run_.begin(), of_run_.end());
   variables.emplace_back("OMP_NUM_THREADS", absl::StrCat(threads_));
   const int64_t cache = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache, kMostCache);
-  Python python;
-  python.process = std::make_unique<ChildProcess>(
-      std::vector<std::string>{pythons_[is_numpy], "-B", "-c", dlhook_replay_py, absl::StrCat(cache)}, variables);
-  python.process->Send(specs_[is_numpy].dump() + "\n");
+  const std::vector<std::string> words = {
+      pythons_[key.first], "-B", "-c", dlhook_replay_py, key.first ? "numpy" : "torch", absl::StrCat(cache)};
+  Python python = {std::make_unique<ChildProcess>(words, variables), {}};
+  Json specs;
+  for (const Replayed& replayed : run_.problems) specs.push_back(replayed.problem.spec);
+  python.process->Send(specs.dump() + "\n");
   absl::StatusOr<Json> hello = ReadAnswer(*python.process);
   if (!hello.ok()) return hello.status();
   python.hello = *std::move(hello);
   return &children_.emplace(key, std::move(python)).first->second;
 }
 
-// What oneDNN's log told of the call: the primitive of the problem's kind.
-void ReadLog(const Json& log, const ReplayProblem& problem, ReplayTimes* times) {
-  for (const Json& line : log) {
-    if (!absl::StartsWith(problem.kind, line["kind"].get<std::string>())) continue;
-    Op op;
-    op.tensors = ParseMemoryDescriptors(line["tensors"].get<std::string>());
-    times->implementation = line["implementation"].get<std::string>();
-    times->formats = FormatsLabel(op);
-    times->library_ns.push_back(line["ns"].get<double>());
-    return;
-  }
-}
-
-// False: it has no result; `times->failure` says why, unless there is no time for more.
-bool Replaying::Measure(ReplayEntry* entry, const ReplayVariant& variant, bool is_cold, ReplayTimes* times) {
+// `variant`: null: as the run did. False: it has no result; its `failure` says why, unless there was no time for it.
+bool Replaying::Measure(size_t number, ReplayTried* variant, bool is_cold) {
   if (IsOver()) return false;
-  const ReplayProblem& problem = entry->replayed.problem;
-  progress_.Show(absl::StrCat(problem.kind, variant.name.empty() ? "" : absl::StrCat(" (", variant.name, ")"), " of"));
-  const absl::StatusOr<Python*> python = PythonFor(problem, variant.environment);
-  Json request = variant.request.empty() ? Json::object() : Json::parse(variant.request);
-  request["problem"] = entry->number;
-  if (is_cold) request["cold"] = true;
+  Replayed& replayed = run_.problems[number];
+  ReplayTimes& times = variant == nullptr ? replayed.base : *variant;
+  progress_.Show(absl::StrCat(replayed.problem.kind, " ", replayed.problem.direction, " ",
+                              variant == nullptr ? "" : variant->name, " of"));
+  Json request = variant == nullptr ? Json::object() : variant->request;
+  request.update({{"problem", number}, {"cold", is_cold}});
+  const absl::StatusOr<Python*> python =
+      PythonFor(replayed.problem, variant == nullptr ? Variables() : variant->environment);
   if (python.ok()) (*python)->process->Send(request.dump() + "\n");
   const absl::StatusOr<Json> answer = python.ok() ? ReadAnswer(*(*python)->process) : python.status();
   if (!answer.ok()) {
     std::erase_if(children_, [&](const auto& child) { return python.ok() && &child.second == *python; });
-    if (!absl::IsCancelled(answer.status())) times->failure = std::string(answer.status().message());
+    if (!absl::IsCancelled(answer.status())) times.failure = std::string(answer.status().message());
     return false;
   }
-  if (answer->contains("failure")) {
-    times->failure = (*answer)["failure"].get<std::string>();
-    return false;
-  }
-  const double ns = (*answer)["ns"].get<double>();
+  times.failure = answer->value("failure", "");
+  if (!times.failure.empty()) return false;
+  const double ns = (*answer)["ns"];
   if (is_cold) {
-    times->cold_ns = ns;
+    times.cold_ns = ns;
     return true;
   }
-  const double cpu_ns = (*answer)["cpu_ns"].get<double>();
-  times->cpu_ns = times->ns.empty() ? cpu_ns : std::min(times->cpu_ns, cpu_ns);
-  times->ns.push_back(ns);
-  ReadLog((*answer)["log"], problem, times);
-  return true;
+  ++measured_;
+  const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
+  disturbed_ += is_disturbed ? 1 : 0;
+  if (is_disturbed && !times.ns.empty()) return false;
+  const auto least = [&](double before, const char* name) {
+    return times.ns.empty() ? double{(*answer)[name]} : std::min(before, double{(*answer)[name]});
+  };
+  times.cpu_ns = least(times.cpu_ns, "cpu_ns");
+  times.faults = least(times.faults, "faults");
+  times.ns.push_back(ns);
+  for (const Json& line : (*answer)["log"]) {
+    if (line["kind"] == replayed.problem.kind) AddPrimitive(line, &times);
+    if (line["kind"] == std::string(OpKindName(OpKind::kReorder)) && variant == nullptr)
+      AddConversion(line, &run_.problems);
+  }
+  return !is_disturbed;
 }
 
-// False: no time is left.
-bool Replaying::RunRound(ReplayEntry* entry, bool is_backwards) {
-  Replayed& replayed = entry->replayed;
-  std::vector<size_t> open = entry->contest.NextRound();
+void Replaying::RunRound(size_t number, bool is_backwards) {
+  Replayed& replayed = run_.problems[number];
+  std::vector<size_t> open = contests_[number].NextRound(), done;
   if (is_backwards) std::reverse(open.begin(), open.end());
-  const auto measure_base = [&] { return Measure(entry, {}, false, &replayed.base); };
-  if (!is_backwards && !measure_base()) return !IsOver();
-  std::vector<size_t> done;
+  if (!is_backwards && !Measure(number, nullptr)) return;
   for (size_t i : open) {
-    if (Measure(entry, replayed.tried[i], false, &replayed.tried[i])) {
-      done.push_back(i);
-    } else if (!replayed.tried[i].failure.empty()) {
-      entry->contest.Fail(i);
-    } else {
-      break;
-    }
+    ReplayTried& variant = replayed.tried[i];
+    if (Measure(number, &variant)) done.push_back(i);
+    if (!variant.failure.empty()) contests_[number].Fail(i);
   }
-  if (is_backwards && !measure_base()) return !IsOver();
-  for (size_t i : done) entry->contest.Add(i, replayed.base.ns.back(), replayed.tried[i].ns.back());
-  if (replayed.base.cold_ns == 0) Measure(entry, {}, true, &replayed.base);
-  return !IsOver();
+  if (is_backwards && !Measure(number, nullptr)) return;
+  for (size_t i : done) contests_[number].Add(i, replayed.base.ns.back(), replayed.tried[i].ns.back());
 }
 
+// First all of them as they ran.
 void Replaying::RunRounds() {
-  bool is_backwards = false;
-  for (size_t round = 0; round < kMostRounds; ++round, is_backwards = !is_backwards) {
-    bool is_any_open = false;
-    for (ReplayEntry& entry : entries_) {
-      const Replayed& replayed = entry.replayed;
-      if (replayed.problem.spec.empty() || !replayed.base.failure.empty()) continue;
-      if (round >= kReplayRounds && entry.contest.NextRound().empty()) continue;
-      is_any_open = true;
-      if (!RunRound(&entry, is_backwards)) return;
+  for (size_t turn = 0; turn < kMostTurns; ++turn) {
+    for (size_t number = 0; number < run_.problems.size(); ++number) {
+      const Replayed& replayed = run_.problems[number];
+      if (turn == 0 && !replayed.problem.spec.is_null() && Measure(number, nullptr))
+        Measure(number, nullptr, /*is_cold=*/true);
+      for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
+        if (contests_[number].NextRound().empty() || !replayed.base.failure.empty() || IsOver()) break;
+        RunRound(number, round % 2 == 1);
+      }
     }
-    if (!is_any_open) return;
   }
 }
 
-void Replaying::MeasureBestCold() {
-  for (ReplayEntry& entry : entries_) {
-    for (size_t i = 0; i < entry.replayed.tried.size(); ++i) {
-      ReplayTried& variant = entry.replayed.tried[i];
-      variant.outcome = entry.contest.outcome(i);
-      variant.speed = entry.contest.speed(i);
-      if (variant.outcome == Outcome::kFaster) Measure(&entry, variant, true, &variant);
+void Replaying::Conclude() {
+  for (size_t number = 0; number < run_.problems.size(); ++number) {
+    Replayed& replayed = run_.problems[number];
+    for (size_t i = 0; i < replayed.tried.size(); ++i) {
+      ReplayTried& variant = replayed.tried[i];
+      variant.outcome = contests_[number].outcome(i);
+      variant.speed = contests_[number].speed(i);
+      if (variant.outcome == Outcome::kFaster) Measure(number, &variant, /*is_cold=*/true);
     }
+    if (replayed.base.failure.empty() && replayed.problem.reason.empty())
+      replayed.base.failure = absl::StrCat("the budget of ", settings_.budget_text, " was used up before");
   }
+}
+
+void Replaying::AddNotes(Table* table) const {
+  std::vector<std::string>& notes = table->notes;
+  for (const Replayed& replayed : run_.problems) {
+    const ReplayTimes& base = replayed.base;
+    const ReplayProblem& problem = replayed.problem;
+    const std::string name = absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers);
+    if (!base.implementation.empty() && base.implementation != problem.implementation)
+      notes.push_back(absl::StrCat(name, ": alone the library chose ", base.implementation, ", in the run ",
+                                   problem.implementation, "."));
+    const double ratio = BoundsOf(base.library_ns.empty() ? base.ns : base.library_ns).mean / problem.call_ns;
+    if (base.faults > kFaults && (ratio > kDiffers || ratio < 1 / kDiffers))
+      notes.push_back(absl::StrFormat("%s: alone each call has %.0f page faults, for memory that is new to it.", name,
+                                      base.faults));
+  }
+  for (const auto& [key, child] : children_) {
+    if (!key.second.empty()) continue;
+    const std::string path = child.hello["path"], folder = path.substr(0, path.rfind('/') + 1);
+    const bool is_same = std::any_of(libraries_.begin(), libraries_.end(),
+                                     [&](const std::string& library) { return absl::StartsWith(library, folder); });
+    notes.push_back(absl::StrCat("Computed by ", std::string(child.hello["name"]),
+                                 is_same ? " of the run (" : ", which the run did not use (", pythons_[key.first],
+                                 "), threads: ", threads_, "."));
+  }
+  notes.push_back(absl::StrFormat(
+      "Times are without what threads waited for processors; %d of %d measurements do not count, because other "
+      "programs "
+      "had these. Bounds and outcomes hold for all variants of a problem and all rounds together with %.0f %% "
+      "(sequential "
+      "t-test of paired rounds); %.0f s.",
+      disturbed_, measured_, 100 * (1 - kTryAlpha), std::chrono::duration<double>(TryClock::now() - start_).count()));
+  notes.emplace_back(
+      "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
 }
 
 int Replaying::Print() {
-  ReplayedRun run = {.unit = unit_, .step_ns = step_ns_};
-  for (ReplayEntry& entry : entries_) {
-    Replayed& replayed = entry.replayed;
-    const std::string &there = replayed.problem.implementation, &here = replayed.base.implementation;
-    if (!here.empty() && here != there)
-      notes_.push_back(absl::StrCat(replayed.problem.kind, " of ", replayed.problem.layers,
-                                    ": alone the library chose ", here, ", in the run ", there, "."));
-    if (replayed.base.ns.empty() && replayed.base.failure.empty() && replayed.problem.reason.empty())
-      replayed.base.failure = absl::StrCat("the budget of ", settings_.budget_text, " was used up before");
-    run.problems.push_back(replayed);
+  std::vector<Table> tables = ReplayTables(run_);
+  if (measured_ > 0) AddNotes(&tables.front());
+  for (Table& table : tables) {
+    if (settings_.renderer->name == "text") LimitRows(kTextLimit, &table);
   }
-  std::vector<Table> tables = ReplayTables(run);
-  for (const auto& [key, child] : children_) {
-    if (!key.second.empty()) continue;
-    const std::string path = child.hello.value("path", "");
-    const std::string folder = path.substr(0, path.rfind('/') + 1);
-    const bool is_same = std::any_of(library_paths_.begin(), library_paths_.end(),
-                                     [&](const std::string& library) { return absl::StartsWith(library, folder); });
-    notes_.push_back(absl::StrCat("Computed by ", child.hello.value("framework", ""), " (", pythons_[key.first],
-                                  is_same ? "), which the run used, " : "), which is not what the run used, ", "with ",
-                                  threads_, threads_ == 1 ? " thread." : " threads."));
-  }
-  notes_.push_back(
-      absl::StrFormat("Times are without what threads waited for processors; bounds and outcomes hold for all variants "
-                      "of a problem and rounds together with %.0f %% (sequential t-test of paired "
-                      "rounds); %.0f s%s.",
-                      100 * (1 - kTryAlpha), std::chrono::duration<double>(TryClock::now() - start_).count(),
-                      TryClock::now() >= End() ? absl::StrCat(", the budget of ", settings_.budget_text) : ""));
-  notes_.emplace_back(
-      "The gain counts these calls only: conversions between formats or types that a change needs elsewhere, or saves, "
-      "are not in it.");
-  std::vector<std::string>& notes = tables.front().notes;
-  notes.insert(notes.end(), notes_.begin(), notes_.end());
   progress_.Clear();
   return PrintOutput(Rendered(
       *settings_.renderer,
@@ -376,9 +366,8 @@ int Replaying::Print() {
 int Replaying::Run() {
   start_ = TryClock::now();
   RunRounds();
-  if (WasAsked() == Asked::kEnd) return kExitBadInput;
-  MeasureBestCold();
-  return Print();
+  Conclude();
+  return WasAsked() == Asked::kEnd ? kExitBadInput : Print();
 }
 
 int RunReplay(const Args& args) {
@@ -393,7 +382,7 @@ int RunReplay(const Args& args) {
 
 Command ReplayCommand() {
   return {.name = "replay",
-          .summary = "run the heaviest problems of a run again, alone, in other ways",
+          .summary = "run the heaviest problems of a run again, alone and in other ways",
           .operands = "RUN",
           .flags = {{"top", "N", "so many problems, the heaviest first (default: 8)"},
                     {"problem", "TEXT", "only those whose size, or layers, contain TEXT"},

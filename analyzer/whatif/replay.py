@@ -1,4 +1,4 @@
-"""CACHE_BYTES: runs problems of a recorded run again, alone. replay.cc runs it with the run's Python, as text.
+"""torch|numpy CACHE_BYTES: runs problems of a recorded run again, alone. replay.cc runs it with the run's Python, as text.
 
 Standard input: a line of JSON with the list of problems, then a line for each measurement: {"problem": 2, "format": "channels_last",
 "type": "bfloat16", "mkldnn": false, "threads": 1, "cold": true}, all but the first as the run did if they are absent. Each is
@@ -8,23 +8,28 @@ import sys
 
 sys.path[:] = [path for path in sys.path if path]  # nothing of the working folder
 import ctypes
+import functools
 import json
 import os
+import resource
 import statistics
 import tempfile
 import time
 
 ANSWERS, LOG = os.fdopen(os.dup(1), "w"), tempfile.TemporaryFile("w+b")
 os.dup2(LOG.fileno(), 1)  # where oneDNN writes its log
-DROPPED, LOGGED, COLD = 2, 5, 8  # calls of a measurement
+DROPPED, LOGGED, COLD = 2, 7, 8  # calls of a measurement
 ENOUGH_NS, SAMPLE_NS, FEWEST, MOST = 60_000_000, 200_000, 4, 200  # of a measurement; samples
-problems = json.loads(sys.stdin.readline())
-if any(problem["through"] == "torch" for problem in problems):
-    import torch
+bytearray(31 << 20)  # freed: from now on glibc keeps memory of tensors, as it does after the first steps of a program
+THROUGH, CACHE_BYTES = sys.argv[1], int(sys.argv[2])
+if THROUGH == "torch":
+    import torch as framework
+    torch = framework
     torch.set_grad_enabled(False)
     THREADS = torch.get_num_threads()
 else:
-    import numpy
+    import numpy as framework
+    numpy = framework
 
 
 def torch_convolution(spec, kind, layout):
@@ -53,7 +58,7 @@ def torch_product(spec, kind, layout):
             return torch.randn([*dims, columns, rows]).to(kind).transpose(-1, -2)
         return torch.randn([*dims, rows, columns]).to(kind)
 
-    a, b = tensor(spec["m"], spec["k"], spec["a"] == "T"), tensor(spec["k"], spec["n"], spec["b"] == "T")
+    a, b = tensor(spec["m"], spec["k"], spec["a"]), tensor(spec["k"], spec["n"], spec["b"])
     c = torch.matmul(a, b)
     return lambda: torch.matmul(a, b, out=c)
 
@@ -73,15 +78,15 @@ def numpy_product(spec, kind, layout):
         made = numpy.random.standard_normal([*dims, columns, rows] if swap else [*dims, rows, columns]).astype(kind)
         return made.swapaxes(-1, -2) if swap else made
 
-    a, b = array(spec["m"], spec["k"], spec["a"] == "T"), array(spec["k"], spec["n"], spec["b"] == "T")
+    a, b = array(spec["m"], spec["k"], spec["a"]), array(spec["k"], spec["n"], spec["b"])
     c = numpy.matmul(a, b)
     return lambda: numpy.matmul(a, b, out=c)
 
 
-def made(spec, request):
-    kind, layout = request.get("type", spec["type"]), request.get("format", spec["format"])
-    kind = getattr(torch if spec["through"] == "torch" else numpy, kind)
-    return globals()[f"{spec['through']}_{spec['op']}"](spec, kind, layout)
+@functools.lru_cache(4)  # the variants of a problem in turns
+def made(number, kind, layout):
+    spec = problems[number]
+    return globals()[f"{THROUGH}_{spec['op']}"](spec, getattr(framework, kind or spec["type"]), layout or spec["format"])
 
 
 def queued_ns(files):
@@ -116,71 +121,67 @@ class Threads:
 
 
 def undisturbed(samples):
-    """The median of the half in which threads waited least for processors."""
+    """The median of the half in which threads waited least for processors, and how much they did there."""
     least = sorted(samples, key=lambda sample: sample[1] / sum(sample))[:max(2, len(samples) // 2)]
-    return statistics.median_low(ns for ns, _ in least)
+    return {"ns": statistics.median_low(ns for ns, _ in least),
+            "queued": sum(queued for _, queued in least) / sum(map(sum, least))}
 
 
-def warm(call):
+def warm_time(call):
     with Threads() as threads:
         first = min(sum(threads.timed(call)) for _ in range(DROPPED))
         count, samples, spent = max(1, int(SAMPLE_NS / first)), [], 0
-        cpu = time.process_time_ns()
+        cpu, faults = time.process_time_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         while len(samples) < MOST and (spent < ENOUGH_NS or len(samples) < FEWEST):
             samples.append(threads.timed(call, count))
             spent += sum(samples[-1]) * count
-        cpu = (time.process_time_ns() - cpu) / (len(samples) * count)
-    return {"ns": undisturbed(samples), "cpu_ns": cpu, "calls": len(samples) * count}
+    calls = len(samples) * count
+    return {**undisturbed(samples), "cpu_ns": (time.process_time_ns() - cpu) / calls,
+            "faults": (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults) / calls}
 
 
-def cold(call):
+def cold_time(call):
     """Other memory goes through the caches before each call."""
-    other, samples = bytearray(2 * int(sys.argv[1])), []
+    other, samples = bytearray(2 * CACHE_BYTES), []
     call()
     with Threads() as threads:
         for value in range(COLD):
             ctypes.memset((ctypes.c_char * len(other)).from_buffer(other), value, len(other))
             samples.append(threads.timed(call))
-    return {"ns": undisturbed(samples)}
+    return undisturbed(samples)
 
 
 def primitives(call):
-    """What oneDNN's log tells of a call: the median of several."""
+    """What oneDNN's log tells of a call; times of those in which threads waited least."""
+    LOG.truncate(0)
     LOG.seek(0)
-    LOG.truncate()
-    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
-        for _ in range(LOGGED):
-            call()
+    with Threads() as threads, torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        samples = [threads.timed(call) for _ in range(LOGGED)]
     LOG.seek(0)
-    lines = [line.split(",") for line in LOG.read().decode().splitlines() if ",exec," in line]
+    lines = [line.split(",")[-8:] for line in LOG.read().decode().splitlines() if ",exec," in line]
     count = len(lines) // LOGGED
-    told = []
+    least = sorted(range(LOGGED), key=lambda call: samples[call][1] / sum(samples[call]))[:LOGGED // 2 + 1]
     for first in range(count):
-        kind, implementation, direction, tensors, _, _, problem, _ = lines[first][-8:]
-        ns = statistics.median_low(float(line[-1]) * 1e6 for line in lines[first::count])
-        told.append({"kind": kind, "implementation": implementation, "direction": direction, "tensors": tensors,
-                     "problem": problem, "ns": ns})
-    return told
+        kind, implementation, _, tensors, _, _, problem, _ = lines[first]
+        ns = statistics.median_low(float(lines[call * count + first][-1]) * 1e6 for call in least)
+        yield {"kind": kind, "implementation": implementation, "tensors": tensors, "problem": problem, "ns": ns}
 
 
-def measured(request):
-    spec = problems[request["problem"]]
-    is_torch = spec["through"] == "torch"
-    if is_torch:
-        torch.set_num_threads(request.get("threads", THREADS))
-        torch.backends.mkldnn.set_flags(request.get("mkldnn", True))
-    call = made(spec, request)
-    answer = cold(call) if request.get("cold") else warm(call)
-    answer["log"] = primitives(call) if is_torch and not request.get("cold") else []
-    return answer
+def measured(problem, type=None, format=None, mkldnn=True, threads=None, cold=False):
+    if THROUGH == "torch":
+        torch.set_num_threads(threads or THREADS)
+        torch.backends.mkldnn.set_flags(mkldnn)
+    call = made(problem, type, format)
+    if cold:
+        return cold_time(call)
+    return {**warm_time(call), "log": list(primitives(call)) if THROUGH == "torch" else []}
 
 
-hello = {"framework": f"PyTorch {torch.__version__}" if "torch" in globals() else f"NumPy {numpy.__version__}",
-         "path": (torch if "torch" in globals() else numpy).__file__}
-print(json.dumps(hello), file=ANSWERS, flush=True)
+problems = json.loads(sys.stdin.readline())
+print(json.dumps({"name": f"{framework.__name__} {framework.__version__}", "path": framework.__file__}), file=ANSWERS, flush=True)
 while line := sys.stdin.readline():
     try:
-        result = measured(json.loads(line))
+        result = measured(**json.loads(line))
     except Exception as error:  # whatever a framework raises
         result = {"failure": (str(error) or type(error).__name__).splitlines()[0]}
     print(json.dumps(result), file=ANSWERS, flush=True)

@@ -18,23 +18,18 @@
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/op_groups.h"
-#include "nlohmann/json.hpp"
 
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kChannelsLast[] = "channels_last";
-constexpr char kContiguous[] = "contiguous";
-
-// PyTorch's and NumPy's names.
-std::string TypeOfFramework(const std::string& type) {
-  const std::map<std::string, std::string> names = {
-      {"f32", "float32"}, {"f64", "float64"}, {"bf16", "bfloat16"}, {"f16", "float16"}};
-  const auto name = names.find(type);
-  return name == names.end() ? "" : name->second;
-}
+// What there is no replay of has a reason.
+struct Spec {
+  Json json;
+  std::string reason;
+};
+Spec Without(std::string reason) { return {nullptr, std::move(reason)}; }
 
 const Tensor* TensorOf(const Op& op, absl::string_view role) {
   const auto tensor =
@@ -42,110 +37,97 @@ const Tensor* TensorOf(const Op& op, absl::string_view role) {
   return tensor == op.tensors.end() || tensor->dims.empty() ? nullptr : &*tensor;
 }
 
-// "acdb", "acdeb": oneDNN's names for what PyTorch calls channels_last.
-bool IsChannelsLast(const Tensor& tensor) {
-  return tensor.dims.size() > 3 && tensor.format == (tensor.dims.size() == 4 ? "acdb" : "acdeb");
-}
+// By oneDNN's names for PyTorch's channels_last.
+bool IsChannelsLast(const Tensor& tensor) { return tensor.format == "acdb" || tensor.format == "acdeb"; }
 
-// Empty: it can be replayed, by `spec`.
-std::string ConvolutionSpec(const Op& op, Json* spec) {
-  const auto numbers = ParseProblemNumbers(op.onednn()->problem);
-  const Tensor *src = TensorOf(op, "src"), *wei = TensorOf(op, "wei"), *dst = TensorOf(op, "dst");
-  if (!numbers || src == nullptr || wei == nullptr || dst == nullptr) return "its shapes are not known";
-  const auto number = [&](absl::string_view letter, char axis) {
-    const auto found = numbers->find(absl::StrCat(letter, std::string(1, axis)));
-    return found == numbers->end() ? 0 : found->second;
+Spec ConvolutionSpec(const Op& op) {
+  const auto numbers = ParseProblemNumbers(*op.onednn_problem());
+  const Tensor *src = TensorOf(op, "src"), *dst = TensorOf(op, "dst"), *bias = TensorOf(op, "bia");
+  if (!numbers || src == nullptr || dst == nullptr) return Without("its shapes are not known");
+  const auto number = [&](const std::string& name, int64_t standard) {
+    const auto found = numbers->find(name);
+    return found == numbers->end() ? standard : found->second;
   };
   const bool is_transposed = IsKind(op, OpKind::kDeconvolution);
-  const int64_t groups = numbers->contains("g") ? numbers->find("g")->second : 1;
+  const int64_t groups = number("g", 1);
+  const Dims channels = {dst->dims[1], src->dims[1]};
+  Dims weight = {channels[is_transposed], channels[!is_transposed] / groups};
   Dims stride, padding, dilation, output_padding;
-  Dims weight = is_transposed ? Dims{src->dims[1], dst->dims[1] / groups} : Dims{dst->dims[1], src->dims[1] / groups};
   const size_t rank = src->dims.size() - 2;
   for (size_t i = 0; i < rank; ++i) {
-    const char axis = "dhw"[3 - rank + i];
-    weight.push_back(number("k", axis));
-    stride.push_back(std::max<int64_t>(number("s", axis), 1));
-    padding.push_back(number("p", axis));
-    dilation.push_back(number("d", axis) + 1);
-    const int64_t span = dilation.back() * (weight.back() - 1) + 1 - 2 * padding.back();
-    output_padding.push_back(is_transposed ? dst->dims[i + 2] - (src->dims[i + 2] - 1) * stride.back() - span : 0);
+    const std::string axis(1, "dhw"[3 - rank + i]);
+    weight.push_back(number("k" + axis, 1));
+    stride.push_back(number("s" + axis, 1));
+    padding.push_back(number("p" + axis, 0));
+    dilation.push_back(number("d" + axis, 0) + 1);
+    const int64_t least = (src->dims[i + 2] - 1) * stride[i] + dilation[i] * (weight[i + 2] - 1) + 1 - 2 * padding[i];
+    output_padding.push_back(is_transposed ? dst->dims[i + 2] - least : 0);
   }
-  const Tensor* const bias = TensorOf(op, "bia");
-  spec->update({{"op", "convolution"},
-                {"direction", DirectionName(op.direction)},
-                {"format", IsChannelsLast(*src) || IsChannelsLast(*dst) ? kChannelsLast : kContiguous},
-                {"input", src->dims},
-                {"output", dst->dims},
-                {"weight", weight},
-                {"bias", bias != nullptr && bias->defined},
-                {"stride", stride},
-                {"padding", padding},
-                {"dilation", dilation},
-                {"transposed", is_transposed},
-                {"output_padding", output_padding},
-                {"groups", groups}});
-  return "";
+  return {{{"op", "convolution"},
+           {"direction", DirectionName(op.direction)},
+           {"format", IsChannelsLast(*src) || IsChannelsLast(*dst) ? "channels_last" : "contiguous"},
+           {"input", src->dims},
+           {"output", dst->dims},
+           {"weight", weight},
+           {"bias", bias != nullptr},
+           {"stride", stride},
+           {"padding", padding},
+           {"dilation", dilation},
+           {"transposed", is_transposed},
+           {"output_padding", output_padding},
+           {"groups", groups}},
+          ""};
 }
 
 // In row-major form.
-std::string ProductSpec(const Op& op, Json* spec) {
+Spec ProductSpec(const Op& op) {
   std::optional<MatmulShape> shape = MatmulShapeOf(op);
-  if (!shape || std::min({shape->m, shape->n, shape->k, shape->batch}) <= 0) return "its shape is not known";
+  if (!shape || std::min({shape->m, shape->n, shape->k, shape->batch}) <= 0) return Without("its shape is not known");
   const bool is_inner = IsKind(op, OpKind::kInnerProduct);
   if (is_inner && op.direction != Direction::kForward)
-    return "PyTorch has no function that computes only this gradient";
+    return Without("PyTorch has no function that computes this gradient only");
   if (shape->trans.size() != 2) shape->trans = "NN";
-  if (absl::StrContains(shape->trans, 'P')) return "an operand is packed: in the library's own format";
+  if (absl::StrContains(shape->trans, 'P')) return Without("an operand is in the library's own format");
   if (shape->order == "col") {
     std::swap(shape->m, shape->n);
     std::swap(shape->trans[0], shape->trans[1]);
   }
-  const auto is_swapped = [&](size_t i) { return shape->trans[i] == 'N' ? "N" : "T"; };
-  spec->update({{"op", is_inner ? "inner_product" : "product"},
-                {"format", ""},
-                {"batch", shape->batch},
-                {"m", shape->m},
-                {"n", shape->n},
-                {"k", shape->k},
-                {"a", is_swapped(0)},
-                {"b", is_swapped(1)}});
-  return "";
+  return {{{"op", is_inner ? "inner_product" : "product"},
+           {"format", "as recorded"},
+           {"batch", shape->batch},
+           {"m", shape->m},
+           {"n", shape->n},
+           {"k", shape->k},
+           {"a", shape->trans[0] != 'N'},
+           {"b", shape->trans[1] != 'N'}},
+          ""};
 }
 
-void Specify(const Op& op, const StepFacts& facts, ReplayProblem* problem) {
-  Json spec = {{"type", TypeOfFramework(op.types)}};
-  const auto why = [&]() -> std::string {
-    if (op.on_gpu) return "it ran on a GPU, and replays run on the CPU";
-    if (problem->through_numpy && !problem->is_onednn) {
-      spec["through"] = "numpy";
-    } else if (facts.UsesTorch()) {
-      spec["through"] = "torch";
-    } else {
-      const std::string others = absl::StrJoin(facts.frameworks(), ", ");
-      return absl::StrCat(others.empty() ? "the program itself" : others,
-                          " called the library: only PyTorch's and NumPy's ops can be replayed");
-    }
-    if (IsKind(op, OpKind::kReorder)) return "oneDNN converts inside of the framework's op: measured with that";
-    if (spec["type"] == "") return absl::StrCat("of its types (", op.types.empty() ? "not known" : op.types, ")");
-    if (IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution})) return ConvolutionSpec(op, &spec);
-    if (IsMatrixProduct(op)) return ProductSpec(op, &spec);
-    return absl::StrCat("there is no replay of ", op.kind, ", only of convolutions and matrix products");
-  };
-  problem->reason = why();
-  if (problem->reason.empty()) problem->spec = spec.dump();
-}
-
-using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
-
-Key KeyOf(const Op& op) {
-  return {KindAndDirection(op), ProblemLabel(op), op.types,
-          FormatsLabel(op),     ChosenLabel(op),  absl::StrJoin(op.post_ops, "+")};
+Spec SpecOf(const Op& op, const StepFacts& facts, bool through_numpy) {
+  static const auto& kTypes = *new std::map<std::string, std::string>{
+      {"f32", "float32"}, {"f64", "float64"}, {"bf16", "bfloat16"}, {"f16", "float16"}};
+  if (op.on_gpu) return Without("it ran on a GPU, and replays run on the CPU");
+  if (!through_numpy && !facts.UsesTorch()) {
+    const std::string others = absl::StrJoin(facts.frameworks(), ", ");
+    return Without(absl::StrCat("only PyTorch's and NumPy's ops can be, and ",
+                                others.empty() ? "the program itself" : others, " called it"));
+  }
+  if (IsKind(op, OpKind::kReorder))
+    return Without("oneDNN converts inside of the framework's op, and none that was replayed does so");
+  const auto type = kTypes.find(op.types);
+  if (type == kTypes.end()) return Without(absl::StrCat("of its types: ", op.types.empty() ? "not known" : op.types));
+  Spec spec = Without(absl::StrCat("there is no replay of the op ", op.kind));
+  if (IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}) && op.onednn_problem() != nullptr)
+    spec = ConvolutionSpec(op);
+  if (IsMatrixProduct(op)) spec = ProductSpec(op);
+  if (!spec.json.is_null()) spec.json["type"] = type->second;
+  return spec;
 }
 
 // Of NumPy's wheels, whose library has names of its own; or Debian's, where there is nothing else.
 bool IsNumpys(const Op& op, const StepFacts& facts) {
   if (absl::StartsWith(op.function, "scipy_")) return true;
-  if (!facts.frameworks().empty()) return false;
+  if (!facts.frameworks().empty() || op.onednn() != nullptr) return false;
   for (const ProcessInfo& process : facts.model().processes) {
     for (const Mapping& mapping : process.mappings) {
       if (absl::StrContains(mapping.path, "/numpy")) return true;
@@ -159,59 +141,60 @@ struct Found {
   std::set<OpIndex> ops;
 };
 
-// The calls of steps: their durations.
+// Of calls in steps.
 void AddDurations(const StepFacts& facts, std::vector<Found>* found) {
   const CallColumns& calls = facts.model().calls;
-  std::map<OpIndex, size_t> of_op;
-  for (size_t i = 0; i < found->size(); ++i) {
-    for (OpIndex op : (*found)[i].ops) of_op[op] = i;
+  std::map<OpIndex, std::vector<int64_t>> durations;
+  for (const Found& each : *found) {
+    for (OpIndex op : each.ops) durations[op];
   }
-  std::vector<std::vector<int64_t>> durations(found->size());
   for (CallIndex call = 0; call < calls.size(); ++call) {
-    const auto problem = of_op.find(calls.op[call]);
-    if (problem == of_op.end()) continue;
+    const auto of_op = durations.find(calls.op[call]);
     const ProcessIndex process = facts.model().threads[calls.thread[call]].process;
-    if (!facts.HasSteps() || facts.StepAt(process, calls.start_ns[call]) != kNone)
-      durations[problem->second].push_back(calls.duration_ns[call]);
+    if (of_op != durations.end() && (!facts.HasSteps() || facts.StepAt(process, calls.start_ns[call]) != kNone))
+      of_op->second.push_back(calls.duration_ns[call]);
   }
-  for (size_t i = 0; i < found->size(); ++i) {
-    if (!durations[i].empty())
-      (*found)[i].problem.call_ns = static_cast<double>(QuartilesOf(std::move(durations[i])).lower);
+  for (Found& each : *found) {
+    std::vector<int64_t> all;
+    for (OpIndex op : each.ops) all.insert(all.end(), durations[op].begin(), durations[op].end());
+    if (!all.empty()) each.problem.call_ns = static_cast<double>(QuartilesOf(std::move(all)).lower);
   }
 }
 
 }  // namespace
 
 std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named) {
+  using Key = std::tuple<std::string, Direction, std::string, std::string, std::string, std::string>;
   const std::vector<OpIndex> home = HomeOps(facts.model(), *facts.options().totals);
   std::map<Key, Found> by_key;
   for (const WorkItem& item : facts.items()) {
     if (!item.IsCall() || item.op == nullptr) continue;
-    const OpIndex index = home[item.doing.what];
-    const Op& op = facts.model().ops[index];
+    const Op& op = facts.model().ops[home[item.doing.what]];
     if (!IsLibraryOp(op) || op.is_creation || op.is_trial || !op.subject.empty() || IsKind(op, OpKind::kCollective))
       continue;
-    Found& found = by_key[KeyOf(op)];
+    Found& found = by_key[{op.kind, op.direction, ProblemLabel(op), op.types, FormatsLabel(op), ChosenLabel(op)}];
     ReplayProblem& problem = found.problem;
     problem.step_ns += item.ns;
     problem.calls += item.calls;
-    if (found.ops.insert(index).second && found.ops.size() == 1) {
-      problem.kind = KindAndDirection(op);
-      problem.problem = ProblemLabel(op);
-      problem.types = op.types;
-      problem.formats = FormatsLabel(op);
-      problem.implementation = ChosenLabel(op);
-      problem.is_onednn = op.onednn() != nullptr;
-      problem.through_numpy = IsNumpys(op, facts);
-      Specify(op, facts, &problem);
-    }
+    found.ops.insert(home[item.doing.what]);
+    if (!problem.kind.empty()) continue;
+    problem.kind = op.kind;
+    problem.direction = DirectionName(op.direction);
+    problem.problem = ProblemLabel(op);
+    problem.formats = FormatsLabel(op);
+    problem.implementation = ChosenLabel(op);
+    problem.is_onednn = op.onednn() != nullptr;
+    problem.through_numpy = IsNumpys(op, facts);
+    Spec spec = SpecOf(op, facts, problem.through_numpy);
+    problem.spec = std::move(spec.json);
+    problem.reason = std::move(spec.reason);
   }
   std::vector<Found> found;
   for (auto& [key, each] : by_key) {
     each.problem.layers = facts.LayersOf(
         [&, &ops = each.ops](const WorkItem& item) { return item.IsCall() && ops.contains(home[item.doing.what]); });
-    const bool is_named = named.empty() || absl::StrContains(each.problem.problem, named) ||
-                          absl::StrContains(each.problem.layers, named);
+    const bool is_named =
+        absl::StrContains(each.problem.problem, named) || absl::StrContains(each.problem.layers, named);
     if (is_named && each.problem.calls > 0) found.push_back(std::move(each));
   }
   std::stable_sort(found.begin(), found.end(),
@@ -225,33 +208,29 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
 
 std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground& ground, size_t threads,
                                       const std::vector<Variation>& listed) {
-  const Json spec = Json::parse(problem.spec);
+  const Json& spec = problem.spec;
+  const bool is_inner = spec["op"] == "inner_product";
   std::vector<ReplayVariant> variants;
-  const auto add = [&](std::string name, const Json& request, bool changes_numerics = false) {
-    variants.push_back({std::move(name), request.dump(), {}, changes_numerics});
-  };
-  const bool is_convolution = spec["op"] == "convolution";
-  if (is_convolution && spec["format"] == kChannelsLast) add(kContiguous, {{"format", kContiguous}});
-  if (is_convolution && spec["format"] == kContiguous && spec["input"].size() > 3)
-    add(kChannelsLast, {{"format", kChannelsLast}});
-  if (!is_convolution && (spec["op"] == "inner_product" || spec["a"] == "T" || spec["b"] == "T"))
-    add(kContiguous, {{"format", kContiguous}});
-  const auto has = [&](const char* word) {
-    return std::find(ground.has.begin(), ground.has.end(), word) != ground.has.end();
-  };
-  const bool is_torch = spec["through"] == "torch";
-  if (is_torch && spec["type"] == "float32" && spec["op"] != "inner_product" && has("avx512bf16"))
-    add("bfloat16", {{"type", "bfloat16"}}, true);
-  if (is_torch && problem.is_onednn && spec["op"] != "inner_product") add("mkldnn off", {{"mkldnn", false}});
-  std::set<size_t> counts = {1, ground.processors};
-  counts.erase(threads);
-  for (size_t count : counts) {
-    if (is_torch) add(absl::StrCat(count, count == 1 ? " thread" : " threads"), {{"threads", count}});
+  if (spec["op"] != "convolution") {
+    if (is_inner || spec["a"] == true || spec["b"] == true)
+      variants.push_back({"contiguous", {{"format", "contiguous"}}});
+  } else if (spec["input"].size() > 3) {
+    const std::string other = spec["format"] == "contiguous" ? "channels_last" : "contiguous";
+    variants.push_back({other, {{"format", other}}});
   }
+  const bool has_bf16 = std::find(ground.has.begin(), ground.has.end(), "avx512bf16") != ground.has.end();
+  if (!problem.through_numpy && !is_inner) {
+    if (spec["type"] == "float32" && has_bf16) variants.push_back({"bfloat16", {{"type", "bfloat16"}}, {}, true});
+    if (problem.is_onednn) variants.push_back({"mkldnn off", {{"mkldnn", false}}});
+  }
+  for (const size_t count : std::set<size_t>{1, ground.processors}) {
+    if (!problem.through_numpy && count != threads)
+      variants.push_back({absl::StrCat(count, count == 1 ? " thread" : " threads"), {{"threads", count}}});
+  }
+  const char* const of_library = problem.is_onednn ? "ONEDNN_MAX_CPU_ISA" : problem.through_numpy ? "OPENBLAS" : "none";
   for (const Variation& variation : listed) {
-    const bool is_libraries = problem.is_onednn ? absl::StartsWith(variation.name, "ONEDNN_MAX_CPU_ISA")
-                                                : !is_torch && absl::StartsWith(variation.name, "OPENBLAS");
-    if (is_libraries) variants.push_back({variation.name, "{}", variation.environment, variation.changes_numerics});
+    if (absl::StartsWith(variation.name, of_library))
+      variants.push_back({variation.name, Json::object(), variation.environment, variation.changes_numerics});
   }
   return variants;
 }

@@ -9,24 +9,21 @@
 
 #include "analyzer/whatif/variations.h"
 #include "analyzer/work/step_facts.h"
-#include "nlohmann/json_fwd.hpp"
+#include "nlohmann/json.hpp"
 
 namespace dlhook::analyzer::inline whatif {
 
 // An op of a library, with all calls of equal arguments that were computed in the same way.
 struct ReplayProblem {
-  std::string layers;   // "layer1.0.conv1, layer1.0.conv2 and 3 more"
-  std::string kind;     // "convolution backward-data"
-  std::string problem;  // ProblemLabel
-  std::string types, formats;
+  std::string layers;  // "layer1.0.conv1, layer1.0.conv2 and 3 more"
+  std::string kind, direction, problem, formats;
   std::string implementation;  // empty: the library does not tell
-  bool is_onednn = false;
-  double calls = 0;    // in a mean step
-  double step_ns = 0;  // of these, their wall share
-  double call_ns = 0;  // lower quartile of their durations
-  std::string spec;    // for replay.py, JSON; empty: it can't be replayed …
-  std::string reason;  // … and why
-  bool through_numpy = false;
+  bool is_onednn = false, through_numpy = false;
+  double calls = 0;     // in a mean step
+  double step_ns = 0;   // of these, their wall share
+  double call_ns = 0;   // lower quartile of their durations
+  nlohmann::json spec;  // for replay.py; null: it can't be replayed …
+  std::string reason;   // … and why
 };
 
 // The heaviest first. `named`: only those whose problem or layers contain it; empty: all.
@@ -34,8 +31,8 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
 
 // Another way to compute a problem.
 struct ReplayVariant {
-  std::string name;     // "channels_last", "bfloat16", "mkldnn off", "1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"
-  std::string request;  // for replay.py, JSON
+  std::string name;        // "channels_last", "bfloat16", "mkldnn off", "1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"
+  nlohmann::json request;  // for replay.py
   std::vector<std::pair<std::string, std::string>> environment;
   bool changes_numerics = false;
 };

@@ -11,13 +11,14 @@
 
 namespace dlhook::analyzer::inline whatif {
 
-// A problem as the run computed it, or a variant.
+// Of a problem as the run computed it, or of a variant.
 struct ReplayTimes {
   std::vector<double> ns;          // of the framework's op, a measurement each
-  std::vector<double> library_ns;  // of the library's primitive in it, by its log; empty: it has none
+  std::vector<double> library_ns;  // of oneDNN's primitive in it, by its log; empty: there is none
   double cold_ns = 0;              // of the framework's op after other memory went through the caches; 0: not measured
   double cpu_ns = 0;               // processor time of all threads, the least
-  std::string implementation, formats;  // by the library's log
+  double faults = 0;               // page faults of a call, the fewest
+  std::string implementation;      // by the log
   std::string failure;
 };
 
@@ -30,9 +31,6 @@ struct Replayed {
   ReplayProblem problem;
   ReplayTimes base;
   std::vector<ReplayTried> tried;
-
-  // What a step would gain if it took this variant, below 0 if that is slower: a part of the op's own share.
-  double GainNs(const ReplayTried& variant) const { return problem.step_ns * (1 - 1 / variant.speed.value); }
 };
 
 struct ReplayedRun {
