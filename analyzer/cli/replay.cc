@@ -1,12 +1,14 @@
 // `dlhook replay`: runs the heaviest problems of a run again, alone, as they ran and in other ways, in turns, until the test of
 // `dlhook try` decides. Children compute, each a Python with the run's framework (whatif/replay.py), one for each environment.
+#include "analyzer/whatif/replay.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/output.h"
@@ -22,30 +25,26 @@
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/model/onednn_text.h"
-#include "analyzer/model/op_kind.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/whatif/replay_table.h"
-#include "analyzer/whatif/try_table.h"
 #include "analyzer/work/step_facts.h"
 
-// replay_py.S
+// glossary.S
 extern "C" const char dlhook_replay_py[];
 
 namespace dlhook::analyzer::inline cli {
 namespace {
 
 using Json = nlohmann::json;
-using Variables = ChildProcess::Variables;
+using Variables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr char kStandardReplayBudget[] = "2min";
 constexpr size_t kStandardTop = 8;
 constexpr size_t kRoundsAtOnce = 3;  // of a problem, before the next one's turn
 constexpr size_t kMostTurns = 10;    // what differs so little is not worth more
 constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
+constexpr double kDisturbed = 0.1;   // of a measurement, waiting for processors: it decides nothing
 constexpr int64_t kLeastCache = 16 << 20, kMostCache = 256 << 20;
-constexpr std::chrono::seconds kGrace(20);       // for a measurement that began within the budget
-constexpr double kDisturbed = 0.1;               // of a measurement, waiting for processors: it decides nothing
-constexpr double kDiffers = 1.25, kFaults = 64;  // alone from in the run; of a call: that explains it
+constexpr std::chrono::seconds kGrace(20);  // for a measurement that began within the budget
 constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
 constexpr size_t kWholeSetting = 63;  // bytes; longer settings were cut
 
@@ -79,15 +78,13 @@ absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
   return settings;
 }
 
-// The Python whose packages the run loaded: "ENVIRONMENT/bin/python3.11" for "ENVIRONMENT/lib/python3.11/site-packages/…".
+// The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
 std::string PythonOf(const TraceModel& model, absl::string_view package) {
   for (const ProcessInfo& process : model.processes) {
     for (const Mapping& mapping : process.mappings) {
       const size_t lib = mapping.path.rfind("/lib/python");
       if (lib == std::string::npos || !absl::StrContains(mapping.path, package)) continue;
-      const size_t name = lib + sizeof("/lib/") - 1;
-      const std::string python = absl::StrCat(mapping.path.substr(0, lib), "/bin/",
-                                              mapping.path.substr(name, mapping.path.find('/', name) - name));
+      const std::string python = absl::StrCat(mapping.path.substr(0, lib), "/bin/python3");
       if (access(python.c_str(), X_OK) == 0) return python;
     }
   }
@@ -95,9 +92,9 @@ std::string PythonOf(const TraceModel& model, absl::string_view package) {
 }
 
 // How libraries computed in the run, as far as variables say it.
-Variables SettingsOf(const TraceModel& model) {
-  Variables settings;
-  for (const auto& [name, value] : model.processes.front().settings) {
+Variables SettingsOf(const ProcessInfo& process, size_t threads) {
+  Variables settings = {{"OMP_NUM_THREADS", absl::StrCat(threads)}};
+  for (const auto& [name, value] : process.settings) {
     for (const char* library : kLibraries) {
       if (absl::StartsWith(name, library) && value.size() < kWholeSetting) settings.emplace_back(name, value);
     }
@@ -111,7 +108,7 @@ size_t ThreadsOf(const StepFacts& facts) {
   return facts.RunningThreads() < kRunsAlone ? 1 : std::max<size_t>(facts.processors(), 1);
 }
 
-void AddPrimitive(const Json& line, ReplayTimes* times) {
+void AddPrimitive(const Json& line, ReplayVariant* times) {
   times->library_ns.push_back(line["ns"]);
   times->implementation = line["implementation"];
 }
@@ -135,18 +132,12 @@ class Replaying {
   int Run();
 
  private:
-  struct Python {
-    std::unique_ptr<ChildProcess> process;
-    Json hello;
-  };
-
-  absl::StatusOr<Python*> PythonFor(const ReplayProblem& problem, const Variables& environment);
+  absl::StatusOr<ChildProcess*> PythonFor(bool is_numpy, const Variables& environment);
   absl::StatusOr<Json> ReadAnswer(ChildProcess& process);
-  bool Measure(size_t number, ReplayTried* variant, bool is_cold = false);
+  absl::StatusOr<Json> Ask(bool is_numpy, const Variables& environment, const Json& request);
+  bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false);
   void RunRound(size_t number, bool is_backwards);
   void RunRounds();
-  void Conclude();
-  void AddNotes(Table* table) const;
   int Print();
 
   TryClock::time_point End() const { return start_ + std::chrono::duration_cast<TryClock::duration>(settings_.budget); }
@@ -158,10 +149,10 @@ class Replaying {
   ReplayedRun run_;
   std::vector<Contest> contests_;  // of its problems
   size_t threads_ = 1;
-  std::string pythons_[2];              // by through_numpy
-  std::vector<std::string> libraries_;  // of the run, paths
+  std::string pythons_[2];  // by through_numpy
   Variables of_run_;
-  std::map<std::pair<bool, Variables>, Python> children_;
+  std::map<std::pair<bool, Variables>, ChildProcess> children_;
+  std::set<std::string> frameworks_;     // with versions
   size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
 
@@ -176,24 +167,17 @@ absl::Status Replaying::Prepare() {
   const StepFacts facts(model, analysis.options());
   run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
   threads_ = settings_.threads > 0 ? settings_.threads : ThreadsOf(facts);
-  of_run_ = SettingsOf(model);
+  of_run_ = SettingsOf(model.processes.front(), threads_);
   for (const bool is_numpy : {false, true})
     pythons_[is_numpy] = settings_.python.empty() ? PythonOf(model, is_numpy ? "/numpy" : "/torch/") : settings_.python;
-  for (const ProcessInfo& process : model.processes) {
-    for (const Mapping& mapping : process.mappings) libraries_.push_back(mapping.path);
-  }
   Ground ground = GroundOf(facts);
   ground.processors = std::max<size_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
   ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
   const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
   for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
-    Replayed replayed;
-    if (!problem.spec.is_null()) {
-      for (ReplayVariant& variant : VariantsOf(problem, ground, threads_, listed))
-        replayed.tried.push_back({std::move(variant)});
-    }
-    contests_.emplace_back(replayed.tried.size());
-    replayed.problem = std::move(problem);
+    Replayed replayed = {std::move(problem)};
+    if (replayed.problem.reason.empty()) replayed.variants = VariantsOf(replayed.problem, ground, threads_, listed);
+    contests_.emplace_back(replayed.variants.size());
     run_.problems.push_back(std::move(replayed));
   }
   if (!run_.problems.empty()) return absl::OkStatus();
@@ -212,148 +196,116 @@ absl::StatusOr<Json> Replaying::ReadAnswer(ChildProcess& process) {
   }
 }
 
-absl::StatusOr<Replaying::Python*> Replaying::PythonFor(const ReplayProblem& problem, const Variables& environment) {
-  const auto key = std::pair(problem.through_numpy, environment);
-  if (const auto known = children_.find(key); known != children_.end()) return &known->second;
-  Variables variables = environment;
-  variables.insert(variables.end(), of_run_.begin(), of_run_.end());
-  variables.emplace_back("OMP_NUM_THREADS", absl::StrCat(threads_));
+absl::StatusOr<ChildProcess*> Replaying::PythonFor(bool is_numpy, const Variables& environment) {
+  std::vector<std::string> words = {"env"};  // the last of a name holds
+  for (const Variables* variables : {&std::as_const(of_run_), &environment}) {
+    for (const auto& [name, value] : *variables) words.push_back(absl::StrCat(name, "=", value));
+  }
   const int64_t cache = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache, kMostCache);
-  const std::vector<std::string> words = {
-      pythons_[key.first], "-B", "-c", dlhook_replay_py, key.first ? "numpy" : "torch", absl::StrCat(cache)};
-  Python python = {std::make_unique<ChildProcess>(words, variables), {}};
+  words.insert(words.end(),
+               {pythons_[is_numpy], "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", absl::StrCat(cache)});
+  const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, words);
+  if (!is_new) return &child->second;
   Json specs;
   for (const Replayed& replayed : run_.problems) specs.push_back(replayed.problem.spec);
-  python.process->Send(specs.dump() + "\n");
-  absl::StatusOr<Json> hello = ReadAnswer(*python.process);
+  child->second.Send(specs.dump() + "\n");
+  const absl::StatusOr<Json> hello = ReadAnswer(child->second);
   if (!hello.ok()) return hello.status();
-  python.hello = *std::move(hello);
-  return &children_.emplace(key, std::move(python)).first->second;
+  frameworks_.insert(absl::StrCat(std::string((*hello)["name"]), " (", pythons_[is_numpy], ")"));
+  return &child->second;
 }
 
-// `variant`: null: as the run did. False: it has no result; its `failure` says why, unless there was no time for it.
-bool Replaying::Measure(size_t number, ReplayTried* variant, bool is_cold) {
+absl::StatusOr<Json> Replaying::Ask(bool is_numpy, const Variables& environment, const Json& request) {
+  const absl::StatusOr<ChildProcess*> python = PythonFor(is_numpy, environment);
+  if (python.ok()) (*python)->Send(request.dump() + "\n");
+  absl::StatusOr<Json> answer = python.ok() ? ReadAnswer(**python) : python.status();
+  if (!answer.ok()) children_.erase({is_numpy, environment});  // the next gets another
+  return answer;
+}
+
+// False: it has no result that counts; `failure` says why, unless there was no time or no processor for it.
+bool Replaying::Measure(size_t number, ReplayVariant* variant, bool is_cold) {
   if (IsOver()) return false;
-  Replayed& replayed = run_.problems[number];
-  ReplayTimes& times = variant == nullptr ? replayed.base : *variant;
-  progress_.Show(absl::StrCat(replayed.problem.kind, " ", replayed.problem.direction, " ",
-                              variant == nullptr ? "" : variant->name, " of"));
-  Json request = variant == nullptr ? Json::object() : variant->request;
+  const ReplayProblem& problem = run_.problems[number].problem;
+  progress_.Show(absl::StrCat(problem.kind, " ", problem.direction, " ", variant->name, " of"));
+  Json request = variant->request;
   request.update({{"problem", number}, {"cold", is_cold}});
-  const absl::StatusOr<Python*> python =
-      PythonFor(replayed.problem, variant == nullptr ? Variables() : variant->environment);
-  if (python.ok()) (*python)->process->Send(request.dump() + "\n");
-  const absl::StatusOr<Json> answer = python.ok() ? ReadAnswer(*(*python)->process) : python.status();
-  if (!answer.ok()) {
-    std::erase_if(children_, [&](const auto& child) { return python.ok() && &child.second == *python; });
-    if (!absl::IsCancelled(answer.status())) times.failure = std::string(answer.status().message());
-    return false;
-  }
-  times.failure = answer->value("failure", "");
-  if (!times.failure.empty()) return false;
-  const double ns = (*answer)["ns"];
-  if (is_cold) {
-    times.cold_ns = ns;
-    return true;
-  }
+  const absl::StatusOr<Json> answer = Ask(problem.through_numpy, variant->environment, request);
+  if (absl::IsCancelled(answer.status())) return false;
+  variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
+  if (!variant->failure.empty()) return false;
+  const double ns = (*answer)["ns"], cpu_ns = (*answer)["cpu_ns"];
+  if (is_cold) variant->cold_ns = ns;
+  if (is_cold) return true;
   ++measured_;
   const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
   disturbed_ += is_disturbed ? 1 : 0;
-  if (is_disturbed && !times.ns.empty()) return false;
-  const auto least = [&](double before, const char* name) {
-    return times.ns.empty() ? double{(*answer)[name]} : std::min(before, double{(*answer)[name]});
-  };
-  times.cpu_ns = least(times.cpu_ns, "cpu_ns");
-  times.faults = least(times.faults, "faults");
-  times.ns.push_back(ns);
+  if (is_disturbed && !variant->ns.empty()) return false;
+  variant->cpu_ns = variant->ns.empty() ? cpu_ns : std::min(variant->cpu_ns, cpu_ns);
+  variant->ns.push_back(ns);
   for (const Json& line : (*answer)["log"]) {
-    if (line["kind"] == replayed.problem.kind) AddPrimitive(line, &times);
-    if (line["kind"] == std::string(OpKindName(OpKind::kReorder)) && variant == nullptr)
-      AddConversion(line, &run_.problems);
+    if (line["kind"] == problem.kind) AddPrimitive(line, variant);
+    if (line["kind"] == "reorder" && variant->name.empty()) AddConversion(line, &run_.problems);
   }
   return !is_disturbed;
 }
 
 void Replaying::RunRound(size_t number, bool is_backwards) {
-  Replayed& replayed = run_.problems[number];
+  auto& [problem, base, variants] = run_.problems[number];
   std::vector<size_t> open = contests_[number].NextRound(), done;
   if (is_backwards) std::reverse(open.begin(), open.end());
-  if (!is_backwards && !Measure(number, nullptr)) return;
+  if (!is_backwards && !Measure(number, &base)) return;
   for (size_t i : open) {
-    ReplayTried& variant = replayed.tried[i];
-    if (Measure(number, &variant)) done.push_back(i);
-    if (!variant.failure.empty()) contests_[number].Fail(i);
+    if (Measure(number, &variants[i])) done.push_back(i);
+    if (!variants[i].failure.empty()) contests_[number].Fail(i);
   }
-  if (is_backwards && !Measure(number, nullptr)) return;
-  for (size_t i : done) contests_[number].Add(i, replayed.base.ns.back(), replayed.tried[i].ns.back());
+  if (is_backwards && !Measure(number, &base)) return;
+  for (size_t i : done) contests_[number].Add(i, base.ns.back(), variants[i].ns.back());
 }
 
 // First all of them as they ran.
 void Replaying::RunRounds() {
   for (size_t turn = 0; turn < kMostTurns; ++turn) {
     for (size_t number = 0; number < run_.problems.size(); ++number) {
-      const Replayed& replayed = run_.problems[number];
-      if (turn == 0 && !replayed.problem.spec.is_null() && Measure(number, nullptr))
-        Measure(number, nullptr, /*is_cold=*/true);
+      auto& [problem, base, variants] = run_.problems[number];
+      if (!problem.reason.empty()) continue;
+      if (turn == 0 && Measure(number, &base)) Measure(number, &base, /*is_cold=*/true);
       for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
-        if (contests_[number].NextRound().empty() || !replayed.base.failure.empty() || IsOver()) break;
+        if (contests_[number].NextRound().empty() || !base.failure.empty() || IsOver()) break;
         RunRound(number, round % 2 == 1);
       }
     }
   }
 }
 
-void Replaying::Conclude() {
-  for (size_t number = 0; number < run_.problems.size(); ++number) {
-    Replayed& replayed = run_.problems[number];
-    for (size_t i = 0; i < replayed.tried.size(); ++i) {
-      ReplayTried& variant = replayed.tried[i];
-      variant.outcome = contests_[number].outcome(i);
-      variant.speed = contests_[number].speed(i);
-      if (variant.outcome == Outcome::kFaster) Measure(number, &variant, /*is_cold=*/true);
-    }
-    if (replayed.base.failure.empty() && replayed.problem.reason.empty())
-      replayed.base.failure = absl::StrCat("the budget of ", settings_.budget_text, " was used up before");
-  }
-}
-
-void Replaying::AddNotes(Table* table) const {
-  std::vector<std::string>& notes = table->notes;
-  for (const Replayed& replayed : run_.problems) {
-    const ReplayTimes& base = replayed.base;
-    const ReplayProblem& problem = replayed.problem;
-    const std::string name = absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers);
-    if (!base.implementation.empty() && base.implementation != problem.implementation)
-      notes.push_back(absl::StrCat(name, ": alone the library chose ", base.implementation, ", in the run ",
-                                   problem.implementation, "."));
-    const double ratio = BoundsOf(base.library_ns.empty() ? base.ns : base.library_ns).mean / problem.call_ns;
-    if (base.faults > kFaults && (ratio > kDiffers || ratio < 1 / kDiffers))
-      notes.push_back(absl::StrFormat("%s: alone each call has %.0f page faults, for memory that is new to it.", name,
-                                      base.faults));
-  }
-  for (const auto& [key, child] : children_) {
-    if (!key.second.empty()) continue;
-    const std::string path = child.hello["path"], folder = path.substr(0, path.rfind('/') + 1);
-    const bool is_same = std::any_of(libraries_.begin(), libraries_.end(),
-                                     [&](const std::string& library) { return absl::StartsWith(library, folder); });
-    notes.push_back(absl::StrCat("Computed by ", std::string(child.hello["name"]),
-                                 is_same ? " of the run (" : ", which the run did not use (", pythons_[key.first],
-                                 "), threads: ", threads_, "."));
-  }
-  notes.push_back(absl::StrFormat(
-      "Times are without what threads waited for processors; %d of %d measurements do not count, because other "
-      "programs "
-      "had these. Bounds and outcomes hold for all variants of a problem and all rounds together with %.0f %% "
-      "(sequential "
-      "t-test of paired rounds); %.0f s.",
-      disturbed_, measured_, 100 * (1 - kTryAlpha), std::chrono::duration<double>(TryClock::now() - start_).count()));
-  notes.emplace_back(
-      "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
-}
-
 int Replaying::Print() {
+  std::vector<std::string> notes;
+  for (size_t number = 0; number < run_.problems.size(); ++number) {
+    auto& [problem, base, variants] = run_.problems[number];
+    for (size_t i = 0; i < variants.size(); ++i) {
+      variants[i].outcome = contests_[number].outcome(i);
+      variants[i].speed = contests_[number].speed(i);
+    }
+    if (base.ns.empty() && base.failure.empty())
+      base.failure = problem.reason.empty() ? "the budget was used up before" : problem.reason;
+    if (!base.implementation.empty() && base.implementation != problem.implementation)
+      notes.push_back(absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers, ": alone ",
+                                   base.implementation, " was chosen, in the run ", problem.implementation, "."));
+  }
+  if (measured_ > 0) {
+    notes.push_back(
+        absl::StrFormat("Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d "
+                        "measurements do not "
+                        "count, because other programs had these. Bounds and outcomes hold for all variants of a "
+                        "problem and all rounds "
+                        "together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
+                        absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kTryAlpha),
+                        std::chrono::duration<double>(TryClock::now() - start_).count()));
+    notes.emplace_back(
+        "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
+  }
   std::vector<Table> tables = ReplayTables(run_);
-  if (measured_ > 0) AddNotes(&tables.front());
+  tables.front().notes = std::move(notes);
   for (Table& table : tables) {
     if (settings_.renderer->name == "text") LimitRows(kTextLimit, &table);
   }
@@ -366,7 +318,6 @@ int Replaying::Print() {
 int Replaying::Run() {
   start_ = TryClock::now();
   RunRounds();
-  Conclude();
   return WasAsked() == Asked::kEnd ? kExitBadInput : Print();
 }
 

@@ -17,23 +17,12 @@
 extern char** environ;
 
 namespace dlhook::analyzer::inline io {
-namespace {
 
 constexpr int kLookMs = 100;
-
-std::vector<char*> WithNull(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-}  // namespace
-
-ChildProcess::ChildProcess(std::vector<std::string> words, const Variables& variables) : name_(words.front()) {
-  std::vector<std::string> environment;
-  for (const auto& [name, value] : variables) environment.push_back(absl::StrCat(name, "=", value));
-  for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+ChildProcess::ChildProcess(const std::vector<std::string>& words) : name_(words.front()) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     error_ = errno;
@@ -45,14 +34,16 @@ ChildProcess::ChildProcess(std::vector<std::string> words, const Variables& vari
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     posix_spawn_file_actions_adddup2(&actions, ends[1], file);
   }
-  error_ = posix_spawnp(&child_, words.front().c_str(), &actions, nullptr, WithNull(words).data(),
-                        WithNull(environment).data());
+  error_ = posix_spawnp(&child_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
 }
 
 ChildProcess::~ChildProcess() {
   if (socket_ >= 0) close(socket_);
+  if (error_ != 0 || child_ <= 0) return;
+  kill(child_, SIGKILL);
+  waitpid(child_, nullptr, 0);
 }
 
 bool ChildProcess::Send(absl::string_view bytes) {
@@ -102,13 +93,6 @@ absl::Status ChildProcess::Finish() {
   const std::vector<std::string> lines = absl::StrSplit(told_, '\n', absl::SkipEmpty());
   const std::string last = lines.empty() ? last_line_ : lines.back();
   return absl::UnavailableError(absl::StrCat(name_, ": ", last.empty() ? "killed" : last));
-}
-
-void ChildProcess::Kill() {
-  if (error_ != 0 || child_ <= 0) return;
-  kill(child_, SIGKILL);
-  waitpid(child_, nullptr, 0);
-  child_ = 0;
 }
 
 }  // namespace dlhook::analyzer::io

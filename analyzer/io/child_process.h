@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -17,12 +16,10 @@ namespace dlhook::analyzer::inline io {
 
 class ChildProcess {
  public:
-  using Variables = std::vector<std::pair<std::string, std::string>>;
-  // `words`: the first is found in the PATH. `variables`: before those of this process, so that they hold.
-  explicit ChildProcess(std::vector<std::string> words, const Variables& variables = {});
+  explicit ChildProcess(const std::vector<std::string>& words);  // the first is found in the PATH
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
-  ~ChildProcess();
+  ~ChildProcess();  // kills it, if it has not ended
 
   // False: it takes no more.
   bool Send(absl::string_view bytes);
@@ -31,7 +28,6 @@ class ChildProcess {
   absl::StatusOr<std::string> ReadLine(absl::FunctionRef<bool()> goes_on);
   // Waits for its end. An error has the last line that it wrote.
   absl::Status Finish();
-  void Kill();
 
  private:
   bool ReadSome();

@@ -1,7 +1,5 @@
-// See replay_problems.h. What a problem consists of is read from the library's own words (model/onednn_text.h,
+// See replay.h. What a problem consists of is read from the library's own words (model/onednn_text.h,
 // model/gemm_shape.h); what PyTorch or NumPy have no function for has a reason instead of a spec.
-#include "analyzer/whatif/replay_problems.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/op_groups.h"
+#include "analyzer/whatif/replay.h"
 
 namespace dlhook::analyzer::inline whatif {
 namespace {
@@ -136,29 +135,17 @@ bool IsNumpys(const Op& op, const StepFacts& facts) {
   return false;
 }
 
-struct Found {
-  ReplayProblem problem;
-  std::set<OpIndex> ops;
-};
-
-// Of calls in steps.
-void AddDurations(const StepFacts& facts, std::vector<Found>* found) {
+// Of calls in steps: the lower quartile.
+double DurationOf(const StepFacts& facts, const std::set<OpIndex>& ops) {
   const CallColumns& calls = facts.model().calls;
-  std::map<OpIndex, std::vector<int64_t>> durations;
-  for (const Found& each : *found) {
-    for (OpIndex op : each.ops) durations[op];
-  }
+  std::vector<int64_t> durations;
   for (CallIndex call = 0; call < calls.size(); ++call) {
-    const auto of_op = durations.find(calls.op[call]);
+    if (!ops.contains(calls.op[call])) continue;
     const ProcessIndex process = facts.model().threads[calls.thread[call]].process;
-    if (of_op != durations.end() && (!facts.HasSteps() || facts.StepAt(process, calls.start_ns[call]) != kNone))
-      of_op->second.push_back(calls.duration_ns[call]);
+    if (!facts.HasSteps() || facts.StepAt(process, calls.start_ns[call]) != kNone)
+      durations.push_back(calls.duration_ns[call]);
   }
-  for (Found& each : *found) {
-    std::vector<int64_t> all;
-    for (OpIndex op : each.ops) all.insert(all.end(), durations[op].begin(), durations[op].end());
-    if (!all.empty()) each.problem.call_ns = static_cast<double>(QuartilesOf(std::move(all)).lower);
-  }
+  return durations.empty() ? 0 : static_cast<double>(QuartilesOf(std::move(durations)).lower);
 }
 
 }  // namespace
@@ -166,18 +153,18 @@ void AddDurations(const StepFacts& facts, std::vector<Found>* found) {
 std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named) {
   using Key = std::tuple<std::string, Direction, std::string, std::string, std::string, std::string>;
   const std::vector<OpIndex> home = HomeOps(facts.model(), *facts.options().totals);
-  std::map<Key, Found> by_key;
+  std::map<Key, std::pair<ReplayProblem, std::set<OpIndex>>> by_key;
   for (const WorkItem& item : facts.items()) {
     if (!item.IsCall() || item.op == nullptr) continue;
-    const Op& op = facts.model().ops[home[item.doing.what]];
+    const OpIndex index = home[item.doing.what];
+    const Op& op = facts.model().ops[index];
     if (!IsLibraryOp(op) || op.is_creation || op.is_trial || !op.subject.empty() || IsKind(op, OpKind::kCollective))
       continue;
-    Found& found = by_key[{op.kind, op.direction, ProblemLabel(op), op.types, FormatsLabel(op), ChosenLabel(op)}];
-    ReplayProblem& problem = found.problem;
+    auto& [problem, ops] =
+        by_key[{op.kind, op.direction, ProblemLabel(op), op.types, FormatsLabel(op), ChosenLabel(op)}];
     problem.step_ns += item.ns;
     problem.calls += item.calls;
-    found.ops.insert(home[item.doing.what]);
-    if (!problem.kind.empty()) continue;
+    if (!ops.insert(index).second || ops.size() > 1) continue;
     problem.kind = op.kind;
     problem.direction = DirectionName(op.direction);
     problem.problem = ProblemLabel(op);
@@ -189,20 +176,23 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
     problem.spec = std::move(spec.json);
     problem.reason = std::move(spec.reason);
   }
-  std::vector<Found> found;
+  std::vector<std::pair<ReplayProblem, std::set<OpIndex>>> found;
   for (auto& [key, each] : by_key) {
-    each.problem.layers = facts.LayersOf(
-        [&, &ops = each.ops](const WorkItem& item) { return item.IsCall() && ops.contains(home[item.doing.what]); });
-    const bool is_named =
-        absl::StrContains(each.problem.problem, named) || absl::StrContains(each.problem.layers, named);
-    if (is_named && each.problem.calls > 0) found.push_back(std::move(each));
+    auto& [problem, ops] = each;
+    problem.layers = facts.LayersOf([&, &of_problem = ops](const WorkItem& item) {
+      return item.IsCall() && of_problem.contains(home[item.doing.what]);
+    });
+    const bool is_named = absl::StrContains(problem.problem, named) || absl::StrContains(problem.layers, named);
+    if (is_named && problem.calls > 0) found.push_back(std::move(each));
   }
   std::stable_sort(found.begin(), found.end(),
-                   [](const Found& a, const Found& b) { return a.problem.step_ns > b.problem.step_ns; });
+                   [](const auto& a, const auto& b) { return a.first.step_ns > b.first.step_ns; });
   if (found.size() > most) found.resize(most);
-  AddDurations(facts, &found);
   std::vector<ReplayProblem> problems;
-  for (Found& each : found) problems.push_back(std::move(each.problem));
+  for (auto& [problem, ops] : found) {
+    problem.call_ns = DurationOf(facts, ops);
+    problems.push_back(std::move(problem));
+  }
   return problems;
 }
 

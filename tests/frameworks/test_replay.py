@@ -53,7 +53,7 @@ class Replay(frameworks.Case):
         self.assertEqual(len(replayed), len(PROBLEMS))
         self.assertEqual({key(row): row["chosen"] for row in replayed if row["kind"] == "convolution"},
                          self.implementations("channels_last"))
-        self.assertNotIn("alone the library chose", " ".join(tables["replay"]["notes"]))
+        self.assertNotIn(": alone ", " ".join(tables["replay"]["notes"]))
         variants = [row for row in rows(tables["variants"]) if row["variant"] == "contiguous" and row["kind"] == "convolution"]
         self.assertEqual({key(row): row["implementation"] for row in variants}, self.implementations("contiguous"))
         reasons = {(row["layers"], row["kind"]): row["not_replayed"] for row in rows(tables["not_replayed"])}
@@ -93,7 +93,7 @@ class Replay(frameworks.Case):
             self.assertIn(complaint, result.err)
         result = e2e.run([e2e.DLHOOK, "replay", "--python", "/none/python", "--problem", "ic3oc16", folder])
         self.assertIn(b"nothing could be replayed", result.out)
-        self.assertIn(b"cannot run /none/python", b" ".join(result.out.split()))
+        self.assertIn(b"/none/python", result.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
 // Which problems of a run are replayed, in which ways, and what is said of the results.
+#include "analyzer/whatif/replay.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/whatif/replay_table.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -117,13 +118,13 @@ std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<dou
     replayed.base.ns = {10, 12};
     for (const auto& [name, speeds] : variants) {
       const double speed = is_second ? speeds.second : speeds.first;
-      ReplayTried tried;
+      ReplayVariant tried;
       tried.name = name;
       tried.changes_numerics = name == "bfloat16";
       tried.ns = {10};
       tried.speed.value = speed == 0 ? 1 : speed;
       if (speed > 0) tried.outcome = speed > 1 ? Outcome::kFaster : speed < 1 ? Outcome::kSlower : Outcome::kNoGain;
-      replayed.tried.push_back(tried);
+      replayed.variants.push_back(tried);
     }
     run.problems.push_back(replayed);
   }
