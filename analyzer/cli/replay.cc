@@ -269,7 +269,8 @@ void Replaying::RunRounds() {
     for (size_t number = 0; number < run_.problems.size(); ++number) {
       auto& [problem, base, variants] = run_.problems[number];
       if (!problem.reason.empty()) continue;
-      if (turn == 0 && Measure(number, &base)) Measure(number, &base, /*is_cold=*/true);
+      if (turn == 0) Measure(number, &base);
+      if (turn == 0 && base.failure.empty()) Measure(number, &base, /*is_cold=*/true);
       for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
         if (contests_[number].NextRound().empty() || !base.failure.empty() || IsOver()) break;
         RunRound(number, round % 2 == 1);

@@ -18,7 +18,7 @@ import time
 
 ANSWERS, LOG = os.fdopen(os.dup(1), "w"), tempfile.TemporaryFile("w+b")
 os.dup2(LOG.fileno(), 1)  # where oneDNN writes its log
-DROPPED, LOGGED, COLD = 2, 7, 8  # calls of a measurement
+DROPPED, LOGGED, COLD = 2, 12, 8  # calls of a measurement
 ENOUGH_NS, SAMPLE_NS, FEWEST, MOST = 60_000_000, 200_000, 4, 200  # of a measurement; samples
 bytearray(31 << 20)  # freed: from now on glibc keeps memory of tensors, as it does after the first steps of a program
 framework = importlib.import_module(sys.argv[1])
@@ -126,7 +126,7 @@ def cold_time(call):
 
 
 def primitives(call):
-    """What oneDNN's log tells of a call."""
+    """What oneDNN's log tells of a call: of several the shortest, as few as they are for a busy machine."""
     LOG.truncate(0)
     LOG.seek(0)
     with Threads() as threads, torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
@@ -135,7 +135,7 @@ def primitives(call):
     lines = [line.split(",")[-8:] for line in LOG.read().decode().splitlines() if ",exec," in line]
     count = len(lines) // LOGGED
     for first, (kind, implementation, _, tensors, _, _, problem, _) in enumerate(lines[:count]):
-        ns = statistics.median_low(float(lines[i * count + first][-1]) * 1e6 for i in least_disturbed(samples))
+        ns = min(float(lines[i * count + first][-1]) * 1e6 for i in least_disturbed(samples))
         yield {"kind": kind, "implementation": implementation, "tensors": tensors, "problem": problem, "ns": ns}
 
 
