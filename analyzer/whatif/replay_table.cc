@@ -62,7 +62,7 @@ Cell MeanNs(const ReplayVariant& variant) { return Nanoseconds(BoundsOf(variant.
 
 TypedColumns<Row> ProblemColumns() {
   return {{TextColumn("layers", "The layers that it belongs to."), OfProblem(&ReplayProblem::layers)},
-          {Detail(TextColumn("kind", "The primitive.")), OfProblem(&ReplayProblem::kind)},
+          {TextColumn("kind", "The primitive."), OfProblem(&ReplayProblem::kind)},
           {TextColumn("direction", "Forward or backward, where the library says so."),
            OfProblem(&ReplayProblem::direction)},
           {Detail(TextColumn("problem", "Its size, as the library states it.")), OfProblem(&ReplayProblem::problem)}};
@@ -105,6 +105,7 @@ TypedColumns<Row> AnswerColumns() {
        [](const Row& row) { return Nanoseconds(row.replayed->base.cold_ns); }},
   });
   columns.Add(VariantColumns("best_other", "The fastest other way of those tried."));
+  *columns.Find("times_as_fast") = Detail(*columns.Find("times_as_fast"));
   return columns;
 }
 
