@@ -93,12 +93,13 @@ std::string PythonOf(const TraceModel& model, absl::string_view package) {
 
 // How libraries computed in the run, as far as variables say it.
 Variables SettingsOf(const ProcessInfo& process, size_t threads) {
-  Variables settings = {{"OMP_NUM_THREADS", absl::StrCat(threads)}};
+  Variables settings;
   for (const auto& [name, value] : process.settings) {
     for (const char* library : kLibraries) {
       if (absl::StartsWith(name, library) && value.size() < kWholeSetting) settings.emplace_back(name, value);
     }
   }
+  settings.emplace_back("OMP_NUM_THREADS", absl::StrCat(threads));  // the last of a name holds
   return settings;
 }
 
@@ -197,7 +198,7 @@ absl::StatusOr<Json> Replaying::ReadAnswer(ChildProcess& process) {
 }
 
 absl::StatusOr<ChildProcess*> Replaying::PythonFor(bool is_numpy, const Variables& environment) {
-  std::vector<std::string> words = {"env"};  // the last of a name holds
+  std::vector<std::string> words = {"env"};
   for (const Variables* variables : {&std::as_const(of_run_), &environment}) {
     for (const auto& [name, value] : *variables) words.push_back(absl::StrCat(name, "=", value));
   }
