@@ -59,6 +59,18 @@ class Replay(frameworks.Case):
         reasons = {(row["layers"], row["kind"]): row["not_replayed"] for row in rows(tables["not_replayed"])}
         self.assertEqual(reasons["lstm", "rnn"], "not replayed, because there is no replay of the op rnn")
 
+    def test_numpy(self):
+        self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1")
+        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "10s", "--top", "100", self.run_path])
+        self.assertEqual(result.code, 0, result.err)
+        tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
+        self.assertIn("Computed by numpy ", " ".join(tables["replay"]["notes"]))
+        products = {row["problem"].removesuffix(" row-major") for row in rows(tables["replay"]) if row["kind"] == "gemm"}
+        self.assertEqual(products - {"m20 n20 k20 NN f64"},  # of its import
+                         {"m20 n40 k30 NN f32", "m21 n41 k31 NN f64", "m20 n25 k30 TN f64", "m9 n9 k5 NT f64"})
+        reasons = {row["problem"]: row["not_replayed"] for row in rows(tables["not_replayed"]) if row["kind"] == "gemm"}
+        self.assertEqual(reasons, {"m3 n5 k4 NN c64 row-major": "not replayed, because of its types: c64"})
+
     def children(self):
         found = []
         for pid in filter(str.isdecimal, os.listdir("/proc")):
