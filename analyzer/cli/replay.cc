@@ -273,7 +273,8 @@ void Replaying::RunRounds() {
       if (turn == 0) Measure(number, &base);
       if (turn == 0 && base.failure.empty()) Measure(number, &base, /*is_cold=*/true);
       for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
-        if (contests_[number].NextRound().empty() || !base.failure.empty() || IsOver()) break;
+        const bool is_done = contests_[number].NextRound().empty() && base.ns.size() >= kRoundsAtOnce;
+        if (is_done || !base.failure.empty() || IsOver()) break;
         RunRound(number, round % 2 == 1);
       }
     }

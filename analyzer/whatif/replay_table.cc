@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -164,9 +165,11 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
     if (best == nullptr) continue;
     const Sum& sum = best->second;
     sentences.push_back(absl::StrFormat(
-        "%s would make the %s %.1f %% shorter%s: %d of %d problems take %.2f of their time%s", best->first, run.unit,
-        100 * sum.gain_ns / run.step_ns, changes_numerics ? ", but it changes numerics" : "", sum.faster, sum.tried,
-        sum.after_ns / sum.before_ns, sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : ""));
+        "%s would make the %s %.1f %% shorter%s%s: %d of %d problems take %.2f of their time%s", best->first, run.unit,
+        100 * sum.gain_ns / run.step_ns, changes_numerics ? ", but it changes numerics" : "",
+        absl::EndsWith(best->first, " threads") ? ", if no other program has the processors" : "", sum.faster,
+        sum.tried, sum.after_ns / sum.before_ns,
+        sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : ""));
   }
   if (sentences.empty())
     sentences.emplace_back(open == 0 ? "the chosen implementations are the best of those tried"

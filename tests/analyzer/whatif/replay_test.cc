@@ -146,6 +146,13 @@ TEST(ReplayTables, PromiseNoMoreThanTheProblemsShares) {
   EXPECT_EQ(Text(tables[2], 0, "not_replayed"), "not replayed, because it is an rnn");
 }
 
+TEST(ReplayTables, SayWhatThreadsNeed) {
+  EXPECT_EQ(
+      Tables({{"2 threads", {2, 1}}})[0].title,
+      "2 threads would make the training step 15.0 % shorter, if no other program has the processors: 1 of 2 problems "
+      "take 0.50 of their time");
+}
+
 TEST(ReplayTables, SayThatTheChoiceIsTheBest) {
   EXPECT_EQ(Tables({{"mkldnn off", {0.5, 1}}})[0].title, "the chosen implementations are the best of those tried");
   EXPECT_EQ(Tables({{"channels_last", {1.02, 1.01}}})[0].title,
