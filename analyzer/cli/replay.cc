@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/calibrate/this_machine.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/output.h"
@@ -172,7 +173,7 @@ absl::Status Replaying::Prepare() {
   for (const bool is_numpy : {false, true})
     pythons_[is_numpy] = settings_.python.empty() ? PythonOf(model, is_numpy ? "/numpy" : "/torch/") : settings_.python;
   Ground ground = GroundOf(facts);
-  ground.processors = std::max<size_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
+  ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
   ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
   const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
   for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
