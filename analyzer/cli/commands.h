@@ -25,6 +25,7 @@ Command DoctorCommand();
 Command CountersCommand();
 Command CalibrateCommand();
 Command TryCommand();
+Command ReplayCommand();
 Command SkillCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help

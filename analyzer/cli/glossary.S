@@ -1,4 +1,4 @@
-// docs/glossary.md: see explain.cc; docs/skill.md: see skill.cc.
+// docs/glossary.md: see explain.cc; docs/skill.md: see skill.cc; whatif/replay.py: see replay.cc.
   .section .rodata
   .globl dlhook_glossary
   .globl dlhook_glossary_end
@@ -10,4 +10,8 @@ dlhook_glossary_end:
 dlhook_skill:
   .incbin DLHOOK_SKILL
 dlhook_skill_end:
+  .globl dlhook_replay_py
+dlhook_replay_py:
+  .incbin DLHOOK_REPLAY
+  .byte 0
   .section .note.GNU-stack, "", %progbits

@@ -17,9 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/ignored.h"
@@ -58,16 +56,6 @@ struct TrySettings {
   const Renderer* renderer = nullptr;
   bool color = false;
 };
-
-absl::StatusOr<std::chrono::duration<double>> ReadBudget(const std::string& text) {
-  absl::Duration budget;
-  if (!absl::ParseDuration(absl::StrReplaceAll(text, {{"min", "m"}}), &budget) || budget <= absl::ZeroDuration() ||
-      budget > absl::Hours(24 * 30)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", text, "'"));
-  }
-  return std::chrono::duration<double>(absl::ToDoubleSeconds(budget));
-}
 
 absl::Status ReadVariations(const Args& args, TrySettings* settings) {
   const auto add = [&](absl::StatusOr<std::vector<Variation>> variations) {

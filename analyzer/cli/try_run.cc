@@ -20,7 +20,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/tables.h"
@@ -54,9 +56,9 @@ sigset_t WatchedSignals() {
 }
 
 // Sleeps a moment, and notes what was asked meanwhile.
-void NapOfTry() {
+void NapOfTry(const timespec& nap = kTryNap) {
   const sigset_t signals = WatchedSignals();
-  const int signal = sigtimedwait(&signals, nullptr, &kTryNap);
+  const int signal = sigtimedwait(&signals, nullptr, &nap);
   if (signal == SIGINT) g_asked_of_try = std::max(g_asked_of_try, Asked::kReport);
   if (signal == SIGTERM || signal == SIGHUP) g_asked_of_try = Asked::kEnd;
 }
@@ -330,7 +332,20 @@ std::string CopyOfWorkdir(const std::string& folder) {
 
 }  // namespace
 
-Asked WasAsked() { return g_asked_of_try; }
+Asked WasAsked() {
+  NapOfTry({0, 0});
+  return g_asked_of_try;
+}
+
+absl::StatusOr<std::chrono::duration<double>> ReadBudget(const std::string& text) {
+  absl::Duration budget;
+  if (!absl::ParseDuration(absl::StrReplaceAll(text, {{"min", "m"}}), &budget) || budget <= absl::ZeroDuration() ||
+      budget > absl::Hours(24 * 30)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", text, "'"));
+  }
+  return std::chrono::duration<double>(absl::ToDoubleSeconds(budget));
+}
 
 int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work) {
   const pid_t keeper = getpid();

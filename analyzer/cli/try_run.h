@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/whatif/variations.h"
 
@@ -23,6 +24,9 @@ int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work);
 // kReport: SIGINT, what is known by now is wanted. kEnd: SIGTERM, SIGHUP, or the other process is gone.
 enum class Asked : uint8_t { kNothing, kReport, kEnd };
 Asked WasAsked();
+
+// --budget: "90s", "10min", "1h".
+absl::StatusOr<std::chrono::duration<double>> ReadBudget(const std::string& text);
 
 struct TryOptions {
   std::string program, shim;       // paths

@@ -2,15 +2,8 @@
 // has Python's. The child gets columns as Arrow has them in memory, through a socket (parquet.py: how), and makes no object of a
 // value. Arrow's own stream format would need its metadata as flatbuffers, some ten thousand lines of others' code, for what a line
 // of JSON says. Raw tables that belong to processes are divided by them: raw_calls/process=0/part-0.parquet.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -20,13 +13,12 @@
 #include "absl/base/casts.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/table_rows.h"
+#include "analyzer/io/child_process.h"
 #include "analyzer/render/escape.h"
 #include "nlohmann/json.hpp"
 
-extern char** environ;
 // parquet_py.S
 extern "C" const char dlhook_parquet_py[];
 
@@ -35,76 +27,9 @@ namespace {
 
 constexpr size_t kBatchRows = 1 << 17;
 
-// A child process with one end of a socket as its standard input, output and error output.
-class Child {
- public:
-  explicit Child(const std::vector<std::string>& words) {
-    std::vector<char*> argv;
-    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-      error_ = errno;
-      return;
-    }
-    socket_ = ends[0];
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-      posix_spawn_file_actions_adddup2(&actions, ends[1], file);
-    }
-    error_ = posix_spawnp(&child_, argv[0], &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    if (socket_ >= 0) close(socket_);
-  }
-
-  // False: it takes no more.
-  bool Send(absl::string_view bytes) {
-    while (error_ == 0 && takes_ && !bytes.empty()) {
-      const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      takes_ = sent >= 0;
-      if (takes_) bytes.remove_prefix(static_cast<size_t>(sent));
-    }
-    return error_ == 0 && takes_;
-  }
-
-  // Waits for its end. An error has the last line that it wrote.
-  absl::Status Finish(const std::string& name) {
-    if (error_ != 0) return absl::ErrnoToStatus(error_, absl::StrCat("parquet: cannot run ", name));
-    shutdown(socket_, SHUT_WR);
-    std::string told;
-    char piece[4096];
-    for (ssize_t count = 0; (count = read(socket_, piece, sizeof(piece))) != 0;) {
-      if (count > 0) {
-        told.append(piece, static_cast<size_t>(count));
-      } else if (errno != EINTR) {
-        break;
-      }
-    }
-    int status = 0;
-    while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-    const std::vector<std::string> lines = absl::StrSplit(told, '\n', absl::SkipEmpty());
-    return absl::UnavailableError(absl::StrCat("parquet: ", name, ": ", lines.empty() ? "killed" : lines.back()));
-  }
-
- private:
-  int socket_ = -1;
-  int error_ = 0;
-  pid_t child_ = 0;
-  bool takes_ = true;
-};
-
 class ArrowRows : public TableRows {
  public:
-  ArrowRows(const TraceModel& model, Child& child, const std::string& name, const std::vector<Column>& columns)
+  ArrowRows(const TraceModel& model, ChildProcess& child, const std::string& name, const std::vector<Column>& columns)
       : model_(model), child_(child), columns_(columns.size()) {
     static constexpr const char* kTypes[] = {"text", "integer", "real"};
     Json begin = {{"table", name}, {"columns", Json::array()}};
@@ -192,7 +117,7 @@ class ArrowRows : public TableRows {
   }
 
   const TraceModel& model_;
-  Child& child_;
+  ChildProcess& child_;
   std::vector<Values> columns_;
   size_t by_ = kNoColumn;    // tells the process
   bool by_process_ = false;  // itself; else its thread
@@ -209,11 +134,12 @@ absl::Status ExportParquet(const Timeline& run, const std::vector<Table>& tables
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message()));
-  Child child({options.python, "-B", "-c", dlhook_parquet_py, path, absl::StrCat(kSchemaVersion)});
+  ChildProcess child({options.python, "-B", "-c", dlhook_parquet_py, path, absl::StrCat(kSchemaVersion)});
   WriteAllTables(run, tables, {}, [&](const std::string& name, const std::vector<Column>& columns, bool /*has_id*/) {
     return std::make_unique<ArrowRows>(run.model, child, name, columns);
   });
-  return child.Finish(options.python);
+  const absl::Status status = child.Finish();
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("parquet: ", status.message()));
 }
 
 }  // namespace dlhook::analyzer::exports

@@ -16,30 +16,7 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-struct Bounds {
-  double mean = 0;
-  std::optional<double> low, high;
-};
-
-// Of the mean over its runs, with Student's t.
-Bounds TimeOf(const Tried& tried) {
-  const auto n = static_cast<double>(tried.times_ns.size());
-  if (n == 0) return {};
-  Bounds bounds = {.mean = std::accumulate(tried.times_ns.begin(), tried.times_ns.end(), 0.0) / n};
-  if (n < 2) return bounds;
-  double squares = 0;
-  for (double ns : tried.times_ns) squares += (ns - bounds.mean) * (ns - bounds.mean);
-  const double bound = StudentQuantile(kTryAlpha, n - 1) * std::sqrt(squares / (n - 1) / n);
-  bounds.low = std::max(bounds.mean - bound, 0.0);
-  bounds.high = bounds.mean + bound;
-  return bounds;
-}
-
-Cell Nanoseconds(std::optional<double> ns) { return ns && *ns > 0 ? Cell(static_cast<int64_t>(*ns)) : Cell(); }
-
-std::string IntervalText(const Speed& speed) {
-  return speed.low ? absl::StrFormat(" [%.2f..%.2f]", *speed.low, *speed.high) : "";
-}
+Bounds TimeOf(const Tried& tried) { return BoundsOf(tried.times_ns); }
 
 Cell Known(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 
@@ -148,6 +125,25 @@ std::string Answer(const TriedProgram& program) {
 }
 
 }  // namespace
+
+Bounds BoundsOf(const std::vector<double>& times_ns) {
+  const auto n = static_cast<double>(times_ns.size());
+  if (n == 0) return {};
+  Bounds bounds = {.mean = std::accumulate(times_ns.begin(), times_ns.end(), 0.0) / n};
+  if (n < 2) return bounds;
+  double squares = 0;
+  for (double ns : times_ns) squares += (ns - bounds.mean) * (ns - bounds.mean);
+  const double bound = StudentQuantile(kTryAlpha, n - 1) * std::sqrt(squares / (n - 1) / n);
+  bounds.low = std::max(bounds.mean - bound, 0.0);
+  bounds.high = bounds.mean + bound;
+  return bounds;
+}
+
+Cell Nanoseconds(std::optional<double> ns) { return ns && *ns > 0 ? Cell(static_cast<int64_t>(*ns)) : Cell(); }
+
+std::string IntervalText(const Speed& speed) {
+  return speed.low ? absl::StrFormat(" [%.2f..%.2f]", *speed.low, *speed.high) : "";
+}
 
 std::vector<Table> TryTables(const TriedProgram& program) {
   std::vector<const Tried*> rows = {&program.base}, told;

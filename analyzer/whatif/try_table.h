@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,16 @@ struct TriedProgram {
   Tried base;
   std::vector<Tried> variations;
 };
+
+struct Bounds {
+  double mean = 0;
+  std::optional<double> low, high;
+};
+// Of the mean over runs, with Student's t.
+Bounds BoundsOf(const std::vector<double>& times_ns);
+
+Cell Nanoseconds(std::optional<double> ns);    // unknown: none, or 0
+std::string IntervalText(const Speed& speed);  // " [1.21..1.30]"; empty: not known
 
 // The answer's table, then sentences on each variation that is not without effect.
 std::vector<Table> TryTables(const TriedProgram& program);

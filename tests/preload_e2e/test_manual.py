@@ -74,7 +74,7 @@ class Manual(e2e.Case):
 
     def test_bash_completes(self):
         text = output("help", "--completion", "bash")
-        cases = {("dlhook", "re"): ["report"], ("dlhook", "help", "var"): ["variables"], ("dlhook", "report", "--ta"): ["--table"],
+        cases = {("dlhook", "repo"): ["report"], ("dlhook", "help", "var"): ["variables"], ("dlhook", "report", "--ta"): ["--table"],
                  ("dlhook", "report", "--limit", ""): [], ("dlhook", "report", "--table", "ops,lay"): ["ops,layers", "ops,layout"],
                  ("dlhook", "report", "--sort", "wall_s"): ["wall_share"], ("dlhook", "report", "--by", "ph"): ["phase"],
                  ("dlhook", "export", "RUN", "--format", "pp"): ["pprof"], ("dlhook", "diff", "A", "B", "--table", "algo"): ["algorithms"],

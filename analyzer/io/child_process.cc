@@ -1,0 +1,98 @@
+// posix_spawn. See child_process.h.
+#include "analyzer/io/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+extern char** environ;
+
+namespace dlhook::analyzer::inline io {
+
+constexpr int kLookMs = 100;
+ChildProcess::ChildProcess(const std::vector<std::string>& words) : name_(words.front()) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    error_ = errno;
+    return;
+  }
+  socket_ = ends[0];
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    posix_spawn_file_actions_adddup2(&actions, ends[1], file);
+  }
+  error_ = posix_spawnp(&child_, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+}
+
+ChildProcess::~ChildProcess() {
+  if (socket_ >= 0) close(socket_);
+  if (error_ != 0 || child_ <= 0) return;
+  kill(child_, SIGKILL);
+  waitpid(child_, nullptr, 0);
+}
+
+bool ChildProcess::Send(absl::string_view bytes) {
+  while (error_ == 0 && takes_ && !bytes.empty()) {
+    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    takes_ = sent >= 0;
+    if (takes_) bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return error_ == 0 && takes_;
+}
+
+bool ChildProcess::ReadSome() {
+  char piece[4096];
+  ssize_t count = 0;
+  while ((count = read(socket_, piece, sizeof(piece))) < 0 && errno == EINTR) {
+  }
+  if (count > 0) told_.append(piece, static_cast<size_t>(count));
+  return count > 0;
+}
+
+absl::StatusOr<std::string> ChildProcess::ReadLine(absl::FunctionRef<bool()> goes_on) {
+  for (size_t end; error_ == 0 && (end = told_.find('\n')) == std::string::npos;) {
+    if (!goes_on()) return absl::CancelledError("");
+    pollfd input = {.fd = socket_, .events = POLLIN, .revents = 0};
+    if (poll(&input, 1, kLookMs) > 0 && !ReadSome()) {
+      const absl::Status status = Finish();
+      return status.ok() ? absl::UnavailableError(absl::StrCat(name_, ": has ended")) : status;
+    }
+  }
+  if (error_ != 0) return Finish();
+  last_line_ = told_.substr(0, told_.find('\n'));
+  told_.erase(0, last_line_.size() + 1);
+  return last_line_;
+}
+
+absl::Status ChildProcess::Finish() {
+  if (error_ != 0) return absl::ErrnoToStatus(error_, absl::StrCat("cannot run ", name_));
+  shutdown(socket_, SHUT_WR);
+  while (ReadSome()) {
+  }
+  int status = 0;
+  while (child_ > 0 && waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_ = 0;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  const std::vector<std::string> lines = absl::StrSplit(told_, '\n', absl::SkipEmpty());
+  const std::string last = lines.empty() ? last_line_ : lines.back();
+  return absl::UnavailableError(absl::StrCat(name_, ": ", last.empty() ? "killed" : last));
+}
+
+}  // namespace dlhook::analyzer::io

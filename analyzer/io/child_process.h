@@ -1,0 +1,46 @@
+// A child process with one end of a socket as its standard input, output and error output.
+#ifndef DLHOOK_ANALYZER_IO_CHILD_PROCESS_H_
+#define DLHOOK_ANALYZER_IO_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer::inline io {
+
+class ChildProcess {
+ public:
+  explicit ChildProcess(const std::vector<std::string>& words);  // the first is found in the PATH
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess();  // kills it, if it has not ended
+
+  // False: it takes no more.
+  bool Send(absl::string_view bytes);
+  // What it wrote up to the end of a line, without that. Unavailable: it has ended; the message has the last line that it
+  // wrote. `goes_on` is asked now and then; Cancelled: it was false.
+  absl::StatusOr<std::string> ReadLine(absl::FunctionRef<bool()> goes_on);
+  // Waits for its end. An error has the last line that it wrote.
+  absl::Status Finish();
+
+ private:
+  bool ReadSome();
+
+  const std::string name_;
+  int socket_ = -1;
+  int error_ = 0;
+  pid_t child_ = 0;
+  bool takes_ = true;
+  std::string told_;       // and not yet read
+  std::string last_line_;  // that was read
+};
+
+}  // namespace dlhook::analyzer::io
+
+#endif  // DLHOOK_ANALYZER_IO_CHILD_PROCESS_H_

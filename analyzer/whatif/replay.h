@@ -1,0 +1,73 @@
+// What `dlhook replay` runs again and in which ways, what came of it, and its tables.
+#ifndef DLHOOK_ANALYZER_WHATIF_REPLAY_H_
+#define DLHOOK_ANALYZER_WHATIF_REPLAY_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/table/table.h"
+#include "analyzer/whatif/contest.h"
+#include "analyzer/whatif/variations.h"
+#include "analyzer/work/step_facts.h"
+#include "nlohmann/json.hpp"
+
+namespace dlhook::analyzer::inline whatif {
+
+// An op of a library, with all calls of equal arguments that were computed in the same way.
+struct ReplayProblem {
+  std::string layers;  // "layer1.0.conv1, layer1.0.conv2 and 3 more"
+  std::string kind, direction, problem, formats;
+  std::string implementation;  // empty: the library does not tell
+  bool is_onednn = false, through_numpy = false;
+  double calls = 0;     // in a mean step
+  double step_ns = 0;   // of these, their wall share
+  double call_ns = 0;   // lower quartile of their durations
+  nlohmann::json spec;  // for replay.py; null: it can't be replayed …
+  std::string reason;   // … and why
+};
+
+// The heaviest first. `named`: only those whose problem or layers contain it; empty: all.
+std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named);
+
+// A way to compute a problem, and its measurements.
+struct ReplayVariant {
+  std::string
+      name;  // "channels_last", "bfloat16", "mkldnn off", "1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"; empty: as the run did
+  nlohmann::json request = nlohmann::json::object();  // for replay.py
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  bool changes_numerics = false;
+
+  std::vector<double> ns = {};          // of the framework's op
+  std::vector<double> library_ns = {};  // of oneDNN's primitive in it, by its log; empty: there is none
+  double cold_ns = 0;                   // of the op after other memory went through the caches; 0: not measured
+  double cpu_ns = 0;                    // processor time of all threads in an op, the least
+  std::string implementation = {};      // by the log
+  std::string failure = {};
+  Outcome outcome = Outcome::kNotDecided;
+  Speed speed = {};
+};
+
+// `threads`: of the run. `listed`: what dlhook try would set (ListedVariations).
+std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground& ground, size_t threads,
+                                      const std::vector<Variation>& listed);
+
+struct Replayed {
+  ReplayProblem problem;
+  ReplayVariant base = {};
+  std::vector<ReplayVariant> variants = {};
+};
+
+struct ReplayedRun {
+  std::string unit;  // "training step", "run"
+  double step_ns = 0;
+  std::vector<Replayed> problems = {};
+};
+
+// The answer's table, then all variants, then what was not replayed and why.
+std::vector<Table> ReplayTables(const ReplayedRun& run);
+
+}  // namespace dlhook::analyzer::whatif
+
+#endif  // DLHOOK_ANALYZER_WHATIF_REPLAY_H_

@@ -1,0 +1,210 @@
+// The tables of replay.h.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/whatif/replay.h"
+#include "analyzer/whatif/try_table.h"
+
+namespace dlhook::analyzer::inline whatif {
+namespace {
+
+constexpr double kWorthOfStep = 0.01;  // less is no gain worth a change
+
+struct Row {
+  const ReplayedRun* run;
+  const Replayed* replayed;
+  const ReplayVariant* variant = nullptr;  // null: none
+
+  // Of the op's own share in a step; below 0: a loss. Unset: not decided.
+  std::optional<double> GainNs() const {
+    if (variant == nullptr || (variant->outcome != Outcome::kFaster && variant->outcome != Outcome::kSlower))
+      return std::nullopt;
+    return replayed->problem.step_ns * (1 - 1 / variant->speed.value);
+  }
+};
+
+// One that is shown to be faster goes before others.
+const ReplayVariant* BestOther(const Replayed& replayed) {
+  const ReplayVariant* best = nullptr;
+  const auto rank = [](const ReplayVariant& variant) {
+    return std::pair(variant.outcome == Outcome::kFaster, variant.speed.value);
+  };
+  for (const ReplayVariant& variant : replayed.variants) {
+    if (!variant.ns.empty() && (best == nullptr || rank(variant) > rank(*best))) best = &variant;
+  }
+  return best;
+}
+
+Cell PercentOfStep(const Row& row, std::optional<double> ns) {
+  return ns && row.run->step_ns > 0 ? Cell(100 * *ns / row.run->step_ns) : Cell();
+}
+
+auto OfProblem(std::string ReplayProblem::*text) {
+  return [text](const Row& row) { return KnownText(row.replayed->problem.*text); };
+}
+// Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
+auto Alone(std::optional<double> (*get)(const Bounds&)) {
+  return [get](const Row& row) {
+    const ReplayVariant& base = row.replayed->base;
+    return Nanoseconds(get(BoundsOf(base.library_ns.empty() ? base.ns : base.library_ns)));
+  };
+}
+template <typename Get>
+auto OfVariant(Get get) {
+  return [get](const Row& row) { return row.variant == nullptr ? Cell() : ToCell(get(*row.variant)); };
+}
+Cell MeanNs(const ReplayVariant& variant) { return Nanoseconds(BoundsOf(variant.ns).mean); }
+
+TypedColumns<Row> ProblemColumns() {
+  return {{TextColumn("layers", "The layers that it belongs to."), OfProblem(&ReplayProblem::layers)},
+          {TextColumn("kind", "The primitive."), OfProblem(&ReplayProblem::kind)},
+          {TextColumn("direction", "Forward or backward, where the library says so."),
+           OfProblem(&ReplayProblem::direction)},
+          {Detail(TextColumn("problem", "Its size, as the library states it.")), OfProblem(&ReplayProblem::problem)}};
+}
+
+TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
+  const auto speed = [](const char* column, const char* meaning, auto value) {
+    return TypedColumn<Row>(RealColumn(column, "", Better::kHigher, meaning),
+                            OfVariant([value](const ReplayVariant& variant) { return variant.speed.*value; }));
+  };
+  return {{TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
+             return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
+           })},
+          speed("times_as_fast", "The framework's op relative to the one as it ran, by paired rounds.", &Speed::value),
+          Detail(speed("low", "Lower bound, of all variants and rounds together.", &Speed::low)),
+          Detail(speed("high", "Upper bound.", &Speed::high)),
+          {RealColumn("gain", "%", Better::kHigher,
+                      "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not "
+                      "decided."),
+           [](const Row& row) { return PercentOfStep(row, row.GainNs()); }}};
+}
+
+TypedColumns<Row> AnswerColumns() {
+  TypedColumns<Row> columns = ProblemColumns();
+  columns.Add(TypedColumns<Row>{
+      {Detail(TextColumn("chosen", "The implementation in the run.")), OfProblem(&ReplayProblem::implementation)},
+      {Detail(TextColumn("formats", "Memory format of every tensor in the run.")), OfProblem(&ReplayProblem::formats)},
+      {Detail(RealColumn("share", "%", Better::kLower, "Of a step: all calls of the problem.")),
+       [](const Row& row) { return PercentOfStep(row, row.replayed->problem.step_ns); }},
+      {TimeColumn("in_run", "A call in the run's steps: the lower quartile."),
+       [](const Row& row) { return Nanoseconds(row.replayed->problem.call_ns); }},
+      {TimeColumn("alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log."),
+       Alone([](const Bounds& bounds) { return std::optional(bounds.mean); })},
+      {Detail(TimeColumn("alone_low", "Lower bound (95 %, over measurements).")),
+       Alone([](const Bounds& bounds) { return bounds.low; })},
+      {Detail(TimeColumn("alone_high", "Upper bound.")), Alone([](const Bounds& bounds) { return bounds.high; })},
+      {Detail(TimeColumn("op", "The framework's op around it, as it ran, with warm caches.")),
+       [](const Row& row) { return MeanNs(row.replayed->base); }},
+      {Detail(TimeColumn("op_cold", "The same after other memory went through the caches.")),
+       [](const Row& row) { return Nanoseconds(row.replayed->base.cold_ns); }},
+  });
+  columns.Add(VariantColumns("best_other", "The fastest other way of those tried."));
+  *columns.Find("times_as_fast") = Detail(*columns.Find("times_as_fast"));
+  return columns;
+}
+
+TypedColumns<Row> AllVariantsColumns() {
+  TypedColumns<Row> columns = ProblemColumns();
+  columns.Add(VariantColumns("variant", "What was changed."));
+  columns.Add(TypedColumns<Row>{
+      {TextColumn("outcome", "faster, slower, no gain (below 3 %), not decided, failed."),
+       OfVariant([](const ReplayVariant& variant) { return std::string(OutcomeName(variant.outcome)); })},
+      {Detail(TextColumn("implementation", "What the library chose then; why it failed.")),
+       OfVariant([](const ReplayVariant& variant) {
+         return KnownText(variant.failure.empty() ? variant.implementation : variant.failure);
+       })},
+      {Detail(TimeColumn("op", "The framework's op with warm caches.")), OfVariant(MeanNs)},
+      {Detail(TimeColumn("cpu", "Processor time of the op, of all threads.")),
+       OfVariant([](const ReplayVariant& variant) { return Nanoseconds(variant.cpu_ns); })},
+  });
+  return columns;
+}
+
+// A variant over all problems, for which it is set together.
+struct Sum {
+  bool changes_numerics = false;
+  double gain_ns = 0, before_ns = 0, after_ns = 0;  // before, after: of the faster ones
+  size_t tried = 0, faster = 0, slower = 0;
+
+  void Add(const Row& row) {
+    const double gain = row.GainNs().value_or(0), share_ns = row.replayed->problem.step_ns;
+    changes_numerics = row.variant->changes_numerics;
+    gain_ns += gain;
+    ++tried;
+    slower += gain < 0 ? 1 : 0;
+    if (gain <= 0) return;
+    ++faster;
+    before_ns += share_ns;
+    after_ns += share_ns - gain;
+  }
+};
+
+std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
+  std::map<std::string, Sum> sums;
+  size_t open = 0;
+  for (const Row& row : variants) {
+    sums[row.variant->name].Add(row);
+    open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+  }
+  std::vector<std::string> sentences;
+  for (const bool changes_numerics : {false, true}) {
+    const std::pair<const std::string, Sum>* best = nullptr;
+    for (const auto& each : sums) {
+      const bool is_gain = each.second.gain_ns > std::max(kWorthOfStep * run.step_ns, 0.0);
+      if (each.second.changes_numerics == changes_numerics && is_gain &&
+          (best == nullptr || each.second.gain_ns > best->second.gain_ns))
+        best = &each;
+    }
+    if (best == nullptr) continue;
+    const Sum& sum = best->second;
+    sentences.push_back(absl::StrFormat(
+        "%s would make the %s %.1f %% shorter%s%s: %d of %d problems take %.2f of their time%s", best->first, run.unit,
+        100 * sum.gain_ns / run.step_ns, changes_numerics ? ", but it changes numerics" : "",
+        absl::EndsWith(best->first, " threads") ? ", if no other program has the processors" : "", sum.faster,
+        sum.tried, sum.after_ns / sum.before_ns,
+        sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : ""));
+  }
+  if (sentences.empty())
+    sentences.emplace_back(open == 0 ? "the chosen implementations are the best of those tried"
+                                     : "nothing tried is shown to be faster than the chosen implementations");
+  if (open > 0) sentences.push_back(absl::StrCat("not decided: ", open, " of ", variants.size(), " variants"));
+  return absl::StrJoin(sentences, "; ");
+}
+
+}  // namespace
+
+std::vector<Table> ReplayTables(const ReplayedRun& run) {
+  std::vector<Row> best, variants, not_replayed;
+  for (const Replayed& replayed : run.problems) {
+    const bool is_measured = !replayed.base.ns.empty() || !replayed.base.library_ns.empty();
+    (is_measured ? best : not_replayed).push_back({&run, &replayed, BestOther(replayed)});
+    for (const ReplayVariant& variant : replayed.variants) {
+      if (is_measured) variants.push_back({&run, &replayed, &variant});
+    }
+  }
+  // What gains most first.
+  std::stable_sort(variants.begin(), variants.end(),
+                   [](const Row& a, const Row& b) { return a.GainNs().value_or(0) > b.GainNs().value_or(0); });
+  const std::string answer = best.empty() ? "nothing could be replayed" : Answer(run, variants);
+  std::vector<Table> tables = {NewTable("replay", answer, AnswerColumns(), best)};
+  if (!variants.empty())
+    tables.push_back(NewTable("variants", "Each problem in every other way tried", AllVariantsColumns(), variants));
+  if (not_replayed.empty()) return tables;
+  TypedColumns<Row> columns = ProblemColumns();
+  columns.Add({TextColumn("not_replayed", "Why."), [](const Row& row) {
+                 const auto& [problem, base, tried] = *row.replayed;
+                 return absl::StrCat("not replayed, because ", base.failure.empty() ? problem.reason : base.failure);
+               }});
+  tables.push_back(NewTable("not_replayed", "What was not replayed", columns, not_replayed));
+  tables.back().sentences_from = "not_replayed";
+  return tables;
+}
+
+}  // namespace dlhook::analyzer::whatif

@@ -1,0 +1,165 @@
+// Which problems of a run are replayed, in which ways, and what is said of the results.
+#include "analyzer/whatif/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace replay_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+trace::OpDefinition Primitive(const std::string& rest) {
+  return OneDnnDefinition(absl::StrCat("onednn_verbose,v1,primitive,exec,cpu,", rest, ",0.1"));
+}
+
+// Of a program whose calls take 1000, 2000, … ns, in this order.
+std::vector<ReplayProblem> Problems(const std::vector<trace::OpDefinition>& calls, size_t most = 100,
+                                    const std::string& library = "libtorch_cpu.so") {
+  ModelBuilder builder;
+  for (const trace::OpDefinition& call : calls) {
+    const auto ns = static_cast<int64_t>(1000 * (builder.model().ops.size() + 1));
+    builder.Call(builder.AddOp(call), builder.now_ns() + ns * ns, ns);
+  }
+  TraceModel model = builder.Build();
+  model.processes.front().capabilities.push_back({.name = "library", .object = library, .reason = ""});
+  const Choices choices = ResolveChoices(&model);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model);
+  return ReplayProblems(StepFacts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis}), most, "");
+}
+
+const char kConvolution[] =
+    "convolution,jit:avx512_core,backward_weights,src:f32:a:blocked:aBcd16b::f0 wei:f32:a:blocked:ABcd16b16a::f0 "
+    "bia:f32:a:blocked:a::f0 dst:f32:a:blocked:aBcd16b::f0,,alg:convolution_direct,"
+    "g2mb8_ic16oc32_ih9oh5kh3sh2dh0ph1_iw7ow5kw3sw1dw1pw1";
+
+TEST(ReplayProblems, AreMadeAsTheLibrarySaysThem) {
+  const std::vector<ReplayProblem> problems = Problems({Primitive(kConvolution)});
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].reason, "");
+  EXPECT_EQ(problems[0].call_ns, 1000);
+  EXPECT_EQ(problems[0].spec, nlohmann::json::parse(R"({
+      "op": "convolution", "direction": "backward-weights", "type": "float32", "format": "contiguous", "input": [8, 16, 9, 7],
+      "weight": [32, 8, 3, 3], "output": [8, 32, 5, 5], "bias": true, "stride": [2, 1], "padding": [1, 1], "dilation": [1, 2],
+      "transposed": false, "output_padding": [0, 0], "groups": 2})"));
+}
+
+TEST(ReplayProblems, OfATransposedConvolution) {
+  const std::vector<ReplayProblem> problems =
+      Problems({Primitive("deconvolution,jit,forward_training,src:f32::blocked:acdb::f0 wei:f32::blocked:acdb::f0 "
+                          "dst:f32::blocked:acdb::f0,,"
+                          "alg:deconvolution_direct,mb2_ic16oc8_ih4oh9kh3sh2dh0ph0_iw4ow10kw3sw2dw0pw0")});
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].spec["weight"], (std::vector<int>{16, 8, 3, 3}));
+  EXPECT_EQ(problems[0].spec["output_padding"], (std::vector<int>{0, 1}));
+  EXPECT_EQ(problems[0].spec["format"], "channels_last");
+  EXPECT_EQ(problems[0].spec["bias"], false);
+}
+
+// Column-major C[m,n] is row-major C[n,m], with A and B swapped.
+TEST(ReplayProblems, OfBlasAreRowMajor) {
+  const std::vector<ReplayProblem> problems = Problems({GemmDefinition(120, 64, 256, "TN")});
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].spec,
+            nlohmann::json::parse(R"({"op": "product", "type": "float32", "format": "as recorded", "batch": 1,
+                                                        "m": 64, "n": 120, "k": 256, "a": false, "b": true})"));
+}
+
+TEST(ReplayProblems, HeaviestFirstAndNotWithoutReason) {
+  const std::vector<trace::OpDefinition> calls = {
+      GemmDefinition(120, 64, 256, "TN"),
+      Primitive("reorder,jit:blk,undef,src:f32::blocked:abcd::f0 dst:f32::blocked:aBcd16b::f0,,,8x64x32x32"),
+      Primitive("lrn,jit,forward_training,data:f32::blocked:abcd::f0,,alg:lrn_across_channels,mb1ic3ih4iw4")};
+  const std::vector<ReplayProblem> problems = Problems(calls);
+  ASSERT_EQ(problems.size(), 3U);
+  EXPECT_EQ(problems[0].reason, "there is no replay of the op lrn");
+  EXPECT_THAT(problems[1].reason, HasSubstr("converts inside of the framework's op"));
+  EXPECT_EQ(problems[2].kind, "gemm");
+  EXPECT_EQ(Problems(calls, 1).size(), 1U);
+  EXPECT_THAT(Problems(calls, 100, "libtensorflow_cc.so.2")[2].reason, HasSubstr("TensorFlow called it"));
+}
+
+std::vector<std::string> Names(const ReplayProblem& problem, const std::vector<std::string>& has, size_t threads) {
+  std::vector<std::string> names;
+  const std::vector<Variation> listed = {{.name = "ONEDNN_MAX_CPU_ISA=AVX2"}, {.name = "OPENBLAS_CORETYPE=Haswell"}};
+  for (const ReplayVariant& variant : VariantsOf(problem, {.processors = 4, .has = has}, threads, listed)) {
+    names.push_back(variant.name);
+    EXPECT_EQ(variant.changes_numerics, variant.name == "bfloat16");
+  }
+  return names;
+}
+
+TEST(ReplayVariants, AreWhatTheLibraryOffers) {
+  EXPECT_THAT(
+      Names(Problems({Primitive(kConvolution)})[0], {"avx512bf16"}, 2),
+      ElementsAre("channels_last", "bfloat16", "mkldnn off", "1 thread", "4 threads", "ONEDNN_MAX_CPU_ISA=AVX2"));
+  EXPECT_THAT(Names(Problems({GemmDefinition(120, 64, 256, "NN")})[0], {}, 4), ElementsAre("1 thread"));
+  EXPECT_THAT(Names(Problems({GemmDefinition(120, 64, 256, "TN", "scipy_sgemm_")})[0], {"avx512bf16"}, 4),
+              ElementsAre("contiguous", "OPENBLAS_CORETYPE=Haswell"));
+}
+
+// Two problems that take 300 and 100 of a step of 1000 ns, and their variants' speeds; 0: not decided.
+std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<double, double>>>& variants) {
+  ReplayedRun run = {.unit = "training step", .step_ns = 1000};
+  for (const bool is_second : {false, true}) {
+    Replayed replayed;
+    replayed.problem = {
+        .layers = is_second ? "conv2" : "conv1", .kind = "convolution", .step_ns = is_second ? 100.0 : 300.0};
+    replayed.base.ns = {10, 12};
+    for (const auto& [name, speeds] : variants) {
+      const double speed = is_second ? speeds.second : speeds.first;
+      ReplayVariant tried;
+      tried.name = name;
+      tried.changes_numerics = name == "bfloat16";
+      tried.ns = {10};
+      tried.speed.value = speed == 0 ? 1 : speed;
+      if (speed > 0) tried.outcome = speed > 1 ? Outcome::kFaster : speed < 1 ? Outcome::kSlower : Outcome::kNoGain;
+      replayed.variants.push_back(tried);
+    }
+    run.problems.push_back(replayed);
+  }
+  run.problems.emplace_back().problem = {.layers = "lstm", .kind = "rnn", .reason = "it is an rnn"};
+  return ReplayTables(run);
+}
+
+TEST(ReplayTables, PromiseNoMoreThanTheProblemsShares) {
+  const std::vector<Table> tables =
+      Tables({{"channels_last", {1.5, 0.8}}, {"bfloat16", {2, 2}}, {"mkldnn off", {0.5, 1.2}}});
+  // 300 x (1 - 1 / 1.5) = 100 gained, 100 x (1 / 0.8 - 1) = 25 lost.
+  EXPECT_EQ(tables[0].title,
+            "channels_last would make the training step 7.5 % shorter: 1 of 2 problems take 0.67 of their time, 1 take "
+            "longer; "
+            "bfloat16 would make the training step 20.0 % shorter, but it changes numerics: 2 of 2 problems take 0.50 "
+            "of their "
+            "time");
+  EXPECT_EQ(Text(tables[0], 0, "best_other"), "bfloat16, changes numerics");
+  EXPECT_EQ(Text(tables[2], 0, "not_replayed"), "not replayed, because it is an rnn");
+}
+
+TEST(ReplayTables, SayWhatThreadsNeed) {
+  EXPECT_EQ(
+      Tables({{"2 threads", {2, 1}}})[0].title,
+      "2 threads would make the training step 15.0 % shorter, if no other program has the processors: 1 of 2 problems "
+      "take 0.50 of their time");
+}
+
+TEST(ReplayTables, SayThatTheChoiceIsTheBest) {
+  EXPECT_EQ(Tables({{"mkldnn off", {0.5, 1}}})[0].title, "the chosen implementations are the best of those tried");
+  EXPECT_EQ(Tables({{"channels_last", {1.02, 1.01}}})[0].title,
+            "the chosen implementations are the best of those tried");
+  EXPECT_EQ(Tables({{"mkldnn off", {0.5, 0}}})[0].title,
+            "nothing tried is shown to be faster than the chosen implementations; not decided: 1 of 2 variants");
+}
+
+}  // namespace replay_test
+}  // namespace dlhook::analyzer
