@@ -75,7 +75,7 @@ std::optional<double> PythonsShare(const StepFacts& facts) {
 
 // Where most of the short gaps between operations lie.
 struct Between {
-  std::string line;  // "train.py:42 to 45"; of the most of them
+  const GapLines* longest = nullptr;
   bool is_in_model = false;
 };
 
@@ -84,7 +84,7 @@ Between WhereBetween(const StepFacts& facts) {
   double in_model_ns = 0, all_ns = 0;
   for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
     if (lines.count == 0 || IsStretch(facts, lines)) continue;
-    if (between.line.empty()) between.line = lines.text;
+    if (between.longest == nullptr) between.longest = &lines;
     all_ns += lines.ns;
     in_model_ns += lines.module.empty() ? 0 : lines.ns;
   }
@@ -119,12 +119,14 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   Finding finding;
   const Between between = WhereBetween(facts);
   finding.where = between.is_in_model ? facts.LayersOf(is_framework) : "";
-  finding.line = between.line;
+  if (between.longest != nullptr) finding.line = between.longest->text;
   finding.sentence = absl::StrFormat("%s between %.0f operations takes %s", share ? "Python" : "Python or native code",
                                      ops, facts.PartOfStep(ns));
-  absl::StrAppend(&finding.sentence, are_tiny ? absl::StrFormat("; the framework takes %s for them, %s each.",
-                                                                HumanTime(framework_ns), HumanTime(framework_ns / ops))
-                                              : ".");
+  absl::StrAppend(&finding.sentence,
+                  are_tiny ? absl::StrFormat("; the framework takes %s for them, %s each.", HumanTime(framework_ns),
+                                             HumanTime(framework_ns / ops))
+                           : ".",
+                  between.longest == nullptr ? "" : PackageFunctionText(*between.longest));
   finding.gain_ns = are_tiny ? ns + framework_ns : ns;
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;

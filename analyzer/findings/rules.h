@@ -96,6 +96,8 @@ bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
 // Of the steps' time or processor time, if that grows steadily.
 std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
 
+// " More than half of it passes in save (serialization.py)."; empty: in no function of a package.
+std::string PackageFunctionText(const GapLines& lines);
 // Whether time between two lines is a stretch that slow-lines judges, not many short gaps.
 bool IsStretch(const StepFacts& facts, const GapLines& lines);
 // Per mean step: of these.

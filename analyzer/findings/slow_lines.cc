@@ -67,7 +67,7 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
                                   longest.before.empty() || longest.after.empty()
                                       ? ""
                                       : absl::StrCat(", mostly between ", longest.before, " and ", longest.after),
-                                  ".", WhatSamplesMet(facts, longest));
+                                  ".", PackageFunctionText(longest), WhatSamplesMet(facts, longest));
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kHigh;
   finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
@@ -94,6 +94,11 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
 }
 
 }  // namespace
+
+std::string PackageFunctionText(const GapLines& lines) {
+  return lines.package_function.empty() ? ""
+                                        : absl::StrCat(" More than half of it passes in ", lines.package_function, ".");
+}
 
 bool IsStretch(const StepFacts& facts, const GapLines& lines) {
   const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);

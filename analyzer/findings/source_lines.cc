@@ -59,7 +59,7 @@ std::vector<std::string> SourceLines::Of(absl::string_view label) const {
   std::vector<std::string> sources;
   const auto add = [&](size_t line) {
     const absl::string_view code = absl::StripAsciiWhitespace(lines[line - 1]);
-    if (!code.empty()) sources.push_back(absl::StrCat(line, ": ", code));
+    if (!code.empty() && code.front() != '#') sources.push_back(absl::StrCat(line, ": ", code));
   };
   const size_t first = ends.front(), last = ends.back();
   add(first);

@@ -30,6 +30,12 @@ auto Most(const std::map<Key, int64_t>& counts) {
                           [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
+// A function that runs from the beginning of gaps to their end.
+struct Running {
+  int64_t ns = 0;
+  size_t depth = 0;  // below the outermost
+};
+
 // A sum over gaps that have their lines in common.
 struct Gaps {
   Function function = {kNone, kNone};
@@ -37,7 +43,8 @@ struct Gaps {
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
   int64_t count = 0;
   std::map<std::string, double> modules;
-  std::map<std::string, int64_t> packages;     // nanoseconds
+  std::map<std::string, int64_t> packages;  // nanoseconds
+  std::map<Function, Running> running;
   std::map<Neighbour, int64_t> before, after;  // nanoseconds
   LookSums looks;
   std::vector<size_t> samples;
@@ -144,6 +151,30 @@ class LinesInSteps {
     return known->second;
   }
 
+  // The functions that both stacks have in common, the outermost first.
+  const std::vector<Function>& RunningIn(const Stacks& stacks) {
+    const auto [known, is_new] = running_.try_emplace(stacks);
+    if (!is_new) return known->second;
+    const auto &before = model_.python_stacks[stacks.first].frames, &after = model_.python_stacks[stacks.second].frames;
+    for (size_t i = 1; i <= std::min(before.size(), after.size()); ++i) {
+      const PythonFrame &frame = before[before.size() - i], &other = after[after.size() - i];
+      if (frame.file != other.file || frame.function != other.function) break;
+      known->second.emplace_back(frame.file, frame.function);
+    }
+    return known->second;
+  }
+
+  // Of an installed package: the innermost in which more than half of the time passes. "save (serialization.py)".
+  std::string PackageFunctionOf(const Gaps& gaps) const {
+    const auto rank = [&](const Running& running) { return 2 * running.ns > gaps.walked_ns ? running.depth + 1 : 0; };
+    const auto most = std::max_element(gaps.running.begin(), gaps.running.end(),
+                                       [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
+    if (most == gaps.running.end() || rank(most->second) == 0) return "";
+    const std::string& file = model_.names[most->first.first];
+    if (!IsFrameworkFile(file)) return "";
+    return absl::StrCat(FunctionName(model_, most->first.second), " (", file.substr(file.rfind('/') + 1), ")");
+  }
+
   // Numbers of gaps and what they lie between, which folded time does not tell.
   void Follow(const ActivityRules& rules, ThreadIndex thread) {
     const ProcessIndex process = model_.threads[thread].process;
@@ -162,6 +193,11 @@ class LinesInSteps {
       gaps->walked_ns += ns;
       ++gaps->count;
       gaps->packages[PackageOfGap(stacks)] += ns;
+      for (size_t depth = 0; depth < RunningIn(stacks).size(); ++depth) {
+        Running& running = gaps->running[RunningIn(stacks)[depth]];
+        running.depth = std::max(running.depth, depth);
+        running.ns += ns;
+      }
       gaps->before[NeighbourOf(activity.last())] += ns;
       gaps->after[NeighbourOf(activity.next())] += ns;
     }
@@ -256,6 +292,7 @@ class LinesInSteps {
       if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
         lines.package = Most(gaps.packages)->first;
       }
+      lines.package_function = PackageFunctionOf(gaps);
       const auto module = std::max_element(gaps.modules.begin(), gaps.modules.end(),
                                            [](const auto& a, const auto& b) { return a.second < b.second; });
       if (module != gaps.modules.end()) lines.module = module->first;
@@ -280,6 +317,7 @@ class LinesInSteps {
   int64_t input_walked_ns_ = 0;                             // with what no line is known of
   absl::flat_hash_map<Stacks, Gaps*> gaps_of_, inputs_of_;  // in these
   absl::flat_hash_map<Stacks, std::string> packages_;
+  absl::flat_hash_map<Stacks, std::vector<Function>> running_;
 };
 
 struct LinesInLongerSteps : LinesInSteps {

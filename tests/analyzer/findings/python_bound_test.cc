@@ -54,12 +54,14 @@ TEST(PythonBound, IsNotLessWhereTheThreadWaitsForAProcessor) {
 TEST(PythonBound, NamesNumbersTakenOutOfTensors) {
   for (const char* name : {"aten::item", "aten::mul"}) {
     CpuProgram program;
-    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    const StackIndex stack = program.builder().AddStack(
+        {{"/opt/lib/python3.11/site-packages/torch/_tensor_str.py", "_str", 99}, {"train.py", "<module>", 7}});
     for (int i = 0; i < 80 * CpuProgram::kSteps; ++i) {
       program.builder().Scope(name, ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 80, 5'000, 0, -1, stack);
     }
     const auto found = program.Find("python-bound");
     ASSERT_THAT(found.rows, SizeIs(1));
+    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("More than half of it passes in _str (_tensor_str.py)."));
     const bool is_item = absl::string_view(name) == "aten::item";
     EXPECT_THAT(found.Of(0, "advice"), is_item ? HasSubstr("one by one, 80 times a training step")
                                                : testing::Matcher<const std::string&>(Not(HasSubstr("Numbers"))));
