@@ -114,7 +114,7 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   if (!silent.empty()) {
     return absl::NotFoundError(absl::StrCat(
         path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ", silent,
-        " ..."));
+        " ...; whose code computes: dlhook run --sample -- ", silent, " ..."));
   }
   if (entries == 0) {
     return absl::NotFoundError(

@@ -169,7 +169,8 @@ class RunCommand(e2e.Case):
         for command in ("report", "dump"):
             said = e2e.run([e2e.DLHOOK, command, self.run_path])
             self.assertEqual((said.code, said.out), (2, b""))
-            self.assertIn(f"made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- {path} ...", said.err.decode())
+            self.assertIn(f"made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- {path} ...; "
+                          f"whose code computes: dlhook run --sample -- {path} ...", said.err.decode())
         self.assertEqual(len(self.recorded("launcher", [e2e.victim("nested"), "5"]).traces()), 1)
 
     def test_no_program(self):
