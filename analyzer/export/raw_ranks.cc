@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/op_labels.h"
@@ -137,7 +138,7 @@ class WorkRows {
       const ScopeLook look = scopes.look[scope];
       const bool is_op = look.kind == ScopeKind::kFrameworkOp || look.kind == ScopeKind::kBackwardNode ||
                          look.kind == ScopeKind::kXlaOp;
-      if (!is_op) continue;
+      if (!is_op || absl::StartsWith(model_.names[look.name], "c10d::")) continue;  // it waits for other ranks
       const ThreadIndex thread = scopes.thread[scope];
       const Place place = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
       Add(steps_.At(model_.threads[thread].process, thread, scopes.start_ns[scope]), place, What::kScope, look.name,

@@ -103,6 +103,9 @@ class Processes(frameworks.Case):
         with databases.sqlite(self, run) as database:
             kinds = database.execute("SELECT kind, count(*) FROM raw_collectives WHERE step IS NOT NULL GROUP BY 1")
             self.assertEqual(dict(kinds)["all reduce"], 2 * STEPS)
+            work = [op for (op,) in database.execute("SELECT DISTINCT op FROM raw_work")]
+            self.assertTrue(work)
+            self.assertEqual([op for op in work if (op or "").startswith("c10d")], [], "that is waiting for others")
             in_order = database.execute("SELECT group_concat(sequence) FROM (SELECT * FROM raw_collectives ORDER BY sequence) "
                                         "GROUP BY process_id, kind")
             for (numbers,) in in_order:
