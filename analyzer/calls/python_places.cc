@@ -175,6 +175,10 @@ std::string PackageBetween(const TraceModel& model, const PythonStack& before, c
     if (!IsOfPython(model.names[frame->file])) file = frame->file;
     if (frame->line != other->line) break;  // what it calls there are two calls
   }
+  // Code of the program, which the package calls, ran last or runs next.
+  const auto is_users = [&](const PythonFrame& inner) { return OwnerOf(model.names[inner.file]) == Owner::kUser; };
+  if (std::any_of(frame, before.frames.rend(), is_users) || std::any_of(other, after.frames.rend(), is_users))
+    return "";
   return file != kNone && OwnerOf(model.names[file]) == Owner::kFramework ? std::string(PackageOf(model.names[file]))
                                                                           : "";
 }

@@ -32,6 +32,7 @@ constexpr std::array<absl::string_view, 8> kFrameworkCode = {"torch",         "l
 constexpr double kLeastNumbers = 64;  // taken out of tensors in a step …
 constexpr double kNumbersPart = 0.1;  // … of all operations
 constexpr double kTinyOpNs = 5'000;   // mean time in the framework, per op that computes next to nothing
+constexpr double kManyOps = 1'000;    // of a step: then tiny ones are a loss without Python's part
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
@@ -113,8 +114,8 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
   if (ops < kPythonBoundLeastOps || running * ns / ops > kShortOpNs) return {};
   const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
-  const bool tiny_ops_are_all =
-      are_tiny && facts.IsAtLeast(ns, kTinyPercent) && facts.IsAtLeast(ns + framework_ns, kTinyWholePercent);
+  const bool tiny_ops_are_all = are_tiny && (ops >= kManyOps || facts.IsAtLeast(ns, kTinyPercent)) &&
+                                facts.IsAtLeast(ns + framework_ns, kTinyWholePercent);
   if (!facts.IsAtLeast(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
   Finding finding;
   const Between between = WhereBetween(facts);

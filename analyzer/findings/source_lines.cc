@@ -65,7 +65,7 @@ std::vector<std::string> SourceLines::Of(absl::string_view label) const {
   add(first);
   // What lies between: to a line further down all; back to the beginning of a loop the rest of its body.
   for (size_t line = first + 1; line <= lines.size() && sources.size() <= kMostLinesBetween; ++line) {
-    if (last > first ? line >= last : last == first || IndentOf(lines[line - 1]) < IndentOf(lines[first - 1])) break;
+    if (line == last || last == first || IndentOf(lines[line - 1]) < IndentOf(lines[first - 1])) break;
     add(line);
   }
   if (last != first) add(last);

@@ -156,11 +156,18 @@ class LinesInSteps {
     const auto [known, is_new] = running_.try_emplace(stacks);
     if (!is_new) return known->second;
     const auto &before = model_.python_stacks[stacks.first].frames, &after = model_.python_stacks[stacks.second].frames;
-    for (size_t i = 1; i <= std::min(before.size(), after.size()); ++i) {
-      const PythonFrame &frame = before[before.size() - i], &other = after[after.size() - i];
+    size_t common = 0;
+    for (; common < std::min(before.size(), after.size()); ++common) {
+      const PythonFrame &frame = before[before.size() - common - 1], &other = after[after.size() - common - 1];
       if (frame.file != other.file || frame.function != other.function) break;
       known->second.emplace_back(frame.file, frame.function);
     }
+    // Which part of the time is the program's, whose code was called from there, is not known.
+    const auto has_own = [&](const std::vector<PythonFrame>& frames) {
+      return std::any_of(frames.begin(), frames.end() - static_cast<ptrdiff_t>(common),
+                         [&](const PythonFrame& frame) { return !IsFrameworkFile(model_.names[frame.file]); });
+    };
+    if (has_own(before) || has_own(after)) known->second.clear();
     return known->second;
   }
 
