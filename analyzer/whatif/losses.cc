@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -32,6 +33,7 @@ bool Differ(double a, double b) { return a != b && !(std::isnan(a) && std::isnan
 std::vector<double> LossesIn(absl::string_view output) {
   std::vector<double> losses;
   for (absl::string_view line : absl::StrSplit(output, absl::ByAnyChar("\n\r"))) {
+    if (absl::StartsWith(line, "Traceback (")) break;  // it was stopped: lines of its code may have the word, too
     const std::string lower = absl::AsciiStrToLower(line);
     const size_t word = lower.find("loss");
     if (word == std::string::npos) continue;
