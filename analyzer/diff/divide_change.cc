@@ -175,7 +175,10 @@ class Divider {
     const std::set<std::string>& others = types_[row.IsOn(true) ? 1 : 0];
     if (!types.empty() && !others.empty() && !others.contains(types))
       return AddOther(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
-    if (row.Is(ActivityKind::kCall) && sides.has_op_of_both && sides.calls_in_base != sides.calls_in_new) {
+    const auto is_op = [](const WorkRow& other) { return other.Is(ActivityKind::kScope); };
+    const bool same_ops =
+        sides.has_op_of_both && absl::c_none_of(sides.gone, is_op) && absl::c_none_of(sides.came, is_op);
+    if (row.Is(ActivityKind::kCall) && same_ops && sides.calls_in_base != sides.calls_in_new) {
       const std::string of_library = DoneBy(row, row.IsOn(true)), own = "the framework's own loops";
       return AddOther(CauseKind::kImplementation, row.change_ns(),
                       row.IsOn(true) ? Arrow(of_library, own) : Arrow(own, of_library), place);

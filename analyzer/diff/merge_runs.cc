@@ -105,6 +105,9 @@ void MergeSteps(const ComparedSteps& run, ComparedSteps& steps) {
   steps.tracks.insert(steps.tracks.end(), run.tracks.begin(), run.tracks.end());
   steps.interrupted += run.interrupted;
   steps.interrupted_ns += run.interrupted_ns;
+  steps.validations += run.validations;
+  steps.validation_steps += run.validation_steps;
+  steps.validation_ns += run.validation_ns;
   if (steps.batch != run.batch) steps.batch = 0;
 }
 

@@ -270,6 +270,15 @@ std::string BusyText(const VerdictInput& input) {
                       "): ");
 }
 
+// "much longer ones and validation".
+std::string IncludedText(const VerdictInput& input) {
+  const ComparedSteps &base = input.base_run->steps, &after = input.new_run->steps;
+  std::vector<std::string> included;
+  if (base.interrupted + after.interrupted > 0) included.emplace_back("much longer ones");
+  if (base.validations + after.validations > 0) included.emplace_back("validation");
+  return absl::StrJoin(included, " and ");
+}
+
 // "NEW is 210 % slower per training step, much longer ones and validation included (2.04 ms -> 6.32 ms): NEW has longer-steps:
 // …"; "" if they don't tell the sides apart.
 std::string LongerText(const VerdictInput& input) {
@@ -278,8 +287,7 @@ std::string LongerText(const VerdictInput& input) {
   const auto own = std::find_if(input.own_findings.begin(), input.own_findings.end(),
                                 [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
   return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
-                      time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", much longer ones",
-                      input.base_run->steps.validations + input.new_run->steps.validations > 0 ? " and validation" : "",
+                      time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", ", IncludedText(input),
                       " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns),
                       "): ", own->is_of_new ? "NEW" : "BASE", " has ", own->words, ". Without them: ");
 }

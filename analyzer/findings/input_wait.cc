@@ -182,13 +182,27 @@ void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64
                                 HowTheyHelp(facts, preparing, workers), ".");
 }
 
-// Where most of the time passes in which batches are prepared, if most does at one place.
-void SayWhere(const StepFacts& facts, Preparer preparer, Finding& finding) {
-  if (preparer == Preparer::kPipeline || !finding.line.empty()) return;
-  const bool by_workers = preparer == Preparer::kWorkers;
+// Of processes without steps, in a step: in their outermost operations.
+double WorkersOperationsNs(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::vector<bool> has_steps(model.processes.size());
+  for (const StepTrack& track : facts.options().analysis->steps()) has_steps[track.process] = true;
+  double ns = 0;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (model.scopes.parent[scope] == kNone && !has_steps[model.threads[model.scopes.thread[scope]].process])
+      ns += static_cast<double>(model.scopes.duration_ns[scope]);
+  }
+  return ns / facts.count();
+}
+
+// Where most of the time passes in which batches are prepared, if most does at one place; `ns`: what the program waits.
+void SayWhere(const StepFacts& facts, double ns, const Preparing& preparing, Finding& finding) {
+  if (preparing.preparer == Preparer::kPipeline || !finding.line.empty()) return;
+  const bool by_workers = preparing.preparer == Preparer::kWorkers;
+  if (by_workers && preparing.IsKnown() && preparing.Mostly(preparing.WithoutWork())) return;
   const std::vector<GapLines>& lines = by_workers ? WorkerLinesOf(facts) : InputLinesOf(facts);  // the longest first
-  double all_ns = 0;
-  for (const GapLines& line : lines) all_ns += line.ns;
+  double all_ns = by_workers ? WorkersOperationsNs(facts) : ns;
+  for (const GapLines& line : lines) all_ns += by_workers ? line.ns : 0;
   if (lines.empty() || lines.front().ns < kMostOfInput * all_ns || lines.front().ns == 0) return;
   finding.line = lines.front().text;
   absl::StrAppend(&finding.sentence, by_workers ? " Most of their time passes at " : " Most of it passes at ",
@@ -223,6 +237,7 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
         "free, else ",
         kLessWork);
   }
+  SayWhere(facts, ns, preparing, finding);
 }
 
 std::vector<Finding> FindInputWait(const StepFacts& facts) {
@@ -242,7 +257,6 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
     finding.confidence = Confidence::kMedium;
   }
   AdviseOnInput(facts, ns, finding);
-  SayWhere(facts, preparer, finding);
   finding.where = "input";
   finding.evidence = "table phases: input";
   return {finding};

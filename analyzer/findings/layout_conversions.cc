@@ -19,7 +19,8 @@ constexpr double kLayoutConversionsPercent = 3;
 bool IsPlain(absl::string_view format) { return format == "abcd" || format == "abcde"; }
 bool IsChannelsLast(absl::string_view format) { return format == "acdb" || format == "acdeb"; }
 
-// Most of the convolutions' time: a single input may be in that format by chance (one channel, one pixel).
+}  // namespace
+
 bool UsesChannelsLast(const StepFacts& facts) {
   const auto is_convolution = [](const WorkItem& item) {
     return item.IsHostCompute() && IsKind(*item.op, OpKind::kConvolution) && !item.op->tensors.empty();
@@ -28,8 +29,6 @@ bool UsesChannelsLast(const StepFacts& facts) {
       [&](const WorkItem& item) { return is_convolution(item) && IsChannelsLast(item.op->tensors.front().format); });
   return last_ns > 0 && last_ns >= facts.Sum(is_convolution) / 2;
 }
-
-}  // namespace
 
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   if (!facts.UsesTorch() || UsesChannelsLast(facts)) return {};

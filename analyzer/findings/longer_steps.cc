@@ -134,23 +134,23 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
 std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   const ComparedSteps& steps = facts.steps();
   const double steps_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  if (!facts.model().read_spans.empty()) return {};  // how much of the rest is validation is not known
   if (steps.validations < kLeastValidations || static_cast<double>(steps.validation_ns) < steps_ns) return {};
   Finding finding;
   finding.where = "validation";
   finding.sentence = absl::StrFormat(
       "Validation takes %.1f times as long as the training steps: it runs %d times between %d of them, %d steps in "
-      "all, "
-      "%s for each training step of %s.",
+      "all, %s for "
+      "each training step of %s.",
       static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.count() + steps.interrupted,
       steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns()));
   finding.gain_ns = steps.ValidationNs();
   finding.whole_ns = steps.MeanWithInterruptedNs() + finding.gain_ns;
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kHigh;
-  finding.evidence = "table steps: steps of validation, and the time from one training step to the next";
+  finding.evidence = "table steps and phases: input and passes of the validation steps";
   finding.advice =
-      "Validate less often (each epoch; Lightning: val_check_interval, Keras: validation_freq), or on a part of the "
-      "data.";
+      "Validate less often (Lightning: val_check_interval, Keras: validation_freq), or on a part of the data.";
   return {finding};
 }
 

@@ -63,6 +63,7 @@ double CostNs(const PageFaults& faults) { return std::min(PagesGivenBack(faults)
 // What is allocated in blocks that malloc may give back, by layer: the most.
 struct LargeBlocks {
   double bytes = 0;  // in a step
+  double all_bytes = 0;
   const MemoryBlock* first = nullptr;
 };
 
@@ -74,16 +75,21 @@ LargeBlocks MostOfLargeBlocks(const StepFacts& facts) {
   for (const DeviceMemory& device : analysis.Derived<MemoryUse>(model, facts.attribution(), analysis.steps()).devices) {
     for (const MemoryBlock& block : device.blocks) {
       const MemoryEvent& born = model.memory[block.born];
-      if (device.device != 0 || born.bytes < kLeastMapped || block.layer == kNone) continue;
+      if (device.device != 0 || born.bytes < kLeastMapped) continue;
       if (facts.StepAt(device.process, born.time_ns) == kNone) continue;
       LargeBlocks& sum = by_layer[block.layer];
       sum.bytes += static_cast<double>(born.bytes) / facts.count();
       if (sum.first == nullptr) sum.first = &block;
     }
   }
-  const auto most = std::max_element(by_layer.begin(), by_layer.end(),
-                                     [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
-  return most == by_layer.end() ? LargeBlocks() : most->second;
+  LargeBlocks most;
+  double all_bytes = 0;
+  for (const auto& [layer, sum] : by_layer) {
+    all_bytes += sum.bytes;
+    if (sum.bytes > most.bytes) most = sum;
+  }
+  most.all_bytes = all_bytes;
+  return most;
 }
 
 }  // namespace
@@ -111,7 +117,8 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
       PagesGivenBack(faults), HumanCell(static_cast<int64_t>(PagesGivenBack(faults) * kPageBytes), "bytes"),
       facts.PartOfStep(ns));
   const LargeBlocks most = MostOfLargeBlocks(facts);
-  if (most.first != nullptr && most.bytes >= kLargePart * PagesGivenBack(faults) * kPageBytes) {
+  const double least_bytes = kLargePart * std::max(PagesGivenBack(faults) * kPageBytes, most.all_bytes);
+  if (most.first != nullptr && most.first->layer != kNone && most.bytes >= least_bytes) {
     finding.where = facts.attribution().layers[most.first->layer].name;
     if (most.first->stack != kNone)
       finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[most.first->stack]);

@@ -1,8 +1,9 @@
 // Rule python-lock: one thread runs Python at a time. Another thread of the program computes in Python, and the main thread waits
 // for the interpreter's lock (the GIL), 5 ms each time by default, wherever it has left it.
 //
-// Seen are the waits: blocked in a lock between operations, or in a framework's op that goes back to Python; and a thread of the
-// same process that runs meanwhile without any operation or call. A queue that this thread fills looks the same.
+// Seen are the waits: the main thread is blocked in a lock between operations, where no pool of a library makes it wait, and
+// in a framework's ops that go back to Python; and a thread of the same process without any operation or call runs as long.
+// A queue that this thread fills looks the same. Where samples met that thread, they must have met Python.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/state_looks.h"
@@ -20,65 +22,92 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kLockPercent = 10;
+constexpr double kBetweenPart = 0.1;    // of it between operations: within them pools wait for each other, too
 constexpr double kRunsMeanwhile = 0.8;  // of the time in the lock
+constexpr int64_t kLeastLooks = 10;
 
+// Of the main threads, in a step; 0: too few looks, or mostly within operations.
 double InLockNs(const StepFacts& facts) {
-  const auto& looks = facts.options().analysis->Derived<StateLooks>(facts.model());
-  int64_t ns = 0;
-  for (ProcessIndex process = 0; process < facts.model().processes.size(); ++process) {
+  const TraceModel& model = facts.model();
+  const auto& looks = facts.options().analysis->Derived<StateLooks>(model);
+  LookSums between, within;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (const StateLook& look : looks.Of(process)) {
-      const bool may_be_python = look.piece.kind == ActivityKind::kNotSeen || look.piece.kind == ActivityKind::kScope;
-      if (may_be_python && facts.StepAt(process, look.piece.start_ns) != kNone)
-        ns += look.sums.found_ns[static_cast<size_t>(BlockedIn::kLock)];
+      const ThreadIndex thread = look.piece.thread;  // kNone: the one that records
+      if (thread != kNone && model.threads[thread].tid != model.processes[process].pid) continue;
+      if (facts.StepAt(process, look.piece.start_ns) == kNone) continue;
+      if (look.piece.kind == ActivityKind::kNotSeen) between.Add(look.sums);
+      if (look.piece.kind == ActivityKind::kScope) within.Add(look.sums);
     }
   }
-  return static_cast<double>(ns) / facts.count();
+  const auto lock = [](const LookSums& sums) {
+    return static_cast<double>(sums.found_ns[static_cast<size_t>(BlockedIn::kLock)]);
+  };
+  const double ns = lock(between) + lock(within);
+  if (between.looks + within.looks < kLeastLooks || lock(between) < kBetweenPart * ns) return 0;
+  return ns / facts.count();
 }
 
 struct Busiest {
   uint32_t tid = 0;
-  double running_ns = 0;  // in a step
+  ThreadIndex thread = kNone;  // kNone: not recorded
+  double running_ns = 0;       // in a step
 };
 
 // Of the threads that make no calls, in the processes with steps.
 Busiest BusiestWithoutCalls(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  std::vector<bool> has_calls(model.threads.size());
-  facts.ForEachOperation([&](ThreadIndex thread, int64_t, int64_t) { has_calls[thread] = true; });
+  const auto has_calls = [&](ThreadIndex thread) {
+    const auto calls = model.calls.RangeOf(thread), scopes = model.scopes.thread.RangeOf(thread);
+    return calls.first != calls.second || scopes.first != scopes.second;
+  };
   Busiest busiest;
   for (const ThreadStates& states : ReadThreadStates(model)) {
     if (states.tid == 0 || states.tid == model.processes[states.process].pid) continue;
-    if (states.thread != kNone && has_calls[states.thread]) continue;
+    if (states.thread != kNone && has_calls(states.thread)) continue;
     double running_ns = 0;
     for (const StepTrack& track : facts.steps().tracks) {
       if (track.process != states.process) continue;
       for (const Step& step : track.steps)
         running_ns += static_cast<double>(states.In({step.start_ns, step.end_ns}).running_ns) / facts.count();
     }
-    if (running_ns > busiest.running_ns) busiest = {states.tid, running_ns};
+    if (running_ns > busiest.running_ns) busiest = {states.tid, states.thread, running_ns};
   }
   return busiest;
+}
+
+// By samples of the thread; true where there are none.
+bool MayRunPython(const StepFacts& facts, ThreadIndex thread) {
+  const SampleColumns& samples = facts.model().samples;
+  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  int64_t all = 0, in_python = 0;
+  for (size_t sample = 0; thread != kNone && sample < samples.size(); ++sample) {
+    if (samples.thread[sample] != thread) continue;
+    ++all;
+    in_python += samples.python_stack[sample] != kNone || places.name(places.OwnerOf(sample)) == "Python" ? 1 : 0;
+  }
+  return 2 * in_python >= all;
 }
 
 }  // namespace
 
 std::vector<Finding> FindPythonLock(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  if (!facts.HasSteps() || facts.HasGpuTimes() || model.states.empty() || model.python_stacks.empty()) return {};
+  if (!facts.HasSteps() || !facts.UsesTorch() || facts.HasGpuTimes() || model.states.empty()) return {};
   const double ns = InLockNs(facts);
   if (!facts.IsAtLeast(ns, kLockPercent)) return {};
   const Busiest busiest = BusiestWithoutCalls(facts);
-  if (busiest.running_ns < kRunsMeanwhile * ns) return {};
+  if (busiest.running_ns < kRunsMeanwhile * ns || !MayRunPython(facts, busiest.thread)) return {};
   Finding finding;
   finding.gain_ns = std::min(ns, facts.step_ns());
   finding.sentence = absl::StrFormat(
-      "The main thread waits for a lock between operations: %s. Thread %d of the same process computes %s meanwhile "
-      "and "
-      "calls no operation: one thread runs Python at a time (GIL).",
-      facts.PartOfStep(finding.gain_ns), busiest.tid, HumanTime(busiest.running_ns));
+      "The main thread waits for a lock: %s. Thread %d of the same process runs %s of a %s and calls no operation: it "
+      "has "
+      "Python's lock (GIL), which one thread has at a time, or fills a queue.",
+      facts.PartOfStep(finding.gain_ns), busiest.tid, HumanTime(busiest.running_ns), facts.StepNoun());
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;
-  finding.evidence = "table threads: what the main thread was blocked in, and the other thread's time running";
+  finding.evidence = "table threads (column tid): what the main thread was blocked in, and how long the other one ran";
   finding.advice =
       absl::StrCat("Let a process do that thread's work (multiprocessing), or let it do less while steps run.",
                    model.samples.empty() ? " dlhook run --sample names its code." : " Its code: table hotspots.");

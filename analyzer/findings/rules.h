@@ -67,6 +67,8 @@ std::vector<Finding> FindRecompileLimit(const StepFacts& facts);
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
 std::vector<Finding> FindLongerSteps(const StepFacts& facts);
 std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
+// Most of the convolutions' time: a single input may be in that format by chance (one channel, one pixel).
+bool UsesChannelsLast(const StepFacts& facts);
 std::vector<Finding> FindInputGradient(const StepFacts& facts);
 std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);
 std::vector<Finding> FindFloat64(const StepFacts& facts);

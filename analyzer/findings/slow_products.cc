@@ -277,7 +277,8 @@ double MedianBetweenNs(const StepFacts& facts) {
 }
 
 std::vector<Finding> SmallRequests(const StepFacts& facts, const std::vector<const WorkItem*>& claimed) {
-  if (!facts.HasSteps() || facts.steps().kind != StepKind::kInference) return {};
+  // The short side of a product may also be that of few outputs.
+  if (!facts.HasSteps() || facts.steps().kind != StepKind::kInference || facts.steps().batch > kVeryFewRows) return {};
   if (MedianBetweenNs(facts) > kMostBetween * facts.step_ns()) return {};
   double ns = 0, bytes = 0;
   const WorkItem* longest = nullptr;

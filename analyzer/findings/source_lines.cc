@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,11 @@ constexpr size_t kMostLinesBetween = 2;  // lines
 size_t IndentOf(absl::string_view line) {
   const size_t indent = line.find_first_not_of(" \t\r");
   return indent == absl::string_view::npos ? SIZE_MAX : indent;
+}
+
+bool Defines(absl::string_view line) {
+  const absl::string_view code = absl::StripAsciiWhitespace(line);
+  return absl::StartsWith(code, "def ") || absl::StartsWith(code, "async def ") || absl::StartsWith(code, "class ");
 }
 
 }  // namespace
@@ -47,7 +53,7 @@ std::vector<std::string> SourceLines::Of(absl::string_view label) const {
   struct stat status = {};
   if (parts.size() != 2 || paths == paths_.end() || paths->second.size() != 1) return {};
   const std::string& path = *paths->second.begin();
-  if (stat(path.c_str(), &status) != 0 || status.st_mtime > began_s_) return {};
+  if (stat(path.c_str(), &status) != 0 || std::max(status.st_mtime, status.st_ctime) > began_s_) return {};
   const auto text = ReadWholeFile(path, kLongestFile, FileIs::kFound);
   if (!text.ok()) return {};
   const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
@@ -64,8 +70,10 @@ std::vector<std::string> SourceLines::Of(absl::string_view label) const {
   const size_t first = ends.front(), last = ends.back();
   add(first);
   // What lies between: to a line further down all; back to the beginning of a loop the rest of its body.
+  // Nothing where another function begins.
   for (size_t line = first + 1; line <= lines.size() && sources.size() <= kMostLinesBetween; ++line) {
-    if (line == last || last == first || IndentOf(lines[line - 1]) < IndentOf(lines[first - 1])) break;
+    if (line == last || last == first || Defines(lines[line - 1]) || Defines(lines[last - 1])) break;
+    if (IndentOf(lines[line - 1]) < IndentOf(lines[first - 1])) break;
     add(line);
   }
   if (last != first) add(last);

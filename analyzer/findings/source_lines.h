@@ -16,8 +16,9 @@ class SourceLines {
  public:
   explicit SourceLines(const TraceModel& model);
 
-  // Of "train.py:42" or "train.py:42 to 45": {"42: x = f(y)", …}, with at most two of the lines that run between them. Empty if the file is not known, is not
-  // here, was changed after the run began, is no *.py of this user or root, or if several files have this name.
+  // Of "train.py:42" or "train.py:42 to 45": {"42: x = f(y)", …}, with at most two of the lines that run between them. Empty
+  // if the file is not known, is not here, was changed after the run began, is no *.py of this user or root, or if several
+  // files have this name.
   std::vector<std::string> Of(absl::string_view label) const;
 
  private:

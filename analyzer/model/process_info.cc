@@ -1,6 +1,9 @@
 // See process_info.h.
 #include "analyzer/model/process_info.h"
 
+#include "absl/strings/match.h"
+#include "preload/format/taps.h"
+
 namespace dlhook::analyzer::inline model {
 
 std::string RankOf(const ProcessInfo& process) {
@@ -18,6 +21,16 @@ std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl:
     }
   }
   return "";
+}
+
+bool OneDnnIsXlas(const ProcessInfo& process) {
+  bool found = false;
+  for (const Capability& capability : process.capabilities) {
+    if (capability.name != kOneDnnTap.capability || capability.state != CapabilityState::kOn) continue;
+    if (!absl::StrContains(capability.object, "libjax_common")) return false;
+    found = true;
+  }
+  return found;
 }
 
 }  // namespace dlhook::analyzer::model

@@ -62,6 +62,10 @@ std::string RankCountOf(const ProcessInfo& process);
 // The first of its rank variables that is one of these; empty: none.
 std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl::string_view> names);
 
+// Whether all oneDNN calls come from JAX's own library. If the process has a second oneDNN (PyTorch's, TensorFlow's),
+// the calls can't be distinguished.
+bool OneDnnIsXlas(const ProcessInfo& process);
+
 }  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_

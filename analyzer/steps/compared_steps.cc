@@ -84,25 +84,35 @@ int64_t InputNs(const Step& step) {
   return input_ns;
 }
 
-// `all`: the steps of the run.
+// Without what the program does before it: saving a checkpoint, say.
+int64_t PassesNs(const Step& step) {
+  int64_t ns = 0;
+  for (const PhaseInterval& phase : step.phases)
+    ns += phase.kind != PhaseKind::kUnknown ? phase.end_ns - phase.start_ns : 0;
+  return step.phases.empty() ? DurationOf(step) : ns;
+}
+
 void AddValidation(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
   for (const StepTrack* const track : all) {
-    const Step* before = nullptr;
-    int64_t of_validation = 0;
+    bool is_after_step = false;
+    int64_t count = 0, ns = 0;
     for (const Step& step : track->steps) {
-      of_validation += before != nullptr && step.kind == StepKind::kValidation ? 1 : 0;
-      if (step.kind != steps.kind) continue;
-      if (of_validation > 0) {
-        ++steps.validations;
-        steps.validation_steps += of_validation;
-        steps.validation_ns += step.start_ns - before->end_ns;
+      if (step.kind == StepKind::kValidation && is_after_step) {
+        ++count;
+        ns += PassesNs(step);
       }
-      before = &step;
-      of_validation = 0;
+      if (step.kind != steps.kind) continue;
+      is_after_step = true;
+      if (count == 0) continue;
+      ++steps.validations;
+      steps.validation_steps += count;
+      steps.validation_ns += ns;
+      count = ns = 0;
     }
   }
 }
 
+// `all`: the steps of the run.
 void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
   for (const StepTrack* const track : all) {
     StepTrack& interrupted = steps.interrupted_tracks.emplace_back();

@@ -41,7 +41,7 @@ struct ComparedSteps {
   int64_t interrupted_after_validation = 0;   // how many directly follow one
   int64_t interrupted_input_ns = 0;           // waiting for input in them
   std::vector<StepTrack> interrupted_tracks;  // themselves; as `tracks`
-  // Where validation runs between two of the steps: how often, in how many steps of its own, and all of the time between.
+  // Validation between two of the steps: how often it runs, in how many steps of its own, and its input and passes.
   int64_t validations = 0, validation_steps = 0, validation_ns = 0;
 
   int64_t count() const;

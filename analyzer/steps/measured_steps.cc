@@ -220,6 +220,16 @@ std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::v
   return apart;
 }
 
+// XLA's calls are slices of products, on its own threads, and outside of its profiler's windows nothing says whose.
+bool OnlyXlaCalls(const TraceModel& model, ProcessIndex process) {
+  if (!OneDnnIsXlas(model.processes[process])) return false;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    const bool is_op = model.scopes.look[scope].kind == ScopeKind::kXlaOp;
+    if (is_op && model.threads[model.scopes.thread[scope]].process == process) return false;
+  }
+  return true;
+}
+
 // Of JAX outside of jit, whose operations are programs of their own: by the order in which programs run, in windows.
 std::optional<MeasuredTrack> TrackByPrograms(const TraceModel& model, ProcessIndex process) {
   struct Run {
@@ -318,6 +328,7 @@ std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model) {
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     const std::vector<bool> threads = ThreadsOf(model, process);
     std::vector<MeasuredTrack> tracks;
+    if (OnlyXlaCalls(model, process)) continue;
     if (std::optional<MeasuredTrack> by_programs = TrackByPrograms(model, process)) {
       MeasureTrack(model, *by_programs);
       tracks.push_back(*std::move(by_programs));

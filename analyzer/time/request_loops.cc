@@ -41,16 +41,14 @@ void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks) {
       all.Add(states->In({step.start_ns, next.start_ns}));
       between.Add(states->In({step.end_ns, next.start_ns}));
     }
-    // Of a short loop it is known whether the thread was blocked in it, not where: by less than half of what lies between.
-    if (all.wall_ns >= kShortestLoopNs && all.wall_ns < kLeastLoopNs && between.wall_ns * kLeastPart >= all.wall_ns &&
-        2 * all.blocked_ns() < between.wall_ns) {
-      for (const size_t i : closed) track.steps[i].end_ns = track.steps[i + 1].start_ns;
-      continue;
-    }
     // On a busy machine a thread that waited also waits for a processor. What it waits for may be its own other threads.
-    if (all.wall_ns < kLeastLoopNs || between.running_ns * kLeastPart < all.running_ns ||
-        2 * between.running_ns < between.blocked_ns())
-      continue;
+    // Of a short loop it is known whether the thread was blocked in it, not where: by less than half of what lies between.
+    const bool lasts =
+        all.wall_ns >= kLeastLoopNs
+            ? between.running_ns * kLeastPart >= all.running_ns && 2 * between.running_ns >= between.blocked_ns()
+            : all.wall_ns >= kShortestLoopNs && between.wall_ns * kLeastPart >= all.wall_ns &&
+                  2 * all.blocked_ns() < between.wall_ns;
+    if (!lasts) continue;
     for (const size_t i : closed) track.steps[i].end_ns = track.steps[i + 1].start_ns;
   }
 }

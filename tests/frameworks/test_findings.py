@@ -204,7 +204,7 @@ class Findings(FindingsCase):
 
     def test_a_thread_that_computes_in_python(self):
         finding = self.found("python-lock", least_percent=10)
-        self.assertRegex(finding["finding"], r"Thread \d+ of the same process computes .* one thread runs Python at a time")
+        self.assertRegex(finding["finding"], r"Thread \d+ of the same process runs .* has Python's lock \(GIL\)")
         self.assertIn("multiprocessing", finding["advice"])
 
     def test_data_in_float64(self):

@@ -40,16 +40,6 @@ void RemoveEmptyLayers(Attribution* attribution) {
 
 }  // namespace
 
-bool OneDnnIsXlas(const ProcessInfo& process) {
-  bool found = false;
-  for (const Capability& capability : process.capabilities) {
-    if (capability.name != kOneDnnTap.capability || capability.state != CapabilityState::kOn) continue;
-    if (!absl::StrContains(capability.object, "libjax_common")) return false;
-    found = true;
-  }
-  return found;
-}
-
 void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution) {
   std::vector<bool> is_xla;
   for (const ProcessInfo& process : model.processes) is_xla.push_back(OneDnnIsXlas(process));

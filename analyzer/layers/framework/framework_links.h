@@ -9,10 +9,6 @@ namespace dlhook::analyzer::inline framework {
 
 Attribution AttributeByFramework(const TraceModel& model);
 
-// Whether all oneDNN calls come from JAX's own library. If the process has a second oneDNN (PyTorch's, TensorFlow's),
-// the calls can't be distinguished.
-bool OneDnnIsXlas(const ProcessInfo& process);
-
 // JAX on the CPU: XLA calls oneDNN for slices of products on its own threads, without Python, and outside of the windows
 // of its profiler nothing says which jitted function they belong to. Layers inferred from shapes and order alone are
 // withdrawn for such calls, and the compiled region is reported as one. Calls inside a scope (XLA's operations in windows,

@@ -15,7 +15,8 @@ TEST(LossesTest, AreTheNumbersBehindTheWord) {
   EXPECT_EQ(LossesIn("loss is tensor(0.25)\nlossless compression\nthe loss in step 7"), (std::vector<double>{0.25, 7}));
   EXPECT_TRUE(std::isnan(LossesIn("loss nan").at(0)));
   EXPECT_TRUE(LossesIn("").empty());
-  EXPECT_EQ(LossesIn("loss 1.5\nTraceback (most recent call last):\n    loss = smooth(x, 0.3)\n"), std::vector<double>{1.5});
+  EXPECT_EQ(LossesIn("loss 1.5\nTraceback (most recent call last):\n    loss = smooth(x, 0.3)\n"),
+            std::vector<double>{1.5});
 }
 
 TEST(LossesTest, DifferencesAreTold) {
