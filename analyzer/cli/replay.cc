@@ -114,9 +114,7 @@ class Replaying {
   void RunRounds();
   int Print();
 
-  TryClock::time_point End() const {
-    return start_ + std::chrono::duration_cast<TryClock::duration>(settings_.flags.budget);
-  }
+  TryClock::time_point End() const { return start_ + settings_.flags.budget; }
   bool IsOver() const { return TryClock::now() >= End() || WasAsked() != Asked::kNothing; }
 
   const ReplaySettings& settings_;

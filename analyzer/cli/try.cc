@@ -126,9 +126,7 @@ class Tryout {
   void Describe(Entry* entry, Outcome outcome);
   int Print();
 
-  TryClock::time_point End() const {
-    return start_ + std::chrono::duration_cast<TryClock::duration>(settings_.flags.budget);
-  }
+  TryClock::time_point End() const { return start_ + settings_.flags.budget; }
 
   const TrySettings& settings_;
   Progress progress_;
@@ -157,8 +155,7 @@ std::string Tryout::WhyNot(const TryRun& run) const {
 absl::Status Tryout::RunFirst() {
   const fs::file_time_type before = fs::file_time_type::clock::now();
   progress_.Show("first run of");
-  base_.last = RunOnce(settings_.run, {}, std::nullopt,
-                       start_ + std::chrono::duration_cast<TryClock::duration>(settings_.flags.budget / 2));
+  base_.last = RunOnce(settings_.run, {}, std::nullopt, start_ + settings_.flags.budget / 2);
   const TryRun& first = base_.last;
   is_by_step_ = first.time.steps >= kFewestSteps;
   if (is_by_step_) kind_ = first.kind;

@@ -344,7 +344,7 @@ absl::StatusOr<TryFlags> ReadTryFlags(const Args& args, const char* standard_bud
     return absl::InvalidArgumentError(
         absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", flags.budget_text, "'"));
   }
-  flags.budget = std::chrono::duration<double>(absl::ToDoubleSeconds(budget));
+  flags.budget = absl::ToChronoNanoseconds(budget);
   const auto renderer = ReadFormatFlag(args);
   if (!renderer.ok()) return renderer.status();
   flags.renderer = *renderer;

@@ -29,7 +29,7 @@ Asked WasAsked();
 // --budget ("90s", "10min", "1h"), --format and --color.
 struct TryFlags {
   std::string budget_text;
-  std::chrono::duration<double> budget{};
+  TryClock::duration budget{};
   const Renderer* renderer = nullptr;
   bool color = false;
 };
