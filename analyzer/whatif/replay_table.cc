@@ -132,19 +132,18 @@ TypedColumns<Row> AllVariantsColumns() {
 // A variant over all problems, for which it is set together.
 struct Sum {
   bool changes_numerics = false;
-  double gain_ns = 0, before_ns = 0, after_ns = 0;  // before, after: of the faster ones
+  double gain_ns = 0, before_ns = 0, saved_ns = 0;  // before, saved: of the faster ones
   size_t tried = 0, faster = 0, slower = 0;
 
   void Add(const Row& row) {
     const double gain = row.GainNs().value_or(0);
     changes_numerics = row.variant->changes_numerics;
     gain_ns += gain;
+    saved_ns += std::max(gain, 0.0);
+    before_ns += gain > 0 ? row.ShareNs() : 0;
     ++tried;
+    faster += gain > 0 ? 1 : 0;
     slower += gain < 0 ? 1 : 0;
-    if (gain <= 0) return;
-    ++faster;
-    before_ns += row.ShareNs();
-    after_ns += row.ShareNs() - gain;
   }
 };
 
@@ -155,7 +154,7 @@ std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum&
   return absl::StrFormat("%s %s%s%s: %d of %d problems take %.2f of their time%s", name, gain,
                          sum.changes_numerics ? ", but it changes numerics" : "",
                          absl::EndsWith(name, " threads") ? ", if no other program has the processors" : "", sum.faster,
-                         sum.tried, sum.after_ns / sum.before_ns,
+                         sum.tried, 1 - sum.saved_ns / sum.before_ns,
                          sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : "");
 }
 

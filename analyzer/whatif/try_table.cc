@@ -15,8 +15,6 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-Bounds TimeOf(const Tried& tried) { return BoundsOf(tried.times_ns); }
-
 TypedColumns<Tried> NumberColumns(const std::string& unit) {
   const auto time = [&unit](const char* name, const char* what) {
     return TimeColumn(name, absl::StrCat(what, " of a ", unit, "."));
@@ -33,10 +31,11 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
       {RealColumn("high", "", Better::kHigher, "Upper bound."), [](const Tried& tried) { return tried.speed.high; }},
       {TextColumn("outcome", kOutcomes),
        [](const Tried& tried) { return tried.name == "none" ? Cell() : Cell(OutcomeName(tried.outcome)); }},
-      {time("time", "Mean over its runs"), [](const Tried& tried) { return Nanoseconds(TimeOf(tried).mean); }},
+      {time("time", "Mean over its runs"),
+       [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).mean); }},
       {time("time_low", "Lower bound (95 %, over runs)"),
-       [](const Tried& tried) { return Nanoseconds(TimeOf(tried).low); }},
-      {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(TimeOf(tried).high); }},
+       [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).low); }},
+      {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).high); }},
       {IntegerColumn("runs", "", Better::kNeither, "Runs that count."),
        [](const Tried& tried) { return tried.times_ns.size(); }},
       {IntegerColumn("peak_memory", "bytes", Better::kLower, "Most resident memory of a process that was seen."),
@@ -65,14 +64,6 @@ TypedColumns<Tried> SentenceColumns() {
   };
 }
 
-std::string NamesWith(const TriedProgram& program, Outcome outcome) {
-  std::vector<std::string> names;
-  for (const Tried& tried : program.variations) {
-    if (tried.outcome == outcome) names.push_back(tried.name);
-  }
-  return absl::StrJoin(names, ", ");
-}
-
 const Tried* Fastest(const TriedProgram& program) {
   const Tried* best = nullptr;
   for (const Tried& tried : program.variations) {
@@ -94,13 +85,14 @@ std::string Answer(const TriedProgram& program) {
     answer = "nothing tried is shown to be faster than the program as it is";
   }
   std::string rest;
+  std::vector<std::string> undecided;
   for (const Tried& tried : program.variations) {
+    if (tried.outcome == Outcome::kNotDecided) undecided.push_back(tried.name);
     if (tried.outcome == Outcome::kFaster && &tried != best)
       absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", tried.name,
                       absl::StrFormat(" %.2f", tried.speed.value), IntervalText(tried.speed));
   }
-  const std::string undecided = NamesWith(program, Outcome::kNotDecided);
-  return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", undecided);
+  return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", absl::StrJoin(undecided, ", "));
 }
 
 }  // namespace
