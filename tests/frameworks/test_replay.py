@@ -76,6 +76,19 @@ class Replay(frameworks.Case):
         self.assertEqual({(row["in_run"], row["share"], row["gain"]) for row in rows(table)}, {(None, None, None)})
         self.assertTrue(all(row["alone"] for row in rows(table)), rows(table))
 
+    def test_settings_that_a_parent_sets(self):
+        argv = program("replayed", "contiguous", STEPS)
+        parent = ("import os, subprocess, sys, numpy\n"
+                  "numpy.ones((50, 50)) @ numpy.ones((50, 50))\n"
+                  "os.environ['ONEDNN_MAX_CPU_ISA'] = 'SSE41'\n"
+                  "sys.exit(subprocess.call(sys.argv[1:]))")
+        self.recorded("launcher", [argv[0], "-c", parent, *argv], OMP_NUM_THREADS="1")
+        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "6s", "--problem", CONV2, self.run_path])
+        self.assertEqual(result.code, 0, result.err)
+        table = json.loads(result.out)["tables"][0]
+        self.assertTrue(any("sse41" in row["chosen"] for row in rows(table)), rows(table))
+        self.assertNotIn(": alone ", " ".join(table["notes"]))
+
     def test_numpy(self):
         self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1")
         result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "10s", "--top", "100", self.run_path])
