@@ -21,13 +21,10 @@
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/commands.h"
-#include "analyzer/cli/output.h"
-#include "analyzer/cli/tables.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/work/step_facts.h"
 
 // glossary.S
 extern "C" const char dlhook_replay_py[];
@@ -39,91 +36,65 @@ using Json = nlohmann::json;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr char kStandardReplayBudget[] = "2min";
-constexpr size_t kStandardTop = 8;
 constexpr size_t kRoundsAtOnce = 3;  // of a problem, before the next one's turn
 constexpr size_t kMostTurns = 10;    // what differs so little is not worth more
 constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
 constexpr double kDisturbed = 0.1;   // of a measurement, waiting for processors: it decides nothing
-constexpr int64_t kLeastCache = 16 << 20, kMostCache = 256 << 20;
+constexpr int64_t kLeastCache = 16 << 20;
 constexpr std::chrono::seconds kGrace(20);  // for a measurement that began within the budget
 constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
 constexpr size_t kWholeSetting = 63;  // bytes; longer settings were cut
 
 struct ReplaySettings {
-  std::string path, named, python, budget_text;
-  size_t top = kStandardTop, threads = 0;  // 0: as in the run
-  std::chrono::duration<double> budget{};
-  const Renderer* renderer = nullptr;
-  bool color = false;
+  std::string path, named, python;
+  size_t top = 8, threads = 0;  // 0: as in the run
+  TryFlags flags;
 };
 
 absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
   ReplaySettings settings = {.path = args.operands().front(),
                              .named = args.Last("problem").value_or(""),
-                             .python = args.Last("python").value_or(""),
-                             .budget_text = args.Last("budget").value_or(kStandardReplayBudget)};
+                             .python = args.Last("python").value_or("")};
   for (const auto& [flag, value] : {std::pair("top", &settings.top), std::pair("threads", &settings.threads)}) {
     const std::optional<std::string> text = args.Last(flag);
     if (text && (!absl::SimpleAtoi(*text, value) || *value < 1))
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects a number from 1 on, found '", *text, "'"));
   }
-  const auto budget = ReadBudget(settings.budget_text);
-  if (!budget.ok()) return budget.status();
-  settings.budget = *budget;
-  const auto renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return renderer.status();
-  settings.renderer = *renderer;
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return color.status();
-  settings.color = *color;
+  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardReplayBudget);
+  if (!flags.ok()) return flags.status();
+  settings.flags = *flags;
   return settings;
 }
 
 // The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
 std::string PythonOf(const TraceModel& model, absl::string_view package) {
-  for (const ProcessInfo& process : model.processes) {
-    for (const Mapping& mapping : process.mappings) {
-      const size_t lib = mapping.path.rfind("/lib/python");
-      if (lib == std::string::npos || !absl::StrContains(mapping.path, package)) continue;
-      const std::string python = absl::StrCat(mapping.path.substr(0, lib), "/bin/python3");
-      if (access(python.c_str(), X_OK) == 0) return python;
-    }
+  for (const std::string& path : MappedFiles(model, package)) {
+    const size_t lib = path.rfind("/lib/python");
+    const std::string python = absl::StrCat(path.substr(0, lib), "/bin/python3");
+    if (lib != std::string::npos && access(python.c_str(), X_OK) == 0) return python;
   }
-  return "python3";
+  return "";
 }
 
 // How libraries computed in the run, as far as variables say it.
-Variables SettingsOf(const ProcessInfo& process, size_t threads) {
-  Variables settings;
-  for (const auto& [name, value] : process.settings) {
-    for (const char* library : kLibraries) {
-      if (absl::StartsWith(name, library) && value.size() < kWholeSetting) settings.emplace_back(name, value);
+std::map<std::string, std::string> SettingsOf(const TraceModel& model, size_t threads) {
+  std::map<std::string, std::string> settings = {{"OMP_NUM_THREADS", absl::StrCat(threads)}};
+  for (const ProcessInfo& process : model.processes) {
+    for (const auto& [name, value] : process.settings) {
+      const bool is_known = std::any_of(std::begin(kLibraries), std::end(kLibraries),
+                                        [&](const char* library) { return absl::StartsWith(name, library); });
+      // OMP_TOOL_LIBRARIES loads code.
+      if (is_known && !absl::StartsWith(name, "OMP_TOOL") && value.size() < kWholeSetting)
+        settings.emplace(name, value);
     }
   }
-  settings.emplace_back("OMP_NUM_THREADS", absl::StrCat(threads));  // the last of a name holds
   return settings;
 }
 
-size_t ThreadsOf(const StepFacts& facts) {
+size_t ThreadsOf(const StepFacts& facts, size_t processors) {
   size_t threads = 0;
   if (absl::SimpleAtoi(facts.Setting("OMP_NUM_THREADS"), &threads) && threads > 0) return threads;
-  return facts.RunningThreads() < kRunsAlone ? 1 : std::max<size_t>(facts.processors(), 1);
-}
-
-void AddPrimitive(const Json& line, ReplayVariant* times) {
-  times->library_ns.push_back(line["ns"]);
-  times->implementation = line["implementation"];
-}
-
-// Of a framework's op: a problem of its own, if it is among those of the run.
-void AddConversion(const Json& line, std::vector<Replayed>* problems) {
-  Op op = {.kind = line["kind"], .problem = line["problem"]};
-  op.tensors = ParseMemoryDescriptors(std::string(line["tensors"]));
-  for (Replayed& replayed : *problems) {
-    const ReplayProblem& problem = replayed.problem;
-    if (problem.kind == op.kind && problem.problem == ProblemLabel(op) && problem.formats == FormatsLabel(op))
-      AddPrimitive(line, &replayed.base);
-  }
+  return facts.RunningThreads() < kRunsAlone ? 1 : processors;
 }
 
 class Replaying {
@@ -134,15 +105,16 @@ class Replaying {
   int Run();
 
  private:
-  absl::StatusOr<ChildProcess*> PythonFor(bool is_numpy, const Variables& environment);
-  absl::StatusOr<Json> ReadAnswer(ChildProcess& process);
+  void ChoosePythons(const TraceModel& model);
+  absl::StatusOr<Json> Answered(ChildProcess& child, const Json& request);
   absl::StatusOr<Json> Ask(bool is_numpy, const Variables& environment, const Json& request);
   bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false);
+  void AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant);
   void RunRound(size_t number, bool is_backwards);
   void RunRounds();
   int Print();
 
-  TryClock::time_point End() const { return start_ + std::chrono::duration_cast<TryClock::duration>(settings_.budget); }
+  TryClock::time_point End() const { return start_ + settings_.flags.budget; }
   bool IsOver() const { return TryClock::now() >= End() || WasAsked() != Asked::kNothing; }
 
   const ReplaySettings& settings_;
@@ -150,9 +122,10 @@ class Replaying {
   TryClock::time_point start_;
   ReplayedRun run_;
   std::vector<Contest> contests_;  // of its problems
+  Json specs_;
   size_t threads_ = 1;
-  std::string pythons_[2];  // by through_numpy
-  Variables of_run_;
+  std::string pythons_[2];                     // by through_numpy
+  std::map<std::string, std::string> of_run_;  // variables
   std::map<std::pair<bool, Variables>, ChildProcess> children_;
   std::set<std::string> frameworks_;     // with versions
   size_t measured_ = 0, disturbed_ = 0;  // measurements
@@ -167,61 +140,67 @@ absl::Status Replaying::Prepare() {
   const TraceModel& model = run->model;
   const RunAnalysis analysis(&run->model);
   const StepFacts facts(model, analysis.options());
-  run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
-  threads_ = settings_.threads > 0 ? settings_.threads : ThreadsOf(facts);
-  of_run_ = SettingsOf(model.processes.front(), threads_);
-  for (const bool is_numpy : {false, true})
-    pythons_[is_numpy] = settings_.python.empty() ? PythonOf(model, is_numpy ? "/numpy" : "/torch/") : settings_.python;
   Ground ground = GroundOf(facts);
   ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
   ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
+  run_ = {.unit = facts.StepNoun(),
+          .other_machine = OtherMachine(facts, ThisProcessorInfo(), ground.processors),
+          .step_ns = facts.step_ns()};
+  threads_ = settings_.threads > 0 ? settings_.threads : ThreadsOf(facts, ground.processors);
+  of_run_ = SettingsOf(model, threads_);
   const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
   for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
     Replayed replayed = {std::move(problem)};
     if (replayed.problem.reason.empty()) replayed.variants = VariantsOf(replayed.problem, ground, threads_, listed);
     contests_.emplace_back(replayed.variants.size());
+    specs_.push_back(replayed.problem.spec);
     run_.problems.push_back(std::move(replayed));
   }
+  ChoosePythons(model);
   if (!run_.problems.empty()) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no library call in the steps of the run that is recorded with its size",
                                           settings_.named.empty() ? "" : " and contains '" + settings_.named + "'"));
 }
 
+// A run may come from anybody: what it makes start is told before.
+void Replaying::ChoosePythons(const TraceModel& model) {
+  for (const bool is_numpy : {false, true}) {
+    const std::string of_run = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
+    pythons_[is_numpy] = !settings_.python.empty() ? settings_.python : !of_run.empty() ? of_run : "python3";
+    const bool is_used = std::any_of(run_.problems.begin(), run_.problems.end(), [&](const Replayed& replayed) {
+      return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
+    });
+    if (is_used)
+      PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy],
+                              pythons_[is_numpy] == of_run ? ", beside libraries that the run names" : ""));
+  }
+}
+
 // What else a child writes is left out.
-absl::StatusOr<Json> Replaying::ReadAnswer(ChildProcess& process) {
+absl::StatusOr<Json> Replaying::Answered(ChildProcess& child, const Json& request) {
+  child.Send(request.dump() + "\n");
   const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGrace; };
   while (true) {
-    const absl::StatusOr<std::string> line = process.ReadLine(goes_on);
+    const absl::StatusOr<std::string> line = child.ReadLine(goes_on);
     if (!line.ok()) return line.status();
     Json answer = Json::parse(*line, nullptr, /*allow_exceptions=*/false);
     if (answer.is_object()) return answer;
   }
 }
 
-absl::StatusOr<ChildProcess*> Replaying::PythonFor(bool is_numpy, const Variables& environment) {
-  std::vector<std::string> words = {"env"};
-  for (const Variables* variables : {&std::as_const(of_run_), &environment}) {
-    for (const auto& [name, value] : *variables) words.push_back(absl::StrCat(name, "=", value));
-  }
-  const int64_t cache = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache, kMostCache);
-  words.insert(words.end(),
-               {pythons_[is_numpy], "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", absl::StrCat(cache)});
-  const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, words);
-  if (!is_new) return &child->second;
-  Json specs;
-  for (const Replayed& replayed : run_.problems) specs.push_back(replayed.problem.spec);
-  child->second.Send(specs.dump() + "\n");
-  const absl::StatusOr<Json> hello = ReadAnswer(child->second);
-  if (!hello.ok()) return hello.status();
-  frameworks_.insert(absl::StrCat(std::string((*hello)["name"]), " (", pythons_[is_numpy], ")"));
-  return &child->second;
-}
-
 absl::StatusOr<Json> Replaying::Ask(bool is_numpy, const Variables& environment, const Json& request) {
-  const absl::StatusOr<ChildProcess*> python = PythonFor(is_numpy, environment);
-  if (python.ok()) (*python)->Send(request.dump() + "\n");
-  absl::StatusOr<Json> answer = python.ok() ? ReadAnswer(**python) : python.status();
-  if (!answer.ok()) children_.erase({is_numpy, environment});  // the next gets another
+  std::map<std::string, std::string> variables = of_run_;
+  for (const auto& [name, value] : environment) variables[name] = value;
+  const std::string& python = pythons_[is_numpy];
+  const std::string cache = absl::StrCat(std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache));
+  std::vector<std::string> words = {"env"};
+  for (const auto& [name, value] : variables) words.push_back(absl::StrCat(name, "=", value));
+  words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", cache});
+  const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, python, words);
+  absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_) : Json();
+  if (is_new && answer.ok()) frameworks_.insert(absl::StrCat(std::string((*answer)["name"]), " (", python, ")"));
+  if (answer.ok()) answer = Answered(child->second, request);
+  if (!answer.ok()) children_.erase(child);  // the next gets another
   return answer;
 }
 
@@ -236,20 +215,35 @@ bool Replaying::Measure(size_t number, ReplayVariant* variant, bool is_cold) {
   if (absl::IsCancelled(answer.status())) return false;
   variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
   if (!variant->failure.empty()) return false;
-  const double ns = (*answer)["ns"], cpu_ns = (*answer)["cpu_ns"];
-  if (is_cold) variant->cold_ns = ns;
-  if (is_cold) return true;
+  if (is_cold) {
+    variant->cold_ns = (*answer)["ns"];
+    return true;
+  }
   ++measured_;
   const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
   disturbed_ += is_disturbed ? 1 : 0;
-  if (is_disturbed && !variant->ns.empty()) return false;
-  variant->cpu_ns = variant->ns.empty() ? cpu_ns : std::min(variant->cpu_ns, cpu_ns);
-  variant->ns.push_back(ns);
-  for (const Json& line : (*answer)["log"]) {
-    if (line["kind"] == problem.kind) AddPrimitive(line, variant);
-    if (line["kind"] == "reorder" && variant->name.empty()) AddConversion(line, &run_.problems);
-  }
+  if (is_disturbed && (variant != &run_.problems[number].base || !variant->ns.empty())) return false;
+  variant->ns.push_back((*answer)["ns"]);
+  AddLog((*answer)["log"], problem, variant);
   return !is_disturbed;
+}
+
+// Conversions in an op as it ran are problems of their own, if they are among those of the run.
+void Replaying::AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant) {
+  for (const Json& line : log) {
+    const auto add_to = [&line](ReplayVariant* times) {
+      times->library_ns.push_back(line["ns"]);
+      times->implementation = line["implementation"];
+    };
+    if (line["kind"] == problem.kind) add_to(variant);
+    if (line["kind"] != "reorder" || !variant->name.empty()) continue;
+    Op op = {.kind = line["kind"], .problem = line["problem"]};
+    op.tensors = ParseMemoryDescriptors(std::string(line["tensors"]));
+    for (auto& [other, base, variants] : run_.problems) {
+      if (other.kind == op.kind && other.problem == ProblemLabel(op) && other.formats == FormatsLabel(op))
+        add_to(&base);
+    }
+  }
 }
 
 void Replaying::RunRound(size_t number, bool is_backwards) {
@@ -297,26 +291,22 @@ int Replaying::Print() {
                                    base.implementation, " was chosen, in the run ", problem.implementation, "."));
   }
   if (measured_ > 0) {
-    notes.push_back(
-        absl::StrFormat("Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d "
-                        "measurements do not "
-                        "count, because other programs had these. Bounds and outcomes hold for all variants of a "
-                        "problem and all rounds "
-                        "together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
-                        absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kTryAlpha),
-                        std::chrono::duration<double>(TryClock::now() - start_).count()));
+    notes.push_back(absl::StrFormat(
+        "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
+        "not count, because other programs had these. Bounds and outcomes hold for all variants of a problem and all "
+        "rounds together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
+        absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kTryAlpha),
+        std::chrono::duration<double>(TryClock::now() - start_).count()));
     notes.emplace_back(
         "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
   }
   std::vector<Table> tables = ReplayTables(run_);
-  tables.front().notes = std::move(notes);
+  tables.front().notes.insert(tables.front().notes.end(), notes.begin(), notes.end());
   for (Table& table : tables) {
-    if (settings_.renderer->name == "text") LimitRows(kTextLimit, &table);
+    if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
   }
   progress_.Clear();
-  return PrintOutput(Rendered(
-      *settings_.renderer,
-      {.run = nullptr, .tables = std::move(tables), .width = OutputWidth(STDOUT_FILENO), .color = settings_.color}));
+  return PrintTables(settings_.flags, std::move(tables));
 }
 
 int Replaying::Run() {

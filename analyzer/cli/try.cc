@@ -51,10 +51,7 @@ struct TrySettings {
   TryOptions run;
   std::vector<Variation> given;  // --env, --arg
   bool tries_list = false;       // what findings suggest, and the list
-  std::string budget_text;
-  std::chrono::duration<double> budget{};
-  const Renderer* renderer = nullptr;
-  bool color = false;
+  TryFlags flags;
 };
 
 absl::Status ReadVariations(const Args& args, TrySettings* settings) {
@@ -76,22 +73,15 @@ absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
   TrySettings settings;
   settings.run.words = args.operands();
   settings.run.copies_workdir = args.Has("workdir-copy");
-  settings.budget_text = args.Last("budget").value_or(kStandardBudget);
-  const auto budget = ReadBudget(settings.budget_text);
-  if (!budget.ok()) return budget.status();
-  settings.budget = *budget;
+  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardBudget);
+  if (!flags.ok()) return flags.status();
+  settings.flags = *flags;
   const std::string steps = args.Last("steps").value_or(absl::StrCat(kStandardSteps));
   if (!absl::SimpleAtoi(steps, &settings.run.steps) || settings.run.steps < kFewestSteps) {
     return absl::InvalidArgumentError(
         absl::StrCat("--steps expects a number of steps, ", kFewestSteps, " or more, found '", steps, "'"));
   }
   if (absl::Status status = ReadVariations(args, &settings); !status.ok()) return status;
-  const auto renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return renderer.status();
-  settings.renderer = *renderer;
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return color.status();
-  settings.color = *color;
   return settings;
 }
 
@@ -136,7 +126,7 @@ class Tryout {
   void Describe(Entry* entry, Outcome outcome);
   int Print();
 
-  TryClock::time_point End() const { return start_ + std::chrono::duration_cast<TryClock::duration>(settings_.budget); }
+  TryClock::time_point End() const { return start_ + settings_.flags.budget; }
 
   const TrySettings& settings_;
   Progress progress_;
@@ -165,8 +155,7 @@ std::string Tryout::WhyNot(const TryRun& run) const {
 absl::Status Tryout::RunFirst() {
   const fs::file_time_type before = fs::file_time_type::clock::now();
   progress_.Show("first run of");
-  base_.last = RunOnce(settings_.run, {}, std::nullopt,
-                       start_ + std::chrono::duration_cast<TryClock::duration>(settings_.budget / 2));
+  base_.last = RunOnce(settings_.run, {}, std::nullopt, start_ + settings_.flags.budget / 2);
   const TryRun& first = base_.last;
   is_by_step_ = first.time.steps >= kFewestSteps;
   if (is_by_step_) kind_ = first.kind;
@@ -338,13 +327,11 @@ int Tryout::Print() {
       "Intervals and outcomes hold for all variations and rounds together with %.0f %% (sequential t-test of paired "
       "rounds); %d runs in %.0f s%s.",
       100 * (1 - kTryAlpha), runs_ + 1, std::chrono::duration<double>(TryClock::now() - start_).count(),
-      is_out_of_time_ ? absl::StrCat(", then the budget of ", settings_.budget_text, " was used up") : ""));
+      is_out_of_time_ ? absl::StrCat(", then the budget of ", settings_.flags.budget_text, " was used up") : ""));
   if (WasAsked() == Asked::kReport) notes.emplace_back("Stopped by SIGINT before all was decided.");
   notes.insert(notes.end(), notes_.begin(), notes_.end());
   progress_.Clear();
-  return PrintOutput(Rendered(
-      *settings_.renderer,
-      {.run = nullptr, .tables = std::move(tables), .width = OutputWidth(STDOUT_FILENO), .color = settings_.color}));
+  return PrintTables(settings_.flags, std::move(tables));
 }
 
 int Tryout::Run() {

@@ -25,7 +25,6 @@
 #include "absl/time/time.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/cli/tables.h"
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/ring_file.h"
@@ -337,14 +336,28 @@ Asked WasAsked() {
   return g_asked_of_try;
 }
 
-absl::StatusOr<std::chrono::duration<double>> ReadBudget(const std::string& text) {
+absl::StatusOr<TryFlags> ReadTryFlags(const Args& args, const char* standard_budget) {
+  TryFlags flags = {.budget_text = args.Last("budget").value_or(standard_budget)};
   absl::Duration budget;
-  if (!absl::ParseDuration(absl::StrReplaceAll(text, {{"min", "m"}}), &budget) || budget <= absl::ZeroDuration() ||
-      budget > absl::Hours(24 * 30)) {
+  if (!absl::ParseDuration(absl::StrReplaceAll(flags.budget_text, {{"min", "m"}}), &budget) ||
+      budget <= absl::ZeroDuration() || budget > absl::Hours(24 * 30)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", text, "'"));
+        absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", flags.budget_text, "'"));
   }
-  return std::chrono::duration<double>(absl::ToDoubleSeconds(budget));
+  flags.budget = absl::ToChronoNanoseconds(budget);
+  const auto renderer = ReadFormatFlag(args);
+  if (!renderer.ok()) return renderer.status();
+  flags.renderer = *renderer;
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return color.status();
+  flags.color = *color;
+  return flags;
+}
+
+int PrintTables(const TryFlags& flags, std::vector<Table> tables) {
+  return PrintOutput(Rendered(
+      *flags.renderer,
+      {.run = nullptr, .tables = std::move(tables), .width = OutputWidth(STDOUT_FILENO), .color = flags.color}));
 }
 
 int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work) {

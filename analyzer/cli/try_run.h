@@ -11,6 +11,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "analyzer/cli/tables.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/whatif/variations.h"
 
@@ -25,8 +26,16 @@ int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work);
 enum class Asked : uint8_t { kNothing, kReport, kEnd };
 Asked WasAsked();
 
-// --budget: "90s", "10min", "1h".
-absl::StatusOr<std::chrono::duration<double>> ReadBudget(const std::string& text);
+// --budget ("90s", "10min", "1h"), --format and --color.
+struct TryFlags {
+  std::string budget_text;
+  TryClock::duration budget{};
+  const Renderer* renderer = nullptr;
+  bool color = false;
+};
+absl::StatusOr<TryFlags> ReadTryFlags(const Args& args, const char* standard_budget);
+// The last action of a command; returns the exit code.
+int PrintTables(const TryFlags& flags, std::vector<Table> tables);
 
 struct TryOptions {
   std::string program, shim;       // paths

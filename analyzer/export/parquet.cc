@@ -134,7 +134,8 @@ absl::Status ExportParquet(const Timeline& run, const std::vector<Table>& tables
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message()));
-  ChildProcess child({options.python, "-B", "-c", dlhook_parquet_py, path, absl::StrCat(kSchemaVersion)});
+  ChildProcess child(options.python,
+                     {options.python, "-B", "-c", dlhook_parquet_py, path, absl::StrCat(kSchemaVersion)});
   WriteAllTables(run, tables, {}, [&](const std::string& name, const std::vector<Column>& columns, bool /*has_id*/) {
     return std::make_unique<ArrowRows>(run.model, child, name, columns);
   });

@@ -170,21 +170,8 @@ std::vector<Finding> BatchesOfSmall(const StepFacts& facts, const Best& best, st
   return {finding};
 }
 
-// Lower quartile of the durations of an op's calls in steps, which other programs hardly reach.
-double UndisturbedNs(const StepFacts& facts, OpIndex op) {
-  const CallColumns& calls = facts.model().calls;
-  std::vector<int64_t> durations;
-  for (CallIndex call = 0; call < calls.size(); ++call) {
-    if (calls.op[call] != op) continue;
-    const ProcessIndex process = facts.model().threads[calls.thread[call]].process;
-    if (!facts.HasSteps() || facts.StepAt(process, calls.start_ns[call]) != kNone)
-      durations.push_back(calls.duration_ns[call]);
-  }
-  return durations.empty() ? 0 : static_cast<double>(QuartilesOf(std::move(durations)).lower);
-}
-
 double UndisturbedRate(const StepFacts& facts, const WorkItem& item) {
-  return static_cast<double>(*item.op->flops) / std::max(UndisturbedNs(facts, item.doing.what), 1.0);
+  return static_cast<double>(*item.op->flops) / std::max(facts.UndisturbedNs({item.doing.what}), 1.0);
 }
 
 // The fastest like one, of the same types and at most kLikeFlops times as large or small; null: it is not slow for its kind.

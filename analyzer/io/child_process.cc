@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -19,7 +21,8 @@ extern char** environ;
 namespace dlhook::analyzer::inline io {
 
 constexpr int kLookMs = 100;
-ChildProcess::ChildProcess(const std::vector<std::string>& words) : name_(words.front()) {
+
+ChildProcess::ChildProcess(std::string name, const std::vector<std::string>& words) : name_(std::move(name)) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -47,13 +50,12 @@ ChildProcess::~ChildProcess() {
 }
 
 bool ChildProcess::Send(absl::string_view bytes) {
-  while (error_ == 0 && takes_ && !bytes.empty()) {
+  while (error_ == 0 && !bytes.empty()) {
     const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    takes_ = sent >= 0;
-    if (takes_) bytes.remove_prefix(static_cast<size_t>(sent));
+    if (sent < 0 && errno != EINTR) return false;
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
   }
-  return error_ == 0 && takes_;
+  return error_ == 0;
 }
 
 bool ChildProcess::ReadSome() {
@@ -90,9 +92,9 @@ absl::Status ChildProcess::Finish() {
   }
   child_ = 0;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  if (WIFSIGNALED(status)) return absl::UnavailableError(absl::StrCat(name_, ": ", strsignal(WTERMSIG(status))));
   const std::vector<std::string> lines = absl::StrSplit(told_, '\n', absl::SkipEmpty());
-  const std::string last = lines.empty() ? last_line_ : lines.back();
-  return absl::UnavailableError(absl::StrCat(name_, ": ", last.empty() ? "killed" : last));
+  return absl::UnavailableError(absl::StrCat(name_, ": ", lines.empty() ? last_line_ : lines.back()));
 }
 
 }  // namespace dlhook::analyzer::io

@@ -16,17 +16,18 @@ namespace dlhook::analyzer::inline io {
 
 class ChildProcess {
  public:
-  explicit ChildProcess(const std::vector<std::string>& words);  // the first is found in the PATH
+  // `name`: for messages. The first of the words is found in the PATH.
+  ChildProcess(std::string name, const std::vector<std::string>& words);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();  // kills it, if it has not ended
 
   // False: it takes no more.
   bool Send(absl::string_view bytes);
-  // What it wrote up to the end of a line, without that. Unavailable: it has ended; the message has the last line that it
-  // wrote. `goes_on` is asked now and then; Cancelled: it was false.
+  // What it wrote up to the end of a line, without that. Unavailable: it has ended. `goes_on` is asked now and then;
+  // Cancelled: it was false.
   absl::StatusOr<std::string> ReadLine(absl::FunctionRef<bool()> goes_on);
-  // Waits for its end. An error has the last line that it wrote.
+  // Waits for its end. An error has the signal that killed it, or the last line that it wrote.
   absl::Status Finish();
 
  private:
@@ -36,7 +37,6 @@ class ChildProcess {
   int socket_ = -1;
   int error_ = 0;
   pid_t child_ = 0;
-  bool takes_ = true;
   std::string told_;       // and not yet read
   std::string last_line_;  // that was read
 };

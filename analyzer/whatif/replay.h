@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_WHATIF_REPLAY_H_
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,20 +22,23 @@ struct ReplayProblem {
   std::string kind, direction, problem, formats;
   std::string implementation;  // empty: the library does not tell
   bool is_onednn = false, through_numpy = false;
+  std::set<OpIndex> ops;
   double calls = 0;     // in a mean step
   double step_ns = 0;   // of these, their wall share
   double call_ns = 0;   // lower quartile of their durations
-  nlohmann::json spec;  // for replay.py; null: it can't be replayed …
-  std::string reason;   // … and why
+  nlohmann::json spec;  // for replay.py
+  std::string reason;   // why it can't be replayed; empty: it can
 };
 
 // The heaviest first. `named`: only those whose problem or layers contain it; empty: all.
 std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named);
 
+// "AMD EPYC …, 64 processors; here Intel …, 2", as many as may be used. Empty: nothing tells the machines apart.
+std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size_t processors);
+
 // A way to compute a problem, and its measurements.
 struct ReplayVariant {
-  std::string
-      name;  // "channels_last", "bfloat16", "mkldnn off", "1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"; empty: as the run did
+  std::string name;  // "channels_last", "1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"; empty: as the run did
   nlohmann::json request = nlohmann::json::object();  // for replay.py
   std::vector<std::pair<std::string, std::string>> environment = {};
   bool changes_numerics = false;
@@ -42,7 +46,6 @@ struct ReplayVariant {
   std::vector<double> ns = {};          // of the framework's op
   std::vector<double> library_ns = {};  // of oneDNN's primitive in it, by its log; empty: there is none
   double cold_ns = 0;                   // of the op after other memory went through the caches; 0: not measured
-  double cpu_ns = 0;                    // processor time of all threads in an op, the least
   std::string implementation = {};      // by the log
   std::string failure = {};
   Outcome outcome = Outcome::kNotDecided;
@@ -60,7 +63,8 @@ struct Replayed {
 };
 
 struct ReplayedRun {
-  std::string unit;  // "training step", "run"
+  std::string unit;           // "training step", "run"
+  std::string other_machine;  // whose times the run's are, and which one measured here; empty: the same
   double step_ns = 0;
   std::vector<Replayed> problems = {};
 };

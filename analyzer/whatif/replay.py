@@ -7,6 +7,7 @@ answered with a line of JSON, {"failure": "…"} if it fails.
 import sys
 
 sys.path[:] = [path for path in sys.path if path]  # nothing of the working folder
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -18,7 +19,7 @@ import time
 
 ANSWERS, LOG = os.fdopen(os.dup(1), "w"), tempfile.TemporaryFile("w+b")
 os.dup2(LOG.fileno(), 1)  # where oneDNN writes its log
-DROPPED, LOGGED, COLD = 2, 12, 8  # calls of a measurement
+LOGGED, COLD = 12, 8  # calls of a measurement
 ENOUGH_NS, SAMPLE_NS, FEWEST, MOST = 60_000_000, 200_000, 4, 200  # of a measurement; samples
 bytearray(31 << 20)  # freed: from now on glibc keeps memory of tensors, as it does after the first steps of a program
 framework = importlib.import_module(sys.argv[1])
@@ -33,13 +34,20 @@ def tensor(dims, kind):
 
 
 def convolution(spec, kind, layout):
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d} if layout == "channels_last" else {}
-    x, w, g = (tensor(spec[name], kind).contiguous(memory_format=formats.get(len(spec[name]), torch.contiguous_format))
-               for name in ("input", "weight", "output"))
-    rest = [spec[name] for name in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")]
-    channels, bias = spec["output"][1], spec["bias"]
+    axes = [axis for axis in "dhw" if "k" + axis in spec]
+    ins, outs, kernel, stride, padding, dilation = (
+        [spec.get(name + axis, standard) for axis in axes] for name, standard in zip("iokspd", (1, 1, 1, 1, 0, 0)))
+    dilation = [between + 1 for between in dilation]
+    channels, bias, is_transposed, groups = spec["oc"], spec["bias"], spec["transposed"], spec.get("g", 1)
+    ends = [spec["ic"], channels // groups] if is_transposed else [channels, spec["ic"] // groups]
+    output_padding = [o - (i - 1) * s - d * (k - 1) - 1 + 2 * p if is_transposed else 0
+                      for i, o, k, s, p, d in zip(ins, outs, kernel, stride, padding, dilation)]
+    formats = {2: torch.channels_last, 3: torch.channels_last_3d} if layout == "channels_last" else {}
+    x, w, g = (tensor(dims, kind).contiguous(memory_format=formats.get(len(axes), torch.contiguous_format))
+               for dims in ([spec["mb"], spec["ic"], *ins], [*ends, *kernel], [spec["mb"], channels, *outs]))
+    rest = [stride, padding, dilation, is_transposed, output_padding, groups]
     forward = functools.partial(torch.ops.aten.convolution, x, w, tensor([channels], kind) if bias else None, *rest)
-    if list(forward().shape) != spec["output"]:
+    if forward().shape != g.shape:
         raise ValueError("its padding is not the same on both sides, as PyTorch's convolution has it")
     mask = {"backward-data": [True, False, False], "backward-weights": [False, True, bias]}.get(spec["direction"])
     backward = torch.ops.aten.convolution_backward
@@ -57,47 +65,32 @@ def product(spec, kind, layout):
     return functools.partial(framework.matmul, a, b, out=framework.matmul(a, b))
 
 
-def inner_product(spec, kind, layout):
-    x, w = tensor([spec["m"], spec["k"]], kind), tensor([spec["n"], spec["k"]], kind)
-    if layout == "contiguous":
-        return functools.partial(torch.nn.functional.linear, x, w)
-    return functools.partial(torch.ops.aten.mkldnn_linear, x.to_mkldnn(), w.to_mkldnn(), None)
-
-
 @functools.lru_cache(4)  # the variants of a problem in turns
 def made(number, kind, layout):
     spec = problems[number]
     return globals()[spec["op"]](spec, getattr(framework, kind or spec["type"]), layout or spec["format"])
 
 
+def scheduler_files():
+    """One for each thread of this process."""
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):  # no such kernel; the thread has ended
+            yield open(f"/proc/self/task/{thread}/schedstat", "rb", buffering=0)
+
+
 def queued_ns(files):
     """How long each thread has waited for a processor."""
-    return [int(os.pread(file, 100, 0).split()[1]) for file in files]
+    return [int(os.pread(file.fileno(), 100, 0).split()[1]) for file in files]
 
 
-class Threads:
-    """The scheduler's files of this process's threads."""
-    def __enter__(self):
-        self.files = []
-        for thread in os.listdir("/proc/self/task"):
-            try:
-                self.files.append(os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY))
-            except OSError:  # no such kernel; the thread has ended
-                pass
-        return self
-
-    def __exit__(self, *_):
-        for file in self.files:
-            os.close(file)
-
-    def timed(self, call, count=1):
-        """Of one call its time without the longest that a thread of it waited for a processor, and that wait."""
-        before, start = queued_ns(self.files), time.perf_counter_ns()
-        for _ in range(count):
-            call()
-        end = time.perf_counter_ns()
-        queued = max([now - then for now, then in zip(queued_ns(self.files), before)], default=0)
-        return max(end - start - queued, 1) / count, queued / count
+def timed(files, call, count=1):
+    """Of one call its time without the longest that a thread of it waited for a processor, and that wait."""
+    before, start = queued_ns(files), time.perf_counter_ns()
+    for _ in range(count):
+        call()
+    end = time.perf_counter_ns()
+    queued = max([now - then for now, then in zip(queued_ns(files), before)], default=0)
+    return max(end - start - queued, 1) / count, queued / count
 
 
 def least_disturbed(samples):
@@ -105,37 +98,34 @@ def least_disturbed(samples):
     return sorted(range(len(samples)), key=lambda i: samples[i][1] / sum(samples[i]))[:(len(samples) + 1) // 2]
 
 
-def warm_time(call):
-    with Threads() as threads:
-        first = min(sum(threads.timed(call)) for _ in range(DROPPED))
-        count, samples, spent, cpu = max(1, int(SAMPLE_NS / first)), [], 0, time.process_time_ns()
-        while len(samples) < MOST and (spent < ENOUGH_NS or len(samples) < FEWEST):
-            samples.append(threads.timed(call, count))
-            spent += sum(samples[-1]) * count
-    return samples, (time.process_time_ns() - cpu) / (len(samples) * count)
+def warm_samples(files, call):
+    count, samples, spent = max(1, int(SAMPLE_NS / sum(timed(files, call)))), [], 0
+    while len(samples) < MOST and (spent < ENOUGH_NS or len(samples) < FEWEST):
+        samples.append(timed(files, call, count))
+        spent += sum(samples[-1]) * count
+    return samples
 
 
-def cold_time(call):
+def cold_samples(files, call):
     """Other memory goes through the caches before each call."""
     other, samples = (ctypes.c_char * (2 * int(sys.argv[2])))(), []
-    with Threads() as threads:
-        for value in range(COLD):
-            ctypes.memset(other, value, len(other))
-            samples.append(threads.timed(call))
-    return samples, 0
+    for value in range(COLD):
+        ctypes.memset(other, value, len(other))
+        samples.append(timed(files, call))
+    return samples
 
 
-def primitives(call):
+def primitives(files, call):
     """What oneDNN's log tells of a call: of several the shortest, as few as they are for a busy machine."""
     LOG.truncate(0)
     LOG.seek(0)
-    with Threads() as threads, torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
-        samples = [threads.timed(call) for _ in range(LOGGED)]
+    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        least = least_disturbed([timed(files, call) for _ in range(LOGGED)])
     LOG.seek(0)
     lines = [line.split(",")[-8:] for line in LOG.read().decode().splitlines() if ",exec," in line]
     count = len(lines) // LOGGED
     for first, (kind, implementation, _, tensors, _, _, problem, _) in enumerate(lines[:count]):
-        ns = min(float(lines[i * count + first][-1]) * 1e6 for i in least_disturbed(samples))
+        ns = min(float(lines[i * count + first][-1]) * 1e6 for i in least)
         yield {"kind": kind, "implementation": implementation, "tensors": tensors, "problem": problem, "ns": ns}
 
 
@@ -144,11 +134,13 @@ def measured(problem, type=None, format=None, mkldnn=True, threads=None, cold=Fa
         torch.set_num_threads(threads or THREADS)
         torch.backends.mkldnn.set_flags(mkldnn)
     call = made(problem, type, format)
-    samples, cpu = cold_time(call) if cold else warm_time(call)
+    call()  # starts its threads, and ends those of a call with more
+    files = list(scheduler_files())
+    samples = (cold_samples if cold else warm_samples)(files, call)
     least = [samples[i] for i in least_disturbed(samples)]
-    return {"ns": statistics.median_low(ns for ns, _ in least), "cpu_ns": cpu,
+    return {"ns": statistics.median_low(ns for ns, _ in least),
             "queued": sum(queued for _, queued in least) / sum(map(sum, least)),
-            "log": list(primitives(call)) if torch and not cold else []}
+            "log": list(primitives(files, call)) if torch and not cold else []}
 
 
 problems = json.loads(sys.stdin.readline())

@@ -21,11 +21,23 @@ struct Row {
   const Replayed* replayed;
   const ReplayVariant* variant = nullptr;  // null: none
 
-  // Of the op's own share in a step; below 0: a loss. Unset: not decided.
+  // All calls of the problem; those of another machine as they take here.
+  double ShareNs() const {
+    const auto& [problem, base, variants] = *replayed;
+    return run->other_machine.empty() ? problem.step_ns : problem.calls * BoundsOf(base.ns).mean;
+  }
+  // Of the share; below 0: a loss. Unset: not decided.
   std::optional<double> GainNs() const {
     if (variant == nullptr || (variant->outcome != Outcome::kFaster && variant->outcome != Outcome::kSlower))
       return std::nullopt;
-    return replayed->problem.step_ns * (1 - 1 / variant->speed.value);
+    return ShareNs() * (1 - 1 / variant->speed.value);
+  }
+  Cell PercentOfStep(std::optional<double> ns) const {
+    return ns && run->step_ns > 0 && run->other_machine.empty() ? Cell(100 * *ns / run->step_ns) : Cell();
+  }
+  // Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
+  Bounds Alone() const {
+    return BoundsOf(replayed->base.library_ns.empty() ? replayed->base.ns : replayed->base.library_ns);
   }
 };
 
@@ -41,19 +53,8 @@ const ReplayVariant* BestOther(const Replayed& replayed) {
   return best;
 }
 
-Cell PercentOfStep(const Row& row, std::optional<double> ns) {
-  return ns && row.run->step_ns > 0 ? Cell(100 * *ns / row.run->step_ns) : Cell();
-}
-
 auto OfProblem(std::string ReplayProblem::*text) {
   return [text](const Row& row) { return KnownText(row.replayed->problem.*text); };
-}
-// Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
-auto Alone(std::optional<double> (*get)(const Bounds&)) {
-  return [get](const Row& row) {
-    const ReplayVariant& base = row.replayed->base;
-    return Nanoseconds(get(BoundsOf(base.library_ns.empty() ? base.ns : base.library_ns)));
-  };
 }
 template <typename Get>
 auto OfVariant(Get get) {
@@ -70,20 +71,21 @@ TypedColumns<Row> ProblemColumns() {
 }
 
 TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
-  const auto speed = [](const char* column, const char* meaning, auto value) {
-    return TypedColumn<Row>(RealColumn(column, "", Better::kHigher, meaning),
-                            OfVariant([value](const ReplayVariant& variant) { return variant.speed.*value; }));
-  };
-  return {{TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
-             return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
-           })},
-          speed("times_as_fast", "The framework's op relative to the one as it ran, by paired rounds.", &Speed::value),
-          Detail(speed("low", "Lower bound, of all variants and rounds together.", &Speed::low)),
-          Detail(speed("high", "Upper bound.", &Speed::high)),
-          {RealColumn("gain", "%", Better::kHigher,
-                      "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not "
-                      "decided."),
-           [](const Row& row) { return PercentOfStep(row, row.GainNs()); }}};
+  return {
+      {TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
+         return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
+       })},
+      {RealColumn("times_as_fast", "", Better::kHigher,
+                  "The framework's op relative to the one as it ran, by paired rounds."),
+       OfVariant([](const ReplayVariant& variant) { return variant.ns.empty() ? Cell() : Cell(variant.speed.value); })},
+      {Detail(RealColumn("low", "", Better::kHigher, "Lower bound, of all variants and rounds together.")),
+       OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
+      {Detail(RealColumn("high", "", Better::kHigher, "Upper bound.")),
+       OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })},
+      {RealColumn("gain", "%", Better::kHigher,
+                  "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not "
+                  "decided, or the step is of another machine."),
+       [](const Row& row) { return row.PercentOfStep(row.GainNs()); }}};
 }
 
 TypedColumns<Row> AnswerColumns() {
@@ -92,14 +94,16 @@ TypedColumns<Row> AnswerColumns() {
       {Detail(TextColumn("chosen", "The implementation in the run.")), OfProblem(&ReplayProblem::implementation)},
       {Detail(TextColumn("formats", "Memory format of every tensor in the run.")), OfProblem(&ReplayProblem::formats)},
       {Detail(RealColumn("share", "%", Better::kLower, "Of a step: all calls of the problem.")),
-       [](const Row& row) { return PercentOfStep(row, row.replayed->problem.step_ns); }},
-      {TimeColumn("in_run", "A call in the run's steps: the lower quartile."),
-       [](const Row& row) { return Nanoseconds(row.replayed->problem.call_ns); }},
+       [](const Row& row) { return row.PercentOfStep(row.ShareNs()); }},
+      {TimeColumn("in_run", "A call in the run's steps: the lower quartile. Unknown: of another machine."),
+       [](const Row& row) {
+         return row.run->other_machine.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell();
+       }},
       {TimeColumn("alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log."),
-       Alone([](const Bounds& bounds) { return std::optional(bounds.mean); })},
+       [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
       {Detail(TimeColumn("alone_low", "Lower bound (95 %, over measurements).")),
-       Alone([](const Bounds& bounds) { return bounds.low; })},
-      {Detail(TimeColumn("alone_high", "Upper bound.")), Alone([](const Bounds& bounds) { return bounds.high; })},
+       [](const Row& row) { return Nanoseconds(row.Alone().low); }},
+      {Detail(TimeColumn("alone_high", "Upper bound.")), [](const Row& row) { return Nanoseconds(row.Alone().high); }},
       {Detail(TimeColumn("op", "The framework's op around it, as it ran, with warm caches.")),
        [](const Row& row) { return MeanNs(row.replayed->base); }},
       {Detail(TimeColumn("op_cold", "The same after other memory went through the caches.")),
@@ -114,15 +118,13 @@ TypedColumns<Row> AllVariantsColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(VariantColumns("variant", "What was changed."));
   columns.Add(TypedColumns<Row>{
-      {TextColumn("outcome", "faster, slower, no gain (below 3 %), not decided, failed."),
+      {TextColumn("outcome", kOutcomes),
        OfVariant([](const ReplayVariant& variant) { return std::string(OutcomeName(variant.outcome)); })},
       {Detail(TextColumn("implementation", "What the library chose then; why it failed.")),
        OfVariant([](const ReplayVariant& variant) {
          return KnownText(variant.failure.empty() ? variant.implementation : variant.failure);
        })},
       {Detail(TimeColumn("op", "The framework's op with warm caches.")), OfVariant(MeanNs)},
-      {Detail(TimeColumn("cpu", "Processor time of the op, of all threads.")),
-       OfVariant([](const ReplayVariant& variant) { return Nanoseconds(variant.cpu_ns); })},
   });
   return columns;
 }
@@ -130,21 +132,31 @@ TypedColumns<Row> AllVariantsColumns() {
 // A variant over all problems, for which it is set together.
 struct Sum {
   bool changes_numerics = false;
-  double gain_ns = 0, before_ns = 0, after_ns = 0;  // before, after: of the faster ones
+  double gain_ns = 0, before_ns = 0, saved_ns = 0;  // before, saved: of the faster ones
   size_t tried = 0, faster = 0, slower = 0;
 
   void Add(const Row& row) {
-    const double gain = row.GainNs().value_or(0), share_ns = row.replayed->problem.step_ns;
+    const double gain = row.GainNs().value_or(0);
     changes_numerics = row.variant->changes_numerics;
     gain_ns += gain;
+    saved_ns += std::max(gain, 0.0);
+    before_ns += gain > 0 ? row.ShareNs() : 0;
     ++tried;
+    faster += gain > 0 ? 1 : 0;
     slower += gain < 0 ? 1 : 0;
-    if (gain <= 0) return;
-    ++faster;
-    before_ns += share_ns;
-    after_ns += share_ns - gain;
   }
 };
+
+std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum& sum) {
+  const std::string gain = run.other_machine.empty() ? absl::StrFormat("would make the %s %.1f %% shorter", run.unit,
+                                                                       100 * sum.gain_ns / run.step_ns)
+                                                     : "is faster on this machine";
+  return absl::StrFormat("%s %s%s%s: %d of %d problems take %.2f of their time%s", name, gain,
+                         sum.changes_numerics ? ", but it changes numerics" : "",
+                         absl::EndsWith(name, " threads") ? ", if no other program has the processors" : "", sum.faster,
+                         sum.tried, 1 - sum.saved_ns / sum.before_ns,
+                         sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : "");
+}
 
 std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
   std::map<std::string, Sum> sums;
@@ -154,22 +166,14 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
     open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
   }
   std::vector<std::string> sentences;
+  const double least_ns = run.other_machine.empty() ? kWorthOfStep * run.step_ns : 0;
   for (const bool changes_numerics : {false, true}) {
-    const std::pair<const std::string, Sum>* best = nullptr;
-    for (const auto& each : sums) {
-      const bool is_gain = each.second.gain_ns > std::max(kWorthOfStep * run.step_ns, 0.0);
-      if (each.second.changes_numerics == changes_numerics && is_gain &&
-          (best == nullptr || each.second.gain_ns > best->second.gain_ns))
-        best = &each;
-    }
-    if (best == nullptr) continue;
-    const Sum& sum = best->second;
-    sentences.push_back(absl::StrFormat(
-        "%s would make the %s %.1f %% shorter%s%s: %d of %d problems take %.2f of their time%s", best->first, run.unit,
-        100 * sum.gain_ns / run.step_ns, changes_numerics ? ", but it changes numerics" : "",
-        absl::EndsWith(best->first, " threads") ? ", if no other program has the processors" : "", sum.faster,
-        sum.tried, sum.after_ns / sum.before_ns,
-        sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : ""));
+    const auto gain_ns = [&](const auto& named) {
+      return named.second.changes_numerics == changes_numerics ? named.second.gain_ns : 0;
+    };
+    const auto best = std::max_element(sums.begin(), sums.end(),
+                                       [&](const auto& a, const auto& b) { return gain_ns(a) < gain_ns(b); });
+    if (best != sums.end() && gain_ns(*best) > least_ns) sentences.push_back(Sentence(run, best->first, best->second));
   }
   if (sentences.empty())
     sentences.emplace_back(open == 0 ? "the chosen implementations are the best of those tried"
@@ -194,6 +198,9 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
                    [](const Row& a, const Row& b) { return a.GainNs().value_or(0) > b.GainNs().value_or(0); });
   const std::string answer = best.empty() ? "nothing could be replayed" : Answer(run, variants);
   std::vector<Table> tables = {NewTable("replay", answer, AnswerColumns(), best)};
+  if (!run.other_machine.empty())
+    tables.front().notes.push_back(absl::StrCat("times of the run are of another machine: ", run.other_machine,
+                                                "; they are not compared with those measured here."));
   if (!variants.empty())
     tables.push_back(NewTable("variants", "Each problem in every other way tried", AllVariantsColumns(), variants));
   if (not_replayed.empty()) return tables;

@@ -9,55 +9,36 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/table/human.h"
-#include "analyzer/table/typed_columns.h"
+#include "analyzer/tables/columns.h"
 #include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-Bounds TimeOf(const Tried& tried) { return BoundsOf(tried.times_ns); }
-
-Cell Known(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
-
 TypedColumns<Tried> NumberColumns(const std::string& unit) {
-  const auto number = [](std::string name, std::string column_unit, Better better, std::string explanation) {
-    return Column{.name = std::move(name),
-                  .unit = std::move(column_unit),
-                  .type = ColumnType::kReal,
-                  .better = better,
-                  .explanation = std::move(explanation)};
-  };
-  const auto time = [&unit](std::string name, const char* what) {
-    return Column{.name = std::move(name),
-                  .unit = "ns",
-                  .type = ColumnType::kInteger,
-                  .better = Better::kLower,
-                  .explanation = absl::StrCat(what, " of a ", unit, ".")};
+  const auto time = [&unit](const char* name, const char* what) {
+    return TimeColumn(name, absl::StrCat(what, " of a ", unit, "."));
   };
   return {
-      {Column{.name = "variation", .explanation = "What was set. none: the program as it is."}, &Tried::name},
-      {number("times_as_fast", "", Better::kHigher, "Its speed relative to the program as it is, by paired rounds."),
+      {TextColumn("variation", "What was set. none: the program as it is."), &Tried::name},
+      {RealColumn("times_as_fast", "", Better::kHigher,
+                  "Its speed relative to the program as it is, by paired rounds."),
        [](const Tried& tried) {
          return tried.speed.low || tried.times_ns.size() > 1 ? Cell(tried.speed.value) : Cell();
        }},
-      {number("low", "", Better::kHigher, "Lower bound of times_as_fast, of all variations and rounds together."),
-       [](const Tried& tried) { return ToCell(tried.speed.low); }},
-      {number("high", "", Better::kHigher, "Upper bound."),
-       [](const Tried& tried) { return ToCell(tried.speed.high); }},
-      {Column{.name = "outcome", .explanation = "faster, slower, no gain (below 3 %), not decided, failed."},
+      {RealColumn("low", "", Better::kHigher, "Lower bound of times_as_fast, of all variations and rounds together."),
+       [](const Tried& tried) { return tried.speed.low; }},
+      {RealColumn("high", "", Better::kHigher, "Upper bound."), [](const Tried& tried) { return tried.speed.high; }},
+      {TextColumn("outcome", kOutcomes),
        [](const Tried& tried) { return tried.name == "none" ? Cell() : Cell(OutcomeName(tried.outcome)); }},
-      {time("time", "Mean over its runs"), [](const Tried& tried) { return Nanoseconds(TimeOf(tried).mean); }},
+      {time("time", "Mean over its runs"),
+       [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).mean); }},
       {time("time_low", "Lower bound (95 %, over runs)"),
-       [](const Tried& tried) { return Nanoseconds(TimeOf(tried).low); }},
-      {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(TimeOf(tried).high); }},
-      {Column{.name = "runs", .type = ColumnType::kInteger, .explanation = "Runs that count."},
-       [](const Tried& tried) { return static_cast<int64_t>(tried.times_ns.size()); }},
-      {Column{.name = "peak_memory",
-              .unit = "bytes",
-              .type = ColumnType::kInteger,
-              .better = Better::kLower,
-              .explanation = "Most resident memory of a process that was seen."},
+       [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).low); }},
+      {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).high); }},
+      {IntegerColumn("runs", "", Better::kNeither, "Runs that count."),
+       [](const Tried& tried) { return tried.times_ns.size(); }},
+      {IntegerColumn("peak_memory", "bytes", Better::kLower, "Most resident memory of a process that was seen."),
        [](const Tried& tried) { return tried.peak_bytes > 0 ? Cell(tried.peak_bytes) : Cell(); }},
   };
 }
@@ -70,28 +51,17 @@ std::string CostOf(const Tried& tried) {
 }
 
 TypedColumns<Tried> SentenceColumns() {
-  const auto text = [](const char* name, const char* explanation) {
-    return Column{.name = name, .explanation = explanation};
-  };
   return {
-      {text("variation", "What was set."), [](const Tried& tried) { return Known(tried.name); }},
-      {text("outcome", "As above."), [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
-      {text("moved", "What dlhook diff says first of a run without and one with it, or why it failed."),
-       [](const Tried& tried) { return Known(tried.failure.empty() ? tried.moved : tried.failure); }},
-      {text("command", "How to run the program so."), [](const Tried& tried) { return Known(tried.command); }},
-      {text("promise", "What the finding that suggested it said could be gained."),
-       [](const Tried& tried) { return Known(tried.promise); }},
-      {text("cost", "What it changes in what is computed: by its kind, and by the losses that the program printed."),
-       [](const Tried& tried) { return Known(CostOf(tried)); }},
+      {TextColumn("variation", "What was set."), Known(&Tried::name)},
+      {TextColumn("outcome", "As above."), [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
+      {TextColumn("moved", "What dlhook diff says first of a run without and one with it, or why it failed."),
+       [](const Tried& tried) { return KnownText(tried.failure.empty() ? tried.moved : tried.failure); }},
+      {TextColumn("command", "How to run the program so."), Known(&Tried::command)},
+      {TextColumn("promise", "What the finding that suggested it said could be gained."), Known(&Tried::promise)},
+      {TextColumn("cost",
+                  "What it changes in what is computed: by its kind, and by the losses that the program printed."),
+       [](const Tried& tried) { return KnownText(CostOf(tried)); }},
   };
-}
-
-std::string NamesWith(const TriedProgram& program, Outcome outcome) {
-  std::vector<std::string> names;
-  for (const Tried& tried : program.variations) {
-    if (tried.outcome == outcome) names.push_back(tried.name);
-  }
-  return absl::StrJoin(names, ", ");
 }
 
 const Tried* Fastest(const TriedProgram& program) {
@@ -115,13 +85,14 @@ std::string Answer(const TriedProgram& program) {
     answer = "nothing tried is shown to be faster than the program as it is";
   }
   std::string rest;
+  std::vector<std::string> undecided;
   for (const Tried& tried : program.variations) {
+    if (tried.outcome == Outcome::kNotDecided) undecided.push_back(tried.name);
     if (tried.outcome == Outcome::kFaster && &tried != best)
       absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", tried.name,
                       absl::StrFormat(" %.2f", tried.speed.value), IntervalText(tried.speed));
   }
-  const std::string undecided = NamesWith(program, Outcome::kNotDecided);
-  return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", undecided);
+  return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", absl::StrJoin(undecided, ", "));
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ struct TriedProgram {
   std::vector<Tried> variations;
 };
 
+inline constexpr char kOutcomes[] = "faster, slower, no gain (below 3 %), not decided, failed.";  // a column's
+
 struct Bounds {
   double mean = 0;
   std::optional<double> low, high;

@@ -131,6 +131,16 @@ std::string CommandLine(const Variation& variation, const std::vector<std::strin
   return absl::StrJoin(line, " ");
 }
 
+std::vector<std::string> MappedFiles(const TraceModel& model, absl::string_view part) {
+  std::vector<std::string> paths;
+  for (const ProcessInfo& process : model.processes) {
+    for (const Mapping& mapping : process.mappings) {
+      if (absl::StrContains(mapping.path, part)) paths.push_back(mapping.path);
+    }
+  }
+  return paths;
+}
+
 Ground GroundOf(const StepFacts& facts) {
   Ground ground = {.processors = std::max<size_t>(facts.processors(), 1)};
   std::set<std::string> has;
@@ -138,11 +148,7 @@ Ground GroundOf(const StepFacts& facts) {
   for (const Op& op : model.ops) {
     if (op.onednn() != nullptr) has.insert("onednn");
   }
-  for (const ProcessInfo& process : model.processes) {
-    for (const Mapping& mapping : process.mappings) {
-      if (absl::StrContains(mapping.path, "openblas")) has.insert("openblas");
-    }
-  }
+  if (!MappedFiles(model, "openblas").empty()) has.insert("openblas");
   if (facts.UsesTorch()) has.insert("torch");
   if (facts.Uses("TensorFlow")) has.insert("tensorflow");
   if (facts.Uses("JAX") || !model.compiled_programs.empty()) has.insert("xla");

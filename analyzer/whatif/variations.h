@@ -38,6 +38,8 @@ struct Ground {
   Variable variable;                                            // of the program's environment
 };
 Ground GroundOf(const StepFacts& facts);
+// Paths of the run's mapped files that contain `part`.
+std::vector<std::string> MappedFiles(const TraceModel& model, absl::string_view part);
 
 // Of the list, those that make sense here; first those that findings suggest, the largest gain first.
 std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<RuleFinding>& found, double step_ns);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/gap_samples.h"
 
@@ -144,6 +145,17 @@ size_t StepFacts::StepAt(ProcessIndex process, int64_t time_ns) const {
     return is_in ? last_step_ = static_cast<size_t>(after - steps.begin()) - 1 : kNone;
   }
   return kNone;
+}
+
+double StepFacts::UndisturbedNs(const std::set<OpIndex>& ops) const {
+  const CallColumns& calls = model_.calls;
+  std::vector<int64_t> durations;
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    if (!ops.contains(calls.op[call])) continue;
+    const ProcessIndex process = model_.threads[calls.thread[call]].process;
+    if (!HasSteps() || StepAt(process, calls.start_ns[call]) != kNone) durations.push_back(calls.duration_ns[call]);
+  }
+  return durations.empty() ? 0 : static_cast<double>(QuartilesOf(std::move(durations)).lower);
 }
 
 uint32_t StepFacts::processors() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,8 @@ class StepFacts {
   double PhaseNs(PhaseKind phase) const;  // per mean step
   // The steady step of the process in which this time is: its number; kNone: none. Cheap if it is often the same as before.
   size_t StepAt(ProcessIndex process, int64_t time_ns) const;
+  // Lower quartile of the durations of these ops' calls in steps, which other programs hardly reach.
+  double UndisturbedNs(const std::set<OpIndex>& ops) const;
   // Framework ops that are in no other, and calls outside of any: thread, start, duration.
   void ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const;
   // Whose code computed in time that is not seen, by samples: by kind of activity and SamplePlaces' owners.

@@ -9,12 +9,15 @@ import frameworks
 from frameworks import FIELDS, e2e, log_lines, program
 
 STEPS = 6
+CONVOLUTIONS = "convolution", "deconvolution"
 PATIENCE = 60  # seconds until a test gives up waiting for what must come
 CONV1 = "mb4_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1"
+UP = "mb4_ic32oc8_ih15oh32kh3sh2dh0ph0_iw15ow32kw3sw2dw0pw0"
 CONV2 = "mb4_ic16oc32_ih32oh15kh3sh2dh0ph0_iw32ow15kw3sw2dw0pw0"
 # Of programs/replayed.py: the first convolution's input needs no gradient. Linear: batch 4, from 768 to 10, column-major.
 PROBLEMS = {("convolution", "forward", CONV1), ("convolution", "backward-weights", CONV1), ("convolution", "forward", CONV2),
             ("convolution", "backward-data", CONV2), ("convolution", "backward-weights", CONV2),
+            ("deconvolution", "forward", UP), ("deconvolution", "backward-data", UP), ("deconvolution", "backward-weights", UP),
             ("gemm", "unknown", "m10 n4 k768 TN f32"), ("gemm", "unknown", "m768 n4 k10 NN f32"),
             ("gemm", "unknown", "m768 n10 k4 NT f32")}
 
@@ -35,9 +38,9 @@ class Replay(frameworks.Case):
         found = {}
         for line in log_lines(output):
             named = dict(zip(FIELDS, line))
-            if named["operation"] == "exec" and named["primitive"] == "convolution":
+            if named["operation"] == "exec" and named["primitive"] in CONVOLUTIONS:
                 direction = named["prop_kind"].replace("forward_training", "forward").replace("_", "-")
-                found["convolution", direction, named["problem"]] = named["implementation"]
+                found[named["primitive"], direction, named["problem"]] = named["implementation"]
         return found
 
     def record(self):
@@ -47,17 +50,44 @@ class Replay(frameworks.Case):
     def test_problems_and_choices(self):
         result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--top", "100", "--budget", "25s", self.record()])
         self.assertEqual(result.code, 0, result.err)
+        self.assertIn(b"replay: starting ", result.err.splitlines()[0])
         tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
+        self.assertNotIn("another machine", " ".join(tables["replay"]["notes"]))
         replayed = [row for row in rows(tables["replay"]) if row["kind"] != "reorder"]
         self.assertEqual({key(row) for row in replayed}, PROBLEMS)
         self.assertEqual(len(replayed), len(PROBLEMS))
-        self.assertEqual({key(row): row["chosen"] for row in replayed if row["kind"] == "convolution"},
+        self.assertEqual({key(row): row["chosen"] for row in replayed if row["kind"] in CONVOLUTIONS},
                          self.implementations("channels_last"))
         self.assertNotIn(": alone ", " ".join(tables["replay"]["notes"]))
-        variants = [row for row in rows(tables["variants"]) if row["variant"] == "contiguous" and row["kind"] == "convolution"]
+        variants = [row for row in rows(tables["variants"]) if row["variant"] == "contiguous" and row["kind"] in CONVOLUTIONS]
         self.assertEqual({key(row): row["implementation"] for row in variants}, self.implementations("contiguous"))
         reasons = {(row["layers"], row["kind"]): row["not_replayed"] for row in rows(tables["not_replayed"])}
         self.assertEqual(reasons["lstm", "rnn"], "not replayed, because there is no replay of the op rnn")
+
+    def test_another_number_of_processors(self):
+        processors = sorted(os.sched_getaffinity(0))
+        if len(processors) < 2:
+            self.skipTest("one processor only")
+        command = ["taskset", "-c", str(processors[0]), e2e.DLHOOK, "replay", "--format", "json", "--budget", "10s", "--top", "2"]
+        result = e2e.run([*command, self.record()])
+        self.assertEqual(result.code, 0, result.err)
+        table = json.loads(result.out)["tables"][0]
+        self.assertRegex(table["notes"][0], f"another machine: .*, {len(processors)} processors; here .*, 1;")
+        self.assertEqual({(row["in_run"], row["share"], row["gain"]) for row in rows(table)}, {(None, None, None)})
+        self.assertTrue(all(row["alone"] for row in rows(table)), rows(table))
+
+    def test_settings_that_a_parent_sets(self):
+        argv = program("replayed", "contiguous", STEPS)
+        parent = ("import os, subprocess, sys, numpy\n"
+                  "numpy.ones((50, 50)) @ numpy.ones((50, 50))\n"
+                  "os.environ['ONEDNN_MAX_CPU_ISA'] = 'SSE41'\n"
+                  "sys.exit(subprocess.call(sys.argv[1:]))")
+        self.recorded("launcher", [argv[0], "-c", parent, *argv], OMP_NUM_THREADS="1")
+        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "6s", "--problem", CONV2, self.run_path])
+        self.assertEqual(result.code, 0, result.err)
+        table = json.loads(result.out)["tables"][0]
+        self.assertTrue(any("sse41" in row["chosen"] for row in rows(table)), rows(table))
+        self.assertNotIn(": alone ", " ".join(table["notes"]))
 
     def test_numpy(self):
         self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1")

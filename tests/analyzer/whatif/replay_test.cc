@@ -49,9 +49,9 @@ TEST(ReplayProblems, AreMadeAsTheLibrarySaysThem) {
   EXPECT_EQ(problems[0].reason, "");
   EXPECT_EQ(problems[0].call_ns, 1000);
   EXPECT_EQ(problems[0].spec, nlohmann::json::parse(R"({
-      "op": "convolution", "direction": "backward-weights", "type": "float32", "format": "contiguous", "input": [8, 16, 9, 7],
-      "weight": [32, 8, 3, 3], "output": [8, 32, 5, 5], "bias": true, "stride": [2, 1], "padding": [1, 1], "dilation": [1, 2],
-      "transposed": false, "output_padding": [0, 0], "groups": 2})"));
+      "op": "convolution", "direction": "backward-weights", "type": "float32", "format": "contiguous", "bias": true,
+      "transposed": false, "g": 2, "mb": 8, "ic": 16, "oc": 32, "ih": 9, "oh": 5, "kh": 3, "sh": 2, "dh": 0, "ph": 1,
+      "iw": 7, "ow": 5, "kw": 3, "sw": 1, "dw": 1, "pw": 1})"));
 }
 
 TEST(ReplayProblems, OfATransposedConvolution) {
@@ -60,8 +60,7 @@ TEST(ReplayProblems, OfATransposedConvolution) {
                           "dst:f32::blocked:acdb::f0,,"
                           "alg:deconvolution_direct,mb2_ic16oc8_ih4oh9kh3sh2dh0ph0_iw4ow10kw3sw2dw0pw0")});
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_EQ(problems[0].spec["weight"], (std::vector<int>{16, 8, 3, 3}));
-  EXPECT_EQ(problems[0].spec["output_padding"], (std::vector<int>{0, 1}));
+  EXPECT_EQ(problems[0].spec["transposed"], true);
   EXPECT_EQ(problems[0].spec["format"], "channels_last");
   EXPECT_EQ(problems[0].spec["bias"], false);
 }
@@ -109,12 +108,16 @@ TEST(ReplayVariants, AreWhatTheLibraryOffers) {
 }
 
 // Two problems that take 300 and 100 of a step of 1000 ns, and their variants' speeds; 0: not decided.
-std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<double, double>>>& variants) {
-  ReplayedRun run = {.unit = "training step", .step_ns = 1000};
+std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<double, double>>>& variants,
+                          const std::string& other_machine = "") {
+  ReplayedRun run = {.unit = "training step", .other_machine = other_machine, .step_ns = 1000};
   for (const bool is_second : {false, true}) {
     Replayed replayed;
-    replayed.problem = {
-        .layers = is_second ? "conv2" : "conv1", .kind = "convolution", .step_ns = is_second ? 100.0 : 300.0};
+    replayed.problem = {.layers = is_second ? "conv2" : "conv1",
+                        .kind = "convolution",
+                        .calls = 1,
+                        .step_ns = is_second ? 100.0 : 300.0,
+                        .call_ns = 20};
     replayed.base.ns = {10, 12};
     for (const auto& [name, speeds] : variants) {
       const double speed = is_second ? speeds.second : speeds.first;
@@ -151,6 +154,43 @@ TEST(ReplayTables, SayWhatThreadsNeed) {
       Tables({{"2 threads", {2, 1}}})[0].title,
       "2 threads would make the training step 15.0 % shorter, if no other program has the processors: 1 of 2 problems "
       "take 0.50 of their time");
+}
+
+// Of another machine: the run's times make no sum with those of this one.
+TEST(ReplayTables, DoNotCompareTimesOfAnotherMachine) {
+  const std::vector<Table> tables =
+      Tables({{"channels_last", {1.5, 0.8}}, {"bfloat16", {2, 2}}}, "A, 64 processors; here B, 2");
+  EXPECT_THAT(tables[0].title, HasSubstr("bfloat16 is faster on this machine, but it changes numerics: 2 of 2"));
+  EXPECT_THAT(tables[0].title, Not(HasSubstr("training step")));
+  EXPECT_EQ(tables[0].notes.front(),
+            "times of the run are of another machine: A, 64 processors; here B, 2; they are not compared with those "
+            "measured here.");
+  const std::vector<Table> of_this = Tables({{"bfloat16", {2, 2}}});
+  for (const char* column : {"in_run", "share", "gain"}) {
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(At(tables[0], 0, column))) << column;
+    EXPECT_FALSE(std::holds_alternative<std::monostate>(At(of_this[0], 0, column))) << column;
+  }
+  EXPECT_EQ(Integer(tables[0], 0, "alone"), 11);
+  EXPECT_THAT(of_this[0].notes, IsEmpty());
+}
+
+TEST(ReplayMachine, IsAnotherOneByItsProcessor) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(GemmDefinition(120, 64, 256, "TN")), 0, 1000);
+  TraceModel model = builder.Build();
+  ProcessInfo& process = model.processes.front();
+  process.processors = 2;
+  process.processor = {.vendor = "V", .name = "A"};
+  const Choices choices = ResolveChoices(&model);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model);
+  const StepFacts facts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
+  EXPECT_EQ(OtherMachine(facts, {.vendor = "V", .name = "A"}, 2), "");
+  EXPECT_EQ(OtherMachine(facts, {.vendor = "V", .name = "B"}, 2), "A, 2 processors; here B, 2");
+  EXPECT_EQ(OtherMachine(facts, {.vendor = "V", .name = "A"}, 4), "A, 2 processors; here A, 4");
+  process.processors = 0;
+  process.processor = {};  // an older trace: not known
+  EXPECT_EQ(OtherMachine(facts, {.vendor = "V", .name = "B"}, 4), "");
 }
 
 TEST(ReplayTables, SayThatTheChoiceIsTheBest) {

@@ -1,4 +1,4 @@
-"""replayed.py FORMAT STEPS: trains convolutions, a recurrent layer and a linear layer, in contiguous or channels_last format."""
+"""replayed.py FORMAT STEPS: trains convolutions, also a transposed one, a recurrent and a linear layer, in this memory format."""
 
 import sys
 
@@ -10,11 +10,13 @@ class Network(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv1, self.conv2 = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 3, stride=2)
+        self.up = nn.ConvTranspose2d(32, 8, 3, stride=2, output_padding=1)
         self.lstm, self.fc = nn.LSTM(15 * 15, 24, batch_first=True), nn.Linear(32 * 24, 10)
 
     def forward(self, x):
-        x = self.conv2(self.conv1(x).relu()).relu().contiguous().flatten(2)
-        return self.fc(self.lstm(x)[0].flatten(1))
+        x = self.conv2(self.conv1(x).relu()).relu()
+        up = self.up(x).mean()
+        return self.fc(self.lstm(x.contiguous().flatten(2))[0].flatten(1)) + up
 
 
 def main():
