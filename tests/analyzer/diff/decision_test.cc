@@ -145,6 +145,17 @@ TEST(DecisionTest, StepsOfWhichThreeOfFourAreLongerAreSlower) {
   EXPECT_EQ(decide(disturbed).doubt, Doubt::kOnlySomeSteps);
 }
 
+TEST(DecisionTest, MergedRunsHaveTheValidationOfAll) {
+  std::vector<MeasuredRun> runs(2, RunOf({1, 1, 1, 1}));
+  for (MeasuredRun& run : runs) {
+    run.steps.validations = 3;
+    run.steps.validation_ns = 6'000'000;
+  }
+  const MeasuredRun merged = MergeRuns(std::move(runs));
+  EXPECT_EQ(merged.steps.validations, 6);
+  EXPECT_NEAR(merged.steps.ValidationNs(), 2e6, 1);  // 6 steps: the last of each run does not count
+}
+
 void WaitFor(double ns, MeasuredRun& run) {
   run.load.is_known = true;
   run.load.runnable = 6;

@@ -81,6 +81,20 @@ std::vector<Finding> OfValidation(int validations) {
   return found;
 }
 
+// A validation step that holds 5 ms of something else, and 1 ms of its own pass.
+TEST(LongerSteps, ValidationIsItsInputAndPasses) {
+  StepTrack track;
+  for (int64_t ms = 0; ms < 60; ms += 10) {
+    track.steps.push_back({.start_ns = ms * kMs, .end_ns = (ms + 4) * kMs, .kind = StepKind::kTraining});
+    track.steps.push_back({.start_ns = (ms + 4) * kMs, .end_ns = (ms + 10) * kMs, .kind = StepKind::kValidation});
+    track.steps.back().phases = {{(ms + 4) * kMs, (ms + 9) * kMs, PhaseKind::kUnknown},
+                                 {(ms + 9) * kMs, (ms + 10) * kMs, PhaseKind::kInference}};
+  }
+  const ComparedSteps steps = ChooseSteps(Judged({track}), StepKind::kTraining);
+  EXPECT_EQ(steps.validations, 5);
+  EXPECT_EQ(steps.validation_ns, 5 * kMs);
+}
+
 TEST(LongerSteps, AreNotValidationUnlessItTakesLonger) {
   EXPECT_THAT(OfValidation(2), IsEmpty());
   const std::vector<Finding> found = OfValidation(6);

@@ -11,12 +11,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// In each step of 1 ms.
-CpuProgram Converting(int64_t ns, const char* op = "aten::_to_copy") {
-  CpuProgram program;
+// In each step of 1 ms, `op` in an operation of the program.
+CpuProgram Converting(int64_t ns, const char* op = "aten::_to_copy", const char* outer = "aten::to",
+                      StepKind kind = StepKind::kTraining) {
+  CpuProgram program(kind);
   const StackIndex stack = program.builder().AddStack({{"/home/u/train.py", "<module>", 7}});
   for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
-    program.builder().Scope("aten::to", ScopeKind::kFrameworkOp, step_ns + 1000, ns + 1000, 0, -1, stack);
+    program.builder().Scope(outer, ScopeKind::kFrameworkOp, step_ns + 1000, ns + 1000, 0, -1, stack);
     program.builder().Scope(op, ScopeKind::kFrameworkOp, step_ns + 1500, ns);
   }
   return program;
@@ -28,6 +29,18 @@ TEST(TypeConversions, AreWhatTheProgramDoesInEachStep) {
   EXPECT_EQ(found.Gain(0), 150'000);
   EXPECT_EQ(found.Of(0, "line"), "train.py:7");
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("astype(np.float32)"));
+}
+
+TEST(TypeConversions, AreAutocastsInsideOfAnOperation) {
+  const auto inference =
+      Converting(150'000, "aten::_to_copy", "aten::linear", StepKind::kInference).Find("type-conversions");
+  ASSERT_THAT(inference.rows, SizeIs(1));
+  EXPECT_THAT(inference.Of(0, "finding"), HasSubstr("as autocast does"));
+  EXPECT_THAT(inference.Of(0, "advice"), HasSubstr("in place of torch.autocast"));
+  EXPECT_EQ(inference.Of(0, "kind"), "loss");
+  const auto training = Converting(150'000, "aten::_to_copy", "aten::linear").Find("type-conversions");
+  ASSERT_THAT(training.rows, SizeIs(1));
+  EXPECT_EQ(training.Of(0, "kind"), "information");
 }
 
 TEST(TypeConversions, AreNoneBelowATenthOrWhereNothingIsConverted) {
