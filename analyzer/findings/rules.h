@@ -98,7 +98,7 @@ bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
 // Of the steps' time or processor time, if that grows steadily.
 std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
 
-// " More than half of it passes in save (serialization.py)."; empty: in no function of a package.
+// " More than half of it passes in save (serialization.py).", or follows a call there; empty: in no package.
 std::string PackageFunctionText(const GapLines& lines);
 // Whether time between two lines is a stretch that slow-lines judges, not many short gaps.
 bool IsStretch(const StepFacts& facts, const GapLines& lines);

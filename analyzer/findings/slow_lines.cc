@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
 #include "analyzer/table/human.h"
@@ -96,8 +97,11 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
 }  // namespace
 
 std::string PackageFunctionText(const GapLines& lines) {
-  return lines.package_function.empty() ? ""
-                                        : absl::StrCat(" More than half of it passes in ", lines.package_function, ".");
+  std::vector<std::string> halves;
+  if (!lines.package_function.empty()) halves.push_back(absl::StrCat("passes in ", lines.package_function));
+  if (!lines.called_from.empty() && lines.called_from != lines.package_function)
+    halves.push_back(absl::StrCat("follows a call in ", lines.called_from));
+  return halves.empty() ? "" : absl::StrCat(" More than half of it ", absl::StrJoin(halves, ", and more than half "), ".");
 }
 
 bool IsStretch(const StepFacts& facts, const GapLines& lines) {

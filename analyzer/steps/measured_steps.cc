@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ namespace {
 
 // Without shapes, shorter patterns are found everywhere (the blocks of a matrix factorization).
 constexpr size_t kMinPeriodByKind = 3;
+constexpr size_t kFewSlices = 6;  // different products: of one layer, forward and backward, in two slices
 constexpr double kMostlyRegular = 0.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
@@ -220,14 +222,19 @@ std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::v
   return apart;
 }
 
-// XLA's calls are slices of products, on its own threads, and outside of its profiler's windows nothing says whose.
-bool OnlyXlaCalls(const TraceModel& model, ProcessIndex process) {
+// XLA passes slices of products to its threads, and outside of its profiler's windows nothing says which belong together: the
+// order of a few tells no steps.
+bool AreFewSlices(const TraceModel& model, ProcessIndex process) {
   if (!OneDnnIsXlas(model.processes[process])) return false;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     const bool is_op = model.scopes.look[scope].kind == ScopeKind::kXlaOp;
     if (is_op && model.threads[model.scopes.thread[scope]].process == process) return false;
   }
-  return true;
+  std::set<OpIndex> ops;
+  for (CallIndex call = 0; call < model.calls.size() && ops.size() < kFewSlices; ++call) {
+    if (model.threads[model.calls.thread[call]].process == process) ops.insert(model.calls.op[call]);
+  }
+  return ops.size() < kFewSlices;
 }
 
 // Of JAX outside of jit, whose operations are programs of their own: by the order in which programs run, in windows.
@@ -328,7 +335,7 @@ std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model) {
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     const std::vector<bool> threads = ThreadsOf(model, process);
     std::vector<MeasuredTrack> tracks;
-    if (OnlyXlaCalls(model, process)) continue;
+    if (AreFewSlices(model, process)) continue;
     if (std::optional<MeasuredTrack> by_programs = TrackByPrograms(model, process)) {
       MeasureTrack(model, *by_programs);
       tracks.push_back(*std::move(by_programs));

@@ -45,6 +45,7 @@ struct Gaps {
   std::map<std::string, double> modules;
   std::map<std::string, int64_t> packages;  // nanoseconds
   std::map<Function, Running> running;
+  std::map<Function, int64_t> called_from;  // nanoseconds: the innermost function that made the call before
   std::map<Neighbour, int64_t> before, after;  // nanoseconds
   LookSums looks;
   std::vector<size_t> samples;
@@ -171,15 +172,19 @@ class LinesInSteps {
     return known->second;
   }
 
-  // Of an installed package: the innermost in which more than half of the time passes. "save (serialization.py)".
+  // "save (serialization.py)", of an installed package; else empty.
+  std::string PackageFunction(const Function& function) const {
+    const std::string& file = model_.names[function.first];
+    if (!IsFrameworkFile(file)) return "";
+    return absl::StrCat(FunctionName(model_, function.second), " (", file.substr(file.rfind('/') + 1), ")");
+  }
+
+  // The innermost in which more than half of the time passes, if it is a package's.
   std::string PackageFunctionOf(const Gaps& gaps) const {
     const auto rank = [&](const Running& running) { return 2 * running.ns > gaps.walked_ns ? running.depth + 1 : 0; };
     const auto most = std::max_element(gaps.running.begin(), gaps.running.end(),
                                        [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
-    if (most == gaps.running.end() || rank(most->second) == 0) return "";
-    const std::string& file = model_.names[most->first.first];
-    if (!IsFrameworkFile(file)) return "";
-    return absl::StrCat(FunctionName(model_, most->first.second), " (", file.substr(file.rfind('/') + 1), ")");
+    return most == gaps.running.end() || rank(most->second) == 0 ? "" : PackageFunction(most->first);
   }
 
   // Numbers of gaps and what they lie between, which folded time does not tell.
@@ -205,6 +210,8 @@ class LinesInSteps {
         running.depth = std::max(running.depth, depth);
         running.ns += ns;
       }
+      if (const auto& frames = model_.python_stacks[stacks.first].frames; !frames.empty())
+        gaps->called_from[{frames.front().file, frames.front().function}] += ns;
       gaps->before[NeighbourOf(activity.last())] += ns;
       gaps->after[NeighbourOf(activity.next())] += ns;
     }
@@ -300,6 +307,8 @@ class LinesInSteps {
         lines.package = Most(gaps.packages)->first;
       }
       lines.package_function = PackageFunctionOf(gaps);
+      if (!gaps.called_from.empty() && 2 * Most(gaps.called_from)->second > gaps.walked_ns)
+        lines.called_from = PackageFunction(Most(gaps.called_from)->first);
       const auto module = std::max_element(gaps.modules.begin(), gaps.modules.end(),
                                            [](const auto& a, const auto& b) { return a.second < b.second; });
       if (module != gaps.modules.end()) lines.module = module->first;

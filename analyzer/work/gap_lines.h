@@ -29,8 +29,8 @@ struct GapLines {
   std::string function;  // that it is in or, if it begins or ends in one called there, that one; empty: the main code
   std::string module;    // with most of it; empty: none
   std::string package;   // "keras": its functions run in more than half of it; empty: the program's, or none does
-  std::string
-      package_function;  // "save (serialization.py)": of a package, in which more than half of it passes; empty: none
+  // "save (serialization.py)": a package's, in which more than half of it passes, or that made the call before it.
+  std::string package_function, called_from;
   double ns = 0;         // wall share
   double count = 0;      // of gaps
   std::string before,
