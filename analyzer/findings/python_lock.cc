@@ -22,7 +22,7 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kLockPercent = 10;
-constexpr double kBetweenPart = 0.1;    // of it between operations: within them pools wait for each other, too
+constexpr double kBetweenPart = 0.05;   // of it between operations: within them pools wait for each other, too
 constexpr double kRunsMeanwhile = 0.8;  // of the time in the lock
 constexpr int64_t kLeastLooks = 10;
 

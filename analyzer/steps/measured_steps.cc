@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -222,8 +222,8 @@ std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::v
   return apart;
 }
 
-// XLA passes slices of products to its threads, and outside of its profiler's windows nothing says which belong together: the
-// order of a few tells no steps.
+// XLA passes slices of products to its threads, several at a time, and outside of its profiler's windows nothing says which
+// belong together: the order of a few tells no steps, nor does that of one or two products.
 bool AreFewSlices(const TraceModel& model, ProcessIndex process) {
   if (!OneDnnIsXlas(model.processes[process])) return false;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
@@ -231,10 +231,17 @@ bool AreFewSlices(const TraceModel& model, ProcessIndex process) {
     if (is_op && model.threads[model.scopes.thread[scope]].process == process) return false;
   }
   std::set<OpIndex> ops;
+  std::vector<std::pair<int64_t, int64_t>> times;
   for (CallIndex call = 0; call < model.calls.size() && ops.size() < kFewSlices; ++call) {
-    if (model.threads[model.calls.thread[call]].process == process) ops.insert(model.calls.op[call]);
+    if (model.threads[model.calls.thread[call]].process != process) continue;
+    ops.insert(model.calls.op[call]);
+    times.emplace_back(model.calls.start_ns[call], EndOf(model.calls, call));
   }
-  return ops.size() < kFewSlices;
+  if (ops.size() >= kFewSlices) return false;
+  if (ops.size() < kMinPeriodByKind) return true;
+  std::sort(times.begin(), times.end());
+  return std::adjacent_find(times.begin(), times.end(),
+                            [](const auto& a, const auto& b) { return b.first < a.second; }) != times.end();
 }
 
 // Of JAX outside of jit, whose operations are programs of their own: by the order in which programs run, in windows.

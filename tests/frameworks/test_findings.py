@@ -203,7 +203,10 @@ class Findings(FindingsCase):
         self.assertIn("np.float32", finding["advice"])
 
     def test_a_thread_that_computes_in_python(self):
-        finding = self.found("python-lock", least_percent=10)
+        commands = {side: program("findings_victims", "python-lock", side, 200) for side in ("advised", "victim")}
+        self.assertEqual(self.findings("python-lock", "python-lock", "advised", commands["advised"]), [])
+        finding, = self.findings("python-lock", "python-lock", "victim", commands["victim"])
+        self.assertGreaterEqual(finding["gain_percent"], 10)
         self.assertRegex(finding["finding"], r"Thread \d+ of the same process runs .* has Python's lock \(GIL\)")
         self.assertIn("multiprocessing", finding["advice"])
 
