@@ -140,8 +140,7 @@ std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   finding.where = "validation";
   finding.sentence = absl::StrFormat(
       "Validation takes %.1f times as long as the training steps: it runs %d times between %d of them, %d steps in "
-      "all, %s for "
-      "each training step of %s.",
+      "all, %s for each training step of %s.",
       static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.count() + steps.interrupted,
       steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns()));
   finding.gain_ns = steps.ValidationNs();
