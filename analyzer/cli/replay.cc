@@ -2,6 +2,7 @@
 // `dlhook try` decides. Children compute, each a Python with the run's framework (whatif/replay.py), one for each environment.
 #include "analyzer/whatif/replay.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +23,9 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/try_run.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/io/child_process.h"
+#include "analyzer/io/whole_file.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/table/table_ops.h"
 
@@ -66,14 +69,33 @@ absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
   return settings;
 }
 
-// The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
-std::string PythonOf(const TraceModel& model, absl::string_view package) {
-  for (const std::string& path : MappedFiles(model, package)) {
-    const size_t lib = path.rfind("/lib/python");
-    const std::string python = absl::StrCat(path.substr(0, lib), "/bin/python3");
-    if (lib != std::string::npos && access(python.c_str(), X_OK) == 0) return python;
+// A run may come from anybody. Why an interpreter that it names is not started; empty: it is.
+std::string ReasonAgainst(const std::string& python) {
+  struct stat file;
+  if (stat(python.c_str(), &file) != 0 || access(python.c_str(), X_OK) != 0) return "it is gone";
+  if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write it";
+  const std::string folder = FolderOf(python);
+  for (const std::string& part : {python, folder, FolderOf(folder)}) {
+    if (!IsOwn(part)) return part + " belongs to another user";
+    if (stat(part.c_str(), &file) != 0 || (file.st_mode & S_IWOTH) != 0) return "anyone may write " + part;
   }
   return "";
+}
+
+// The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
+struct PythonOfRun {
+  std::string path, reason;  // against it
+};
+PythonOfRun FindPython(const TraceModel& model, absl::string_view package) {
+  PythonOfRun found;
+  for (const std::string& path : MappedFiles(model, package)) {
+    const size_t lib = path.rfind("/lib/python");
+    if (lib == std::string::npos || path.front() != '/') continue;
+    found.path = absl::StrCat(path.substr(0, lib), "/bin/python3");
+    found.reason = ReasonAgainst(found.path);
+    if (found.reason.empty()) break;
+  }
+  return found;
 }
 
 // How libraries computed in the run, as far as variables say it.
@@ -162,17 +184,23 @@ absl::Status Replaying::Prepare() {
                                           settings_.named.empty() ? "" : " and contains '" + settings_.named + "'"));
 }
 
-// A run may come from anybody: what it makes start is told before.
+// What is started is told before.
 void Replaying::ChoosePythons(const TraceModel& model) {
   for (const bool is_numpy : {false, true}) {
-    const std::string of_run = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
-    pythons_[is_numpy] = !settings_.python.empty() ? settings_.python : !of_run.empty() ? of_run : "python3";
+    const auto [of_run, reason] = FindPython(model, is_numpy ? "/numpy" : "/torch/");
+    std::string why = ", as --python says";
+    pythons_[is_numpy] = settings_.python;
+    if (settings_.python.empty()) {
+      const bool is_of_run = !of_run.empty() && reason.empty();
+      pythons_[is_numpy] = is_of_run ? of_run : "python3";
+      why = is_of_run        ? ", beside libraries that the run names"
+            : of_run.empty() ? " of the PATH: the run names none"
+                             : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
+    }
     const bool is_used = std::any_of(run_.problems.begin(), run_.problems.end(), [&](const Replayed& replayed) {
       return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
     });
-    if (is_used)
-      PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy],
-                              pythons_[is_numpy] == of_run ? ", beside libraries that the run names" : ""));
+    if (is_used) PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy], why));
   }
 }
 

@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+import sys
 import time
 
 import frameworks
+import numpy
 from frameworks import FIELDS, e2e, log_lines, program
 
 STEPS = 6
@@ -100,6 +103,26 @@ class Replay(frameworks.Case):
                          {"m20 n40 k30 NN f32", "m21 n41 k31 NN f64", "m20 n25 k30 TN f64", "m9 n9 k5 NT f64"})
         reasons = {row["problem"]: row["not_replayed"] for row in rows(tables["not_replayed"]) if row["kind"] == "gemm"}
         self.assertEqual(reasons, {"m3 n5 k4 NN c64 row-major": "not replayed, because of its types: c64"})
+
+    def test_a_python_that_others_may_write(self):
+        """It is not started, and neither is a module of the working folder imported."""
+        packages, python = f"{self.folder}/env/lib/python3.11/site-packages", f"{self.folder}/env/bin/python3"
+        for name in "numpy", "numpy.libs":
+            shutil.copytree(os.path.join(os.path.dirname(os.path.dirname(numpy.__file__)), name), os.path.join(packages, name))
+        os.mkdir(os.path.dirname(python))
+        with open(python, "w") as file:
+            file.write(f"#!/bin/sh\ntouch {self.folder}/started\n")
+        with open(f"{self.folder}/tempfile.py", "w") as file:
+            file.write("raise ValueError('of the working folder')\n")
+        os.chmod(python, 0o777)
+        self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1", PYTHONPATH=packages)
+        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "4s", "--top", "1", self.run_path]
+        path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
+        env = e2e.clean_environment(PATH=path, PYTHONPATH=":" + os.path.dirname(os.path.dirname(numpy.__file__)))
+        result = e2e.run(command, env=env, cwd=self.folder)
+        self.assertIn(f"starting python3 of the PATH, not the run's {python}: others may write it".encode(), result.err)
+        self.assertFalse(os.path.exists(f"{self.folder}/started"))
+        self.assertIn(b"Computed by numpy ", result.out, result.err)
 
     def children(self):
         found = []
