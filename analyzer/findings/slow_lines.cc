@@ -101,7 +101,8 @@ std::string PackageFunctionText(const GapLines& lines) {
   if (!lines.package_function.empty()) halves.push_back(absl::StrCat("passes in ", lines.package_function));
   if (!lines.called_from.empty() && lines.called_from != lines.package_function)
     halves.push_back(absl::StrCat("follows a call in ", lines.called_from));
-  return halves.empty() ? "" : absl::StrCat(" More than half of it ", absl::StrJoin(halves, ", and more than half "), ".");
+  return halves.empty() ? ""
+                        : absl::StrCat(" More than half of it ", absl::StrJoin(halves, ", and more than half "), ".");
 }
 
 bool IsStretch(const StepFacts& facts, const GapLines& lines) {

@@ -45,7 +45,7 @@ struct Gaps {
   std::map<std::string, double> modules;
   std::map<std::string, int64_t> packages;  // nanoseconds
   std::map<Function, Running> running;
-  std::map<Function, int64_t> called_from;  // nanoseconds: the innermost function that made the call before
+  std::map<Function, int64_t> called_from;     // nanoseconds: the innermost function that made the call before
   std::map<Neighbour, int64_t> before, after;  // nanoseconds
   LookSums looks;
   std::vector<size_t> samples;

@@ -31,8 +31,8 @@ struct GapLines {
   std::string package;   // "keras": its functions run in more than half of it; empty: the program's, or none does
   // "save (serialization.py)": a package's, in which more than half of it passes, or that made the call before it.
   std::string package_function, called_from;
-  double ns = 0;         // wall share
-  double count = 0;      // of gaps
+  double ns = 0;     // wall share
+  double count = 0;  // of gaps
   std::string before,
       after;  // "aten::cat", "sgemm_", a range's name, of more than half of the time; empty: they differ
   std::optional<double> blocked_ns;    // by looks from outside; empty: too few
