@@ -55,7 +55,8 @@ class Replay(frameworks.Case):
         self.assertEqual(result.code, 0, result.err)
         self.assertIn(b"replay: starting ", result.err.splitlines()[0])
         tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
-        self.assertNotIn("another machine", " ".join(tables["replay"]["notes"]))
+        for note in "another machine", "The run had":
+            self.assertNotIn(note, " ".join(tables["replay"]["notes"]))
         replayed = [row for row in rows(tables["replay"]) if row["kind"] != "reorder"]
         self.assertEqual({key(row) for row in replayed}, PROBLEMS)
         self.assertEqual(len(replayed), len(PROBLEMS))
@@ -78,6 +79,23 @@ class Replay(frameworks.Case):
         self.assertRegex(table["notes"][0], f"another machine: .*, {len(processors)} processors; here .*, 1;")
         self.assertEqual({(row["in_run"], row["share"], row["gain"]) for row in rows(table)}, {(None, None, None)})
         self.assertTrue(all(row["alone"] for row in rows(table)), rows(table))
+
+    def test_another_number_of_threads(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one processor only")
+        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "6s", "--problem", CONV2, "--threads", "2"]
+        result = e2e.run([*command, self.record()])
+        table = json.loads(result.out)["tables"][0]
+        self.assertIn("another number of threads: 1; here 2;", table["notes"][0])
+        self.assertEqual({(row["in_run"], row["share"], row["gain"]) for row in rows(table)}, {(None, None, None)})
+
+    def test_another_release(self):
+        other = f"{self.folder}/python"
+        with open(other, "w") as file:
+            file.write(f"#!/bin/sh\nexec {program('replayed')[0]} $1 $2 \"import torch; torch.__version__ = '1.13.1+cpu'\n$3\" $4 $5\n")
+        os.chmod(other, 0o700)
+        result = e2e.run([e2e.DLHOOK, "replay", "--budget", "4s", "--problem", CONV2, "--python", other, self.record()])
+        self.assertRegex(b" ".join(result.out.split()), rb"The run had torch 2\.\d+: .* Computed by torch 1\.13\.1")
 
     def test_settings_that_a_parent_sets(self):
         argv = program("replayed", "contiguous", STEPS)
@@ -152,13 +170,15 @@ class Replay(frameworks.Case):
     def test_what_can_not_be_replayed(self):
         folder = self.record()
         for words, complaint in ((["--budget", "soon"], b"--budget expects a time"), (["--top", "0"], b"--top expects a number"),
+                                 (["--threads", "100000"], b"this process may use "),
                                  (["--problem", "no such"], b"contains 'no such'")):
             result = e2e.run([e2e.DLHOOK, "replay", *words, folder])
             self.assertEqual(result.code, 2)
             self.assertIn(complaint, result.err)
         result = e2e.run([e2e.DLHOOK, "replay", "--python", "/none/python", "--problem", "ic3oc16", folder])
+        self.assertEqual(result.code, 2)
         self.assertIn(b"nothing could be replayed", result.out)
-        self.assertIn(b"/none/python", result.out)
+        self.assertIn(b"/none/python: not a Python with torch: ", b" ".join(result.out.split()))
 
 
 if __name__ == "__main__":
