@@ -87,17 +87,15 @@ std::string ReasonAgainst(const std::string& python) {
 }
 
 // The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
-struct PythonOfRun {
-  std::string path, reason;  // against it
-};
-PythonOfRun FindPython(const TraceModel& model, absl::string_view package) {
-  PythonOfRun found;
+// And the reason against it.
+std::pair<std::string, std::string> PythonOf(const TraceModel& model, absl::string_view package) {
+  std::pair<std::string, std::string> found;
   for (const std::string& path : MappedFiles(model, package)) {
     const size_t lib = path.rfind("/lib/python");
     if (lib == std::string::npos || path.front() != '/') continue;
-    found.path = absl::StrCat(path.substr(0, lib), "/bin/python3");
-    found.reason = ReasonAgainst(found.path);
-    if (found.reason.empty()) break;
+    found.first = absl::StrCat(path.substr(0, lib), "/bin/python3");
+    found.second = ReasonAgainst(found.first);
+    if (found.second.empty()) break;
   }
   return found;
 }
@@ -198,16 +196,13 @@ absl::Status Replaying::Prepare() {
 // What is started is told before.
 void Replaying::ChoosePythons(const TraceModel& model) {
   for (const bool is_numpy : {false, true}) {
-    const auto [of_run, reason] = FindPython(model, is_numpy ? "/numpy" : "/torch/");
-    std::string why = ", as --python says";
-    pythons_[is_numpy] = settings_.python;
-    if (settings_.python.empty()) {
-      const bool is_of_run = !of_run.empty() && reason.empty();
-      pythons_[is_numpy] = is_of_run ? of_run : "python3";
-      why = is_of_run        ? ", beside libraries that the run names"
-            : of_run.empty() ? " of the PATH: the run names none"
-                             : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
-    }
+    const auto [of_run, reason] = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
+    const bool is_of_run = !of_run.empty() && reason.empty(), is_given = !settings_.python.empty();
+    pythons_[is_numpy] = is_given ? settings_.python : is_of_run ? of_run : "python3";
+    const std::string why = is_given         ? ", as --python says"
+                            : is_of_run      ? ", beside libraries that the run names"
+                            : of_run.empty() ? " of the PATH: the run names none"
+                                             : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
     const bool is_used = std::any_of(run_.problems.begin(), run_.problems.end(), [&](const Replayed& replayed) {
       return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
     });

@@ -93,7 +93,7 @@ TypedColumns<Row> AnswerColumns() {
       {Detail(TextColumn("formats", "Memory format of every tensor in the run.")), OfProblem(&ReplayProblem::formats)},
       {Detail(RealColumn("share", "%", Better::kLower, "Of a step: all calls of the problem.")),
        [](const Row& row) { return row.PercentOfStep(row.ShareNs()); }},
-      {TimeColumn("in_run", "A call in the run's steps: the lower quartile. Unknown: of another machine."),
+      {TimeColumn("in_run", "A call in the run's steps: the lower quartile. Unknown: not comparable."),
        [](const Row& row) { return row.run->apart.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell(); }},
       {TimeColumn("alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log."),
        [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
@@ -162,10 +162,11 @@ std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum&
 
 std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
   std::map<std::string, Sum> sums;
-  size_t open = 0;
+  size_t open = 0, faster = 0;
   for (const Row& row : variants) {
     sums[row.variant->name].Add(row);
     open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    faster += row.variant->outcome == Outcome::kFaster ? 1 : 0;
   }
   std::vector<std::string> sentences;
   const double least_ns = run.apart.empty() ? kWorthOfStep * run.step_ns : 0;
@@ -177,9 +178,7 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
                                        [&](const auto& a, const auto& b) { return gain_ns(a) < gain_ns(b); });
     if (best != sums.end() && gain_ns(*best) > least_ns) sentences.push_back(Sentence(run, best->first, best->second));
   }
-  const bool is_any_faster =
-      std::any_of(sums.begin(), sums.end(), [](const auto& named) { return named.second.faster > 0; });
-  if (sentences.empty() && is_any_faster) {
+  if (sentences.empty() && faster > 0) {
     sentences.push_back(run.apart.empty()
                             ? absl::StrCat("nothing tried is shown to make the ", run.unit, " 1 % shorter")
                             : "nothing tried is shown to be faster over all problems together");
