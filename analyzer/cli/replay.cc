@@ -2,6 +2,7 @@
 // `dlhook try` decides. Children compute, each a Python with the run's framework (whatif/replay.py), one for each environment.
 #include "analyzer/whatif/replay.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,12 +19,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/try_run.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/io/child_process.h"
+#include "analyzer/io/whole_file.h"
 #include "analyzer/model/onednn_text.h"
+#include "analyzer/model/release.h"
 #include "analyzer/table/table_ops.h"
 
 // glossary.S
@@ -60,20 +65,39 @@ absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
     if (text && (!absl::SimpleAtoi(*text, value) || *value < 1))
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects a number from 1 on, found '", *text, "'"));
   }
+  if (const size_t most = AllowedProcessors().size(); settings.threads > std::max<size_t>(most, 1))
+    return absl::InvalidArgumentError(absl::StrCat("--threads: this process may use ", most, " processors"));
   const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardReplayBudget);
   if (!flags.ok()) return flags.status();
   settings.flags = *flags;
   return settings;
 }
 
-// The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
-std::string PythonOf(const TraceModel& model, absl::string_view package) {
-  for (const std::string& path : MappedFiles(model, package)) {
-    const size_t lib = path.rfind("/lib/python");
-    const std::string python = absl::StrCat(path.substr(0, lib), "/bin/python3");
-    if (lib != std::string::npos && access(python.c_str(), X_OK) == 0) return python;
+// A run may come from anybody. Why an interpreter that it names is not started; empty: it is.
+std::string ReasonAgainst(const std::string& python) {
+  struct stat file;
+  if (stat(python.c_str(), &file) != 0 || access(python.c_str(), X_OK) != 0) return "it is gone";
+  if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write it";
+  const std::string folder = FolderOf(python);
+  for (const std::string& part : {python, folder, FolderOf(folder)}) {
+    if (!IsOwn(part)) return part + " belongs to another user";
+    if (stat(part.c_str(), &file) != 0 || (file.st_mode & S_IWOTH) != 0) return "anyone may write " + part;
   }
   return "";
+}
+
+// The Python whose packages the run loaded: "ENVIRONMENT/bin/python3" for "ENVIRONMENT/lib/python3.11/site-packages/…".
+// And the reason against it.
+std::pair<std::string, std::string> PythonOf(const TraceModel& model, absl::string_view package) {
+  std::pair<std::string, std::string> found;
+  for (const std::string& path : MappedFiles(model, package)) {
+    const size_t lib = path.rfind("/lib/python");
+    if (lib == std::string::npos || path.front() != '/') continue;
+    found.first = absl::StrCat(path.substr(0, lib), "/bin/python3");
+    found.second = ReasonAgainst(found.first);
+    if (found.second.empty()) break;
+  }
+  return found;
 }
 
 // How libraries computed in the run, as far as variables say it.
@@ -125,9 +149,11 @@ class Replaying {
   Json specs_;
   size_t threads_ = 1;
   std::string pythons_[2];                     // by through_numpy
+  std::string torch_;                          // its release in the run; empty: not known
   std::map<std::string, std::string> of_run_;  // variables
   std::map<std::pair<bool, Variables>, ChildProcess> children_;
   std::set<std::string> frameworks_;     // with versions
+  std::string other_release_;            // a note: what the run had
   size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
 
@@ -143,10 +169,12 @@ absl::Status Replaying::Prepare() {
   Ground ground = GroundOf(facts);
   ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
   ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
-  run_ = {.unit = facts.StepNoun(),
-          .other_machine = OtherMachine(facts, ThisProcessorInfo(), ground.processors),
-          .step_ns = facts.step_ns()};
-  threads_ = settings_.threads > 0 ? settings_.threads : ThreadsOf(facts, ground.processors);
+  const size_t of_run = ThreadsOf(facts, ground.processors);
+  threads_ = settings_.threads > 0 ? settings_.threads : of_run;
+  run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
+  if (threads_ != of_run) run_.apart = absl::StrCat("number of threads: ", of_run, "; here ", threads_);
+  const std::string machines = OtherMachine(facts, ThisProcessorInfo(), ground.processors);
+  if (!machines.empty()) run_.apart = absl::StrCat("machine: ", machines);
   of_run_ = SettingsOf(model, threads_);
   const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
   for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
@@ -157,22 +185,28 @@ absl::Status Replaying::Prepare() {
     run_.problems.push_back(std::move(replayed));
   }
   ChoosePythons(model);
+  for (const ProcessInfo& process : model.processes) {
+    if (const std::string release = ReleaseOf(process, "PyTorch"); !release.empty()) torch_ = release;
+  }
   if (!run_.problems.empty()) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no library call in the steps of the run that is recorded with its size",
                                           settings_.named.empty() ? "" : " and contains '" + settings_.named + "'"));
 }
 
-// A run may come from anybody: what it makes start is told before.
+// What is started is told before.
 void Replaying::ChoosePythons(const TraceModel& model) {
   for (const bool is_numpy : {false, true}) {
-    const std::string of_run = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
-    pythons_[is_numpy] = !settings_.python.empty() ? settings_.python : !of_run.empty() ? of_run : "python3";
+    const auto [of_run, reason] = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
+    const bool is_of_run = !of_run.empty() && reason.empty(), is_given = !settings_.python.empty();
+    pythons_[is_numpy] = is_given ? settings_.python : is_of_run ? of_run : "python3";
+    const std::string why = is_given         ? ", as --python says"
+                            : is_of_run      ? ", beside libraries that the run names"
+                            : of_run.empty() ? " of the PATH: the run names none"
+                                             : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
     const bool is_used = std::any_of(run_.problems.begin(), run_.problems.end(), [&](const Replayed& replayed) {
       return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
     });
-    if (is_used)
-      PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy],
-                              pythons_[is_numpy] == of_run ? ", beside libraries that the run names" : ""));
+    if (is_used) PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy], why));
   }
 }
 
@@ -198,7 +232,19 @@ absl::StatusOr<Json> Replaying::Ask(bool is_numpy, const Variables& environment,
   words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", cache});
   const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, python, words);
   absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_) : Json();
-  if (is_new && answer.ok()) frameworks_.insert(absl::StrCat(std::string((*answer)["name"]), " (", python, ")"));
+  if (is_new && answer.ok()) {
+    const std::string name = (*answer)["name"];
+    frameworks_.insert(absl::StrCat(name, " (", python, ")"));
+    // "torch 2.13.0+cpu" is of the release 2.13.
+    const bool is_same = absl::StartsWith(absl::StrCat(name.substr(0, name.find('+')), "."), "torch " + torch_ + ".");
+    if (!is_numpy && !torch_.empty() && !is_same)
+      other_release_ = absl::StrCat("The run had torch ", torch_, ": implementations and times may differ.");
+  }
+  if (is_new && absl::IsUnavailable(answer.status())) {
+    answer = absl::UnavailableError(absl::StrCat(python, ": not a Python with ", is_numpy ? "numpy" : "torch", ": ",
+                                                 absl::StripPrefix(answer.status().message(), python + ": "),
+                                                 "; name one with --python"));
+  }
   if (answer.ok()) answer = Answered(child->second, request);
   if (!answer.ok()) children_.erase(child);  // the next gets another
   return answer;
@@ -278,18 +324,21 @@ void Replaying::RunRounds() {
 
 int Replaying::Print() {
   std::vector<std::string> notes;
+  bool can_be = false;  // there is a result, or there would be with more time
   for (size_t number = 0; number < run_.problems.size(); ++number) {
     auto& [problem, base, variants] = run_.problems[number];
     for (size_t i = 0; i < variants.size(); ++i) {
       variants[i].outcome = contests_[number].outcome(i);
       variants[i].speed = contests_[number].speed(i);
     }
+    can_be |= !base.ns.empty() || (problem.reason.empty() && base.failure.empty());
     if (base.ns.empty() && base.failure.empty())
       base.failure = problem.reason.empty() ? "the budget was used up before" : problem.reason;
     if (!base.implementation.empty() && base.implementation != problem.implementation)
       notes.push_back(absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers, ": alone ",
                                    base.implementation, " was chosen, in the run ", problem.implementation, "."));
   }
+  if (!other_release_.empty()) notes.push_back(other_release_);
   if (measured_ > 0) {
     notes.push_back(absl::StrFormat(
         "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
@@ -306,7 +355,9 @@ int Replaying::Print() {
     if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
   }
   progress_.Clear();
-  return PrintTables(settings_.flags, std::move(tables));
+  if (!can_be) PrintError("replay: nothing could be replayed; the table says why");
+  const int code = PrintTables(settings_.flags, std::move(tables));
+  return can_be ? code : kExitBadInput;
 }
 
 int Replaying::Run() {
@@ -334,7 +385,7 @@ Command ReplayCommand() {
                     {"budget", "TIME", "ends after this time, decided or not (default: 2min)"},
                     {"threads", "N", "of the framework (default: as in the run, where it can be told)"},
                     {"python", "PYTHON", "interpreter with the framework (default: the run's)"},
-                    {"format", "FORMAT", "text, csv or json (default: text)"},
+                    {"format", "FORMAT", "text, csv, json, markdown or html (default: text)"},
                     ColorFlag()},
           .examples = {{"dlhook replay RUN", "would channels_last, bfloat16 or other kernels be faster?"},
                        {"dlhook replay RUN --problem layer1.0.conv1 --budget 30s", "of one layer"}},

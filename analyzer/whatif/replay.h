@@ -63,8 +63,8 @@ struct Replayed {
 };
 
 struct ReplayedRun {
-  std::string unit;           // "training step", "run"
-  std::string other_machine;  // whose times the run's are, and which one measured here; empty: the same
+  std::string unit;   // "training step", "run"
+  std::string apart;  // "machine: A, 64 processors; here B, 2": why times of the run are not compared; empty: they are
   double step_ns = 0;
   std::vector<Replayed> problems = {};
 };

@@ -4,15 +4,15 @@ Standard input: a line of JSON with the list of problems, then a line for each m
 "type": "bfloat16", "mkldnn": false, "threads": 1, "cold": true}, all but the first as the run did if they are absent. Each is
 answered with a line of JSON, {"failure": "…"} if it fails.
 """
+import os
 import sys
 
-sys.path[:] = [path for path in sys.path if path]  # nothing of the working folder
+sys.path[:] = [path for path in sys.path if path and os.path.abspath(path) != os.getcwd()]  # nothing of the working folder
 import contextlib
 import ctypes
 import functools
 import importlib
 import json
-import os
 import statistics
 import tempfile
 import time

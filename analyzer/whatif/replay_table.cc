@@ -21,19 +21,19 @@ struct Row {
   const Replayed* replayed;
   const ReplayVariant* variant = nullptr;  // null: none
 
-  // All calls of the problem; those of another machine as they take here.
+  // All calls of the problem; where the run's times are not compared, as they take here.
   double ShareNs() const {
     const auto& [problem, base, variants] = *replayed;
-    return run->other_machine.empty() ? problem.step_ns : problem.calls * BoundsOf(base.ns).mean;
+    return run->apart.empty() ? problem.step_ns : problem.calls * BoundsOf(base.ns).mean;
   }
   // Of the share; below 0: a loss. Unset: not decided.
   std::optional<double> GainNs() const {
-    if (variant == nullptr || (variant->outcome != Outcome::kFaster && variant->outcome != Outcome::kSlower))
+    if (variant == nullptr || variant->outcome == Outcome::kNotDecided || variant->outcome == Outcome::kFailed)
       return std::nullopt;
     return ShareNs() * (1 - 1 / variant->speed.value);
   }
   Cell PercentOfStep(std::optional<double> ns) const {
-    return ns && run->step_ns > 0 && run->other_machine.empty() ? Cell(100 * *ns / run->step_ns) : Cell();
+    return ns && run->step_ns > 0 && run->apart.empty() ? Cell(100 * *ns / run->step_ns) : Cell();
   }
   // Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
   Bounds Alone() const {
@@ -41,14 +41,12 @@ struct Row {
   }
 };
 
-// One that is shown to be faster goes before others.
+// The fastest of those that are shown to be faster than the choice.
 const ReplayVariant* BestOther(const Replayed& replayed) {
   const ReplayVariant* best = nullptr;
-  const auto rank = [](const ReplayVariant& variant) {
-    return std::pair(variant.outcome == Outcome::kFaster, variant.speed.value);
-  };
   for (const ReplayVariant& variant : replayed.variants) {
-    if (!variant.ns.empty() && (best == nullptr || rank(variant) > rank(*best))) best = &variant;
+    const bool is_better = best == nullptr || variant.speed.value > best->speed.value;
+    if (variant.outcome == Outcome::kFaster && is_better) best = &variant;
   }
   return best;
 }
@@ -84,7 +82,7 @@ TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
        OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })},
       {RealColumn("gain", "%", Better::kHigher,
                   "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not "
-                  "decided, or the step is of another machine."),
+                  "decided, or the run's times are not comparable."),
        [](const Row& row) { return row.PercentOfStep(row.GainNs()); }}};
 }
 
@@ -95,10 +93,8 @@ TypedColumns<Row> AnswerColumns() {
       {Detail(TextColumn("formats", "Memory format of every tensor in the run.")), OfProblem(&ReplayProblem::formats)},
       {Detail(RealColumn("share", "%", Better::kLower, "Of a step: all calls of the problem.")),
        [](const Row& row) { return row.PercentOfStep(row.ShareNs()); }},
-      {TimeColumn("in_run", "A call in the run's steps: the lower quartile. Unknown: of another machine."),
-       [](const Row& row) {
-         return row.run->other_machine.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell();
-       }},
+      {TimeColumn("in_run", "A call in the run's steps: the lower quartile. Unknown: not comparable."),
+       [](const Row& row) { return row.run->apart.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell(); }},
       {TimeColumn("alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log."),
        [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
       {Detail(TimeColumn("alone_low", "Lower bound (95 %, over measurements).")),
@@ -109,7 +105,7 @@ TypedColumns<Row> AnswerColumns() {
       {Detail(TimeColumn("op_cold", "The same after other memory went through the caches.")),
        [](const Row& row) { return Nanoseconds(row.replayed->base.cold_ns); }},
   });
-  columns.Add(VariantColumns("best_other", "The fastest other way of those tried."));
+  columns.Add(VariantColumns("best_other", "The fastest of the ways that are shown to be faster."));
   *columns.Find("times_as_fast") = Detail(*columns.Find("times_as_fast"));
   return columns;
 }
@@ -118,8 +114,11 @@ TypedColumns<Row> AllVariantsColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(VariantColumns("variant", "What was changed."));
   columns.Add(TypedColumns<Row>{
-      {TextColumn("outcome", kOutcomes),
-       OfVariant([](const ReplayVariant& variant) { return std::string(OutcomeName(variant.outcome)); })},
+      {TextColumn("outcome", "faster, slower, no gain (below 3 %), no gain or slower, not decided, failed."),
+       OfVariant([](const ReplayVariant& variant) {
+         const bool is_rather_slower = variant.outcome == Outcome::kNoGain && variant.speed.value < 1;
+         return absl::StrCat(OutcomeName(variant.outcome), is_rather_slower ? " or slower" : "");
+       })},
       {Detail(TextColumn("implementation", "What the library chose then; why it failed.")),
        OfVariant([](const ReplayVariant& variant) {
          return KnownText(variant.failure.empty() ? variant.implementation : variant.failure);
@@ -137,47 +136,56 @@ struct Sum {
 
   void Add(const Row& row) {
     const double gain = row.GainNs().value_or(0);
+    const bool is_faster = row.variant->outcome == Outcome::kFaster;
     changes_numerics = row.variant->changes_numerics;
     gain_ns += gain;
-    saved_ns += std::max(gain, 0.0);
-    before_ns += gain > 0 ? row.ShareNs() : 0;
+    saved_ns += is_faster ? gain : 0;
+    before_ns += is_faster ? row.ShareNs() : 0;
     ++tried;
-    faster += gain > 0 ? 1 : 0;
-    slower += gain < 0 ? 1 : 0;
+    faster += is_faster ? 1 : 0;
+    slower += row.variant->outcome == Outcome::kSlower ? 1 : 0;
   }
 };
 
+const char* Take(size_t problems) { return problems == 1 ? "takes" : "take"; }
+
 std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum& sum) {
-  const std::string gain = run.other_machine.empty() ? absl::StrFormat("would make the %s %.1f %% shorter", run.unit,
-                                                                       100 * sum.gain_ns / run.step_ns)
-                                                     : "is faster on this machine";
-  return absl::StrFormat("%s %s%s%s: %d of %d problems take %.2f of their time%s", name, gain,
+  const std::string gain = run.apart.empty() ? absl::StrFormat("would make the %s %.1f %% shorter", run.unit,
+                                                               100 * sum.gain_ns / run.step_ns)
+                                             : "is faster on this machine";
+  return absl::StrFormat("%s %s%s%s: %d of %d problems %s %.2f of their time%s", name, gain,
                          sum.changes_numerics ? ", but it changes numerics" : "",
                          absl::EndsWith(name, " threads") ? ", if no other program has the processors" : "", sum.faster,
-                         sum.tried, 1 - sum.saved_ns / sum.before_ns,
-                         sum.slower > 0 ? absl::StrFormat(", %d take longer", sum.slower) : "");
+                         sum.tried, Take(sum.faster), 1 - sum.saved_ns / sum.before_ns,
+                         sum.slower > 0 ? absl::StrFormat(", %d %s longer", sum.slower, Take(sum.slower)) : "");
 }
 
 std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
   std::map<std::string, Sum> sums;
-  size_t open = 0;
+  size_t open = 0, faster = 0;
   for (const Row& row : variants) {
     sums[row.variant->name].Add(row);
     open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    faster += row.variant->outcome == Outcome::kFaster ? 1 : 0;
   }
   std::vector<std::string> sentences;
-  const double least_ns = run.other_machine.empty() ? kWorthOfStep * run.step_ns : 0;
+  const double least_ns = run.apart.empty() ? kWorthOfStep * run.step_ns : 0;
   for (const bool changes_numerics : {false, true}) {
     const auto gain_ns = [&](const auto& named) {
-      return named.second.changes_numerics == changes_numerics ? named.second.gain_ns : 0;
+      return named.second.changes_numerics == changes_numerics && named.second.faster > 0 ? named.second.gain_ns : 0;
     };
     const auto best = std::max_element(sums.begin(), sums.end(),
                                        [&](const auto& a, const auto& b) { return gain_ns(a) < gain_ns(b); });
     if (best != sums.end() && gain_ns(*best) > least_ns) sentences.push_back(Sentence(run, best->first, best->second));
   }
-  if (sentences.empty())
+  if (sentences.empty() && faster > 0) {
+    sentences.push_back(run.apart.empty()
+                            ? absl::StrCat("nothing tried is shown to make the ", run.unit, " 1 % shorter")
+                            : "nothing tried is shown to be faster over all problems together");
+  } else if (sentences.empty()) {
     sentences.emplace_back(open == 0 ? "the chosen implementations are the best of those tried"
                                      : "nothing tried is shown to be faster than the chosen implementations");
+  }
   if (open > 0) sentences.push_back(absl::StrCat("not decided: ", open, " of ", variants.size(), " variants"));
   return absl::StrJoin(sentences, "; ");
 }
@@ -198,8 +206,8 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
                    [](const Row& a, const Row& b) { return a.GainNs().value_or(0) > b.GainNs().value_or(0); });
   const std::string answer = best.empty() ? "nothing could be replayed" : Answer(run, variants);
   std::vector<Table> tables = {NewTable("replay", answer, AnswerColumns(), best)};
-  if (!run.other_machine.empty())
-    tables.front().notes.push_back(absl::StrCat("times of the run are of another machine: ", run.other_machine,
+  if (!run.apart.empty())
+    tables.front().notes.push_back(absl::StrCat("times of the run are of another ", run.apart,
                                                 "; they are not compared with those measured here."));
   if (!variants.empty())
     tables.push_back(NewTable("variants", "Each problem in every other way tried", AllVariantsColumns(), variants));

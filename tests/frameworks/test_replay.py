@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+import sys
 import time
 
 import frameworks
+import numpy
 from frameworks import FIELDS, e2e, log_lines, program
 
 STEPS = 6
@@ -52,7 +55,8 @@ class Replay(frameworks.Case):
         self.assertEqual(result.code, 0, result.err)
         self.assertIn(b"replay: starting ", result.err.splitlines()[0])
         tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
-        self.assertNotIn("another machine", " ".join(tables["replay"]["notes"]))
+        for note in "another machine", "The run had":
+            self.assertNotIn(note, " ".join(tables["replay"]["notes"]))
         replayed = [row for row in rows(tables["replay"]) if row["kind"] != "reorder"]
         self.assertEqual({key(row) for row in replayed}, PROBLEMS)
         self.assertEqual(len(replayed), len(PROBLEMS))
@@ -75,6 +79,23 @@ class Replay(frameworks.Case):
         self.assertRegex(table["notes"][0], f"another machine: .*, {len(processors)} processors; here .*, 1;")
         self.assertEqual({(row["in_run"], row["share"], row["gain"]) for row in rows(table)}, {(None, None, None)})
         self.assertTrue(all(row["alone"] for row in rows(table)), rows(table))
+
+    def test_another_number_of_threads(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one processor only")
+        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "6s", "--problem", CONV2, "--threads", "2"]
+        result = e2e.run([*command, self.record()])
+        table = json.loads(result.out)["tables"][0]
+        self.assertIn("another number of threads: 1; here 2;", table["notes"][0])
+        self.assertEqual({(row["in_run"], row["share"], row["gain"]) for row in rows(table)}, {(None, None, None)})
+
+    def test_another_release(self):
+        other = f"{self.folder}/python"
+        with open(other, "w") as file:
+            file.write(f"#!/bin/sh\nexec {program('replayed')[0]} $1 $2 \"import torch; torch.__version__ = '1.13.1+cpu'\n$3\" $4 $5\n")
+        os.chmod(other, 0o700)
+        result = e2e.run([e2e.DLHOOK, "replay", "--budget", "4s", "--problem", CONV2, "--python", other, self.record()])
+        self.assertRegex(b" ".join(result.out.split()), rb"The run had torch 2\.\d+: .* Computed by torch 1\.13\.1")
 
     def test_settings_that_a_parent_sets(self):
         argv = program("replayed", "contiguous", STEPS)
@@ -100,6 +121,26 @@ class Replay(frameworks.Case):
                          {"m20 n40 k30 NN f32", "m21 n41 k31 NN f64", "m20 n25 k30 TN f64", "m9 n9 k5 NT f64"})
         reasons = {row["problem"]: row["not_replayed"] for row in rows(tables["not_replayed"]) if row["kind"] == "gemm"}
         self.assertEqual(reasons, {"m3 n5 k4 NN c64 row-major": "not replayed, because of its types: c64"})
+
+    def test_a_python_that_others_may_write(self):
+        """It is not started, and neither is a module of the working folder imported."""
+        packages, python = f"{self.folder}/env/lib/python3.11/site-packages", f"{self.folder}/env/bin/python3"
+        for name in "numpy", "numpy.libs":
+            shutil.copytree(os.path.join(os.path.dirname(os.path.dirname(numpy.__file__)), name), os.path.join(packages, name))
+        os.mkdir(os.path.dirname(python))
+        with open(python, "w") as file:
+            file.write(f"#!/bin/sh\ntouch {self.folder}/started\n")
+        with open(f"{self.folder}/tempfile.py", "w") as file:
+            file.write("raise ValueError('of the working folder')\n")
+        os.chmod(python, 0o777)
+        self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1", PYTHONPATH=packages)
+        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "4s", "--top", "1", self.run_path]
+        path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
+        env = e2e.clean_environment(PATH=path, PYTHONPATH=":" + os.path.dirname(os.path.dirname(numpy.__file__)))
+        result = e2e.run(command, env=env, cwd=self.folder)
+        self.assertIn(f"starting python3 of the PATH, not the run's {python}: others may write it".encode(), result.err)
+        self.assertFalse(os.path.exists(f"{self.folder}/started"))
+        self.assertIn(b"Computed by numpy ", result.out, result.err)
 
     def children(self):
         found = []
@@ -129,13 +170,15 @@ class Replay(frameworks.Case):
     def test_what_can_not_be_replayed(self):
         folder = self.record()
         for words, complaint in ((["--budget", "soon"], b"--budget expects a time"), (["--top", "0"], b"--top expects a number"),
+                                 (["--threads", "100000"], b"this process may use "),
                                  (["--problem", "no such"], b"contains 'no such'")):
             result = e2e.run([e2e.DLHOOK, "replay", *words, folder])
             self.assertEqual(result.code, 2)
             self.assertIn(complaint, result.err)
         result = e2e.run([e2e.DLHOOK, "replay", "--python", "/none/python", "--problem", "ic3oc16", folder])
+        self.assertEqual(result.code, 2)
         self.assertIn(b"nothing could be replayed", result.out)
-        self.assertIn(b"/none/python", result.out)
+        self.assertIn(b"/none/python: not a Python with torch: ", b" ".join(result.out.split()))
 
 
 if __name__ == "__main__":

@@ -107,10 +107,10 @@ TEST(ReplayVariants, AreWhatTheLibraryOffers) {
               ElementsAre("contiguous", "OPENBLAS_CORETYPE=Haswell"));
 }
 
-// Two problems that take 300 and 100 of a step of 1000 ns, and their variants' speeds; 0: not decided.
+// Two problems that take 300 and 100 of a step of 1000 ns, and their variants' speeds; 0: not decided, 0.98: no gain.
 std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<double, double>>>& variants,
-                          const std::string& other_machine = "") {
-  ReplayedRun run = {.unit = "training step", .other_machine = other_machine, .step_ns = 1000};
+                          const std::string& apart = "") {
+  ReplayedRun run = {.unit = "training step", .apart = apart, .step_ns = 1000};
   for (const bool is_second : {false, true}) {
     Replayed replayed;
     replayed.problem = {.layers = is_second ? "conv2" : "conv1",
@@ -126,7 +126,7 @@ std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<dou
       tried.changes_numerics = name == "bfloat16";
       tried.ns = {10};
       tried.speed.value = speed == 0 ? 1 : speed;
-      if (speed > 0) tried.outcome = speed > 1 ? Outcome::kFaster : speed < 1 ? Outcome::kSlower : Outcome::kNoGain;
+      if (speed > 0) tried.outcome = speed > 1 ? Outcome::kFaster : speed < 0.98 ? Outcome::kSlower : Outcome::kNoGain;
       replayed.variants.push_back(tried);
     }
     run.problems.push_back(replayed);
@@ -139,27 +139,38 @@ TEST(ReplayTables, PromiseNoMoreThanTheProblemsShares) {
   const std::vector<Table> tables =
       Tables({{"channels_last", {1.5, 0.8}}, {"bfloat16", {2, 2}}, {"mkldnn off", {0.5, 1.2}}});
   // 300 x (1 - 1 / 1.5) = 100 gained, 100 x (1 / 0.8 - 1) = 25 lost.
-  EXPECT_EQ(tables[0].title,
-            "channels_last would make the training step 7.5 % shorter: 1 of 2 problems take 0.67 of their time, 1 take "
-            "longer; "
-            "bfloat16 would make the training step 20.0 % shorter, but it changes numerics: 2 of 2 problems take 0.50 "
-            "of their "
-            "time");
+  EXPECT_EQ(
+      tables[0].title,
+      "channels_last would make the training step 7.5 % shorter: 1 of 2 problems takes 0.67 of their time, 1 takes "
+      "longer; "
+      "bfloat16 would make the training step 20.0 % shorter, but it changes numerics: 2 of 2 problems take 0.50 "
+      "of their "
+      "time");
   EXPECT_EQ(Text(tables[0], 0, "best_other"), "bfloat16, changes numerics");
   EXPECT_EQ(Text(tables[2], 0, "not_replayed"), "not replayed, because it is an rnn");
+}
+
+// What is no gain is mostly a small loss: 100 x (1 / 0.98 - 1) = 2.
+TEST(ReplayTables, SumWhatIsNoGain) {
+  const std::vector<Table> tables = Tables({{"channels_last", {1.5, 0.98}}});
+  EXPECT_EQ(tables[0].title,
+            "channels_last would make the training step 9.8 % shorter: 1 of 2 problems takes 0.67 of their time");
+  EXPECT_EQ(Text(tables[1], 1, "outcome"), "no gain or slower");
+  EXPECT_EQ(Text(tables[0], 0, "best_other"), "channels_last");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(tables[0], 1, "best_other")));
 }
 
 TEST(ReplayTables, SayWhatThreadsNeed) {
   EXPECT_EQ(
       Tables({{"2 threads", {2, 1}}})[0].title,
       "2 threads would make the training step 15.0 % shorter, if no other program has the processors: 1 of 2 problems "
-      "take 0.50 of their time");
+      "takes 0.50 of their time");
 }
 
 // Of another machine: the run's times make no sum with those of this one.
 TEST(ReplayTables, DoNotCompareTimesOfAnotherMachine) {
   const std::vector<Table> tables =
-      Tables({{"channels_last", {1.5, 0.8}}, {"bfloat16", {2, 2}}}, "A, 64 processors; here B, 2");
+      Tables({{"channels_last", {1.5, 0.8}}, {"bfloat16", {2, 2}}}, "machine: A, 64 processors; here B, 2");
   EXPECT_THAT(tables[0].title, HasSubstr("bfloat16 is faster on this machine, but it changes numerics: 2 of 2"));
   EXPECT_THAT(tables[0].title, Not(HasSubstr("training step")));
   EXPECT_EQ(tables[0].notes.front(),
@@ -196,7 +207,7 @@ TEST(ReplayMachine, IsAnotherOneByItsProcessor) {
 TEST(ReplayTables, SayThatTheChoiceIsTheBest) {
   EXPECT_EQ(Tables({{"mkldnn off", {0.5, 1}}})[0].title, "the chosen implementations are the best of those tried");
   EXPECT_EQ(Tables({{"channels_last", {1.02, 1.01}}})[0].title,
-            "the chosen implementations are the best of those tried");
+            "nothing tried is shown to make the training step 1 % shorter");
   EXPECT_EQ(Tables({{"mkldnn off", {0.5, 0}}})[0].title,
             "nothing tried is shown to be faster than the chosen implementations; not decided: 1 of 2 variants");
 }
