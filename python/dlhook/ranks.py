@@ -17,12 +17,13 @@ import tempfile
 from typing import Any, Iterable, NamedTuple, Optional
 from urllib.parse import unquote
 
-from dlhook._table import Table, human
+from dlhook._table import Table, human, printable
 
 SCHEMA_VERSION = 1  # of the exports that ranks.sql was written for
 FAR_APART_NS = 10**9  # of clocks that are set by the network
 EARLY_NS = 10**10  # of a rank that ends before the others
 SHOWN_ROWS = 20
+INCOMPLETE = {"damaged file", "no raw_processes", "no tables", "nothing to compare"}  # problems that are errors
 UNITS = {"_ns": "ns", "_percent": "%", "bytes": "bytes", "_gbs": "GB/s"}
 # What is read of an export, and the columns that are texts: the others are integers.
 COLUMNS = {
@@ -141,7 +142,7 @@ def open_exports(engine: Any, paths: list[str]) -> list[Problem]:
         raise FileNotFoundError(f"{', '.join(paths)}: no export; expected folders that dlhook export --format parquet wrote")
     for name, of in held.items():
         lacking = sorted(map(_shown, exports - of))
-        if lacking and (of or name not in DIVIDED):
+        if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             why = "nothing of the kind was recorded, or the upload is incomplete" if name in DIVIDED else "the upload is incomplete"
             problems.append((f"no {name}", None, f"not in {lacking[0]}{more}: {why}"))
@@ -179,6 +180,8 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
             problems.append((problem, list_of(of), says))
 
     add("missing ranks", set(range(world)) - present, f"{len(present)} of {world} ranks have exports: the one waited for may be missing")
+    if len(present) < 2:
+        problems.append(("nothing to compare", list_of(present) or None, f"{len(present)} of the two ranks or more that it takes"))
     for role, problem, says in (("other job", "another job", f"left out: most ranks are of {members[0]['job'] if members else ''}"),
                                 ("copy", "exported twice", "the same process is in two exports: the second one is left out"),
                                 ("twice", "a rank twice", "by two processes at the same time: the second is left out")):
@@ -189,7 +192,8 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
     others = {process["schema_version"] for process in members} - {SCHEMA_VERSION, None}
     add("other schema", [process["rank"] for process in members if process["schema_version"] in others],
         f"schema_version {list_of(others)}: what is compared is that of {SCHEMA_VERSION}")
-    add("restarts", [process["rank"] for process in members if process["attempt"] > 0], "came back: compared by attempt, from 0")
+    add("restarts", [process["rank"] for process in members if process["attempt"] > 0],
+        "a restart, or another run on the same address: compared by attempt, from 0")
     ahead = {clock["host"]: clock["ahead_ns"] for clock in clocks}
     for attempt in sorted({process["attempt"] for process in members}):
         of = [{**row, "end": row["finish_ns"] - ahead.get(row["host"], 0)} for row in members if row["attempt"] == attempt]
@@ -232,17 +236,19 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
         said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere "
                     f"{row['usual_gbs']}.")
     for row, ranks in _grouped(rows["differences"], "what", "value", "usual"):
-        where = " ".join(filter(None, (row["layer"], row["direction"], row["op"])))
+        where = " ".join(filter(None, (row["kind"] if row["kind"] != "training" else "", row["layer"], row["direction"], row["op"])))
         longer = f": {row['times_as_long']:.2f} times as long" if row["times_as_long"] else ""
-        values = f"{row['value'] or 'none'}, elsewhere {row['usual'] or 'none'}"
-        said.append(f"{ranks}: another {row['what']}{where and f' ({where})'}: {values}{longer}.")
+        what, others = f"another {row['what']}", "elsewhere"
+        if row["of_ranks"] == 2:
+            what, others = f"{row['what']} differs", "on the other rank"
+        said.append(f"{ranks}: {what}{where and f' ({where})'}: {row['value'] or 'none'}, {others} {row['usual'] or 'none'}{longer}.")
     return said
 
 
 def find_unknown(counts: dict) -> list[str]:
     """What can't be told of these exports, and why."""
     if counts["ranks"] < 2:
-        return [f"anything across ranks, because {counts['ranks']} process with a rank is in these exports"]
+        return ["anything across ranks, because these exports hold " + ("one rank" if counts["ranks"] else "no process with a rank")]
     conditions = (
         (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no end of an operation is known on all ranks"),
         (not counts["waits"] and not counts["crossed"], "who is waited for, because no operation that all came to is in a steady step"),
@@ -280,7 +286,9 @@ def compare(paths: list[str], engine: str = "duckdb") -> Answer:
         rows[name] = [dict(zip(columns, row)) for row in cells]
     problems += find_problems(sorted(rows["processes"], key=lambda row: (row["rank"], row["begin_ns"])), rows["clocks"])
     table = _table("problems", "What is missing or mixed", ["problem", "ranks", "says"], problems, explanations)
-    return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), find_unknown(rows["counts"][0]), [table, *tables.values()])
+    not_known = [f"whether ranks {of} are waited for, because they have no export" for kind, of, _ in problems if kind == "missing ranks"]
+    not_known += find_unknown(rows["counts"][0])
+    return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), not_known, [table, *tables.values()])
 
 
 def _table(name: str, title: str, columns: list[str], rows: list[tuple], explanations: dict[str, str]) -> Table:
@@ -301,8 +309,13 @@ def _print(answer: Answer, form: str) -> None:
                   for table in answer.tables]
         print(json.dumps({"schema": "dlhook-ranks", "version": 1, **answer._asdict(), "tables": tables}, ensure_ascii=False))
         return
-    said = answer.findings or ["Nothing was found that makes a rank slower than the others."]
-    said = [*said, *(f"Not known: {sentence}." for sentence in answer.not_known)]
+    problems = answer.tables[0].column("problem")
+    nothing = "Nothing was found that makes a rank slower than the others."
+    if any(problem.startswith(("missing", "damaged", "no ")) for problem in problems):
+        nothing = "Nothing was found in what could be compared."
+    if "nothing to compare" in problems:
+        nothing = "Nothing can be said across these ranks."
+    said = [printable(sentence) for sentence in (*(answer.findings or [nothing]), *(f"Not known: {text}." for text in answer.not_known))]
     if form == "text":
         print("\n".join([*said, *(f"\n{table.text(SHOWN_ROWS)}" for table in answer.tables if table.rows)]))
         return
@@ -326,7 +339,7 @@ def main(words: Optional[list[str]] = None) -> int:
         parser.exit(2, f"dlhook.ranks: {error}{hint}\n")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # | head
     _print(answer, options.format)
-    return 2 if "damaged file" in answer.tables[0].column("problem") else 0
+    return 2 if INCOMPLETE & set(answer.tables[0].column("problem")) else 0
 
 
 if __name__ == "__main__":

@@ -76,8 +76,9 @@ class Ranks(Case):
             if name != "tables":  # describes the others
                 self.assertEqual([field for field, _ in written[name]], names, name)
         # One process without a rank.
-        said = self.python("-m", "dlhook.ranks", path).out.decode()
-        self.assertIn("Not known: anything across ranks, because 0 process", said)
+        said = self.python("-m", "dlhook.ranks", path, code=2).out.decode()
+        self.assertTrue(said.startswith("Nothing can be said across these ranks.\nNot known: anything across ranks, because these exports "
+                                        "hold no process with a rank.\n"), said)
 
     def test_formats(self):
         path = self.late()
