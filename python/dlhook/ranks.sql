@@ -1,7 +1,6 @@
 -- Questions across ranks: the statements of `python -m dlhook.ranks`, in the SQL that DuckDB and Spark share.
--- A statement begins with "-- view NAME", "-- table NAME" (a view that is kept: several read it) or "-- result NAME: TITLE". It may use
--- those
--- before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's time zero;
+-- A statement begins with "-- view NAME", "-- table NAME" (a view that is kept: several read it) or "-- result NAME: TITLE". It may
+-- use those before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's time zero;
 -- `win` is a step's number / 50; `attempt` counts restarts. Columns of results:
 -- rank: Its number; of a host with several late ranks the first. | ranks: Of the machine; those that are late together. | host: The
 -- machine. | attempt: Of a job that was restarted: 0 before. | operations: Collective ones, that ranks could be compared by. | ahead_ns: Of
@@ -263,8 +262,7 @@ FROM steps GROUP BY rank, host, attempt ORDER BY rank, attempt
 -- result differences: Ranks with another algorithm, library, batch or program than nearly all
 WITH used AS (SELECT rank, kind, layer, direction, op, implementation, sum(count) AS n, sum(sum_ns) AS ns
               FROM raw_work JOIN members USING (export, process_id) WHERE implementation IS NOT NULL GROUP BY ALL),
-mainly AS (SELECT *, row_number() OVER (PARTITION BY rank, kind, layer, direction, op ORDER BY n DESC, implementation) AS place
-           FROM used),
+mainly AS (SELECT *, row_number() OVER (PARTITION BY rank, kind, layer, direction, op ORDER BY n DESC, implementation) AS place FROM used),
 named AS (SELECT export, concat_ws(' ', kind, name, regexp_replace(object, '-[0-9a-f]+[.]', '.')) AS op, max(concat_ws(' ', state, CASE
           WHEN note LIKE 'first called%' THEN NULL ELSE note END, build_id)) AS value FROM capabilities WHERE kind IN ('library', 'tap')
           GROUP BY ALL),
@@ -280,9 +278,8 @@ ordered AS (SELECT *, sum(ranks) OVER (PARTITION BY what, kind, layer, direction
                    row_number() OVER (PARTITION BY what, kind, layer, direction, op ORDER BY ranks DESC, value) AS place FROM votes),
 chosen AS (SELECT what, kind, layer, direction, op, value AS usual, value_ns AS usual_ns, ranks AS usual_ranks FROM ordered
            WHERE place = 1)
-SELECT DISTINCT what, rank, nullif(kind, '') AS kind, nullif(layer, '') AS layer, nullif(direction, '') AS direction,
-       nullif(op, '') AS op, nullif(value, '') AS value, nullif(usual, '') AS usual, CAST(voters AS BIGINT) AS of_ranks,
-       round(ns / usual_ns, 2) AS times_as_long
+SELECT DISTINCT what, rank, nullif(kind, '') AS kind, nullif(layer, '') AS layer, nullif(direction, '') AS direction, nullif(op, '') AS op,
+       nullif(value, '') AS value, nullif(usual, '') AS usual, voters AS of_ranks, round(ns / usual_ns, 2) AS times_as_long
 FROM facts JOIN ordered USING (what, kind, layer, direction, op, value) JOIN chosen USING (what, kind, layer, direction, op)
 WHERE place > 1 AND (voters = 2 OR ranks <= greatest(1, 0.1 * voters) AND usual_ranks > 0.5 * voters)
 ORDER BY what, kind, layer, direction, op, rank

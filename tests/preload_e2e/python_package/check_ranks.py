@@ -68,7 +68,8 @@ class Faults(Case):
         job.transfer[:, :, 1 + 1] *= 1.5
         answer = self.compared(job)
         self.assertEqual(len(answer.findings), 1)
-        self.assertRegex(answer.findings[0], r"^Ranks 1, 5: all reduce of \d+ bytes among 2 ranks moves [\d.]+ GB/s, elsewhere [\d.]+\.$")
+        self.assertRegex(answer.findings[0], r"^Ranks 1, 5: all reduce of 16777216 to 33554432 bytes among 2 ranks moves [\d.]+ to "
+                         r"[\d.]+ GB/s, 6\d( to 6\d)? % of the others'\.$")
         self.assertIn("who came last to 6400 operations of a part of the ranks, because which is not recorded", answer.not_known)
         for row in self.tables["slow_links"]:  # 2 ms for all of an all reduce of two: bus bandwidth = bytes / time
             self.assertLess(abs(row["usual_gbs"] / (row["bytes"] / (2 * MS)) - 1), 0.1)
@@ -83,8 +84,8 @@ class Faults(Case):
         self.assert_waited_for(5, 1, 0, "compute")
         self.assertRegex(answer.findings[1],
                          r"^Rank 5 \(host node1\): compute takes [78][\d.]* % longer than usual in all steps, mostly in layers\.2 ")
-        self.assertRegex(answer.findings[2], r"^Rank 5: another algorithm \(layers\.2 backward-data convolution\): gemm:ref, elsewhere "
-                         r"jit:avx512_core: 1\.7\d times as long\.$")
+        self.assertRegex(answer.findings[2], r"^Rank 5: another algorithm \(layers\.2 backward-data convolution and 1 more\): gemm:ref, "
+                         r"elsewhere jit:avx512_core: 1\.7\d( to 1\.7\d)? times as long\.$")
         self.assertEqual(len(answer.findings), 3)
 
     def test_names_are_not_obeyed_by_the_terminal(self):
@@ -302,8 +303,7 @@ class Mixed(Case):
         for rank in range(8):
             shutil.rmtree(os.path.join(self.folder, f"rank{rank}", "raw_collectives"))
         self.compared()
-        self.assertEqual(self.problems["no raw_collectives"][1], f"not in {self.folder}/rank0 and 7 more: nothing of the kind was recorded, "
-                         "or the upload is incomplete")
+        self.assertTrue(self.problems["no raw_collectives"][1].startswith(f"not in {self.folder}/rank0 and 7 more: "), self.problems)
 
     def test_interrupted_uploads(self):
         rank_exports.Job().run().write(self.folder)
@@ -320,6 +320,28 @@ class Mixed(Case):
             self.assertTrue(said.startswith(f"{file} is left out: "), said)
         self.assertEqual(says[2][1], f"not in {self.folder}/rank2: the upload is incomplete")
         self.assertEqual({row["operations"] for table in answer.tables if table.name == "collectives" for row in table}, {400})
+
+    def test_damage_within_a_file(self):
+        rank_exports.Job().run().write(self.folder)
+        path = os.path.join(self.folder, "rank1", "raw_collectives", "process=0", "part-0.parquet")
+        with open(path, "r+b") as file:
+            file.seek(1000)
+            file.write(os.urandom(4000))
+        self.compared()
+        self.assertEqual(list(self.problems), ["damaged file"])
+        self.assertTrue(self.problems["damaged file"][1].startswith(f"{path} is left out: "), self.problems)
+
+    def test_names_of_folders(self):
+        """A folder whose name is a pattern; one that holds nothing."""
+        self.folder = os.path.join(self.folder, "it's [x] *?")
+        rank_exports.Job(ranks=2).run().write(self.folder)
+        answer = self.compared()
+        self.assertEqual(([len(table) for table in answer.tables if table.name == "collectives"], self.problems), ([2], {}))
+        self.assertEqual(ranks.compare(self.folder).findings, answer.findings)
+        self.assertEqual(self.printed()[0], 0)
+        code, lines = self.printed("nothing")
+        self.assertEqual(code, 2)
+        self.assertIn("no export  nothing: nothing that dlhook export --format parquet wrote", lines)
 
     def test_groups_that_are_not_told(self):
         """gloo in two groups of ranks: operations with the same number are not the same ones."""
