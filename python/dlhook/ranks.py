@@ -255,11 +255,9 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
     for of, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step", "until_step", "why"):
         said.append(f"{ranks} (host {of[0]['host']}): {of[0]['what']} takes {_span(of, 'slower_percent')} % longer than usual "
                     f"{_when(of[0], last_step)}{of[0]['why']}.")
-    for row in rows["slow_links"]:
-        row["percent"] = row["bus_gbs"] and round(1e2 * row["bus_gbs"] / row["usual_gbs"])
     for of, ranks in _grouped(rows["slow_links"], "kind", "members"):
         said.append(f"{ranks}: {of[0]['kind']} of {_span(of, 'bytes')} bytes among {of[0]['members']} ranks moves {_span(of, 'bus_gbs')} "
-                    f"GB/s, {_span(of, 'percent')} % of the others'.")
+                    f"GB/s, {_span(of, 'usual_percent', '{:.0f}'.format)} % of the others'.")
     same: dict[tuple, list[list[dict]]] = {}  # in several places
     for of, ranks in _grouped(rows["differences"], "what", "value", "usual", "kind", "layer", "direction", "op"):
         same.setdefault((ranks, of[0]["what"], of[0]["value"], of[0]["usual"]), []).append(of)
@@ -356,11 +354,10 @@ def _print(answer: Answer, form: str) -> None:
     if form == "text":
         print("\n".join([*said, *(f"\n{table.text(SHOWN_ROWS)}" for table in answer.tables if table.rows)]))
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     sys.stdout.writelines(f"# {sentence}\n" for sentence in said)
     for table in answer.tables:
         sys.stdout.write(f"\n# {table.name}: {table.title}\n")
-        writer.writerows([[column.name for column in table.columns], *table.rows])
+        csv.writer(sys.stdout, lineterminator="\n").writerows([[column.name for column in table.columns], *table.rows])
 
 
 def main(words: Optional[list[str]] = None) -> int:
@@ -374,8 +371,7 @@ def main(words: Optional[list[str]] = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        of_engine = type(error).__module__.startswith(("duckdb", "_duckdb", "pyspark", "py4j"))
-        if not of_engine and not isinstance(error, (ImportError, OSError)):
+        if not isinstance(error, (ImportError, OSError)) and not re.match("_?duckdb|pyspark|py4j", type(error).__module__):
             raise
         hint = f': pip install "dlhook[{EXTRAS[options.engine]}]"' if isinstance(error, ImportError) else ""
         parser.exit(2, f"dlhook.ranks: {printable(_first_line(error))}{hint}\n")

@@ -1,7 +1,7 @@
 -- Questions across ranks: the statements of `python -m dlhook.ranks`, in the SQL that DuckDB and Spark share.
 -- A statement begins with "-- view NAME", "-- table NAME" (a view that is kept: several read it) or "-- result NAME: TITLE". It may
--- use those before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's time zero;
--- `win` is a step's number / 50; `attempt` counts restarts. Columns of results:
+-- use those before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's
+-- time zero; `win` is a step's number / 50; `attempt` counts restarts. Columns of results:
 -- rank: Its number; of a host with several late ranks the first. | ranks: Of the machine; those that are late together. | host: The
 -- machine. | attempt: Of a job that was restarted: 0 before. | operations: Collective ones, that ranks could be compared by. | ahead_ns: Of
 -- the machines' median clock; the median over windows of 50 steps. | drift_ns: From the least of these windows to the most. | error_ns: How
@@ -18,11 +18,12 @@
 -- first rank's arrival to the last one's, the median; NULL: arrivals can't be compared. | most_apart_ns: The most. | transfer_ns: From the
 -- last arrival to the end, the median; where arrivals can't be compared, of the fastest tenth of the operations. | algorithm_gbs: All
 -- ranks' bytes / transfer_ns. | bus_gbs: What the slowest link moves: algorithm_gbs by the factor of nccl-tests. | usual_gbs: The ranks'
--- median. | steps: Steady ones. | step_ns: A mean one of these. | exposed_ns: Of it, communication of GPUs without another kernel beside
--- it; NULL: not measured. | exposed_percent: Of the step. | value: What it has; NULL: nothing of the kind. | usual: What nearly all others
--- have. | problem: What is missing or mixed. | says: What it is, and what is done about it. | times_as_long: A call or piece of GPU work,
--- compared with that of the others. | library: That does it. | communicator: Its number in the rank's process. | layer: Of the network. |
--- direction: forward, backward … | op: Operation; of a difference of libraries, library or tap.
+-- median. | usual_percent: What part of that it is. | steps: Steady ones. | step_ns: A mean one of these. | exposed_ns: Of it,
+-- communication of GPUs without another kernel beside it; NULL: not measured. | exposed_percent: Of the step. | value: What it has; NULL:
+-- nothing of the kind. | usual: What nearly all others have. | problem: What is missing or mixed. | says: What it is, and what is done
+-- about it. | times_as_long: A call or piece of GPU work, compared with that of the others. | library: That does it. | communicator: Its
+-- number in the rank's process. | layer: Of the network. | direction: forward, backward … | op: Operation; of a difference of libraries,
+-- library or tap.
 
 -- view own
 -- Processes that are ranks, without a rank's helpers: those without steps beside one with steps.
@@ -157,9 +158,8 @@ SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 -- table measures
 -- What may explain that a rank is late, in a mean step; the least place that does is its reason. Operations of c10d wait for other ranks.
 SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, CASE WHEN on_gpu = 1 THEN 'GPU work' ELSE 'compute' END AS what, kind,
-       sum(sum_ns) / max(steps * 1e0) AS ns, max(3 - on_gpu) AS place
-FROM raw_work JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE 'c10d::%' GROUP BY attempt, rank, first_step, on_gpu,
-  kind
+       sum(sum_ns) / max(steps * 1e0) AS ns, max(3 - on_gpu) AS place FROM raw_work
+JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE 'c10d::%' GROUP BY attempt, rank, first_step, on_gpu, kind
 UNION ALL
 SELECT attempt, rank, win, 'waiting for a processor' AS what, '' AS kind, avg(no_processor_ns * 1e0) AS ns, 1 AS place
 FROM steps GROUP BY attempt, rank, win HAVING count(no_processor_ns) * 2 > count(*)
@@ -247,11 +247,10 @@ WITH usual AS (SELECT attempt, library, kind, members, bytes, median(ns) AS usua
 spread AS (SELECT attempt, library, kind, members, bytes, median(abs(ns - usual_ns)) AS mad
            FROM links JOIN usual USING (attempt, library, kind, members, bytes) GROUP BY ALL)
 SELECT rank, host, communicator, kind, members, bytes, operations, round(bytes * size * bus / ns, 3) AS bus_gbs,
-       round(bytes * size * bus / usual_ns, 3) AS usual_gbs
+       round(bytes * size * bus / usual_ns, 3) AS usual_gbs, round(1e2 * usual_ns / ns) AS usual_percent
 FROM links JOIN usual USING (attempt, library, kind, members, bytes) JOIN spread USING (attempt, library, kind, members, bytes)
-JOIN factors USING (kind, members)
-WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns + 5 * 1.4826 * mad ORDER BY bus_gbs / usual_gbs, rank,
-  bytes
+JOIN factors USING (kind, members) WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns + 5 * 1.4826 * mad
+ORDER BY bus_gbs / usual_gbs, rank, bytes
 
 -- result ranks: Each rank's steady steps
 SELECT rank, host, attempt, count(*) AS steps, avg(step_ns) AS step_ns, avg(exposed_communication_ns) AS exposed_ns,
