@@ -4,6 +4,7 @@ DuckDB and others. Both libraries are imported only when they are asked for."""
 from __future__ import annotations
 
 import html
+import re
 from typing import Any, Iterator, NamedTuple, Optional
 
 
@@ -119,4 +120,9 @@ def _cell(cell: object, unit: str) -> str:
 
 
 def _short(cell: object) -> str:
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    return f"{cell:.4g}" if isinstance(cell, float) else printable(str(cell))
+
+
+def printable(text: str) -> str:
+    """Without characters that a terminal would obey: they are names in a trace."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)

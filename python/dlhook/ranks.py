@@ -14,15 +14,16 @@ import signal
 import statistics
 import sys
 import tempfile
-from typing import Any, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 from urllib.parse import unquote
 
-from dlhook._table import Table, human
+from dlhook._table import Table, human, printable
 
 SCHEMA_VERSION = 1  # of the exports that ranks.sql was written for
 FAR_APART_NS = 10**9  # of clocks that are set by the network
 EARLY_NS = 10**10  # of a rank that ends before the others
 SHOWN_ROWS = 20
+INCOMPLETE = {"damaged file", "no export", "no raw_processes", "no tables", "nothing to compare"}  # problems that are errors
 UNITS = {"_ns": "ns", "_percent": "%", "bytes": "bytes", "_gbs": "GB/s"}
 # What is read of an export, and the columns that are texts: the others are integers.
 COLUMNS = {
@@ -48,24 +49,25 @@ def statements() -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
 
 
 class DuckDB:
+    exactly = staticmethod(lambda path: re.sub(r"[*?\[]", r"[\g<0>]", path))  # a pattern for this path only
+
     def __init__(self) -> None:
         import duckdb
 
-        self.connection = duckdb.connect()
-        self.connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}'; SET preserve_insertion_order = false")
+        self.connection = duckdb.connect(config={"temp_directory": tempfile.gettempdir(), "preserve_insertion_order": False})
 
     def files(self, pattern: str) -> list[str]:
         return [file for (file,) in self.connection.execute("SELECT file FROM glob(?)", [pattern]).fetchall()]
 
     def read(self, name: str, files: list[str]) -> list[str]:
-        """Makes the files a view with the column `of_file`; its columns. Raises an error if one is not whole."""
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        """Makes the files a view with the column `of_file`; its columns. Raises an error if the end of one is damaged."""
+        listed = ", ".join("'" + self.exactly(file).replace("'", "''") + "'" for file in files)
         self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * RENAME (filename AS of_file) FROM read_parquet("
                                 f"[{listed}], union_by_name = true, filename = true, hive_partitioning = false)")
         return [column for column, *_ in self.connection.execute(f"DESCRIBE {name}").fetchall()]
 
     def view(self, name: str, text: str, keep: bool = False) -> None:
-        self.connection.execute(f"CREATE TEMP {'TABLE' if keep else 'VIEW'} {name} AS {text}")
+        self.connection.execute(f"CREATE OR REPLACE TEMP {'TABLE' if keep else 'VIEW'} {name} AS {text}")
 
     def rows(self, text: str) -> tuple[list[str], list[tuple]]:
         found = self.connection.execute(text)
@@ -73,6 +75,8 @@ class DuckDB:
 
 
 class Spark:
+    exactly = staticmethod(lambda path: re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path))
+
     def __init__(self) -> None:
         from pyspark.sql import SparkSession
 
@@ -87,6 +91,7 @@ class Spark:
         return [status.getPath().toString() for status in found or []]
 
     def read(self, name: str, files: list[str]) -> list[str]:
+        files = [self.exactly(file) for file in files]
         frame = self.session.read.option("mergeSchema", True).parquet(*files).selectExpr("*", "_metadata.file_path AS of_file")
         frame.createOrReplaceTempView(name)
         return frame.columns
@@ -100,6 +105,7 @@ class Spark:
         return frame.columns, [tuple(row) for row in frame.collect()]
 
 
+ENGINES, EXTRAS = {"duckdb": DuckDB, "spark": Spark}, {"duckdb": "ranks", "spark": "spark"}
 Problem = tuple[str, Optional[str], str]  # what kind, which ranks, and what it is
 
 
@@ -107,45 +113,51 @@ def _shown(folder: str) -> str:
     return unquote(re.sub("^file:/+", "/", folder)) if folder.startswith("file:") else folder
 
 
-def _whole(engine: Any, name: str, files: list[str], damaged: list[tuple[str, str]]) -> list[str]:
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _readable(engine: Any, name: str, files: list[str], whole: bool, damaged: list[tuple[str, str]]) -> list[str]:
     """The files that can be read; the others are added to `damaged`, with the reason. By halves, because nearly all can."""
     try:
-        if files:
-            engine.read(name, files)
+        columns = engine.read(name, files) if files else []
+        if columns and whole:
+            engine.rows(f"SELECT max(hash({', '.join(columns)})) FROM {name}")  # reads all
         return files
     except Exception as error:  # the engine's own
         if len(files) == 1:
-            damaged.append((files[0], next((line for line in str(error).splitlines() if line.strip()), "unreadable")))
+            damaged.append((files[0], _first_line(error)))
             return []
         half = len(files) // 2
-        return _whole(engine, name, files[:half], damaged) + _whole(engine, name, files[half:], damaged)
+        return _readable(engine, name, files[:half], whole, damaged) + _readable(engine, name, files[half:], whole, damaged)
 
 
-def open_exports(engine: Any, paths: list[str]) -> list[Problem]:
-    """Makes views raw_… of all exports below the paths. What is missing or damaged is left out, and said."""
-    problems, held = [], {}
+def open_exports(engine: Any, paths: list[str], whole: bool = False) -> list[Problem]:
+    """Makes views raw_… of all exports below the paths. What is missing or damaged (whole: also in the middle) is left out, and said."""
+    problems, held, without = [], {}, set(paths)
+    patterns = {path: (engine.exactly(path) if os.path.exists(path) else path).rstrip("/") for path in paths}
     for name, columns in COLUMNS.items():
         ends = f"{name}/*/*.parquet" if name in DIVIDED else f"{name}.parquet"
-        files = sorted({file for path in paths for middle in ("", "*/") for file in engine.files(f"{path.rstrip('/')}/{middle}{ends}")})
+        below = {path: {file for middle in ("", "*/") for file in engine.files(f"{of}/{middle}{ends}")} for path, of in patterns.items()}
+        without -= {path for path, files in below.items() if files}
         damaged: list[tuple[str, str]] = []
-        files = _whole(engine, f"{name}_files", files, damaged)
+        files = _readable(engine, f"{name}_files", sorted(set().union(*below.values())), whole, damaged)
         problems += [("damaged file", None, f"{_shown(file)} is left out: {why}") for file, why in damaged]
         held[name] = {re.sub(IN_EXPORT, "", file) for file in [*files, *(file for file, _ in damaged)]}
         found = engine.read(f"{name}_files", files) if files else []
         words = [word.partition(":")[::2] for word in columns.split()]
-        cells = [column if column in found else f"CAST(NULL AS {'STRING' if kind else 'BIGINT'}) AS {column}" for column, kind in words]
+        cells = [f"TRY_CAST({column if column in found else 'NULL'} AS {'STRING' if t else 'BIGINT'}) AS {column}" for column, t in words]
         export = f"regexp_replace(of_file, '{IN_EXPORT}', '')" if files else "CAST(NULL AS STRING)"
         engine.view(name, f"SELECT {', '.join(cells)}, {export} AS export {f'FROM {name}_files' if files else 'WHERE 1 = 0'}")
     exports = set().union(*held.values())
     if not exports:
         raise FileNotFoundError(f"{', '.join(paths)}: no export; expected folders that dlhook export --format parquet wrote")
     for name, of in held.items():
-        lacking = sorted(map(_shown, exports - of))
-        if lacking and (of or name not in DIVIDED):
+        if lacking := sorted(map(_shown, exports - of)):
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             why = "nothing of the kind was recorded, or the upload is incomplete" if name in DIVIDED else "the upload is incomplete"
             problems.append((f"no {name}", None, f"not in {lacking[0]}{more}: {why}"))
-    return problems
+    return problems + [("no export", None, f"{path}: nothing that dlhook export --format parquet wrote") for path in sorted(without)]
 
 
 def list_of(numbers: Iterable[int]) -> str:
@@ -158,12 +170,18 @@ def list_of(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def _grouped(rows: list[dict], *columns: str) -> list[tuple[dict, str]]:
-    """The first of the rows that are equal in these columns, and the ranks of all."""
+def _grouped(rows: list[dict], *columns: str) -> list[tuple[list[dict], str]]:
+    """The rows that are equal in these columns, and their ranks."""
     groups: dict[tuple, list[dict]] = {}
     for row in rows:
         groups.setdefault(tuple(row[column] for column in columns), []).append(row)
-    return [(of[0], f"Rank{'s' * (len({row['rank'] for row in of}) > 1)} {list_of([row['rank'] for row in of])}") for of in groups.values()]
+    return [(of, f"Rank{'s' * (len({row['rank'] for row in of}) > 1)} {list_of([row['rank'] for row in of])}") for of in groups.values()]
+
+
+def _span(rows: list[dict], column: str, shown: Callable[[Any], str] = str) -> str:
+    """The column's least and most, or the one value."""
+    known = sorted(row[column] for row in rows if row[column] is not None)
+    return " to ".join(dict.fromkeys(map(shown, known[:1] + known[-1:])))
 
 
 def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
@@ -179,25 +197,33 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
             problems.append((problem, list_of(of), says))
 
     add("missing ranks", set(range(world)) - present, f"{len(present)} of {world} ranks have exports: the one waited for may be missing")
-    for role, problem, says in (("other job", "another job", f"left out: most ranks are of {members[0]['job'] if members else ''}"),
+    if len(present) < 2:
+        problems.append(("nothing to compare", list_of(present) or None, f"{len(present)} of the two ranks or more that it takes"))
+    kept = members[0]["job"] if members else ""
+    jobs = _grouped([process for process in processes if process["role"] == "other job"], "of_job")
+    is_tie = any(len({process["rank"] for process in of}) == len(present) for of, _ in jobs)
+    most = f"{kept}, of as many ranks, began earlier" if is_tie else f"most ranks are of {kept}"
+    for role, problem, says in (("other job", "another job", f"left out: {most}"),
                                 ("copy", "exported twice", "the same process is in two exports: the second one is left out"),
                                 ("twice", "a rank twice", "by two processes at the same time: the second is left out")):
         add(problem, [process["rank"] for process in processes if process["role"] == role], says)
     for column, problem in (("world_size", "two world sizes"), ("dlhook_version", "two versions")):
         groups = _grouped(members, column)
-        add(problem, present if len(groups) > 1 else (), "; ".join(f"{ranks}: {row[column]}" for row, ranks in groups))
+        add(problem, present if len(groups) > 1 else (), "; ".join(f"{ranks}: {of[0][column]}" for of, ranks in groups))
     others = {process["schema_version"] for process in members} - {SCHEMA_VERSION, None}
     add("other schema", [process["rank"] for process in members if process["schema_version"] in others],
         f"schema_version {list_of(others)}: what is compared is that of {SCHEMA_VERSION}")
-    add("restarts", [process["rank"] for process in members if process["attempt"] > 0], "came back: compared by attempt, from 0")
+    came_back = [process["rank"] for process in members if process["attempt"] > 0]
+    add("restarts", came_back, "a restart, or another run on the same address: compared by attempt, from 0")
     ahead = {clock["host"]: clock["ahead_ns"] for clock in clocks}
     for attempt in sorted({process["attempt"] for process in members}):
         of = [{**row, "end": row["finish_ns"] - ahead.get(row["host"], 0)} for row in members if row["attempt"] == attempt]
         end, steps = (statistics.median(process[column] for process in of) for column in ("end", "steps"))
-        for process in of:
-            if 0 < process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS:
-                early = human(max(end - process["end"], 0))
-                add("ended early", [process["rank"]], f"after {process['steps']} steps, {early} before the median rank and its {steps:.0f}")
+        early = [{**process, "early_ns": max(end - process["end"], 0)} for process in of
+                 if 0 < process["steps"] < 0.95 * steps - 1 or end - process["end"] > EARLY_NS]
+        for alike, _ in _grouped(early, "steps"):
+            add("ended early", [row["rank"] for row in alike], f"after {alike[0]['steps']} steps, {_span(alike, 'early_ns', human)} "
+                f"before the median rank and its {steps:.0f}")
     for clock in clocks:
         if clock["ahead_ns"] > FAR_APART_NS:
             add("clocks apart", [process["rank"] for process in members if process["host"] == clock["host"]],
@@ -222,27 +248,34 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
         why = f"; what takes it longer is {row['reason']}" if row["reason"] else "; why is not known"
         said.append(f"{who} is waited for {_when(row, last_step)}: the others lose {row['lost_percent']} % of their steps "
                     f"({human(row['lost_ns'])} in each){why}.")
-    for row, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step"):
+    for row in rows["slow_ranks"]:
         more = row["compute_ns"] - row["usual_ns"]
-        where = f", mostly in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
-        queued = "; it waits for a processor" if (row["no_processor_ns"] or 0) * 2 > more else ""
-        said.append(f"{ranks} (host {row['host']}): {row['what']} takes {row['slower_percent']} % longer than usual "
-                    f"{_when(row, last_step)}{where}{queued}.")
-    for row, ranks in _grouped(rows["slow_links"], "kind", "members"):
-        said.append(f"{ranks}: {row['kind']} of {row['bytes']} bytes among {row['members']} ranks moves {row['bus_gbs']} GB/s, elsewhere "
-                    f"{row['usual_gbs']}.")
-    for row, ranks in _grouped(rows["differences"], "what", "value", "usual"):
-        where = " ".join(filter(None, (row["layer"], row["direction"], row["op"])))
-        longer = f": {row['times_as_long']:.2f} times as long" if row["times_as_long"] else ""
-        values = f"{row['value'] or 'none'}, elsewhere {row['usual'] or 'none'}"
-        said.append(f"{ranks}: another {row['what']}{where and f' ({where})'}: {values}{longer}.")
+        row["why"] = f", mostly in {row['most_in']}" if (row["most_ns"] or 0) * 2 > more else ""
+        row["why"] += "; it waits for a processor" if (row["no_processor_ns"] or 0) * 2 > more else ""
+    for of, ranks in _grouped(rows["slow_ranks"], "host", "attempt", "what", "since_step", "until_step", "why"):
+        said.append(f"{ranks} (host {of[0]['host']}): {of[0]['what']} takes {_span(of, 'slower_percent')} % longer than usual "
+                    f"{_when(of[0], last_step)}{of[0]['why']}.")
+    for of, ranks in _grouped(rows["slow_links"], "kind", "members"):
+        said.append(f"{ranks}: {of[0]['kind']} of {_span(of, 'bytes')} bytes among {of[0]['members']} ranks moves {_span(of, 'bus_gbs')} "
+                    f"GB/s, {_span(of, 'usual_percent', '{:.0f}'.format)} % of the others'.")
+    same: dict[tuple, list[list[dict]]] = {}  # in several places
+    for of, ranks in _grouped(rows["differences"], "what", "value", "usual", "kind", "layer", "direction", "op"):
+        same.setdefault((ranks, of[0]["what"], of[0]["value"], of[0]["usual"]), []).append(of)
+    for (ranks, *_), places in same.items():
+        row = places[0][0]
+        where = " ".join(filter(None, (row["kind"] if row["kind"] != "training" else "", row["layer"], row["direction"], row["op"])))
+        where += f" and {len(places) - 1} more" if len(places) > 1 else ""
+        times = _span(sum(places, []), "times_as_long", "{:.2f}".format)
+        longer = f": {times} times as long" if times else ""
+        what, others = (f"{row['what']} differs", "on the other rank") if row["of_ranks"] == 2 else (f"another {row['what']}", "elsewhere")
+        said.append(f"{ranks}: {what}{where and f' ({where})'}: {row['value'] or 'none'}, {others} {row['usual'] or 'none'}{longer}.")
     return said
 
 
 def find_unknown(counts: dict) -> list[str]:
     """What can't be told of these exports, and why."""
     if counts["ranks"] < 2:
-        return [f"anything across ranks, because {counts['ranks']} process with a rank is in these exports"]
+        return ["anything across ranks, because these exports hold " + ("one rank" if counts["ranks"] else "no process with a rank")]
     conditions = (
         (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no end of an operation is known on all ranks"),
         (not counts["waits"] and not counts["crossed"], "who is waited for, because no operation that all came to is in a steady step"),
@@ -263,10 +296,20 @@ class Answer(NamedTuple):
     tables: list[Table]
 
 
-def compare(paths: list[str], engine: str = "duckdb") -> Answer:
+def compare(paths: Union[str, os.PathLike, Iterable[Union[str, os.PathLike]]], engine: str = "duckdb") -> Answer:
     """Compares the ranks of the exports below these paths."""
-    with_engine = {"duckdb": DuckDB, "spark": Spark}[engine]()
-    problems = open_exports(with_engine, paths)
+    if engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}: {' or '.join(ENGINES)}")
+    given = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    with_engine = ENGINES[engine]()
+    try:
+        return _answer(with_engine, given, False)
+    except Exception:  # a file that is damaged in its middle
+        return _answer(with_engine, given, True)
+
+
+def _answer(with_engine: Any, paths: list[str], whole: bool) -> Answer:
+    problems = open_exports(with_engine, paths, whole)
     explanations, questions = statements()
     tables: dict[str, Table] = {}
     for kind, name, title, text in questions:
@@ -280,7 +323,9 @@ def compare(paths: list[str], engine: str = "duckdb") -> Answer:
         rows[name] = [dict(zip(columns, row)) for row in cells]
     problems += find_problems(sorted(rows["processes"], key=lambda row: (row["rank"], row["begin_ns"])), rows["clocks"])
     table = _table("problems", "What is missing or mixed", ["problem", "ranks", "says"], problems, explanations)
-    return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), find_unknown(rows["counts"][0]), [table, *tables.values()])
+    not_known = [f"whether ranks {of} are waited for, because they have no export" for kind, of, _ in problems if kind == "missing ranks"]
+    not_known += find_unknown(rows["counts"][0])
+    return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), not_known, [table, *tables.values()])
 
 
 def _table(name: str, title: str, columns: list[str], rows: list[tuple], explanations: dict[str, str]) -> Table:
@@ -301,32 +346,38 @@ def _print(answer: Answer, form: str) -> None:
                   for table in answer.tables]
         print(json.dumps({"schema": "dlhook-ranks", "version": 1, **answer._asdict(), "tables": tables}, ensure_ascii=False))
         return
-    said = answer.findings or ["Nothing was found that makes a rank slower than the others."]
-    said = [*said, *(f"Not known: {sentence}." for sentence in answer.not_known)]
+    problems = answer.tables[0].column("problem")
+    in_part = any(problem.startswith(("missing", "damaged", "no ")) for problem in problems)
+    nothing = ("Nothing can be said across these ranks." if "nothing to compare" in problems else "Nothing was found "
+               + ("in what could be compared." if in_part else "that makes a rank slower than the others."))
+    said = [printable(sentence) for sentence in (*(answer.findings or [nothing]), *(f"Not known: {text}." for text in answer.not_known))]
     if form == "text":
         print("\n".join([*said, *(f"\n{table.text(SHOWN_ROWS)}" for table in answer.tables if table.rows)]))
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerows([f"# {sentence}"] for sentence in said)
+    sys.stdout.writelines(f"# {sentence}\n" for sentence in said)
     for table in answer.tables:
-        writer.writerows([[], [f"# {table.name}: {table.title}"], [column.name for column in table.columns], *table.rows])
+        sys.stdout.write(f"\n# {table.name}: {table.title}\n")
+        csv.writer(sys.stdout, lineterminator="\n").writerows([[column.name for column in table.columns], *table.rows])
 
 
 def main(words: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlhook.ranks", description="Compares the ranks of a job by their exports.")
-    parser.add_argument("--engine", choices=("duckdb", "spark"), default="duckdb", help="that reads and computes (default: %(default)s)")
+    parser.add_argument("--engine", choices=ENGINES, default="duckdb", help="that reads and computes (default: %(default)s)")
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="of the answer (default: %(default)s)")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="an export or a folder of exports, also s3:// and hdfs://, with patterns")
     options = parser.parse_args(words)
     try:
         answer = compare(options.paths, options.engine)
-    except (ImportError, FileNotFoundError) as error:
-        extra = "spark" if options.engine == "spark" else "ranks"
-        hint = f': pip install "dlhook[{extra}]"' if isinstance(error, ImportError) else ""
-        parser.exit(2, f"dlhook.ranks: {error}{hint}\n")
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if not isinstance(error, (ImportError, OSError)) and not re.match("_?duckdb|pyspark|py4j", type(error).__module__):
+            raise
+        hint = f': pip install "dlhook[{EXTRAS[options.engine]}]"' if isinstance(error, ImportError) else ""
+        parser.exit(2, f"dlhook.ranks: {printable(_first_line(error))}{hint}\n")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # | head
     _print(answer, options.format)
-    return 2 if "damaged file" in answer.tables[0].column("problem") else 0
+    return 2 if INCOMPLETE & set(answer.tables[0].column("problem")) else 0
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
 -- Questions across ranks: the statements of `python -m dlhook.ranks`, in the SQL that DuckDB and Spark share.
--- A statement begins with "-- view NAME", "-- table NAME" (a view that is kept: several read it) or "-- result NAME: TITLE". It may use
--- those
--- before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's time zero;
--- `win` is a step's number / 50; `attempt` counts restarts. Columns of results:
+-- A statement begins with "-- view NAME", "-- table NAME" (a view that is kept: several read it) or "-- result NAME: TITLE". It may
+-- use those before it, and the raw_* tables with `export`, the folder that a row is from. Times are absolute, since the first export's
+-- time zero; `win` is a step's number / 50; `attempt` counts restarts. Columns of results:
 -- rank: Its number; of a host with several late ranks the first. | ranks: Of the machine; those that are late together. | host: The
--- machine. | attempt: Of a job that was restarted: 0 before. | operations: Collective ones, that ranks could be compared by. | ahead_ns:
--- Of the machines' median clock; the median over windows of 50 steps. | drift_ns: From the least of these windows to the most. |
--- error_ns: How far the ends of one operation lie apart: half of the middle two thirds. | since_step: In windows of 50 steps; NULL: at
--- times, over all steps. | until_step: The last window's end. | came_last_percent: Of the operations. | lost_ns: The others' mean wait
--- for it, in a mean step of these. | lost_percent: Of the step. | reason: What takes it longer than the others, by at least a third of
--- that; NULL: not known. | what: compute: self time of calls and operations on the host; GPU work: durations. Of a difference: algorithm,
--- library, batch, program. | compute_ns: In a mean step, without waiting for a GPU and without communication. | usual_ns: The ranks'
--- median. | slower_percent: Than the median. | z: Distance from the median in robust deviations (of the median absolute deviation). |
--- most_in: Layer, direction and operation that take most of it. | most_ns: How much longer these take, in a mean step. | no_processor_ns:
--- In a mean step, its thread waited for a processor; of slow ranks, more than the median. NULL: not known in most steps. | kind: Of
--- collective operation. | members: Ranks of the communicator; NULL: not known. | bytes: Of one operation, as in the table collectives of
--- a report; NULL: not known. | apart_ns: From the first rank's arrival to the last one's, the median; NULL: arrivals can't be compared. |
--- most_apart_ns: The most. | transfer_ns: From the last arrival to the end, the median; where arrivals can't be compared, of the fastest
--- tenth of the operations. | algorithm_gbs: All ranks' bytes / transfer_ns. | bus_gbs: What the slowest link moves: algorithm_gbs by the
--- factor of nccl-tests. | usual_gbs: The ranks' median. | steps: Steady ones. | step_ns: A mean one of these. | exposed_ns: Of it,
+-- machine. | attempt: Of a job that was restarted: 0 before. | operations: Collective ones, that ranks could be compared by. | ahead_ns: Of
+-- the machines' median clock; the median over windows of 50 steps. | drift_ns: From the least of these windows to the most. | error_ns: How
+-- far the ends of one operation lie apart: half of the middle two thirds. | since_step: In windows of 50 steps; NULL: at times, over all
+-- steps. | until_step: The last window's end. | came_last_percent: Of the operations. | lost_ns: The others' mean wait for it, in a mean
+-- step of these. | lost_percent: Of the step. | reason: What takes it longer than the others, by at least a third of that; NULL: not known.
+-- | what: compute: self time of calls and operations on the host; GPU work: durations. Of a difference: algorithm, library, batch, program.
+-- | compute_ns: In a mean step, without waiting for a GPU and without communication. | usual_ns: The ranks' median. | slower_percent: Than
+-- the median. | z: Distance from the median in robust deviations (of the median absolute deviation). | most_in: Layer, direction and
+-- operation that take most of it. | most_ns: How much longer these take, in a mean step. | no_processor_ns: In a mean step, its thread
+-- waited for a processor; of slow ranks, more than the median. NULL: not known in most steps. | kind: Of collective operation; of a
+-- difference, of the steps. | of_ranks: That have one of these values; of two it is not known which is unusual. | members: Ranks of the
+-- communicator; NULL: not known. | bytes: Of one operation, as in the table collectives of a report; NULL: not known. | apart_ns: From the
+-- first rank's arrival to the last one's, the median; NULL: arrivals can't be compared. | most_apart_ns: The most. | transfer_ns: From the
+-- last arrival to the end, the median; where arrivals can't be compared, of the fastest tenth of the operations. | algorithm_gbs: All
+-- ranks' bytes / transfer_ns. | bus_gbs: What the slowest link moves: algorithm_gbs by the factor of nccl-tests. | usual_gbs: The ranks'
+-- median. | usual_percent: What part of that it is. | steps: Steady ones. | step_ns: A mean one of these. | exposed_ns: Of it,
 -- communication of GPUs without another kernel beside it; NULL: not measured. | exposed_percent: Of the step. | value: What it has; NULL:
 -- nothing of the kind. | usual: What nearly all others have. | problem: What is missing or mixed. | says: What it is, and what is done
 -- about it. | times_as_long: A call or piece of GPU work, compared with that of the others. | library: That does it. | communicator: Its
@@ -45,7 +45,10 @@ before AS (SELECT o.*, l.kept, max(finish_ns) OVER (PARTITION BY o.of_job, rank,
            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns FROM own o LEFT JOIN largest l USING (of_job)),
 roles AS (SELECT *, CASE WHEN copy > 1 THEN 'copy' WHEN kept IS NULL THEN 'other job'
           WHEN begin_ns < before_ns THEN 'twice' ELSE 'rank' END AS role FROM before)
-SELECT *, coalesce(restart, row_number() OVER (PARTITION BY role, of_job, rank ORDER BY begin_ns) - 1) AS attempt FROM roles
+-- A job is known by its address: if a rank has a restart's number twice, these are runs, which are counted by time.
+SELECT *, CASE WHEN restart IS NOT NULL AND max(same) OVER (PARTITION BY role, of_job) = 1 THEN restart
+          ELSE row_number() OVER (PARTITION BY role, of_job, rank ORDER BY begin_ns) - 1 END AS attempt
+FROM (SELECT *, count(*) OVER (PARTITION BY role, of_job, rank, restart) AS same FROM roles) counted
 
 -- table members
 SELECT export, process_id, rank, attempt, host, machine, coalesce(time_zero_unix_ns - min(time_zero_unix_ns) OVER (), 0) AS zero_ns
@@ -155,9 +158,8 @@ SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 -- table measures
 -- What may explain that a rank is late, in a mean step; the least place that does is its reason. Operations of c10d wait for other ranks.
 SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, CASE WHEN on_gpu = 1 THEN 'GPU work' ELSE 'compute' END AS what, kind,
-       sum(sum_ns) / max(steps * 1e0) AS ns, max(3 - on_gpu) AS place
-FROM raw_work JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE 'c10d::%' GROUP BY attempt, rank, first_step, on_gpu,
-  kind
+       sum(sum_ns) / max(steps * 1e0) AS ns, max(3 - on_gpu) AS place FROM raw_work
+JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE 'c10d::%' GROUP BY attempt, rank, first_step, on_gpu, kind
 UNION ALL
 SELECT attempt, rank, win, 'waiting for a processor' AS what, '' AS kind, avg(no_processor_ns * 1e0) AS ns, 1 AS place
 FROM steps GROUP BY attempt, rank, win HAVING count(no_processor_ns) * 2 > count(*)
@@ -245,11 +247,10 @@ WITH usual AS (SELECT attempt, library, kind, members, bytes, median(ns) AS usua
 spread AS (SELECT attempt, library, kind, members, bytes, median(abs(ns - usual_ns)) AS mad
            FROM links JOIN usual USING (attempt, library, kind, members, bytes) GROUP BY ALL)
 SELECT rank, host, communicator, kind, members, bytes, operations, round(bytes * size * bus / ns, 3) AS bus_gbs,
-       round(bytes * size * bus / usual_ns, 3) AS usual_gbs
+       round(bytes * size * bus / usual_ns, 3) AS usual_gbs, round(1e2 * usual_ns / ns) AS usual_percent
 FROM links JOIN usual USING (attempt, library, kind, members, bytes) JOIN spread USING (attempt, library, kind, members, bytes)
-JOIN factors USING (kind, members)
-WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns + 5 * 1.4826 * mad ORDER BY bus_gbs / usual_gbs, rank,
-  bytes
+JOIN factors USING (kind, members) WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns + 5 * 1.4826 * mad
+ORDER BY bus_gbs / usual_gbs, rank, bytes
 
 -- result ranks: Each rank's steady steps
 SELECT rank, host, attempt, count(*) AS steps, avg(step_ns) AS step_ns, avg(exposed_communication_ns) AS exposed_ns,
@@ -258,27 +259,29 @@ SELECT rank, host, attempt, count(*) AS steps, avg(step_ns) AS step_ns, avg(expo
 FROM steps GROUP BY rank, host, attempt ORDER BY rank, attempt
 
 -- result differences: Ranks with another algorithm, library, batch or program than nearly all
-WITH used AS (SELECT rank, layer, direction, op, implementation, sum(count) AS n, sum(sum_ns) AS ns
+WITH used AS (SELECT rank, kind, layer, direction, op, implementation, sum(count) AS n, sum(sum_ns) AS ns
               FROM raw_work JOIN members USING (export, process_id) WHERE implementation IS NOT NULL GROUP BY ALL),
-mainly AS (SELECT *, row_number() OVER (PARTITION BY rank, layer, direction, op ORDER BY n DESC, implementation) AS place FROM used),
+mainly AS (SELECT *, row_number() OVER (PARTITION BY rank, kind, layer, direction, op ORDER BY n DESC, implementation) AS place FROM used),
 named AS (SELECT export, concat_ws(' ', kind, name, regexp_replace(object, '-[0-9a-f]+[.]', '.')) AS op, max(concat_ws(' ', state, CASE
           WHEN note LIKE 'first called%' THEN NULL ELSE note END, build_id)) AS value FROM capabilities WHERE kind IN ('library', 'tap')
           GROUP BY ALL),
-facts AS (SELECT 'algorithm' AS what, rank, coalesce(layer, '') AS layer, coalesce(direction, '') AS direction, coalesce(op, '') AS op,
-          implementation AS value, ns * 1e0 / n AS ns FROM mainly WHERE place = 1 UNION ALL SELECT 'library' AS what, rank, '' AS layer,
-          '' AS direction, op, coalesce(value, '') AS value, NULL AS ns FROM members CROSS JOIN (SELECT DISTINCT op FROM named) k LEFT
-          JOIN named USING (export, op) UNION ALL SELECT 'batch' AS what, rank, '' AS layer, '' AS direction, '' AS op,
-          CAST(CAST(median(batch) AS BIGINT) AS STRING) AS value, NULL AS ns FROM steps WHERE batch IS NOT NULL GROUP BY rank
-          UNION ALL SELECT 'program' AS what, rank, '' AS layer, '' AS direction, '' AS op, concat_ws(' ', program, script) AS value,
-          NULL AS ns FROM processes WHERE role = 'rank'),
-votes AS (SELECT what, layer, direction, op, value, count(DISTINCT rank) AS ranks, median(ns) AS value_ns FROM facts GROUP BY ALL),
-ordered AS (SELECT *, sum(ranks) OVER (PARTITION BY what, layer, direction, op) AS voters,
-                   row_number() OVER (PARTITION BY what, layer, direction, op ORDER BY ranks DESC, value) AS place FROM votes),
-chosen AS (SELECT what, layer, direction, op, value AS usual, value_ns AS usual_ns FROM ordered WHERE place = 1)
-SELECT DISTINCT what, rank, nullif(layer, '') AS layer, nullif(direction, '') AS direction, nullif(op, '') AS op,
-       nullif(value, '') AS value, nullif(usual, '') AS usual, round(ns / usual_ns, 2) AS times_as_long
-FROM facts JOIN ordered USING (what, layer, direction, op, value) JOIN chosen USING (what, layer, direction, op)
-WHERE place > 1 AND ranks <= greatest(1, 0.1 * voters) ORDER BY what, layer, direction, op, rank
+facts AS (SELECT 'algorithm' AS what, rank, coalesce(kind, '') AS kind, coalesce(layer, '') AS layer, coalesce(direction, '') AS direction,
+          coalesce(op, '') AS op, implementation AS value, ns * 1e0 / n AS ns FROM mainly WHERE place = 1 UNION ALL SELECT 'library' AS what,
+          rank, '' AS kind, '' AS layer, '' AS direction, op, coalesce(value, '') AS value, NULL AS ns FROM members CROSS JOIN (SELECT
+          DISTINCT op FROM named) k LEFT JOIN named USING (export, op) UNION ALL SELECT 'batch' AS what, rank, '' AS kind, '' AS layer,
+          '' AS direction, '' AS op, CAST(CAST(median(batch) AS BIGINT) AS STRING) AS value, NULL AS ns FROM steps WHERE batch IS NOT NULL
+          GROUP BY rank UNION ALL SELECT 'program' AS what, rank, '' AS kind, '' AS layer, '' AS direction, '' AS op,
+          concat_ws(' ', program, script) AS value, NULL AS ns FROM processes WHERE role = 'rank'),
+votes AS (SELECT what, kind, layer, direction, op, value, count(DISTINCT rank) AS ranks, median(ns) AS value_ns FROM facts GROUP BY ALL),
+ordered AS (SELECT *, sum(ranks) OVER (PARTITION BY what, kind, layer, direction, op) AS voters,
+                   row_number() OVER (PARTITION BY what, kind, layer, direction, op ORDER BY ranks DESC, value) AS place FROM votes),
+chosen AS (SELECT what, kind, layer, direction, op, value AS usual, value_ns AS usual_ns, ranks AS usual_ranks FROM ordered
+           WHERE place = 1)
+SELECT DISTINCT what, rank, nullif(kind, '') AS kind, nullif(layer, '') AS layer, nullif(direction, '') AS direction, nullif(op, '') AS op,
+       nullif(value, '') AS value, nullif(usual, '') AS usual, voters AS of_ranks, round(ns / usual_ns, 2) AS times_as_long
+FROM facts JOIN ordered USING (what, kind, layer, direction, op, value) JOIN chosen USING (what, kind, layer, direction, op)
+WHERE place > 1 AND (voters = 2 OR ranks <= greatest(1, 0.1 * voters) AND usual_ranks > 0.5 * voters)
+ORDER BY what, kind, layer, direction, op, rank
 
 -- table counts
 -- What the results rest on, and what can't be known.
