@@ -5,7 +5,6 @@
 // in a framework's ops that go back to Python; and a thread of the same process without any operation or call runs as long.
 // A queue that this thread fills looks the same. Where samples met that thread, they must have met Python.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,8 +101,7 @@ std::vector<Finding> FindPythonLock(const StepFacts& facts) {
   finding.gain_ns = std::min(ns, facts.step_ns());
   finding.sentence = absl::StrFormat(
       "The main thread waits for a lock: %s. Thread %d of the same process runs %s of a %s and calls no operation: it "
-      "has "
-      "Python's lock (GIL), which one thread has at a time, or fills a queue.",
+      "has Python's lock (GIL), which one thread has at a time, or fills a queue.",
       facts.PartOfStep(finding.gain_ns), busiest.tid, HumanTime(busiest.running_ns), facts.StepNoun());
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;

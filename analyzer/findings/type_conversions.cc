@@ -45,8 +45,7 @@ Finding OfConversions(const StepFacts& facts, const Conversions& found, By by) {
   if (by == By::kProgram) {
     finding.advice =
         "If it is data, convert it once, where it is made or read (NumPy makes float64 by default: "
-        "astype(np.float32)), or "
-        "in the loader's workers.";
+        "astype(np.float32)), or in the loader's workers.";
   } else if (by == By::kModule) {
     finding.advice = "Keep one type within these layers, or convert once for several of them.";
   } else if (facts.steps().kind == StepKind::kInference) {
