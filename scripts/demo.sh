@@ -34,4 +34,4 @@ dlhook=$root/build/product/analyzer/dlhook
 say "report"
 "$dlhook" report "$run"
 say "tables (all of them: dlhook report ${run#"$root"/} --table all)"
-"$dlhook" report "$run" --table layers,layout,algorithms,gemm --limit 5
+"$dlhook" report "$run" --table layers,accounting,layout,algorithms,gemm --limit 10
