@@ -21,6 +21,7 @@ enum class Confidence : uint8_t { kHigh, kMedium, kLow };
 struct Finding {
   std::string where;                // layers or a part of the step; empty: the whole program
   std::string line;                 // line of the program, "train.py:42"; empty if not known
+  bool is_in_loop = false;          // what it is about may be in other lines of the loop around `line`
   std::vector<std::string> source;  // these lines' text ("42: x = f(y)"); empty: see source_lines.h
   std::string sentence;             // what is slow, with its numbers
   double gain_ns = 0;               // per mean step (StepFacts.step_ns); never more than was measured

@@ -76,7 +76,7 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
     }
   }
   const SourceLines sources(facts.model());
-  for (RuleFinding& found : all) found.finding.source = sources.Of(found.finding.line);
+  for (RuleFinding& found : all) found.finding.source = sources.Of(found.finding.line, found.finding.is_in_loop);
   double cause_ns = 0;  // of the largest cause worth it
   for (const auto& [rule, finding] : all) {
     if (!finding.is_information && IsCause(rule) && facts.IsAtLeast(finding.gain_ns, kLargeCausePercent))

@@ -6,7 +6,7 @@
 // On a busy machine all operations take longer when others come: then, and where a run is too short to know, one of them has
 // to grow by more than the rest.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
-// place, and the time between them. The gain: a mean step less one at the start of the trend.
+// place, their number, and the time between them. The gain: a mean step less one at the start of the trend.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,6 +25,7 @@
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/activity_labels.h"
+#include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -62,6 +63,20 @@ class Thirds {
   }
 
   double steps() const { return steps_; }  // of a third
+
+  // All operations, where their number grows and no single one tells why.
+  std::optional<Growth> MoreOperations() const {
+    Growth all, longest;
+    const auto add = [&](const Growth& growth) {
+      if (growth.ns() > longest.ns()) longest = growth;
+      all = {all.early_ns + growth.early_ns, all.late_ns + growth.late_ns, all.early_count + growth.early_count,
+             all.late_count + growth.late_count};
+    };
+    for (const auto& [scope, growth] : of_looks_) add(growth);
+    for (const auto& [kind, growth] : of_calls_) add(growth);
+    const bool are_more = all.late_count >= kMoreOften * all.early_count && all.ns() > 0;
+    return are_more && 2 * longest.ns() < all.ns() ? std::optional(all) : std::nullopt;
+  }
 
   // What grows most.
   Grown Largest() const {
@@ -163,6 +178,17 @@ bool HasGrown(const BlockMeans& blocks) {
   return MeanOf(late) >= kGrownCpu * MeanOf(early);
 }
 
+// Of one of the longest stretches between operations, if it is most of the time there; else null.
+const GapLines* LinesBetween(const StepFacts& facts) {
+  const GapLines* longest = nullptr;
+  double ns = 0;
+  for (const GapLines& lines : GapLinesOf(facts)) {
+    ns += lines.ns;
+    if (longest == nullptr || lines.ns > longest->ns) longest = &lines;
+  }
+  return longest != nullptr && 2 * longest->ns > ns ? longest : nullptr;
+}
+
 std::string AdviceFor(const Grown& grown) {
   const absl::string_view name = absl::StripPrefix(grown.name, "aten::");
   if (name == "cat" || name == "stack" || name == "hstack" || name == "vstack" || name == "ConcatV2")
@@ -200,7 +226,9 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   finding.gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
   if (!facts.IsAtLeast(finding.gain_ns, kGrowingPercent)) return {};
   const Thirds thirds(facts);
-  const Grown grown = thirds.Largest();
+  Grown grown = thirds.Largest();
+  const std::optional<Growth> more = thirds.MoreOperations();
+  if (more) grown = {"all operations", kNone, *more};
   const Growth& growth = grown.growth;
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
   const bool may_be_busy = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent);
@@ -208,16 +236,23 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
     return {};
   const double steps = std::max(thirds.steps(), 1.0);
-  finding.where = grown.name.empty() ? "between operations" : grown.name;
+  finding.where = more ? "number of operations" : grown.name.empty() ? "between operations" : grown.name;
+  if (const GapLines* lines = grown.name.empty() ? LinesBetween(facts) : nullptr) {
+    finding.line = lines->text;
+    finding.is_in_loop = true;
+  }
   if (grown.stack != kNone) finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[grown.stack]);
+  const std::string what = more                 ? "its operations, which become more"
+                           : grown.name.empty() ? "the time between operations (Python or native code)"
+                                                : grown.name;
+  const auto counted = [&](double count) { return more ? absl::StrFormat(" for %.0f of them", count / steps) : ""; };
   finding.sentence = absl::StrFormat(
-      "Each %s takes longer than the one before, from %s to %s over %d of them, mostly in %s: %s a %s in the first "
-      "third, "
-      "%s in the last",
-      facts.StepNoun(), HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(),
-      grown.name.empty() ? "the time between operations (Python or native code)" : grown.name,
-      HumanTime(std::max(growth.early_ns, 0.0) / steps), facts.StepNoun(), HumanTime(growth.late_ns / steps));
-  if (!grown.name.empty() && is_more_often) {
+      "Each %s takes longer than the one before, from %s to %s over %d of them, mostly in %s: %s%s a %s in the first "
+      "third, %s%s in the last",
+      facts.StepNoun(), HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(), what,
+      HumanTime(std::max(growth.early_ns, 0.0) / steps), counted(growth.early_count), facts.StepNoun(),
+      HumanTime(growth.late_ns / steps), counted(growth.late_count));
+  if (!grown.name.empty() && is_more_often && !more) {
     absl::StrAppendFormat(&finding.sentence, ", and it runs %.3g, then %.3g times", growth.early_count / steps,
                           growth.late_count / steps);
   }
@@ -225,7 +260,11 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table steps: durations over the run; the gain is a mean step less one at the start of the trend";
-  finding.advice = AdviceFor(grown);
+  finding.advice =
+      more && facts.PhaseNs(PhaseKind::kBackward) > facts.step_ns() / 2
+          ? "The backward pass goes through the earlier steps, too: detach what one step hands to the next "
+            "(hidden = hidden.detach()), and sum losses as numbers (loss.item())."
+          : AdviceFor(grown);
   return {finding};
 }
 

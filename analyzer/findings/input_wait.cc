@@ -30,6 +30,7 @@ namespace {
 constexpr double kInputWaitPercent = 5;  // "moderate" in XProf's input pipeline analysis
 constexpr int64_t kMostWorkers = 16;     // each is a process of its own
 constexpr double kRowsOfBatch = 0.5;     // runs of an op, for each row
+constexpr double kOncePerRow = 0.1;      // by so much of a batch more or less
 constexpr double kLeastRows = 8;         // of a batch
 constexpr double kMostOfInput = 0.5;
 constexpr double kHandOverNs = 2e6;     // of a batch from a worker, at most: below that workers are no help
@@ -150,6 +151,21 @@ std::optional<RowByRow> FetchedRowByRow(const StepFacts& facts, Preparer prepare
   return rows.times >= least && !rows.place.empty() ? std::optional(rows) : std::nullopt;
 }
 
+// An operation of a pipeline of tf.data that runs once for each row, the most frequent one: "Relu"; empty: none.
+std::string ComputedPerRow(const StepFacts& facts) {
+  const auto batch = static_cast<double>(facts.steps().batch);
+  std::string op;
+  double most = 0;
+  for (const auto& [name, times] : facts.counted().ops) {
+    const size_t colon = name.find(':');
+    if (colon == std::string::npos || name[colon + 1] == ':' || times <= most || batch < kLeastRows) continue;
+    if (std::abs(times - batch) > kOncePerRow * batch) continue;
+    op = name.substr(colon + 1);
+    most = times;
+  }
+  return op;
+}
+
 // What helps depends on who was late. `now`: workers or threads there are.
 void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64_t now, Finding& finding) {
   std::string instead;
@@ -236,6 +252,11 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
         "Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) where processors are "
         "free, else ",
         kLessWork);
+  }
+  if (const std::string op = preparer == Preparer::kPipeline ? ComputedPerRow(facts) : ""; !op.empty()) {
+    absl::StrAppendFormat(&finding.sentence, " It computes each row on its own: %s runs about %d times a %s.", op,
+                          facts.steps().batch, facts.StepNoun());
+    finding.advice.insert(0, "Dataset.batch(n) before .map(f), where f computes on whole batches. Else: ");
   }
   SayWhere(facts, ns, preparing, finding);
 }

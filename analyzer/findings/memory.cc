@@ -15,6 +15,7 @@
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline findings {

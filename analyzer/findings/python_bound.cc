@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/sample_places.h"
+#include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
@@ -31,8 +32,11 @@ constexpr std::array<absl::string_view, 8> kFrameworkCode = {"torch",         "l
                                                              "libtensorflow", "jax",      "libjax", "libmxnet"};
 constexpr double kLeastNumbers = 64;  // taken out of tensors in a step …
 constexpr double kNumbersPart = 0.1;  // … of all operations
-constexpr double kTinyOpNs = 5'000;   // mean time in the framework, per op that computes next to nothing
-constexpr double kManyOps = 1'000;    // of a step: then tiny ones are a loss without Python's part
+constexpr double kLeastCollectives = 8;
+constexpr double kLeastRowCalls = 8;
+constexpr double kLeastBackwardCalls = 8;  // for one in the forward pass
+constexpr double kTinyOpNs = 5'000;        // mean time in the framework, per op that computes next to nothing
+constexpr double kManyOps = 1'000;         // of a step: then tiny ones are a loss without Python's part
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
@@ -83,14 +87,73 @@ struct Between {
 Between WhereBetween(const StepFacts& facts) {
   Between between;
   double in_model_ns = 0, all_ns = 0;
-  for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
-    if (lines.count == 0 || IsStretch(facts, lines)) continue;
-    if (between.longest == nullptr) between.longest = &lines;
-    all_ns += lines.ns;
-    in_model_ns += lines.module.empty() ? 0 : lines.ns;
+  double longest_ns = 0;
+  for (const GapLines& lines : GapLinesOf(facts)) {
+    const double ns = lines.ns - lines.stretch_ns - lines.update_ns;
+    if (ns > longest_ns) {
+      longest_ns = ns;
+      between.longest = &lines;
+    }
+    all_ns += ns;
+    in_model_ns += lines.module.empty() ? 0 : ns;
   }
   between.is_in_model = facts.model().python_stacks.empty() || (all_ns > 0 && 2 * in_model_ns >= all_ns);
   return between;
+}
+
+double CallsOf(const StepFacts& facts, bool is_forward) {
+  double calls = 0;
+  for (const WorkItem& item : facts.items()) {
+    const LayerDirection direction = item.doing.direction;
+    const bool is_wanted = is_forward ? direction == LayerDirection::kForward : IsBackward(direction);
+    calls += is_wanted && item.IsHostCompute() ? item.calls : 0;
+  }
+  return calls;
+}
+
+// `line`: where it is known better.
+std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std::string& line) {
+  const auto times = [&](const char* op) {
+    const auto found = facts.counted().ops.find(op);
+    return found == facts.counted().ops.end() ? 0 : found->second;
+  };
+  const auto find_line = [&](const char* name) {
+    const auto found = SumNamedOperations(
+        facts, [&](const std::string& op) { return op == name ? 1 : 0; }, [](int kind, auto, auto) { return kind; });
+    if (found.contains(1)) line = found.at(1).Line(facts);
+  };
+  const std::string step = facts.StepNoun();
+  if (const double numbers = times("aten::item"); numbers >= std::max(kLeastNumbers, kNumbersPart * ops)) {
+    find_line("item");
+    return absl::StrFormat(
+        "Numbers are taken out of tensors one by one, %.0f times a %s (item(), float(), a loop over a tensor, printing "
+        "one): compute on the whole tensor, or tensor.tolist() once.",
+        numbers, step);
+  }
+  if (const double reductions = times("c10d::allreduce_"); reductions >= kLeastCollectives) {
+    find_line("allreduce_");
+    return absl::StrFormat(
+        "Tensors are reduced over the ranks one by one, %.0f times a %s: DistributedDataParallel joins gradients in "
+        "buckets; else one all_reduce of all of them (torch.cat, or _coalescing_manager).",
+        reductions, step);
+  }
+  const double forward_calls = CallsOf(facts, /*is_forward=*/true);
+  if (const double backward_calls = CallsOf(facts, /*is_forward=*/false);
+      forward_calls > 0 && backward_calls >= kLeastBackwardCalls * forward_calls && !GrowthOfSteps(facts)) {
+    return absl::StrFormat(
+        "The backward pass runs about %.0f times for one forward pass: compute these gradients together "
+        "(torch.func.jacrev or vmap, jacobian(vectorize=True), grad(is_grads_batched=True)).",
+        backward_calls / forward_calls);
+  }
+  if (const double calls = CallsOfOneRow(facts); facts.UsesTorch() && calls >= kLeastRowCalls) {
+    return absl::StrFormat(
+        "The model runs %.0f times a %s, for one row each: if they do not depend on each other, call it once with all "
+        "(torch.stack), a batch.",
+        calls, step);
+  }
+  return facts.UsesTorch() && is_in_model
+             ? "Use a larger batch or torch.compile(model): fewer and larger operations."
+             : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
 }
 
 }  // namespace
@@ -143,16 +206,7 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   }
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
   if (!facts.IsAtLeast(finding.gain_ns, kPythonBoundPercent)) return {};
-  const auto numbers = facts.counted().ops.find("aten::item");
-  const double taken = numbers == facts.counted().ops.end() ? 0 : numbers->second;
-  finding.advice = taken >= std::max(kLeastNumbers, kNumbersPart * ops)
-                       ? absl::StrFormat(
-                             "Numbers are taken out of tensors one by one, %.0f times a %s (item(), float(), a loop "
-                             "over a tensor, printing one): compute on the whole tensor, or tensor.tolist() once.",
-                             taken, facts.StepNoun())
-                   : facts.UsesTorch() && between.is_in_model
-                       ? "Use a larger batch or torch.compile(model): fewer and larger operations."
-                       : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
+  finding.advice = AdviceFor(facts, ops, between.is_in_model, finding.line);
   return {finding};
 }
 

@@ -121,6 +121,7 @@ const std::vector<Rule>& Rules() {
       {"denormals", "an operation gets slower during the run, with equal shapes, and others do not", FindDenormals,
        Steps},
       {"type-conversions", "tensors are converted to another type in each step", FindTypeConversions, Scopes},
+      {"heavy-operations", "operations with a cheaper form take much of the step", FindHeavyOperations, Scopes},
       {"repeated-work", "a step computes again what has not changed", FindRepeatedWork, Scopes},
       {"faster-form", "PyTorch has a faster form of what is computed", FindFasterForms, Scopes},
       {"growing-steps", "each step takes longer than the one before", FindGrowingSteps, Steps},

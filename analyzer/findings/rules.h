@@ -81,6 +81,7 @@ std::vector<Finding> FindDenormals(const StepFacts& facts);
 std::vector<Finding> FindDebugSwitch(const StepFacts& facts);
 std::vector<Finding> FindOpByOp(const StepFacts& facts);
 std::vector<Finding> FindTypeConversions(const StepFacts& facts);
+std::vector<Finding> FindHeavyOperations(const StepFacts& facts);
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts);
 std::vector<Finding> FindSlowLines(const StepFacts& facts);
 std::vector<Finding> FindFasterForms(const StepFacts& facts);
@@ -100,10 +101,10 @@ std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
 
 // " More than half of it passes in save (serialization.py).", or follows a call there; empty: in no package.
 std::string PackageFunctionText(const GapLines& lines);
-// Whether time between two lines is a stretch that slow-lines judges, not many short gaps.
-bool IsStretch(const StepFacts& facts, const GapLines& lines);
-// Per mean step: of these.
+// Per mean step: time between two lines that is long by itself, which slow-lines judges.
 double StretchesNs(const StepFacts& facts);
+// How often one row is multiplied with the same matrix in a step, at most; but for recurrent layers.
+double CallsOfOneRow(const StepFacts& facts);
 
 std::string OwnLoopsMissing(const StepFacts& facts);
 std::string PageFaultsMissing(const StepFacts& facts);

@@ -1,7 +1,7 @@
 // Rule slow-lines: between two of its lines the program does something for long that is no operation of a framework and no
 // call of a hooked library: Python, or native code that Python calls (a list made into a tensor, NumPy, pandas, JSON, a file).
 //
-// Only stretches that are long by themselves: many short ones are python-bound's. Stretches in one function of the program
+// Only stretches that are long by themselves (gap_lines.h): many short ones are python-bound's. Stretches in one function of the program
 // are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
 // samples met a function most, it is named.
 #include <algorithm>
@@ -21,7 +21,6 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kSlowLinesPercent = 10;
-constexpr double kStretchNs = 100'000;
 constexpr int64_t kLeastSamplesOfStretch = 8;
 
 struct Stretches {
@@ -60,6 +59,7 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   Finding finding;
   finding.where = longest.module;
   finding.line = HasSamples(longest) ? longest.sampled->line : longest.text;
+  finding.is_in_loop = !HasSamples(longest) && longest.package.empty() && !MakesTensor(longest);
   finding.gain_ns = std::min(stretches.ns, facts.step_ns());
   finding.sentence = absl::StrCat(WhoRuns(longest), " ",
                                   is_blocked ? "is blocked" : "runs Python or native code that calls no hooked library",
@@ -105,14 +105,9 @@ std::string PackageFunctionText(const GapLines& lines) {
                         : absl::StrCat(" More than half of it ", absl::StrJoin(halves, ", and more than half "), ".");
 }
 
-bool IsStretch(const StepFacts& facts, const GapLines& lines) {
-  const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
-  return lines.count > 0 && running * lines.ns / lines.count >= kStretchNs;
-}
-
 double StretchesNs(const StepFacts& facts) {
   double ns = 0;
-  for (const GapLines& lines : GapLinesOf(facts)) ns += IsStretch(facts, lines) ? lines.ns : 0;
+  for (const GapLines& lines : GapLinesOf(facts)) ns += lines.stretch_ns;
   return ns;
 }
 
@@ -120,13 +115,13 @@ std::vector<Finding> FindSlowLines(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
   std::map<std::string, Stretches> by_function;
   for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
-    if (!IsStretch(facts, lines)) continue;
+    if (lines.stretch_ns == 0) continue;
     // The main code is no one place: by its lines.
     Stretches& stretches = by_function[lines.function.empty() ? lines.text : lines.function];
-    if (stretches.longest == nullptr) stretches.longest = &lines;
-    stretches.ns += lines.ns;
-    stretches.count += lines.count;
-    stretches.blocked_ns += lines.blocked_ns.value_or(0);
+    if (stretches.longest == nullptr || lines.stretch_ns > stretches.longest->stretch_ns) stretches.longest = &lines;
+    stretches.ns += lines.stretch_ns;
+    stretches.count += lines.stretch_count;
+    stretches.blocked_ns += std::min(lines.blocked_ns.value_or(0), lines.stretch_ns);
   }
   std::vector<Finding> findings;
   for (const auto& [function, stretches] : by_function) {

@@ -379,6 +379,16 @@ std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<cons
 
 bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item) { return FasterLikeOne(facts, item) != nullptr; }
 
+double CallsOfOneRow(const StepFacts& facts) {
+  double most = 0;
+  for (const WorkItem& item : facts.items()) {
+    const bool is_forward = item.doing.direction == LayerDirection::kForward;
+    if (is_forward && IsJudged(item) && FewRows(*item.op) == 1 && !IsRecurrent(facts, item))
+      most = std::max(most, item.calls);
+  }
+  return most;
+}
+
 std::vector<Finding> FindSlowProducts(const StepFacts& facts) {
   Best best;
   for (const WorkItem& item : facts.items()) {

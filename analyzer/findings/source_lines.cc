@@ -31,6 +31,23 @@ bool Defines(absl::string_view line) {
   return absl::StartsWith(code, "def ") || absl::StartsWith(code, "async def ") || absl::StartsWith(code, "class ");
 }
 
+bool Loops(absl::string_view line) {
+  const absl::string_view code = absl::StripAsciiWhitespace(line);
+  return absl::StartsWith(code, "for ") || absl::StartsWith(code, "async for ") || absl::StartsWith(code, "while ");
+}
+
+// Whether the line, from 1, is the body's of a loop in its function.
+bool IsInLoop(const std::vector<absl::string_view>& lines, size_t of) {
+  size_t indent = IndentOf(lines[of - 1]);
+  for (size_t line = of - 1; line > 0 && indent > 0; --line) {
+    if (IndentOf(lines[line - 1]) >= indent) continue;
+    indent = IndentOf(lines[line - 1]);
+    if (Loops(lines[line - 1])) return true;
+    if (Defines(lines[line - 1])) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 SourceLines::SourceLines(const TraceModel& model) {
@@ -47,7 +64,7 @@ SourceLines::SourceLines(const TraceModel& model) {
   began_s_ = first.realtime_offset_ns ? (first.start_ns + *first.realtime_offset_ns) / 1'000'000'000 : 0;
 }
 
-std::vector<std::string> SourceLines::Of(absl::string_view label) const {
+std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) const {
   const std::vector<absl::string_view> parts = absl::StrSplit(label, ':');
   const auto paths = paths_.find(std::string(parts.front()));
   struct stat status = {};
@@ -62,21 +79,35 @@ std::vector<std::string> SourceLines::Of(absl::string_view label) const {
     size_t& line = ends.emplace_back();
     if (!absl::SimpleAtoi(number, &line) || line == 0 || line > lines.size()) return {};
   }
-  std::vector<std::string> sources;
-  const auto add = [&](size_t line) {
+  const auto has_code = [&](size_t line) {
     const absl::string_view code = absl::StripAsciiWhitespace(lines[line - 1]);
-    if (!code.empty() && code.front() != '#') sources.push_back(absl::StrCat(line, ": ", code));
+    return !code.empty() && code.front() != '#';
   };
   const size_t first = ends.front(), last = ends.back();
-  add(first);
+  const auto indent = [&](size_t line) { return IndentOf(lines[line - 1]); };
+  const auto defines = [&](size_t line) { return Defines(lines[line - 1]); };
+  const bool is_around = last < first || (last == first && in_loop && IsInLoop(lines, first));
+  std::vector<size_t> shown = {first};
   // What lies between: to a line further down all; back to the beginning of a loop the rest of its body.
   // Nothing where another function begins.
-  for (size_t line = first + 1; line <= lines.size() && sources.size() <= kMostLinesBetween; ++line) {
-    if (line == last || last == first || Defines(lines[line - 1]) || Defines(lines[last - 1])) break;
-    if (IndentOf(lines[line - 1]) < IndentOf(lines[first - 1])) break;
-    add(line);
+  for (size_t line = first + 1; line <= lines.size() && shown.size() <= kMostLinesBetween; ++line) {
+    if ((last <= first && !is_around) || line == last || defines(line) || defines(last)) break;
+    if (indent(line) < indent(first)) break;
+    if (has_code(line)) shown.push_back(line);
   }
-  if (last != first) add(last);
+  // From the beginning of that loop, or of a function further up, to the last line.
+  std::vector<size_t> before;
+  for (size_t line = last - 1; is_around && line > 0 && before.size() < kMostLinesBetween; --line) {
+    const bool is_outside = indent(line) < std::min(indent(first), indent(last));
+    if (defines(line) || defines(last) || (is_outside && !Loops(lines[line - 1]))) break;
+    if (has_code(line)) before.push_back(line);
+    if (is_outside) break;
+  }
+  shown.insert(last == first ? shown.begin() : shown.end(), before.rbegin(), before.rend());
+  if (last != first) shown.push_back(last);
+  std::vector<std::string> sources;
+  for (const size_t line : shown)
+    sources.push_back(absl::StrCat(line, ": ", absl::StripAsciiWhitespace(lines[line - 1])));
   return sources;
 }
 

@@ -55,6 +55,8 @@ bool HasNoBatch(const Attribution& attribution, CallIndex call) {
 }
 
 // What is known of one step while its calls are examined.
+constexpr int64_t kLeastRepeats = 8;
+
 struct Guess {
   bool is_told = false;     // found, or known to be unknowable
   bool is_over = false;     // the backward pass has begun
@@ -64,6 +66,10 @@ struct Guess {
   int products = 0;
   std::array<int64_t, 2> common = {};  // the sides that all products have
   int64_t rows = 0;
+  // The first call that shows the batch or rows, and how often its layer makes it in the first forward pass.
+  OpIndex first_op = kNone;
+  LayerIndex first_layer = kNone;
+  int64_t first_calls = 0;
 };
 
 class BatchFinder {
@@ -82,13 +88,15 @@ class BatchFinder {
     }
     for (size_t i = 0; i < guesses_.size(); ++i) {
       const Guess& guess = guesses_[i];
-      if (guess.is_told || guess.products == 0) continue;
-      if (guess.tells_rows) {
-        spans_[i].batch = guess.has_one_row ? guess.rows : 0;  // tokens first, then samples
-      } else if (guess.products > 1 && guess.in_common == 1) {
-        spans_[i].batch = guess.common[0];
+      if (!guess.is_told && guess.products > 0) {
+        if (guess.tells_rows) {
+          spans_[i].batch = guess.has_one_row ? guess.rows : 0;  // tokens first, then samples
+        } else if (guess.products > 1 && guess.in_common == 1) {
+          spans_[i].batch = guess.common[0];
+        }
+        spans_[i].is_rows = spans_[i].batch > 0;
       }
-      spans_[i].is_rows = spans_[i].batch > 0;
+      if (spans_[i].batch == 1 && guess.first_calls >= kLeastRepeats) spans_[i].batch = guess.first_calls;
     }
   }
 
@@ -105,8 +113,9 @@ class BatchFinder {
     while (begun_ < spans_.size() && spans_[begun_].start_ns <= start_ns) ++begun_;
     if (begun_ == 0 || start_ns >= spans_[begun_ - 1].end_ns) return;
     Guess& guess = guesses_[begun_ - 1];
-    if (guess.is_told) return;
     const OpIndex op = model_.calls.op[call];
+    CountRepeats(call, op, guess);
+    if (guess.is_told) return;
     if (batches_[op] > 0) {
       spans_[begun_ - 1].batch = batches_[op];
       spans_[begun_ - 1].is_rows = IsKind(model_.ops[op], OpKind::kInnerProduct);
@@ -116,14 +125,26 @@ class BatchFinder {
     TakeProduct(call, model_.ops[op], guess);
   }
 
+  // A loop over samples calls the first layer for each.
+  void CountRepeats(CallIndex call, OpIndex op, Guess& guess) const {
+    const bool is_product = model_.ops[op].gemm() && !HasNoBatch(attribution_, call);
+    if (guess.is_over || (batches_[op] == 0 && !is_product)) return;
+    if (!IsForward(attribution_, call, model_.ops[op])) {
+      guess.is_over = guess.first_calls > 0;
+      return;
+    }
+    const LayerIndex layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
+    if (guess.first_calls == 0) {
+      guess.first_op = op;
+      guess.first_layer = layer;
+    }
+    guess.first_calls += op == guess.first_op && layer == guess.first_layer ? 1 : 0;
+  }
+
   // y[m,n] = x[m,k] w[k,n]: the batch is m or n, depending on how the library stores matrices.
   void TakeProduct(CallIndex call, const Op& op, Guess& guess) const {
     if (!op.gemm() || op.gemm()->batch > 1 || guess.is_over) return;
-    if (!IsForward(attribution_, call, op)) {
-      guess.is_over = guess.products > 0;
-      return;
-    }
-    if (HasNoBatch(attribution_, call)) return;
+    if (!IsForward(attribution_, call, op) || HasNoBatch(attribution_, call)) return;
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch stores matrices by rows, and the library reads them by columns: a row of the result is a column of the
     // product.

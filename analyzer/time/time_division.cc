@@ -3,6 +3,7 @@
 #include "analyzer/time/time_division.h"
 
 #include <algorithm>
+#include <iterator>
 #include <queue>
 #include <utility>
 
@@ -10,6 +11,14 @@
 
 namespace dlhook::analyzer::inline time {
 namespace {
+
+constexpr size_t kLittle = 4;  // times fewer calls and scopes
+
+size_t ItemsOf(const TraceModel& model, ThreadIndex thread) {
+  const auto [call, calls_end] = model.calls.RangeOf(thread);
+  const auto [scope, scopes_end] = model.scopes.thread.RangeOf(thread);
+  return calls_end - call + scopes_end - scope;
+}
 
 class TimeDivision {
  public:
@@ -42,7 +51,11 @@ class TimeDivision {
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
       if (process != kNone && model_.threads[thread].process != process) continue;
       threads_.emplace_back(model_, rules_, thread);
-      if (threads_.back().next_time_ns() == INT64_MAX) threads_.pop_back();
+      if (threads_.back().next_time_ns() == INT64_MAX) {
+        threads_.pop_back();
+      } else {
+        items_.push_back(ItemsOf(model_, thread));
+      }
     }
     for (const ThreadActivity& thread : threads_) current_.push_back(&thread.now());
     place_.resize(threads_.size());
@@ -117,12 +130,24 @@ class TimeDivision {
     }
   }
 
+  // Of the threads that do not work: of those in gaps without the ones that do little beside another.
+  const std::vector<size_t>& Foremost() {
+    if (idling_.size() < 2) return idling_;
+    const auto is_in_gap = [&](size_t index) { return current_[index]->kind == ActivityKind::kNotSeen; };
+    size_t most = 0;
+    for (const size_t index : idling_) most = is_in_gap(index) ? std::max(most, items_[index]) : most;
+    foremost_.clear();
+    std::copy_if(idling_.begin(), idling_.end(), std::back_inserter(foremost_),
+                 [&](size_t index) { return !is_in_gap(index) || kLittle * items_[index] >= most; });
+    return foremost_;
+  }
+
   // Remainders go to the threads in turn.
   void DividePiece(int64_t end_ns) {
     TimePiece piece;
     piece.start_ns = now_ns_;
     piece.end_ns = end_ns;
-    const std::vector<size_t>& set = working_.empty() ? idling_ : working_;
+    const std::vector<size_t>& set = working_.empty() ? Foremost() : working_;
     if (set.empty()) {
       piece.share_ns = end_ns - now_ns_;
       return Give(piece);
@@ -170,7 +195,8 @@ class TimeDivision {
   std::vector<const Activity*> current_;  // by index in threads_, as are `place_` and the sets
   std::vector<size_t> place_;             // in its set
   std::vector<size_t> working_;
-  std::vector<size_t> idling_;
+  std::vector<size_t> idling_, foremost_;
+  std::vector<size_t> items_;  // by index in threads_: its calls and scopes
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   int64_t turn_ = 0;
 };
@@ -186,9 +212,7 @@ bool HasOneThread(const TraceModel& model, ProcessIndex process) {
   int threads = 0;
   for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
     if (model.threads[thread].process != process) continue;
-    const auto [call, calls_end] = model.calls.RangeOf(thread);
-    const auto [scope, scopes_end] = model.scopes.thread.RangeOf(thread);
-    threads += call < calls_end || scope < scopes_end ? 1 : 0;
+    threads += ItemsOf(model, thread) > 0 ? 1 : 0;
   }
   return threads == 1;
 }

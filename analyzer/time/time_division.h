@@ -14,8 +14,9 @@
 //                 kScope, of the previous node. Where a gap belongs: gap_places.h
 // or in none. Every instant is divided equally among the threads that work: in kCall or in kScope, except for
 // TensorFlow's TraceMe events (TRACE_ME), in which a thread mostly waits for the executor's threads, whose nodes are
-// scopes of their own. Instants in which no thread works are divided among the threads in other activities; instants
-// without any activity are unattributed.
+// scopes of their own. Instants in which no thread works are divided among the threads in other activities, but for threads
+// in gaps with less than a quarter of the calls and scopes of another thread in one: where a thread that feeds a queue and
+// the one that trains both wait, the program waits in the latter. Instants without any activity are unattributed.
 #ifndef DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
 #define DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/python_places.h"
@@ -36,17 +37,25 @@ struct Running {
   size_t depth = 0;  // below the outermost
 };
 
+constexpr int64_t kStretchNs = 100'000;
+
+// Gaps between the same two operations.
+struct Walked {
+  int64_t ns = 0, count = 0, long_count = 0;
+  bool AreStretches() const { return 2 * long_count >= count; }
+};
+
 // A sum over gaps that have their lines in common.
 struct Gaps {
   Function function = {kNone, kNone};
-  double share_ns = 0;
+  double share_ns = 0, update_ns = 0;
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
   int64_t count = 0;
   std::map<std::string, double> modules;
   std::map<std::string, int64_t> packages;  // nanoseconds
   std::map<Function, Running> running;
-  std::map<Function, int64_t> called_from;     // nanoseconds: the innermost function that made the call before
-  std::map<Neighbour, int64_t> before, after;  // nanoseconds
+  std::map<Function, int64_t> called_from;  // nanoseconds: the innermost function that made the call before
+  std::map<std::pair<Neighbour, Neighbour>, Walked> between;
   LookSums looks;
   std::vector<size_t> samples;
 };
@@ -135,8 +144,10 @@ class LinesInSteps {
     Gaps* const gaps = GapsOf({piece.gap.before, piece.gap.after}, /*is_input=*/false);
     if (gaps == nullptr) return;
     const auto ns = static_cast<double>(piece.share_ns);
-    const LayerIndex layer = facts_.attribution().PlaceOfGap(piece.gap).layer;
+    const Place place = facts_.attribution().PlaceOfGap(piece.gap);
+    const LayerIndex layer = place.layer;
     gaps->share_ns += ns;
+    if (place.direction == LayerDirection::kUpdate && piece.gap.around != kNone) gaps->update_ns += ns;
     if (layer != kNone) gaps->modules[facts_.attribution().layers[layer].module] += ns;
   }
 
@@ -160,7 +171,7 @@ class LinesInSteps {
     size_t common = 0;
     for (; common < std::min(before.size(), after.size()); ++common) {
       const PythonFrame &frame = before[before.size() - common - 1], &other = after[after.size() - common - 1];
-      if (frame.file != other.file || frame.function != other.function) break;
+      if (frame.file != other.file || frame.function != other.function || PassesOn(frame)) break;
       known->second.emplace_back(frame.file, frame.function);
     }
     // Which part of the time is the program's, whose code was called from there, is not known.
@@ -187,6 +198,21 @@ class LinesInSteps {
     return most == gaps.running.end() || rank(most->second) == 0 ? "" : PackageFunction(most->first);
   }
 
+  // torch.ops: passes calls on to operators.
+  bool PassesOn(const PythonFrame& frame) const {
+    return frame.file != kNone && absl::EndsWith(model_.names[frame.file], "/torch/_ops.py");
+  }
+
+  // Who made the call before, if the program is still at the line that asked for it.
+  Function CallerOf(const Stacks& stacks) const {
+    const PythonPlace &before = places_[stacks.first], &after = places_[stacks.second];
+    if (before.file != after.file || before.line != after.line) return {kNone, kNone};
+    for (const PythonFrame& frame : model_.python_stacks[stacks.first].frames) {
+      if (frame.file != kNone && !PassesOn(frame)) return {frame.file, frame.function};
+    }
+    return {kNone, kNone};
+  }
+
   // Numbers of gaps and what they lie between, which folded time does not tell.
   void Follow(const ActivityRules& rules, ThreadIndex thread) {
     const ProcessIndex process = model_.threads[thread].process;
@@ -210,10 +236,11 @@ class LinesInSteps {
         running.depth = std::max(running.depth, depth);
         running.ns += ns;
       }
-      if (const auto& frames = model_.python_stacks[stacks.first].frames; !frames.empty())
-        gaps->called_from[{frames.front().file, frames.front().function}] += ns;
-      gaps->before[NeighbourOf(activity.last())] += ns;
-      gaps->after[NeighbourOf(activity.next())] += ns;
+      if (const Function function = CallerOf(stacks); function.first != kNone) gaps->called_from[function] += ns;
+      Walked& between = gaps->between[{NeighbourOf(activity.last()), NeighbourOf(activity.next())}];
+      between.ns += ns;
+      ++between.count;
+      between.long_count += ns >= kStretchNs ? 1 : 0;
     }
   }
 
@@ -290,6 +317,26 @@ class LinesInSteps {
     return lines;
   }
 
+  void AddStretches(const Gaps& gaps, GapLines& lines) const {
+    std::map<Neighbour, int64_t> before, after;  // nanoseconds
+    int64_t ns = 0, count = 0;
+    for (const auto& [neighbours, walked] : gaps.between) {
+      if (!walked.AreStretches()) continue;
+      ns += walked.ns;
+      count += walked.count;
+      before[neighbours.first] += walked.ns;
+      after[neighbours.second] += walked.ns;
+    }
+    if (ns == 0) return;
+    lines.stretch_ns = lines.ns * static_cast<double>(ns) / static_cast<double>(gaps.walked_ns);
+    lines.stretch_count = static_cast<double>(count) / count_;
+    for (const auto& [counts, name] : {std::pair(&before, &lines.before), {&after, &lines.after}}) {
+      const auto most = Most(*counts);
+      if (2 * most->second <= ns) continue;
+      *name = most->first.first ? model_.ops[most->first.second].function : model_.names[most->first.second];
+    }
+  }
+
   std::vector<GapLines> Finished(const ByText& by_text) const {
     std::vector<GapLines> all;
     for (const auto& [key, gaps] : by_text) {
@@ -298,11 +345,8 @@ class LinesInSteps {
       lines.function = FunctionName(model_, gaps.function.second);
       lines.ns = gaps.share_ns / count_;
       lines.count = static_cast<double>(gaps.count) / count_;
-      for (const auto& [counts, name] : {std::pair(&gaps.before, &lines.before), {&gaps.after, &lines.after}}) {
-        const auto most = Most(*counts);
-        if (gaps.walked_ns == 0 || 2 * most->second <= gaps.walked_ns) continue;
-        *name = most->first.first ? model_.ops[most->first.second].function : model_.names[most->first.second];
-      }
+      lines.update_ns = gaps.update_ns / count_;
+      AddStretches(gaps, lines);
       if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
         lines.package = Most(gaps.packages)->first;
       }

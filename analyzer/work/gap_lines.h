@@ -29,12 +29,16 @@ struct GapLines {
   std::string function;  // that it is in or, if it begins or ends in one called there, that one; empty: the main code
   std::string module;    // with most of it; empty: none
   std::string package;   // "keras": its functions run in more than half of it; empty: the program's, or none does
-  // "save (serialization.py)": a package's, in which more than half of it passes, or that made the call before it.
+  // "save (serialization.py)": a package's, in which more than half of it passes, or that made the call before it, if the
+  // next one is of the same line.
   std::string package_function, called_from;
-  double ns = 0;     // wall share
-  double count = 0;  // of gaps
-  std::string before,
-      after;  // "aten::cat", "sgemm_", a range's name, of more than half of the time; empty: they differ
+  double ns = 0;         // wall share
+  double count = 0;      // of gaps
+  double update_ns = 0;  // of it in an optimizer's step
+  // Of it between two operations that 0.1 ms or more pass between, by median; and of these two what is the same in more than
+  // half of that time: "aten::cat", "sgemm_", a range's name; empty: they differ.
+  double stretch_ns = 0, stretch_count = 0;
+  std::string before, after;
   std::optional<double> blocked_ns;    // by looks from outside; empty: too few
   std::optional<SampledLine> sampled;  // the function with most samples in it
   int64_t samples = 0;                 // of all functions

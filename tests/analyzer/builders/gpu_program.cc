@@ -85,6 +85,12 @@ void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessInd
   tracks_.push_back(std::move(track));
 }
 
+void GpuProgram::Batch(int64_t batch) {
+  for (StepTrack& track : tracks_) {
+    for (Step& step : track.steps) step.batch = step.samples = batch;
+  }
+}
+
 void GpuProgram::Phase(PhaseKind kind, int64_t start_ns, int64_t end_ns) {
   for (StepTrack& track : tracks_) {
     for (Step& step : track.steps) {
@@ -130,12 +136,13 @@ Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns, const Peaks* 
   const RunTotals totals = ComputeTotals(model_);
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
-  for (const auto& [op, layer] : layers_) {
+  for (const auto& [op, layer_and_direction] : layers_) {
+    const auto& [layer, direction] = layer_and_direction;
     // Several ops of one layer follow one another.
     if (attribution.layers.empty() || attribution.layers.back().name != layer.name) attribution.layers.push_back(layer);
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (model_.calls.op[call] != op) continue;
-      attribution.of_call[call] = {static_cast<LayerIndex>(attribution.layers.size() - 1), LayerDirection::kForward};
+      attribution.of_call[call] = {static_cast<LayerIndex>(attribution.layers.size() - 1), direction};
     }
   }
   attribution.of_scope.Fill(model_.scopes.size(), Place());

@@ -42,6 +42,7 @@ class GpuProgram {
   // Consecutive steady steps of a process.
   void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0,
              StepKind kind = StepKind::kTraining, int64_t pause_ns = 0);
+  void Batch(int64_t batch);  // of the steps, made before
   // Of the steps, made before, that contain it.
   void Phase(PhaseKind kind, int64_t start_ns, int64_t end_ns);
   // The first steps of the last process that has some.
@@ -50,7 +51,9 @@ class GpuProgram {
   void Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
 
   // Calls of the op are its forward pass; those of others belong to no layer.
-  void LayerOf(OpIndex op, Layer layer) { layers_[op] = std::move(layer); }
+  void LayerOf(OpIndex op, Layer layer, LayerDirection direction = LayerDirection::kForward) {
+    layers_[op] = {std::move(layer), direction};
+  }
 
   ModelBuilder& builder() { return builder_; }
   const TraceModel& Build(int64_t wall_ns);
@@ -63,7 +66,7 @@ class GpuProgram {
   TraceModel model_;
   std::vector<GpuWorkSpec> works_;
   std::vector<StepTrack> tracks_;
-  std::map<OpIndex, Layer> layers_;
+  std::map<OpIndex, std::pair<Layer, LayerDirection>> layers_;
 };
 
 }  // namespace dlhook::analyzer

@@ -68,7 +68,9 @@ class CpuProgram {
     return found;
   }
 
-  void LayerOf(OpIndex op, Layer layer) { program_.LayerOf(op, std::move(layer)); }
+  void LayerOf(OpIndex op, Layer layer, LayerDirection direction = LayerDirection::kForward) {
+    program_.LayerOf(op, std::move(layer), direction);
+  }
   void UseTorch() { process().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""}); }
   ModelBuilder& builder() { return program_.builder(); }
   ProcessInfo& process() { return builder().model().processes.front(); }

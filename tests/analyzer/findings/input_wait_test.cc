@@ -121,6 +121,7 @@ TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
 struct PipelineSpec {
   std::vector<std::string> nodes;
   std::array<int64_t, 4> states = {};
+  int64_t rows = 2;  // of a batch, each computed by a node of its own
 };
 
 // The finding and its advice.
@@ -133,9 +134,12 @@ std::string OfPipeline(const PipelineSpec& spec) {
   for (int step = 0; step < kSteps; ++step) {
     const int64_t at_ns = step * 40 * kMs;
     builder.Scope("Iterator::Root::Prefetch", ScopeKind::kTraceMe, at_ns, 30 * kMs);
-    for (const ThreadIndex thread : threads)
-      builder.Scope(spec.nodes[static_cast<size_t>(step) % spec.nodes.size()], ScopeKind::kGraphNode, at_ns, 29 * kMs,
-                    thread);
+    for (const ThreadIndex thread : threads) {
+      const int64_t node_ns = 58 * kMs / spec.rows;
+      for (int64_t row = 0; row < spec.rows / 2; ++row)
+        builder.Scope(spec.nodes[static_cast<size_t>(step) % spec.nodes.size()], ScopeKind::kGraphNode,
+                      at_ns + row * node_ns, node_ns, thread);
+    }
     builder.Call(product, at_ns + 30 * kMs, 10 * kMs);
     starts.push_back(at_ns + 40 * kMs);
   }
@@ -150,6 +154,7 @@ std::string OfPipeline(const PipelineSpec& spec) {
   }
   builder.model().processes.front().processors = 2;
   program.Steps(starts);
+  if (spec.rows > 2) program.Batch(64);
   for (const int64_t start_ns : starts) program.Phase(PhaseKind::kInput, start_ns, start_ns + 30 * kMs);
   program.Build(kSteps * 40 * kMs);
   const Table table = program.Make(ReportTables().front());
@@ -164,6 +169,13 @@ TEST(InputWaitOfTensorFlow, PythonThatSleeps) {
               HasSubstr("Meanwhile the pipeline's operations (mostly PyFunc, in 2 threads) computed 10 %, waited for a "
                         "processor 0 %, were blocked 90 % (in sleep)"));
   EXPECT_THAT(found, HasSubstr("num_parallel_calls=8) and .prefetch(tf.data.AUTOTUNE)"));
+}
+
+TEST(InputWaitOfTensorFlow, RowsOneByOne) {
+  const std::string found = OfPipeline({{"map/Relu:Relu"}, {20, 0, 20, 0}, 64});
+  EXPECT_THAT(found, HasSubstr("It computes each row on its own: Relu runs about 64 times a training step."));
+  EXPECT_THAT(found, HasSubstr("Dataset.batch(n) before .map(f)"));
+  EXPECT_THAT(OfPipeline({{"map/Relu:Relu"}, {20, 0, 20, 0}, 32}), testing::Not(HasSubstr("on its own")));
 }
 
 TEST(InputWaitOfTensorFlow, PythonThatComputes) {

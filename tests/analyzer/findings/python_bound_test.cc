@@ -68,6 +68,37 @@ TEST(PythonBound, NamesNumbersTakenOutOfTensors) {
   }
 }
 
+// 80 tiny operations a step, and so many library calls: products of one row forward, or of the backward pass.
+std::string AdviceFor(const char* name, int forward, int backward, int64_t rows = 16) {
+  CpuProgram program;
+  program.UseTorch();
+  const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+  for (int i = 0; i < 80 * CpuProgram::kSteps; ++i)
+    program.builder().Scope(name, ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 80, 5'000, 0, -1, stack);
+  const auto add = [&](LayerDirection direction, int count, int64_t at_ns) {
+    const int64_t columns = direction == LayerDirection::kForward ? 64 : 32;
+    const OpIndex op = program.builder().AddOp(GemmDefinition(columns, rows, 64, "NN"));
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+      for (int i = 0; i < count; ++i) program.builder().Call(op, step_ns + at_ns + i * CpuProgram::kStepNs / 80, 1'000);
+    }
+    program.LayerOf(op, {.name = "0", .module = "0", .type = "linear"}, direction);
+  };
+  add(LayerDirection::kForward, forward, 1'000);
+  add(LayerDirection::kBackwardData, backward, 3'000);
+  const auto found = program.Find("python-bound");
+  return found.rows.empty() ? "" : found.Of(0, "advice");
+}
+
+TEST(PythonBound, NamesWhatRunsOneByOne) {
+  EXPECT_THAT(AdviceFor("c10d::allreduce_", 1, 1), HasSubstr("one by one, 80 times a training step"));
+  EXPECT_THAT(AdviceFor("aten::mul", 1, 16), HasSubstr("backward pass runs about 16 times for one forward pass"));
+  EXPECT_THAT(AdviceFor("aten::mul", 1, 4), Not(HasSubstr("backward")));
+  EXPECT_THAT(AdviceFor("aten::mul", 16, 16, 1),
+              HasSubstr("The model runs 16 times a training step, for one row each"));
+  EXPECT_THAT(AdviceFor("aten::mul", 4, 4, 1), Not(HasSubstr("one row")));
+  EXPECT_THAT(AdviceFor("aten::mul", 16, 16, 2), Not(HasSubstr("one row")));
+}
+
 // Without samples nobody knows whose code it is; by samples native code between operations is not Python's.
 TEST(PythonBound, SamplesTellNativeCodeFromPython) {
   const auto not_told = Program(1, 1).Find("python-bound");

@@ -32,12 +32,12 @@ class SourceLinesTest : public testing::Test {
 
   // For a run that began so many seconds from now, with frames in these files.
   std::vector<std::string> Of(const std::string& label, int64_t after_s = 60,
-                              const std::vector<std::string>& files = {"train.py"}) {
+                              const std::vector<std::string>& files = {"train.py"}, bool in_loop = false) {
     ModelBuilder builder;
     for (const std::string& file : files) builder.AddStack({{(folder_ / file).string(), "<module>", 1}});
     TraceModel model = builder.Build(1);
     model.processes.front().realtime_offset_ns = (std::time(nullptr) + after_s) * 1'000'000'000;
-    return SourceLines(model).Of(label);
+    return SourceLines(model).Of(label, in_loop);
   }
 
   const std::filesystem::path folder_;
@@ -52,8 +52,27 @@ TEST_F(SourceLinesTest, IsThatOfWhatRunsBetween) {
   std::ofstream(folder_ / "train.py") << "for x in data:\n  f(x)\n\n  g(x)\n  h(x)\n  i(x)\nprint()\n";
   EXPECT_THAT(Of("train.py:2 to 5"), ElementsAre("2: f(x)", "4: g(x)", "5: h(x)"));
   EXPECT_THAT(Of("train.py:2 to 6"), ElementsAre("2: f(x)", "4: g(x)", "5: h(x)", "6: i(x)"));
-  EXPECT_THAT(Of("train.py:5 to 2"), ElementsAre("5: h(x)", "6: i(x)", "2: f(x)"));  // in the next turn of the loop
+  EXPECT_THAT(Of("train.py:5 to 2"), ElementsAre("5: h(x)", "6: i(x)", "1: for x in data:", "2: f(x)"));
+  EXPECT_THAT(Of("train.py:6 to 5"), ElementsAre("6: i(x)", "2: f(x)", "4: g(x)", "5: h(x)"));
   EXPECT_THAT(Of("train.py:5 to 1"), ElementsAre("5: h(x)", "6: i(x)", "1: for x in data:"));
+}
+
+// Between two calls of one line the rest of its loop may run.
+TEST_F(SourceLinesTest, IsThatOfTheLoopAround) {
+  std::ofstream(folder_ / "train.py")
+      << "x = 0\nfor x in data:\n  f(x)\n  g(x)\n  h(x)\nprint()\ndef k():\n  f(x)\n  g(x)\n";
+  const auto of_loop = [&](const char* label) { return Of(label, 60, {"train.py"}, /*in_loop=*/true); };
+  EXPECT_THAT(of_loop("train.py:3"), ElementsAre("2: for x in data:", "3: f(x)", "4: g(x)", "5: h(x)"));
+  EXPECT_THAT(of_loop("train.py:5"), ElementsAre("3: f(x)", "4: g(x)", "5: h(x)"));
+  EXPECT_THAT(of_loop("train.py:6"), ElementsAre("6: print()"));
+  EXPECT_THAT(of_loop("train.py:9"), ElementsAre("9: g(x)"));
+  EXPECT_THAT(Of("train.py:5 to 9"), ElementsAre("5: h(x)", "9: g(x)"));
+}
+
+TEST_F(SourceLinesTest, IsThatOfTheFunctionFurtherUp) {
+  std::ofstream(folder_ / "train.py")
+      << "def sample(n):\n  rows = slow(n)\n  return f(rows)\n\nfor i in range(9):\n  f(sample(i))\n";
+  EXPECT_THAT(Of("train.py:6 to 3"), ElementsAre("6: f(sample(i))", "2: rows = slow(n)", "3: return f(rows)"));
 }
 
 TEST_F(SourceLinesTest, IsNothingForWhatIsNotTheFileThatRan) {

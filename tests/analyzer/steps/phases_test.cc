@@ -157,6 +157,21 @@ TEST(PhasesTest, PassesOfUnequalSizeAddUp) {
   }
 }
 
+TEST(PhasesTest, SamplesOneByOneAreOneBatch) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 4; ++i) {
+    for (int sample = 0; sample < 16; ++sample) program.Forward(net, true, 1);
+    program.Loss();
+    program.Backward();
+    program.Update();
+  }
+  for (const Step& step : OnlyTrack(program).steps) {
+    EXPECT_EQ(step.batch, 16);
+    EXPECT_EQ(step.samples, 16);
+  }
+}
+
 TEST(PhasesTest, EvaluationInBetween) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);

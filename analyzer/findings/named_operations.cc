@@ -1,0 +1,71 @@
+// See named_operations.h.
+#include "analyzer/findings/named_operations.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+template <typename Key>
+std::pair<Key, double> Longest(const std::map<Key, double>& by) {
+  const auto most =
+      std::max_element(by.begin(), by.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == by.end() ? std::pair(Key(kNone), 0.0) : std::pair(most->first, most->second);
+}
+
+}  // namespace
+
+std::string NamedOperations::Line(const StepFacts& facts) const {
+  const auto [stack, stack_ns] = Longest(by_stack);
+  const auto [layer, layer_ns] = Longest(by_layer);
+  const std::string line = stack == kNone ? "" : LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+  const std::string of_layer = layer == kNone ? "" : facts.attribution().layers[layer].line;
+  return line.empty() || (!of_layer.empty() && layer_ns > stack_ns) ? of_layer : line;
+}
+
+std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
+                                                  const std::function<int(const std::string&)>& kind,
+                                                  const std::function<int(int, ScopeIndex, ScopeIndex)>& refine) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  const std::vector<ScopeName> names = ReadScopeNames(model);
+  std::vector<int> kinds;  // by name
+  for (const ScopeName& name : names) kinds.push_back(kind(name.op));
+  const auto is_op = [&](ScopeIndex scope) {
+    return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
+  };
+  std::map<int, NamedOperations> all;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!is_op(scope) || kinds[scopes.look[scope].name] == 0) continue;
+    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
+    ScopeIndex outermost = scope;  // which has the line
+    bool is_inside = false;
+    while (is_op(scopes.parent[outermost])) {
+      outermost = scopes.parent[outermost];
+      is_inside |= kinds[scopes.look[outermost].name] != 0;
+    }
+    const int refined = is_inside ? 0 : refine(kinds[scopes.look[scope].name], scope, outermost);
+    if (refined == 0) continue;
+    NamedOperations& found = all[refined];
+    const double ns = static_cast<double>(scopes.duration_ns[scope]) / facts.count();
+    found.ns += ns;
+    found.by_op[names[scopes.look[scope].name].op] += ns;
+    // Of the backward pass Python's line is that of backward().
+    if (!IsInBackward(model, outermost)) found.by_stack[scopes.look[outermost].stack] += ns;
+    const LayerIndex layer = facts.attribution().of_scope[scope].layer;
+    if (layer != kNone) found.by_layer[layer] += ns;
+  }
+  return all;
+}
+
+bool IsInBackward(const TraceModel& model, ScopeIndex outermost) {
+  const ScopeIndex parent = model.scopes.parent[outermost];
+  return parent != kNone && model.scopes.look[parent].kind == ScopeKind::kBackwardNode;
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,34 @@
+// Time of the framework's operations of certain names.
+#ifndef DLHOOK_ANALYZER_FINDINGS_NAMED_OPERATIONS_H_
+#define DLHOOK_ANALYZER_FINDINGS_NAMED_OPERATIONS_H_
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "analyzer/work/step_facts.h"
+
+namespace dlhook::analyzer::inline findings {
+
+struct NamedOperations {
+  double ns = 0;                        // in a mean step, with what runs inside of them
+  std::map<std::string, double> by_op;  // without "aten::"
+  std::map<StackIndex, double> by_stack;
+  std::map<LayerIndex, double> by_layer;
+
+  std::string Line(
+      const StepFacts& facts) const;  // the program's or a layer's, with most of the time; empty: not known
+};
+
+// By `kind` of the operation's name without "aten::" (0: not wanted), or what `refine` makes of it, given the operation and
+// the outermost one around it. What is inside of a wanted one belongs to that.
+std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
+                                                  const std::function<int(const std::string&)>& kind,
+                                                  const std::function<int(int, ScopeIndex, ScopeIndex)>& refine);
+
+// Whether a node of the backward pass runs this outermost operation.
+bool IsInBackward(const TraceModel& model, ScopeIndex outermost);
+
+}  // namespace dlhook::analyzer::findings
+
+#endif  // DLHOOK_ANALYZER_FINDINGS_NAMED_OPERATIONS_H_

@@ -1,0 +1,53 @@
+// Rule slow-lines: stretches between two operations that are long by themselves, and python-bound beside them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/findings/cpu_program.h"
+
+namespace dlhook::analyzer {
+namespace slow_lines_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+// In each step of 1 ms 20 operations of 10 us at one line, 10 us apart; after the last one of a step 600 us pass. In one step
+// of ten another program interrupts the thread between the first two for 300 us instead.
+CpuProgram Program(bool is_interrupted = false) {
+  CpuProgram program;
+  program.UseTorch();
+  const StackIndex stack = program.builder().AddStack(
+      {{"/opt/lib/python3.11/site-packages/torch/_ops.py", "__call__", 9}, {"/home/u/train.py", "<module>", 7}});
+  for (int step = 0; step < CpuProgram::kSteps; ++step) {
+    for (int64_t i = 0; i < 20; ++i) {
+      const int64_t late_ns = is_interrupted && i > 0 && step == 5 ? 300'000 : 0;
+      program.builder().Scope(i == 0    ? "aten::linear"
+                              : i == 19 ? "aten::mean"
+                                        : "aten::mul",
+                              ScopeKind::kFrameworkOp, step * CpuProgram::kStepNs + late_ns + i * 20'000, 10'000, 0, -1,
+                              stack);
+    }
+  }
+  return program;
+}
+
+TEST(SlowLines, AreStretchesBesideManyShortGapsOfTheSameLine) {
+  const auto found = Program().Find("slow-lines");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 610'000, 10'000);
+  EXPECT_EQ(found.Of(0, "line"), "train.py:7");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("mostly between aten::mean and aten::linear"));
+  EXPECT_THAT(found.Of(0, "finding"), Not(HasSubstr("_ops.py")));
+}
+
+TEST(SlowLines, AreNotWhereTheThreadWasInterruptedOnce) {
+  const auto found = Program(/*is_interrupted=*/true).Find("slow-lines");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 580'000, 10'000);
+}
+
+TEST(SlowLines, AreNotPythonBoundsToo) { EXPECT_THAT(Program().Find("python-bound").rows, IsEmpty()); }
+
+}  // namespace slow_lines_test
+}  // namespace dlhook::analyzer
