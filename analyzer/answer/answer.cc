@@ -70,6 +70,7 @@ class Screen {
   bool IsShort() const { return options_.is_brief || options_.is_live; }
   void FindingLines(const RuleFinding& found, bool with_sentence);
   void NoRuleFor();
+  void MostlyOutside();
   const std::vector<StepPart>& Parts() {
     if (!parts_) parts_ = PartsOfStep(facts_, kParts);
     return *parts_;
@@ -148,6 +149,15 @@ absl::Status Screen::Layers() {
   return absl::OkStatus();
 }
 
+void Screen::MostlyOutside() {
+  const double seen_ns =
+      facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
+  if (seen_ns >= facts_.step_ns() / 2) return;
+  Text(absl::StrCat("Most of the time is outside recorded calls, so most rules could not be applied",
+                    facts_.model().samples.empty() ? "; dlhook run --sample shows whose code computes." : "."),
+       "  ");
+}
+
 void Screen::Findings() {
   findings_ = FindAll(facts_);
   const size_t ignored = LeaveOut(options_.ignored_findings, &findings_);
@@ -162,13 +172,7 @@ void Screen::Findings() {
       lines_.resize(before);
       Title("Findings: none");
     }
-    const double seen_ns =
-        facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
-    if (seen_ns < facts_.step_ns() / 2) {
-      Text(absl::StrCat("Most of the time is outside recorded calls, so most rules could not be applied",
-                        facts_.model().samples.empty() ? "; dlhook run --sample shows whose code computes." : "."),
-           "  ");
-    }
+    MostlyOutside();
     for (const std::string& sentence : NotJudged(facts_, kNamedRules)) Text(sentence, "  ");
     if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
     Information();
@@ -193,7 +197,10 @@ void Screen::Findings() {
       ++folded;
     }
   }
-  if (judged < kNeverFolded) NoRuleFor();
+  if (judged < kNeverFolded) {
+    NoRuleFor();
+    MostlyOutside();
+  }
   if (folded > 0) Text(absl::StrCat(folded, " more: table findings."), "  ");
   if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
   Information();

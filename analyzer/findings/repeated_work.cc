@@ -54,7 +54,8 @@ bool IsOfParametrization(const WorkItem& item) {
 }
 
 std::vector<Finding> FindParametrizations(const StepFacts& facts) {
-  // How often a step computes each: as often as the longest operation of it in the forward pass.
+  // How often a step computes each: as often as the rarest operation of it in the forward pass, but for those that not each
+  // step has.
   struct Times {
     double ns = 0, times = 0;
   };
@@ -63,8 +64,8 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
     if (!IsOfParametrization(item)) continue;
     Times& times = by_layer[item.group->label];
     times.ns += item.ns;
-    if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward && item.begun > 0)
-      times.times = times.times == 0 ? item.begun : times.times;  // the longest comes first
+    if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward && item.begun >= 1)
+      times.times = times.times == 0 ? item.begun : std::min(times.times, item.begun);
   }
   double ns = 0, gain_ns = 0, most = 0;
   for (const auto& [layer, times] : by_layer) {

@@ -103,7 +103,8 @@ std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
 std::string PackageFunctionText(const GapLines& lines);
 // Per mean step: time between two lines that is long by itself, which slow-lines judges.
 double StretchesNs(const StepFacts& facts);
-// How often one row is multiplied with the same matrix in a step, at most; but for recurrent layers.
+// How often one row is multiplied with the same matrix in a step, at most, where most products of the forward pass are of
+// one row; but for recurrent layers.
 double CallsOfOneRow(const StepFacts& facts);
 
 std::string OwnLoopsMissing(const StepFacts& facts);

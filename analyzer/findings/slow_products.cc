@@ -380,13 +380,15 @@ std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<cons
 bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item) { return FasterLikeOne(facts, item) != nullptr; }
 
 double CallsOfOneRow(const StepFacts& facts) {
-  double most = 0;
+  double most = 0, of_one_row = 0, all = 0;
   for (const WorkItem& item : facts.items()) {
-    const bool is_forward = item.doing.direction == LayerDirection::kForward;
-    if (is_forward && IsJudged(item) && FewRows(*item.op) == 1 && !IsRecurrent(facts, item))
-      most = std::max(most, item.calls);
+    if (item.doing.direction != LayerDirection::kForward || !IsJudged(item)) continue;
+    all += item.calls;
+    if (FewRows(*item.op) != 1 || IsRecurrent(facts, item)) continue;
+    of_one_row += item.calls;
+    most = std::max(most, item.calls);
   }
-  return most;
+  return 2 * of_one_row > all ? most : 0;  // the short side of a product may also be that of one output
 }
 
 std::vector<Finding> FindSlowProducts(const StepFacts& facts) {

@@ -57,6 +57,7 @@ class CpuProgram {
     std::vector<int64_t> starts;
     for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
     program_.Steps(starts, 0, kind_);
+    if (batch_ > 0) program_.Batch(batch_);
     return FindInRun(rule, calibration);
   }
   // The same of the whole run.
@@ -71,12 +72,14 @@ class CpuProgram {
   void LayerOf(OpIndex op, Layer layer, LayerDirection direction = LayerDirection::kForward) {
     program_.LayerOf(op, std::move(layer), direction);
   }
+  void Batch(int64_t batch) { batch_ = batch; }  // of each step
   void UseTorch() { process().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""}); }
   ModelBuilder& builder() { return program_.builder(); }
   ProcessInfo& process() { return builder().model().processes.front(); }
 
  private:
   StepKind kind_;
+  int64_t batch_ = 0;  // 0: not known
   GpuProgram program_;
 };
 

@@ -170,6 +170,9 @@ TEST(SlowProducts, OfOneRowInEachRequestCouldBeABatch) {
   EXPECT_THAT(requests(StepKind::kInference, 5, 800'000).Find("slow-products").rows, IsEmpty());
   EXPECT_THAT(requests(StepKind::kInference, 1, 400'000).Find("slow-products").rows, IsEmpty());
   EXPECT_THAT(requests(StepKind::kTraining, 1, 800'000).Find("slow-products").rows, IsEmpty());
+  CpuProgram one_output = requests(StepKind::kInference, 1, 800'000);
+  one_output.Batch(512);  // its short side is not the rows
+  EXPECT_THAT(one_output.Find("slow-products").rows, IsEmpty());
 }
 
 TEST(SlowProducts, WithNarrowVectorsHaveAnotherCause) {

@@ -1,0 +1,83 @@
+// Rule growing-steps: what grows from step to step, and where the machine's load must be known to say so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/builders/gpu_program.h"
+
+namespace dlhook::analyzer {
+namespace growing_steps_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+enum class Grows { kOperation, kNumber, kGap };
+
+constexpr int64_t kUs = 1000;
+
+// 60 steps of 400 us to 1 580 us: an operation of 300 us, and 20 us more in each step. The finding, its line and advice.
+std::string Found(Grows grows, bool is_load_known = true) {
+  GpuProgram program;
+  ModelBuilder& builder = program.builder();
+  builder.model().processes.front().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""});
+  const StackIndex first = builder.AddStack({{"/home/u/train.py", "<module>", 7}});
+  const StackIndex last = builder.AddStack({{"/home/u/train.py", "<module>", 9}});
+  std::vector<int64_t> starts = {0};
+  for (int64_t step = 0; step < 60; ++step) {
+    int64_t now_ns = starts.back();
+    const auto add = [&](const char* name, int64_t ns, StackIndex stack) {
+      builder.Scope(name, ScopeKind::kFrameworkOp, now_ns, ns, 0, -1, stack);
+      now_ns += ns + kUs;
+    };
+    add("aten::linear", 300 * kUs, first);
+    if (grows == Grows::kOperation) add("aten::cat", 20 * step * kUs + 10 * kUs, first);
+    for (int64_t i = 0; grows == Grows::kNumber && i < 2 * step; ++i) add(i % 3 == 0 ? "aten::mul" : i % 3 == 1 ? "aten::add" : "aten::sub", 9 * kUs, first);
+    if (grows == Grows::kGap) now_ns += 20 * step * kUs;
+    add("aten::mean", 20 * kUs, last);
+    starts.push_back(now_ns + 50 * kUs);
+    if (!is_load_known) continue;
+    LoadSample sample;
+    sample.time_ns = sample.cpu_ns = sample.first_thread_cpu_ns = starts.back();
+    sample.threads = sample.runnable = 1;
+    sample.processors = 2;
+    builder.model().loads.push_back(sample);
+  }
+  program.Steps(starts);
+  program.Build(starts.back());
+  const Table table = program.Make(ReportTables().front());
+  const std::vector<size_t> rows = RowsWhere(table, {{"rule", "growing-steps"}});
+  std::string text;
+  for (const size_t row : rows)
+    text += Text(table, row, "where") + " | " + Text(table, row, "line") + " | " + Text(table, row, "finding") + Text(table, row, "advice");
+  return text;
+}
+
+TEST(GrowingSteps, NameTheOperationThatGrows) {
+  const std::string found = Found(Grows::kOperation);
+  EXPECT_THAT(found, HasSubstr("aten::cat | train.py:7 | "));
+  EXPECT_THAT(found, HasSubstr("collect the parts in a list"));
+}
+
+TEST(GrowingSteps, NameTheirNumber) {
+  const std::string found = Found(Grows::kNumber);
+  EXPECT_THAT(found, HasSubstr("number of operations |"));
+  EXPECT_THAT(found, HasSubstr("mostly in its operations, which become more: "));
+  EXPECT_THAT(found, HasSubstr("for 20 of them a training step in the first third"));
+  EXPECT_THAT(found, HasSubstr("for 100 of them in the last"));
+}
+
+TEST(GrowingSteps, NameTheLinesBetweenOperations) {
+  EXPECT_THAT(Found(Grows::kGap), HasSubstr("between operations | train.py:7 to 9 | "));
+}
+
+// On a busy machine the time between operations grows, too.
+TEST(GrowingSteps, AreNotToldOfTimeBetweenOperationsWithoutTheLoad) {
+  EXPECT_THAT(Found(Grows::kGap, /*is_load_known=*/false), IsEmpty());
+  EXPECT_THAT(Found(Grows::kOperation, /*is_load_known=*/false), HasSubstr("aten::cat"));
+}
+
+}  // namespace growing_steps_test
+}  // namespace dlhook::analyzer
