@@ -261,7 +261,8 @@ absl::StatusOr<Paths> PathsOf(const Args& args) {
 // Causes, for the first sentence: each with the first sentence of its own.
 std::vector<OwnFinding> OwnFindingsOf(const std::vector<FindingChange>& changes) {
   std::vector<OwnFinding> own;
-  for (const auto& [is_new, found] : changes) {
+  for (const FindingChange& change : changes) {
+    const RuleFinding* const found = change.found;
     const findings::Finding& finding = found->finding;
     if (finding.is_information || !IsCause(found->rule)) continue;
     std::string place = finding.where;
@@ -270,7 +271,7 @@ std::vector<OwnFinding> OwnFindingsOf(const std::vector<FindingChange>& changes)
     own.push_back({found->rule,
                    absl::StrCat(found->rule, place.empty() ? "" : absl::StrCat(" (", place, ")"), ": ",
                                 absl::StripSuffix(finding.sentence.substr(0, finding.sentence.find(". ")), ".")),
-                   finding.gain_ns, is_new});
+                   finding.gain_ns, change.is_new, change.other_ns});
   }
   return own;
 }

@@ -17,6 +17,7 @@ namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kMostPlaces = 2;
+constexpr double kLineOfChange = 0.3;  // of a change that a line must have to be named
 
 std::string PlaceText(const WorkPlace& place) {
   const std::string layer = LayerLabel(place.first);
@@ -56,6 +57,21 @@ std::string WhatThreadsDid(const CauseInput& input, CauseKind kind, double chang
   return did.empty() ? ""
                      : absl::StrCat(change_ns > 0 ? "in NEW " : "in BASE ",
                                     kind == CauseKind::kPython ? "the thread " : "", did);
+}
+
+// Of the time between calls: the line that has most of the change, if that is much of it.
+std::string LineOfChange(const MeasuredRun& base, const MeasuredRun& new_side, double change_ns) {
+  const MeasuredRun &longer = change_ns > 0 ? new_side : base, &other = change_ns > 0 ? base : new_side;
+  std::string most;
+  double most_ns = kLineOfChange * std::abs(change_ns);
+  for (const auto& [line, ns] : longer.between_lines) {
+    const auto same = other.between_lines.find(line);
+    const double more_ns = ns - (same == other.between_lines.end() ? 0 : same->second);
+    if (more_ns < most_ns) continue;
+    most = line;
+    most_ns = more_ns;
+  }
+  return most;
 }
 
 }  // namespace
@@ -105,7 +121,9 @@ const char* CauseName(CauseKind kind) {
 }
 
 std::string Cause::Clause() const {
-  const std::string in = where.empty() ? "" : absl::StrCat(" in ", where);
+  const std::string in = !line.empty()   ? absl::StrCat(", above all at ", line)
+                         : where.empty() ? ""
+                                         : absl::StrCat(" in ", where);
   const auto with = [&](const char* words) { return absl::StrCat(words, what.empty() ? "" : ": ", what, in); };
   const bool is_more = change_ns > 0;
   switch (kind) {
@@ -172,8 +190,8 @@ std::vector<Cause> FindCauses(const CauseInput& input) {
     if (sums.ns == 0) continue;
     const std::vector<std::string> what = Largest(sums.what, sums.ns);
     const std::string did = WhatThreadsDid(input, kind, sums.ns);
-    causes.push_back(
-        {kind, sums.ns, what.empty() || !did.empty() ? did : what.front(), WhereText(sums.where, sums.ns)});
+    causes.push_back({kind, sums.ns, what.empty() || !did.empty() ? did : what.front(), WhereText(sums.where, sums.ns),
+                      kind == CauseKind::kPython ? LineOfChange(*input.base, *input.new_side, sums.ns) : ""});
   }
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Cause& a, const Cause& b) { return std::abs(a.change_ns) > std::abs(b.change_ns); });

@@ -62,6 +62,7 @@ struct Cause {
   double change_ns = 0;  // per step
   std::string what;      // what differs, of that which changed most: "convolution oc 32 -> 96"
   std::string where;     // "body bwd-weights, tail forward and 3 more"; empty: everywhere, or said by `what`
+  std::string line;      // with 30 % of the change or more: "train.py:12 to 14"; empty: none is known
 
   std::string Clause() const;  // "more work per call: convolution oc 32 -> 96 in body bwd-weights"
 };

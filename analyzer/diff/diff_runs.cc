@@ -19,6 +19,8 @@
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/state_looks.h"
 #include "analyzer/work/done_work.h"
+#include "analyzer/work/gap_lines.h"
+#include "analyzer/work/step_facts.h"
 #include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -94,6 +96,8 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     }
     one->preparing = WhoPrepares(*run.model, *run.options.analysis, one->steps, work.back().preparer());
     one->between_calls = LooksBetweenCalls(*run.model, *run.options.analysis, one->steps);
+    for (const GapLines& lines : GapLinesOf(StepFacts(*run.model, run.options)))
+      one->between_lines[lines.text] += lines.ns;
     measured.push_back(*std::move(one));
   }
   side.run = MergeRuns(std::move(measured));

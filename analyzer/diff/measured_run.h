@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct MeasuredRun {
   Samples low_samples;                    // in each block the lower quartile of its steps
   MachineLoad load;
   Preparing preparing;
-  LookSums between_calls;             // what threads did in time that is not seen
-  std::vector<MeasuredTable> tables;  // one per kind
+  LookSums between_calls;                       // what threads did in time that is not seen
+  std::map<std::string, double> between_lines;  // nanoseconds of it per step, by GapLines.text
+  std::vector<MeasuredTable> tables;            // one per kind
 
   // For a processor that other programs used, a tenth of a step and more.
   double OthersNs() const { return load.waiting_ns * load.OthersPart(); }

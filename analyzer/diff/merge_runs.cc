@@ -134,6 +134,8 @@ MeasuredRun MergeRuns(std::vector<MeasuredRun> runs) {
     MergeLoad(run.load, share, merged.load);
     merged.preparing.Add(run.preparing);
     merged.between_calls.Add(run.between_calls);
+    for (const auto& [line, ns] : run.between_lines)
+      merged.between_lines[line] += ns / static_cast<double>(runs.size());
     Append(run.samples, merged.samples);
     Append(run.low_samples, merged.low_samples);
     for (size_t i = 0; i < tables.size(); ++i) tables[i].Add(run.tables[i]);

@@ -62,11 +62,15 @@ std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
 std::string OwnCause(const VerdictInput& input) {
   const double change_ns = input.decision->time.change_ns();
   const bool is_new = change_ns > 0;
+  const OwnFinding* more = nullptr;
   for (const OwnFinding& finding : input.own_findings) {
-    if (finding.rule != "longer-steps" && finding.is_of_new == is_new &&
-        finding.gain_ns >= kFindingExplains * std::abs(change_ns))
-      return absl::StrCat(is_new ? "NEW" : "BASE", " has ", finding.words);
+    if (finding.rule == "longer-steps" || finding.is_of_new != is_new ||
+        finding.gain_ns - finding.other_ns < kFindingExplains * std::abs(change_ns))
+      continue;
+    if (finding.other_ns == 0) return finding.Sentence();
+    if (more == nullptr) more = &finding;
   }
+  if (more != nullptr) return more->Sentence();
   if ((is_new ? input.new_run : input.base_run)->WaitedMuch()) return "";  // others may have come
   const Samples& samples = is_new ? input.decision->time.new_samples : input.decision->time.base_samples;
   const std::optional<Trend> trend = samples.size() == 1 ? TrendOf(samples.front()) : std::nullopt;
@@ -288,8 +292,8 @@ std::string LongerText(const VerdictInput& input) {
                                 [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
   return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
                       time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", ", IncludedText(input),
-                      " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns),
-                      "): ", own->is_of_new ? "NEW" : "BASE", " has ", own->words, ". Without them: ");
+                      " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), "): ", own->Sentence(),
+                      ". Without them: ");
 }
 
 std::string DecisionText(const VerdictInput& input) {
@@ -326,6 +330,12 @@ std::string NetworksText(const VerdictInput& input) {
 }
 
 }  // namespace
+
+std::string OwnFinding::Sentence() const {
+  const char* side = is_of_new ? "NEW" : "BASE";
+  if (other_ns == 0) return absl::StrCat(side, " has ", words);
+  return absl::StrCat(side, " loses more to ", words, " (", is_of_new ? "BASE" : "NEW", ": ", HumanTime(other_ns), ")");
+}
 
 std::string VerdictSentence(const VerdictInput& input) {
   return absl::StrCat(NetworksText(input), BusyText(input), LongerText(input), DecisionText(input));

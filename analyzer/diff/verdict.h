@@ -15,12 +15,15 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// A finding (dlhook report) that only one side has.
+// A finding (dlhook report) that only one side has, or has much more of.
 struct OwnFinding {
   std::string rule;
   std::string words;   // "growing-steps (cat, train.py:42): Each training step takes longer …"
   double gain_ns = 0;  // of a step of its side
   bool is_of_new = false;
+  double other_ns = 0;  // the same on the other side
+  // "NEW has growing-steps (…): …", or "NEW loses more to slow-lines (…): … (BASE: 145 us)".
+  std::string Sentence() const;
 };
 
 struct VerdictInput {

@@ -48,14 +48,19 @@ std::map<Key, Found> FoundOn(const FindingsOfRuns& side, const std::set<std::str
   return found;
 }
 
-// Those that most runs of `side` have and of `other` have not.
+constexpr double kMuchMore = 2;  // times
+
+// Those that most runs of `side` have and of `other` have not, or have much less of.
 void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::set<std::string>& several, bool is_new,
             std::vector<FindingChange>& changes) {
   const std::map<Key, Found> own = FoundOn(side, several), others = FoundOn(other, several);
   for (const auto& [key, found] : own) {
     const auto same = others.find(key);
     const bool is_on_other = same != others.end() && 2 * same->second.runs > other.size();
-    if (2 * found.runs > side.size() && !is_on_other) changes.push_back({is_new, found.first});
+    const double other_ns = is_on_other ? same->second.first->finding.gain_ns : 0;
+    if (2 * found.runs <= side.size()) continue;
+    if (!is_on_other || (other_ns > 0 && found.first->finding.gain_ns >= kMuchMore * other_ns))
+      changes.push_back({is_new, found.first, other_ns});
   }
 }
 
@@ -67,9 +72,8 @@ std::vector<FindingChange> ChangedFindings(const BaseSide<FindingsOfRuns>& base,
   std::vector<FindingChange> changes;
   AddOwn(*new_side, *base, several, true, changes);
   AddOwn(*base, *new_side, several, false, changes);
-  std::stable_sort(changes.begin(), changes.end(), [](const FindingChange& a, const FindingChange& b) {
-    return a.found->finding.gain_ns > b.found->finding.gain_ns;
-  });
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const FindingChange& a, const FindingChange& b) { return a.change_ns() > b.change_ns(); });
   return changes;
 }
 
@@ -81,11 +85,18 @@ bool IsCause(absl::string_view rule) {
 
 Table FindingsDiff(const std::vector<FindingChange>& changes) {
   const TypedColumns<FindingChange> columns = {
-      {TextColumn("change", "new: only NEW has it; gone: only BASE has it."),
-       [](const FindingChange& row) { return Cell(std::string(row.is_new ? "new" : "gone")); }},
+      {TextColumn("change",
+                  "new: only NEW has it; gone: only BASE has it; more, less: its gain in NEW is at least twice, or at "
+                  "most half "
+                  "of that in BASE."),
+       [](const FindingChange& row) {
+         if (row.other_ns > 0) return Cell(std::string(row.is_new ? "more" : "less"));
+         return Cell(std::string(row.is_new ? "new" : "gone"));
+       }},
       {As(Role::kKey, TextColumn("rule", "What found it.")),
        [](const FindingChange& row) { return Cell(row.found->rule); }},
-      {IntegerColumn("gain", "ns", Better::kLower, "Upper bound on the time saved per step, on the side that has it."),
+      {IntegerColumn("gain", "ns", Better::kLower,
+                     "Upper bound on the time saved per step, on the side that has it, or more of it."),
        [](const FindingChange& row) { return Cell(static_cast<int64_t>(row.found->finding.gain_ns)); }},
       {TextColumn("where", "Layers or part of the step."),
        [](const FindingChange& row) { return KnownText(row.found->finding.where); }},
@@ -94,7 +105,8 @@ Table FindingsDiff(const std::vector<FindingChange>& changes) {
       {Detail(TextColumn("advice", "What to do.")),
        [](const FindingChange& row) { return KnownText(row.found->finding.advice); }},
   };
-  return NewTable("findings", "Findings (dlhook report RUN) that only one side has", columns, changes);
+  return NewTable("findings", "Findings (dlhook report RUN) that only one side has, or has much more of", columns,
+                  changes);
 }
 
 }  // namespace dlhook::analyzer::findings

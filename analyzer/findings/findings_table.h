@@ -35,11 +35,14 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
 using FindingsOfRuns = std::vector<std::vector<RuleFinding>>;  // of each run of a side
 
 // A finding that came ("new") or went ("gone") from one side of a comparison to the other.
+// That only one side has, or that gains at least twice as much there.
 struct FindingChange {
-  bool is_new = false;
+  bool is_new = false;                 // of NEW, or more of it there
   const RuleFinding* found = nullptr;  // of the sides' runs
+  double other_ns = 0;                 // what it gains on the other side; 0: it is not there
+  double change_ns() const { return found->finding.gain_ns - other_ns; }
 };
-// The largest gain first. A finding is a side's if more than half of its runs have it. Findings are matched by rule; where a
+// The largest change first. A finding is a side's if more than half of its runs have it. Findings are matched by rule; where a
 // rule has several in a run, by place too.
 std::vector<FindingChange> ChangedFindings(const BaseSide<FindingsOfRuns>& base,
                                            const NewSide<FindingsOfRuns>& new_side);

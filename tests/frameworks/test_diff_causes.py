@@ -34,6 +34,7 @@ CHANGES = {
     "unfrozen": r"(stem|body) backward.*: only NEW computes it|convolution 6 -> 8 a step",
     "gelu": r"aten::gelu",
     "evaluation": r"convolution 0 -> 1 a step|gemm 39 -> 52 a step",
+    "python": r"NEW has slow-lines \(diff_victims\.py:\d+.* above all at diff_victims\.py:\d+",
 }
 
 

@@ -37,9 +37,15 @@ TEST(FindingsDiffTest, WhatBothSidesHaveIsNotToldWhereverItIs) {
 }
 
 TEST(FindingsDiffTest, NewAndGoneByGain) {
-  EXPECT_EQ(Changes({{Found("float64", "", 10), Found("input-wait", "", 500)}},
+  EXPECT_EQ(Changes({{Found("float64", ""), Found("input-wait", "", 500)}},
                     {{Found("float64", ""), Found("python-bound", "", 20)}}),
             (Rows{{"gone", "input-wait"}, {"new", "python-bound"}}));
+}
+
+TEST(FindingsDiffTest, MuchMoreOrLess) {
+  EXPECT_EQ(Changes({{Found("slow-lines", "", 100), Found("input-wait", "", 500), Found("float64", "", 100)}},
+                    {{Found("slow-lines", "", 250), Found("input-wait", "", 200), Found("float64", "", 190)}}),
+            (Rows{{"less", "input-wait"}, {"more", "slow-lines"}}));
 }
 
 TEST(FindingsDiffTest, ARuleWithSeveralFindingsIsMatchedByPlace) {

@@ -22,7 +22,8 @@ constexpr int64_t kUs = 1000;
 std::string Found(Grows grows, bool is_load_known = true) {
   GpuProgram program;
   ModelBuilder& builder = program.builder();
-  builder.model().processes.front().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""});
+  builder.model().processes.front().capabilities.push_back(
+      {.name = "library", .object = "libtorch_cpu.so", .reason = ""});
   const StackIndex first = builder.AddStack({{"/home/u/train.py", "<module>", 7}});
   const StackIndex last = builder.AddStack({{"/home/u/train.py", "<module>", 9}});
   std::vector<int64_t> starts = {0};
@@ -34,7 +35,8 @@ std::string Found(Grows grows, bool is_load_known = true) {
     };
     add("aten::linear", 300 * kUs, first);
     if (grows == Grows::kOperation) add("aten::cat", 20 * step * kUs + 10 * kUs, first);
-    for (int64_t i = 0; grows == Grows::kNumber && i < 2 * step; ++i) add(i % 3 == 0 ? "aten::mul" : i % 3 == 1 ? "aten::add" : "aten::sub", 9 * kUs, first);
+    for (int64_t i = 0; grows == Grows::kNumber && i < 2 * step; ++i)
+      add(i % 3 == 0 ? "aten::mul" : i % 3 == 1 ? "aten::add" : "aten::sub", 9 * kUs, first);
     if (grows == Grows::kGap) now_ns += 20 * step * kUs;
     add("aten::mean", 20 * kUs, last);
     starts.push_back(now_ns + 50 * kUs);
@@ -51,7 +53,8 @@ std::string Found(Grows grows, bool is_load_known = true) {
   const std::vector<size_t> rows = RowsWhere(table, {{"rule", "growing-steps"}});
   std::string text;
   for (const size_t row : rows)
-    text += Text(table, row, "where") + " | " + Text(table, row, "line") + " | " + Text(table, row, "finding") + Text(table, row, "advice");
+    text += Text(table, row, "where") + " | " + Text(table, row, "line") + " | " + Text(table, row, "finding") +
+            Text(table, row, "advice");
   return text;
 }
 

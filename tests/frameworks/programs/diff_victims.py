@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 change, steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 40
 CHANGES = ("wider", "deeper", "extra_layer", "contiguous", "float64", "split_batch", "one_thread", "no_foreach", "no_mkldnn", "item",
-           "slow_input", "copies", "unfrozen", "gelu", "evaluation")
+           "slow_input", "copies", "unfrozen", "gelu", "evaluation", "python")
 assert change in ("base", "two_threads", *CHANGES), change
 BATCH = 8
 torch.set_num_threads(2 if change == "two_threads" else 1)
@@ -83,3 +83,5 @@ for x, y in DataLoader(Images(), batch_size=BATCH):
     optimizer.step()
     if change == "item":
         total = sum(value.item() for value in output.detach().flatten() for _ in range(5))
+    if change == "python":
+        total = sum(i * i for i in range(500_000))
