@@ -1,6 +1,6 @@
 // A table of the report: sortable, searchable, with as many columns as matter.
 import {get, isNamed, namedBy, set} from "./address.js";
-import {add, h, middle, replace, searchBox} from "./dom.js";
+import {add, h, middle, notes, replace, searchBox} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
 import {lines, save} from "./save.js";
 import {card, tip} from "./tip.js";
@@ -288,14 +288,7 @@ export function tableView(table, options = {}) {
       ),
     grid,
     more,
-    table.notes.length > 0 &&
-      !options.bare &&
-      options.notes !== false &&
-      h(
-        "ul.notes",
-        null,
-        table.notes.map((note) => h("li", null, note)),
-      ),
+    table.notes.length > 0 && !options.bare && options.notes !== false && notes(table.notes),
   ]);
   draw();
   return view;

@@ -4,7 +4,7 @@ import {scaleLog, scaleSqrt} from "d3-scale";
 import {bars, legend} from "../bars.js";
 import {frame, responsive} from "../chart.js";
 import {page, table} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, notes} from "../dom.js";
 import {groups, human, percent, time} from "../format.js";
 import {addressOfLayer} from "../links.js";
 import {card, tip} from "../tip.js";
@@ -254,11 +254,7 @@ export const productsView = {
         "Heaviest convolutions, in a mean step",
         all.filter((one) => one.isConvolution),
       ),
-      h(
-        "ul.notes",
-        null,
-        [...roofNotes, ...(gemm ? gemm.notes : [])].map((note) => h("li", null, note)),
-      ),
+      notes([...roofNotes, ...(gemm ? gemm.notes : [])]),
       part("Table", tablesOf(["gemm"], {gemm: {notes: false}})),
     ]);
   },
