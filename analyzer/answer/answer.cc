@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -21,7 +20,6 @@
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/human.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

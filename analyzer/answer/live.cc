@@ -12,7 +12,7 @@
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
 #include "analyzer/calls/call_context.h"
-#include "analyzer/calls/collective_ranges.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/render/escape.h"

@@ -106,7 +106,7 @@ bool RunOn(const std::vector<int>& processors) {
 }
 
 std::string UtcNow() {
-  const time_t now = time(nullptr);
+  const time_t now = ::time(nullptr);
   tm parts = {};
   gmtime_r(&now, &parts);
   char text[32];

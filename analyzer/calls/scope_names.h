@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
 #define DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,14 @@ std::string LiteratureName(absl::string_view work);
 
 // Whether the backward node ("ConvolutionBackward0") belongs to the op ("aten::convolution").
 bool NodeFitsOp(absl::string_view node, absl::string_view op);
+
+// Collective operations that torch.distributed reports as ranges: those of backends whose libraries have no hooks
+// (Gloo, UCC). NCCL's and MPI's are calls.
+// "gloo:all_reduce" -> kAllReduce; nullopt for other names. kUnknown: another operation of the backend.
+std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
+
+// By name: whether its ranges are collective operations.
+std::vector<bool> CollectiveNames(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::calls
 

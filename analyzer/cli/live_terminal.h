@@ -6,7 +6,6 @@
 #include <termios.h>
 
 #include <chrono>
-#include <string>
 
 #include "absl/strings/string_view.h"
 

@@ -2,7 +2,6 @@
 #ifndef DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
 #define DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
 
-#include <string>
 #include <vector>
 
 #include "analyzer/doctor/counter_trials.h"

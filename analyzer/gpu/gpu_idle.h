@@ -27,7 +27,7 @@
 #include <functional>
 #include <vector>
 
-#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/gpu/host_watch.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/thread_activity.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/io/memory_reader.h"
 #include "analyzer/io/run_folder.h"
 #include "preload/format/session.h"
 

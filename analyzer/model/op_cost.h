@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <string>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/onednn_text.h"

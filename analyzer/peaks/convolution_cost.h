@@ -22,7 +22,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "analyzer/model/op.h"
 

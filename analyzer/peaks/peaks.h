@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/calibration.h"

@@ -4,16 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op.h"
-#include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline profiles {

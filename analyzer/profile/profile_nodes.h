@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/profile/framework_stacks.h"
-#include "analyzer/profile/native_stacks.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_builder.h"
+#include "analyzer/profile/stack_nodes.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/time_division.h"
 

@@ -7,7 +7,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/reader/gpu_clock.h"
 #include "analyzer/reader/gpu_join.h"
 #include "analyzer/reader/realtime_map.h"
 

@@ -12,7 +12,6 @@
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_kernel_table.h"
 #include "analyzer/reader/gpu_links.h"
-#include "analyzer/reader/gpu_staging.h"
 #include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/realtime_map.h"
 #include "analyzer/reader/staging.h"

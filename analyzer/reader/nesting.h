@@ -3,7 +3,6 @@
 #define DLHOOK_ANALYZER_READER_NESTING_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "analyzer/reader/clock_map.h"

@@ -2,7 +2,6 @@
 #ifndef DLHOOK_ANALYZER_READER_RECENT_RUN_H_
 #define DLHOOK_ANALYZER_READER_RECENT_RUN_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>

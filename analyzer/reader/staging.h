@@ -11,7 +11,6 @@
 #include <future>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"

@@ -5,7 +5,6 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -122,7 +121,7 @@ inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
   moment.is_scope = true;
   moment.thread = scopes.thread[scope];
   moment.index = scope;
-  moment.layer = scope < attribution_->of_scope.size() ? attribution_->of_scope[scope].layer : kNone;
+  moment.layer = attribution_->PlaceOfScope(scope).layer;
   moment.rank = moment.layer;
   moment.name = scopes.look[scope].name;
   const int64_t link = scopes.link[scope];

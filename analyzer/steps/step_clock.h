@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/steps/measured_steps.h"
-
 namespace dlhook::analyzer::inline steps {
 
 class StepClock {

@@ -3,7 +3,6 @@
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

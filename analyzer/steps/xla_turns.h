@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/graph_replays.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 

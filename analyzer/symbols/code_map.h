@@ -2,11 +2,8 @@
 #ifndef DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
 #define DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline symbols {
 

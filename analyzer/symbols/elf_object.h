@@ -6,7 +6,6 @@
 #include <libelf.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,17 @@ size_t ReadPerfMap(absl::string_view text, JitSymbols* symbols);
 // See tools/perf/Documentation/jitdump-specification.txt in Linux. False: not a jitdump of this process on this
 // architecture. A file that is cut off inside a record is read up to there.
 bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols);
+
+// Finds the perf maps and jitdumps of JIT compilers, and checks which belong to a process of the run.
+struct JitOwner {
+  uint32_t pid = 0;
+  std::optional<int64_t> start_realtime_s;  // when the process started, in seconds since 1970; unset: not known
+};
+
+// Reads perf-PID.map and jit-PID.dump. In the trace's folder and the process's own (preload/format/jit_folder.h): any; in
+// the folders where programs write them (/tmp, the working folder, ~/.debug/jit): only this user's files written after
+// the process began, because pids are reused. `trace`: path of the process's trace. `notes` says what was refused.
+JitSymbols ReadJitFiles(const std::string& trace, const JitOwner& owner, std::vector<std::string>* notes);
 
 }  // namespace dlhook::analyzer::symbols
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"

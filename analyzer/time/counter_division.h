@@ -19,20 +19,13 @@
 
 namespace dlhook::analyzer::inline time {
 
-// A part of the counts. Amounts are not whole numbers; over all pieces they add up to the timelines' (RoundToSum
-// restores whole numbers).
-struct CountedPiece {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;            // as TimePiece.index
-  ThreadIndex thread = kNone;        // whose activity it is; kNone: unattributed
-  int64_t share_ns = 0;              // wall share; each instant is in one piece only
+// A part of the counts; of its wall share each instant is in one piece only. Amounts are not whole numbers; over all pieces
+// they add up to the timelines' (RoundToSum restores whole numbers).
+struct CountedPiece : TimePiece {
   bool is_estimated = false;         // counted by another thread than the one in this activity
   bool is_of_other_threads = false;  // unattributed, and counted by threads without recorded calls
   absl::Span<const CounterIndex> counters;
   absl::Span<const double> amounts;  // of each of these
-  UnseenGap gap = {};                // as TimePiece.gap
 };
 
 // Calls `take` for everything that one process counted; pieces are cut at `boundaries` (ascending). Wall shares refer

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/compiler_files.h"
 

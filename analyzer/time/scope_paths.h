@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline time {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analyzer/time/placed_times.h"
+#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline time {
 namespace {

@@ -3,14 +3,11 @@
 #define DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
-#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {
 

@@ -5,7 +5,6 @@
 #define DLHOOK_ANALYZER_TIME_THREAD_STATES_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

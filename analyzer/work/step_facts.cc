@@ -13,7 +13,7 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
-#include "analyzer/time/gap_samples.h"
+#include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {

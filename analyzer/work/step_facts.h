@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

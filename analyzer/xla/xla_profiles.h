@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/xla/op_names.h"
 
 namespace dlhook::analyzer::inline xla {

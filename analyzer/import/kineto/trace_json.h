@@ -2,7 +2,6 @@
 #ifndef DLHOOK_ANALYZER_IMPORT_KINETO_TRACE_JSON_H_
 #define DLHOOK_ANALYZER_IMPORT_KINETO_TRACE_JSON_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -4,11 +4,10 @@
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {

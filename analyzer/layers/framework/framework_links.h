@@ -2,6 +2,9 @@
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
 
+#include <map>
+
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
@@ -14,6 +17,19 @@ Attribution AttributeByFramework(const TraceModel& model);
 // withdrawn for such calls, and the compiled region is reported as one. Calls inside a scope (XLA's operations in windows,
 // its NVTX ranges on a GPU) stay with the scope.
 void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution);
+
+// The parts of AttributeByFramework, one per framework. Each sets the places of its scopes and adds its layers.
+// PyTorch: modules, lines and sequence numbers. Comes first: fills Attribution::of_scope.
+void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution);
+// TensorFlow: the paths of graph nodes. Adds its layers in network order as far as it shows: the executor runs nodes in
+// any order, so a layer's first node (reading a variable) says nothing.
+void LinkGraphNodes(const TraceModel& model, Attribution* attribution);
+// JAX: the operations of programs that XLA compiled, by scopes and calls of the program's own.
+void LinkXlaOps(const TraceModel& model, Attribution* attribution);
+// By call, those that launch a kernel of Triton's: not where their scope is.
+using LaunchPlaces = std::map<CallIndex, Place>;
+// Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.
+LaunchPlaces LinkCompiledRegions(const TraceModel& model, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework
 

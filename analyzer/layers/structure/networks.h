@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline structure {

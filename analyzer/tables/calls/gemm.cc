@@ -11,7 +11,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -62,8 +61,7 @@ Product& ProductOf(const Op& op, ProductMap& products) {
 }
 
 TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t MatmulShape::*size) {
-  return {As(Role::kShape, IntegerColumn(std::move(name), "", Better::kNeither, std::move(explanation))),
-          [size](const Product& product) {
+  return {As(Role::kShape, NumberColumn(std::move(name), std::move(explanation))), [size](const Product& product) {
             const int64_t value = product.shape.*size;
             return value < 0 ? Cell() : Cell(value);
           }};
@@ -88,7 +86,7 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
        &Product::types},
       {CallsColumn("Calls, without those inside another call of the same kind."), &Product::calls},
       OpTotalTime(),
-      {RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),
+      {PercentColumn("gemm_percent", Better::kNeither, "Total time as a part of all matrix products'."),
        [gemm_ns](const Product& product) { return Percent(product.total_ns, gemm_ns); }},
       OpRate(),
       {TextColumn("tensor_core",

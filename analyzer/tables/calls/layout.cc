@@ -19,7 +19,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"
 
@@ -91,7 +90,7 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
                                        "Of these calls, those that are one half of a round trip: converted and back "
                                        "between two ops.")),
        &MoveTotals::round_trip_calls},
-      {IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."), &MoveTotals::round_trip_ns},
+      {TimeColumn("round_trip_time", "Total time of those."), &MoveTotals::round_trip_ns},
       {IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."), &MoveTotals::bytes},
       {RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
        [](const MoveTotals& totals) {

@@ -23,7 +23,7 @@ struct MoveEnds {
 // same step, other moves left out, if a result of it has these dims, format and type; and the call after, if it takes
 // such a tensor. Both halves of a round trip have the op before the first and the op after the second.
 //
-// On a GPU: the call that wrote the address that is read, and the one that reads what was written (address_links.h). A
+// On a GPU: the call that wrote the address that is read, and the one that reads what was written (as far as operands show it). A
 // conversion kernel inside a call prepares an operand if another kernel of the call follows it, else it converts the
 // result.
 absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,

@@ -8,7 +8,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
 
@@ -76,13 +75,11 @@ TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
       {As(Role::kChoice,
           Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
        [](const RowSums& row) { return row.op->types; }},
-      {Detail(IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds.")),
-       &RowSums::self_ns},
-      {Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")), &RowSums::min_ns},
-      {Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")), &RowSums::max_ns},
+      {Detail(TimeColumn("self_time", "Total time without calls inside of other kinds.")), &RowSums::self_ns},
+      {Detail(TimeColumn("min_time", "Shortest call.")), &RowSums::min_ns},
+      {Detail(TimeColumn("max_time", "Longest call.")), &RowSums::max_ns},
       Detail(OpFlops()),
-      {Detail(IntegerColumn("nested_calls", "", Better::kNeither,
-                            "Calls inside another call of the same kind: the same work seen again.")),
+      {Detail(NumberColumn("nested_calls", "Calls inside another call of the same kind: the same work seen again.")),
        &RowSums::nested_calls},
       Detail(OpFunctions()),
       {As(Role::kChoice, Detail(TextColumn("families", "Libraries."))), &RowSums::families},

@@ -10,7 +10,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -171,15 +170,16 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {TextColumn("problem", "Its size."), &Cost::problem},
       {TextColumn("chosen", "What was executed next for the problem; see the table candidates."), &Cost::chosen},
       {IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."), &Cost::count},
-      {IntegerColumn("total_time", "ns", Better::kLower,
-                     "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
+      {TimeColumn("total_time",
+                  "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
-      {RealColumn("run_percent", "%", Better::kLower,
-                  "Percentage of the run's time in which it was active: less than total time's where threads overlap."),
+      {PercentColumn(
+           "run_percent", Better::kLower,
+           "Percentage of the run's time in which it was active: less than total time's where threads overlap."),
        [wall_ns](const Cost& cost) {
          return cost.is_time_known ? Cell(PercentOfRun(cost.spans, cost.unplaced_ns, wall_ns)) : Cell();
        }},
-      {IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
+      {NumberColumn("candidates", "Most algorithms that one search tried or offered."),
        [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
       {Detail(TextColumn("direction", "Forward or backward.")),
        [](const Cost& cost) { return std::string(DirectionName(cost.direction)); }},
@@ -187,7 +187,7 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {Detail(IntegerColumn("failed", "", Better::kLower,
                             "Calls that returned an error; plans that could not be built before one could.")),
        &Cost::failed},
-      {Detail(IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by count.")),
+      {Detail(TimeColumn("mean_time", "Total time divided by count.")),
        [](const Cost& cost) { return cost.is_time_known ? Mean(cost.total_ns, cost.count) : Cell(); }},
       {Detail(TextColumn("functions", "Functions that the calls were seen through.")), &Cost::functions},
   };

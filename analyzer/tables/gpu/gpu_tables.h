@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analyzer/gpu/gpu_busy.h"
-#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/typed_columns.h"

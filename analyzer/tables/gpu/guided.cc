@@ -20,7 +20,6 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -80,7 +79,7 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
       {time("of",
             "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
        [](const GuidedLine& line) { return Mean(line.of_ns, line.steps); }},
-      {IntegerColumn("at_stake", "ns", Better::kLower, "Upper bound on the time saved per step."),
+      {TimeColumn("at_stake", "Upper bound on the time saved per step."),
        [](const GuidedLine& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
       {Detail(TextColumn("threshold", "Threshold for low, and its source.")), &GuidedLine::threshold},
       {Detail(TextColumn("advice", "What helps.")), &GuidedLine::advice},

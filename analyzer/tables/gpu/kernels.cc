@@ -8,7 +8,6 @@
 #include "analyzer/steps/step_clock.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_kernels.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -113,13 +112,12 @@ TypedColumns<KernelsLaunchGroup> KernelsColumns(int64_t all_ns, int64_t steps) {
        }},
       {As(Role::kWeight, TotalTimeColumn()), &KernelsLaunchGroup::total_ns},
       {Detail(MeanTimeColumn()), [](const KernelsLaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
-      {Detail(RealColumn("launch_percent", "%", Better::kLower,
-                         "Total time as a part of that of all launches: of the host, not of the GPU.")),
+      {Detail(PercentColumn("launch_percent", Better::kLower,
+                            "Total time as a part of that of all launches: of the host, not of the GPU.")),
        [all_ns](const KernelsLaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
-      {Detail(
-           IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),
+      {Detail(NumberColumn("captured", "Launches recorded into a CUDA graph instead of executed.")),
        &KernelsLaunchGroup::captured},
-      {Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
+      {Detail(NumberColumn("grids", "Number of distinct grids.")),
        [](const KernelsLaunchGroup& group) { return static_cast<int64_t>(group.grids.size()); }},
       {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
        [](const KernelsLaunchGroup& group) { return MostFrequent(group.grids); }},
