@@ -6,10 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace dlhook::analyzer::inline io {
 
 // The first 4 KiB of a file; empty if it can't be read.
 std::string ReadSmallFile(const std::string& path);
+
+// What follows `key`, and perhaps a colon, in the first line that begins with it: "Tgid" of /proc/PID/status. Empty: there
+// is none.
+std::string ValueIn(const std::string& path, absl::string_view key);
 
 // Mean of the processors' current frequencies (cpufreq) in MHz; at most 16 of them are read, spread evenly. 0: not
 // known, as in most virtual machines. `root`: "" outside of tests.

@@ -7,8 +7,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
+#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_join.h"
-#include "analyzer/reader/realtime_map.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {

@@ -13,7 +13,6 @@
 #include "analyzer/reader/gpu_kernel_table.h"
 #include "analyzer/reader/gpu_links.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/realtime_map.h"
 #include "analyzer/reader/staging.h"
 #include "analyzer/reader/time_budget.h"
 #include "proto/trace.pb.h"

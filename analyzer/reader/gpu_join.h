@@ -11,8 +11,8 @@
 #include "analyzer/model/call_finder.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_links.h"
-#include "analyzer/reader/realtime_map.h"
 
 namespace dlhook::analyzer::inline reader {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/reader/realtime_map.h"
+#include "analyzer/reader/clock_map.h"
 #include "preload/format/taps.h"
 #include "proto/op.pb.h"
 

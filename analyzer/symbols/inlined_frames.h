@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/symbols/symbol_frame.h"
+#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 

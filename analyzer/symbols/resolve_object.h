@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "analyzer/symbols/symbol_frame.h"
+#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/symbols/symbol_frame.h"
+#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 
