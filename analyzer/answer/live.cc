@@ -1,4 +1,3 @@
-// See live.h.
 #include "analyzer/answer/live.h"
 
 #include <algorithm>

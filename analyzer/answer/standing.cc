@@ -1,4 +1,3 @@
-// See standing.h.
 #include "analyzer/answer/standing.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // What the names of scopes mean: op and kind of work.
-#ifndef DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
-#define DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -47,5 +46,3 @@ std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
 std::vector<bool> CollectiveNames(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_

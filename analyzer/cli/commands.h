@@ -1,6 +1,5 @@
 // The table of commands, and what `main` does.
-#ifndef DLHOOK_ANALYZER_CLI_COMMANDS_H_
-#define DLHOOK_ANALYZER_CLI_COMMANDS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -72,5 +71,3 @@ absl::Status SetVariables(const Args& args, absl::string_view but = "");
 std::string FamiliesSentence();
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_COMMANDS_H_

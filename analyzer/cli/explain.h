@@ -1,6 +1,5 @@
 // `dlhook report --explain`: the columns, from the tables of an empty run, and the words of docs/glossary.md.
-#ifndef DLHOOK_ANALYZER_CLI_EXPLAIN_H_
-#define DLHOOK_ANALYZER_CLI_EXPLAIN_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ absl::StatusOr<std::vector<Table>> EmptyTables();
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_EXPLAIN_H_

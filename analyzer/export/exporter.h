@@ -4,8 +4,7 @@
 // To add one:
 //   1. write analyzer/export/NAME.cc with a function like those declared below;
 //   2. add its line to kExporters in analyzer/export/registry.cc.
-#ifndef DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
-#define DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -96,5 +95,3 @@ struct WeightWord {
 const std::vector<WeightWord>& WeightWords();  // by Weight
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_EXPORTER_H_

@@ -1,7 +1,6 @@
 // What a run consists of, as tables of a database: calls, scopes, activities, GPU work, and what these refer to. They are
 // streamed: no table is in memory as a whole.
-#ifndef DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_
-#define DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -59,5 +58,3 @@ void FillWork(const Timeline& run, TableRows& rows);
 void FillTime(const Timeline& run, TableRows& rows);
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_RAW_TABLES_H_

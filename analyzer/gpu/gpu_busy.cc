@@ -1,4 +1,3 @@
-// See gpu_busy.h.
 #include "analyzer/gpu/gpu_busy.h"
 
 #include <algorithm>

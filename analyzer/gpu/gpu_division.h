@@ -1,8 +1,7 @@
 // Divides the time of a GPU exactly: every nanosecond equally among the activities that run in it, the rest is idle.
 // Integer nanoseconds; the parts and the idle time add up to the time of the device. The same as DivideTime for
 // threads.
-#ifndef DLHOOK_ANALYZER_GPU_GPU_DIVISION_H_
-#define DLHOOK_ANALYZER_GPU_GPU_DIVISION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -58,5 +57,3 @@ IntervalSet BusyForOthers(const TraceModel& model, const std::vector<GpuTimeline
 int64_t CoveredIn(const IntervalSet& set, const IntervalSet& time);
 
 }  // namespace dlhook::analyzer::gpu
-
-#endif  // DLHOOK_ANALYZER_GPU_GPU_DIVISION_H_

@@ -1,4 +1,3 @@
-// See left_rings.h.
 #include "analyzer/io/left_rings.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 // What Linux tells of a machine in files: how fast its processors run, and how long a quota stopped a process.
-#ifndef DLHOOK_ANALYZER_IO_MACHINE_FILES_H_
-#define DLHOOK_ANALYZER_IO_MACHINE_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ class ThrottledTime {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_MACHINE_FILES_H_

@@ -1,6 +1,5 @@
 // Where GPU work belongs: layer and direction, when it was requested, and which kind of work it is.
-#ifndef DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
-#define DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -38,5 +37,3 @@ using GraphReplays = absl::flat_hash_map<CallIndex, std::vector<ReplayedPart>>;
 GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution);
 
 }  // namespace dlhook::analyzer::layers
-
-#endif  // DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_

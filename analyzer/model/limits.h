@@ -1,7 +1,6 @@
 // Limits on what a run may cost its reader: docs/limits.md. Beyond these the command fails with a message, instead of
 // using all memory, or hours. No valid run comes near them.
-#ifndef DLHOOK_ANALYZER_MODEL_LIMITS_H_
-#define DLHOOK_ANALYZER_MODEL_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -55,5 +54,3 @@ inline void AddSaturated(int64_t amount, int64_t* sum) {
 }
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_LIMITS_H_

@@ -1,4 +1,3 @@
-// See op.h.
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline model {

@@ -1,6 +1,5 @@
 // A decoded op definition, for the tables: what was computed, on what, how, and its theoretical cost.
-#ifndef DLHOOK_ANALYZER_MODEL_OP_H_
-#define DLHOOK_ANALYZER_MODEL_OP_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -176,5 +175,3 @@ std::string TypeName(DataType type);       // "f32", "c32"; "unknown"
 const char* ChooserName(Chooser chooser);  // "heuristic", "profiled" …; "" if not known
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_OP_H_

@@ -1,6 +1,5 @@
 // A run, ready for tables: immutable, columnar, times in nanoseconds on one axis for all processes.
-#ifndef DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
-#define DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -421,5 +420,3 @@ struct RunTotals {
 RunTotals ComputeTotals(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_

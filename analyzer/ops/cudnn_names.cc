@@ -1,4 +1,3 @@
-// See cudnn_names.h.
 #include "analyzer/ops/cudnn_names.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See cudnn_problem.h.
 #include "analyzer/ops/cudnn_problem.h"
 
 #include "absl/strings/match.h"

@@ -1,4 +1,3 @@
-// See call_tree.h.
 #include "analyzer/page/call_tree.h"
 
 #include <algorithm>

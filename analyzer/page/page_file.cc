@@ -1,4 +1,3 @@
-// See page_file.h.
 #include "analyzer/page/page_file.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // A self-contained page: what web/ was built to, with data in it, cut to what a page has room for.
-#ifndef DLHOOK_ANALYZER_PAGE_PAGE_FILE_H_
-#define DLHOOK_ANALYZER_PAGE_PAGE_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -29,5 +28,3 @@ std::string ComparisonPage(const std::string& kind, const std::string& title, co
 void FitRows(size_t most, Table* table);
 
 }  // namespace dlhook::analyzer::page
-
-#endif  // DLHOOK_ANALYZER_PAGE_PAGE_FILE_H_

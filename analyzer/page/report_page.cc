@@ -1,4 +1,3 @@
-// See report_page.h.
 #include "analyzer/page/report_page.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See slice_names.h.
 #include "analyzer/page/slice_names.h"
 
 #include <utility>

@@ -1,4 +1,3 @@
-// See timelines.h.
 #include "analyzer/page/timelines.h"
 
 #include <algorithm>

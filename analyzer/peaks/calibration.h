@@ -1,6 +1,5 @@
 // The results of `dlhook calibrate` on a machine: its peak rates of computation and transfers.
-#ifndef DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
-#define DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -92,5 +91,3 @@ FoundCalibration FindCalibration(const std::string& folder, const ProcessorInfo&
 bool Fits(const Calibration& calibration, const ProcessorInfo& processor, uint32_t processors);
 
 }  // namespace dlhook::analyzer::peaks
-
-#endif  // DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_

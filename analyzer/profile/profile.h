@@ -1,6 +1,5 @@
 // The input of exporters by stack: what took time, as a tree of stacks with weights.
-#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_H_
-#define DLHOOK_ANALYZER_PROFILE_PROFILE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -137,5 +136,3 @@ std::string CallLabel(const Op& op);
 inline bool HasGpuTime(const Profile& profile) { return profile.Sum()[static_cast<size_t>(Weight::kGpuTime)] > 0; }
 
 }  // namespace dlhook::analyzer::profiles
-
-#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_H_

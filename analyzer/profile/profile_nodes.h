@@ -1,6 +1,5 @@
 // Where calls, scopes, gaps and GPU work are in the tree of stacks, and their labels.
-#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_
-#define DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -89,5 +88,3 @@ class ProfileNodes {
 };
 
 }  // namespace dlhook::analyzer::profiles
-
-#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_

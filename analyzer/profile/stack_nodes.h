@@ -1,6 +1,5 @@
 // Stacks of calls without native frames, of scopes and of gaps: Python frames, with the scopes of the framework's operators in between.
-#ifndef DLHOOK_ANALYZER_PROFILE_STACK_NODES_H_
-#define DLHOOK_ANALYZER_PROFILE_STACK_NODES_H_
+#pragma once
 
 #include <cstdint>
 #include <tuple>
@@ -87,5 +86,3 @@ class NativeStacks {
 };
 
 }  // namespace dlhook::analyzer::profiles
-
-#endif  // DLHOOK_ANALYZER_PROFILE_STACK_NODES_H_

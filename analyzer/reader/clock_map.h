@@ -1,6 +1,5 @@
 // Maps the ticks of one process trace to nanoseconds of CLOCK_MONOTONIC.
-#ifndef DLHOOK_ANALYZER_READER_CLOCK_MAP_H_
-#define DLHOOK_ANALYZER_READER_CLOCK_MAP_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -108,5 +107,3 @@ class RealtimeMap {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_CLOCK_MAP_H_

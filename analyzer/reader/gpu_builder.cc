@@ -1,4 +1,3 @@
-// See gpu_builder.h.
 #include "analyzer/reader/gpu_builder.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // GPU activities of one process trace -> model.gpu, with devices, kernels and windows.
-#ifndef DLHOOK_ANALYZER_READER_GPU_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_GPU_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -77,5 +76,3 @@ class GpuBuilder {
 void FinishGpuColumns(TraceModel* model);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_GPU_BUILDER_H_

@@ -1,4 +1,3 @@
-// See gpu_join.h.
 #include "analyzer/reader/gpu_join.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Maps GPU work to the run's time axis and joins it with the calls that requested it.
-#ifndef DLHOOK_ANALYZER_READER_GPU_JOIN_H_
-#define DLHOOK_ANALYZER_READER_GPU_JOIN_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -71,5 +70,3 @@ void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads
                     Oddities* oddities);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_GPU_JOIN_H_

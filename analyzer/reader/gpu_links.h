@@ -1,7 +1,6 @@
 // Which calls requested GPU work, from one process trace: links by correlation id, and the calls that created nodes of
 // CUDA graphs.
-#ifndef DLHOOK_ANALYZER_READER_GPU_LINKS_H_
-#define DLHOOK_ANALYZER_READER_GPU_LINKS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -97,5 +96,3 @@ class GpuNodes {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_GPU_LINKS_H_

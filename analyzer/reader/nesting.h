@@ -1,6 +1,5 @@
 // Nests the calls of one thread.
-#ifndef DLHOOK_ANALYZER_READER_NESTING_H_
-#define DLHOOK_ANALYZER_READER_NESTING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ struct NestingCounts {
 void NestCalls(const ClockMap& clock, absl::Span<StagedCall> calls, NestingCounts* counts);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_NESTING_H_

@@ -1,4 +1,3 @@
-// See one_job.h.
 #include "analyzer/reader/one_job.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // The part of TraceBuilder that lives while one process trace is read: its ids, threads and clock.
-#ifndef DLHOOK_ANALYZER_READER_PROCESS_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_PROCESS_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -117,5 +116,3 @@ class ProcessBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_PROCESS_BUILDER_H_

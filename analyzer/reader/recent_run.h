@@ -1,6 +1,5 @@
 // The end of a run that goes on: of all its process traces what was recorded last, read again and again as they grow.
-#ifndef DLHOOK_ANALYZER_READER_RECENT_RUN_H_
-#define DLHOOK_ANALYZER_READER_RECENT_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -45,5 +44,3 @@ class RecentRun {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_RECENT_RUN_H_

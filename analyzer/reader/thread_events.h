@@ -1,6 +1,5 @@
 // What one process trace has of its threads beside calls and scopes.
-#ifndef DLHOOK_ANALYZER_READER_THREAD_EVENTS_H_
-#define DLHOOK_ANALYZER_READER_THREAD_EVENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -81,5 +80,3 @@ class MemoryBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_THREAD_EVENTS_H_

@@ -1,4 +1,3 @@
-// See trace_tail.h.
 #include "analyzer/reader/trace_tail.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Divides the width of a line of text among the columns of a table.
-#ifndef DLHOOK_ANALYZER_RENDER_TEXT_COLUMNS_H_
-#define DLHOOK_ANALYZER_RENDER_TEXT_COLUMNS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -62,5 +61,3 @@ std::string Padded(const std::string& text, const TextColumn& column);
 std::vector<std::string> Wrapped(absl::string_view text, size_t width);
 
 }  // namespace dlhook::analyzer::render
-
-#endif  // DLHOOK_ANALYZER_RENDER_TEXT_COLUMNS_H_

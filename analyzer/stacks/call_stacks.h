@@ -14,8 +14,7 @@
 // - If the Python stack is cut, so is the group in which it ends; further loops are "[Python]".
 // - If no loop could be named, but the interpreter's object is known by its path, Python frames replace its innermost
 //   frame, and everything outside that is cut.
-#ifndef DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_
-#define DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -139,5 +138,3 @@ class CallStacks {
 };
 
 }  // namespace dlhook::analyzer::stacks
-
-#endif  // DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_

@@ -1,6 +1,5 @@
 // The activities of a process over time, as far as its scopes and calls show them: the basis of steps and phases.
-#ifndef DLHOOK_ANALYZER_STEPS_MOMENTS_H_
-#define DLHOOK_ANALYZER_STEPS_MOMENTS_H_
+#pragma once
 
 #include <bitset>
 #include <cstddef>
@@ -159,5 +158,3 @@ struct ProcessMoments {
 ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_MOMENTS_H_

@@ -1,6 +1,5 @@
 // The steps of a program and their phases: forward, backward, update, input; training, validation, warm-up.
-#ifndef DLHOOK_ANALYZER_STEPS_PHASES_H_
-#define DLHOOK_ANALYZER_STEPS_PHASES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -86,5 +85,3 @@ std::vector<AskedWork> AskedWorkOf(const TraceModel& model, const StepTrack& tra
 void EndWithAskedWork(const TraceModel& model, StepTrack& track);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_PHASES_H_

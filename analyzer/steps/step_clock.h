@@ -1,6 +1,5 @@
 // Maps a time on a thread to its step.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_CLOCK_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_CLOCK_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -30,5 +29,3 @@ class StepClock {
 };
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_CLOCK_H_

@@ -1,6 +1,5 @@
 // Which pass the operations of XLA's programs are in.
-#ifndef DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
-#define DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -55,5 +54,3 @@ class XlaTurns {
 };
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_

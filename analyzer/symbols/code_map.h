@@ -1,6 +1,5 @@
 // Which file was mapped at an address of a process.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
-#define DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -26,5 +25,3 @@ class CodeMap {
 };
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_

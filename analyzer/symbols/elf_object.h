@@ -1,6 +1,5 @@
 // A file that a process had mapped: opened only if it is unchanged.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_
-#define DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_
+#pragma once
 
 #include <elfutils/libdwfl.h>
 #include <libelf.h>
@@ -54,5 +53,3 @@ class ElfObject {
 };
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_

@@ -1,6 +1,5 @@
 // Serializes frames: for the pipe from the process that looked them up, and for the cache.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_
-#define DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -58,5 +57,3 @@ std::string EncodeAnswer(const ObjectAnswer& answer);
 bool DecodeAnswer(absl::string_view bytes, ObjectAnswer* answer);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_

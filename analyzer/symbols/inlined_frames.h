@@ -1,6 +1,5 @@
 // Inlined functions and lines at an address, from DWARF.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
-#define DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
+#pragma once
 
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
@@ -56,5 +55,3 @@ class InlinedFrames {
 };
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_

@@ -1,6 +1,5 @@
 // Code compiled at run time, as reported by compilers: perf map files (perf-PID.map) and jitdump (jit-PID.dump).
-#ifndef DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
-#define DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -59,5 +58,3 @@ struct JitOwner {
 JitSymbols ReadJitFiles(const std::string& trace, const JitOwner& owner, std::vector<std::string>* notes);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_

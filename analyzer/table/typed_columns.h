@@ -3,8 +3,7 @@
 //     TypedColumns<Product> columns = {{TextColumn("kind", "What it is."), &Product::kind},
 //                                      {IntegerColumn("m", …), [](const Product& p) { return p.shape.m; }}};
 //     Table table = NewTable("gemm", "Matrix products", columns, products);
-#ifndef DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
-#define DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -119,5 +118,3 @@ Table NewTable(std::string name, std::string title, const TypedColumns<Item>& co
 }
 
 }  // namespace dlhook::analyzer::table
-
-#endif  // DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_

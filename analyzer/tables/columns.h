@@ -1,6 +1,5 @@
 // Columns that several tables share, named, explained and filled in the same way everywhere.
-#ifndef DLHOOK_ANALYZER_TABLES_COLUMNS_H_
-#define DLHOOK_ANALYZER_TABLES_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -77,5 +76,3 @@ TypedColumns<LookRow> LookColumns();
 std::string LookNote();
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_COLUMNS_H_

@@ -3,8 +3,7 @@
 // To add a table (in every format):
 //   1. write analyzer/tables/ROOM/NAME.cc with `absl::StatusOr<Table> NameTable(const TraceModel&, const TableOptions&)`;
 //   2. declare it in analyzer/tables/tables.h and add its line to TableKinds() in analyzer/tables/registry.cc.
-#ifndef DLHOOK_ANALYZER_TABLES_TABLE_KIND_H_
-#define DLHOOK_ANALYZER_TABLES_TABLE_KIND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -84,5 +83,3 @@ absl::StatusOr<Table> MakeTable(const TableKind& kind, const TraceModel& model, 
                                 size_t* mistakes = nullptr);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_TABLE_KIND_H_

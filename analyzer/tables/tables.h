@@ -1,6 +1,5 @@
 // The tables, one function each. See table_kind.h for how to add one.
-#ifndef DLHOOK_ANALYZER_TABLES_TABLES_H_
-#define DLHOOK_ANALYZER_TABLES_TABLES_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "analyzer/tables/table_kind.h"
@@ -44,5 +43,3 @@ absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOpti
 Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_TABLES_H_

@@ -5,8 +5,7 @@
 // its boundaries show). While the thread is in no known activity, and for a thread without recorded calls (a worker of
 // a thread pool), counts are assigned to what the process does at that time, as time_division.h divides it: an
 // estimate. If nothing is known, they are unattributed.
-#ifndef DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_
-#define DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -38,5 +37,3 @@ void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex
 std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_

@@ -1,4 +1,3 @@
-// See sample_split.h.
 #include "analyzer/time/sample_split.h"
 
 #include <algorithm>

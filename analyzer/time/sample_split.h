@@ -7,8 +7,7 @@
 //   time the rest may be larger: the samples do not say.)
 // - The computing part is divided in proportion to the CPU time of the places. Of a place with n samples the time is
 //   uncertain by about 1 / sqrt(n) of it.
-#ifndef DLHOOK_ANALYZER_TIME_SAMPLE_SPLIT_H_
-#define DLHOOK_ANALYZER_TIME_SAMPLE_SPLIT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -75,5 +74,3 @@ class GapSamples {
 };
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_SAMPLE_SPLIT_H_

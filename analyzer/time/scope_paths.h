@@ -1,6 +1,5 @@
 // What scopes look like: a run has tens of millions of them, but a step some hundred that recur in each.
-#ifndef DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_
-#define DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -24,5 +23,3 @@ struct ScopePath {
 };
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_

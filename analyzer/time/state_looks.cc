@@ -1,4 +1,3 @@
-// See state_looks.h.
 #include "analyzer/time/state_looks.h"
 
 #include <algorithm>

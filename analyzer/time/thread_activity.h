@@ -1,6 +1,5 @@
 // The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
-#ifndef DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
-#define DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -125,5 +124,3 @@ class ThreadActivity {
 };
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_

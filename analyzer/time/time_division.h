@@ -16,8 +16,7 @@
 // TensorFlow's TraceMe events (TRACE_ME), in which a thread mostly waits for the executor's threads, whose nodes are
 // scopes of their own. Instants in which no thread works are divided among the threads in other activities; instants
 // without any activity are unattributed.
-#ifndef DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
-#define DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -75,5 +74,3 @@ void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<Tim
 const TimePiece* PartOf(ThreadIndex thread, absl::Span<const TimePiece> parts);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_

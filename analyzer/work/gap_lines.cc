@@ -1,4 +1,3 @@
-// See gap_lines.h.
 #include "analyzer/work/gap_lines.h"
 
 #include <algorithm>

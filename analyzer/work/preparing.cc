@@ -1,4 +1,3 @@
-// See preparing.h.
 #include "analyzer/work/preparing.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // The facts that rules judge: what a run's mean steady step consists of.
-#ifndef DLHOOK_ANALYZER_WORK_STEP_FACTS_H_
-#define DLHOOK_ANALYZER_WORK_STEP_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -115,5 +114,3 @@ class StepFacts {
 };
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_STEP_FACTS_H_

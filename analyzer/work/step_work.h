@@ -1,6 +1,5 @@
 // What a step's time consists of, as finely as possible: by layer, direction and op.
-#ifndef DLHOOK_ANALYZER_WORK_STEP_WORK_H_
-#define DLHOOK_ANALYZER_WORK_STEP_WORK_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -87,5 +86,3 @@ absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions&
 inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_STEP_WORK_H_

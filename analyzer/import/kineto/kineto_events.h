@@ -1,6 +1,5 @@
 // What is kept of the events of a trace: small, until all are known, because a file has them in no particular order.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_EVENTS_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_EVENTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -101,5 +100,3 @@ class EventKeeper {
 };
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_EVENTS_H_

@@ -1,4 +1,3 @@
-// See thread_packets.h.
 #include "analyzer/import/kineto/thread_packets.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Packets out, of one thread after another: what was open around what becomes scopes, calls and stacks.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_THREAD_PACKETS_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_THREAD_PACKETS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -87,5 +86,3 @@ class ThreadPackets {
 };
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_THREAD_PACKETS_H_

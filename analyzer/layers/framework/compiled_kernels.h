@@ -1,7 +1,6 @@
 // What torch.compile kept of its work (TraceModel::compiled), by region, and the modules of the operators that compiled
 // code calls.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -31,5 +30,3 @@ LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<Com
                                   const std::vector<bool>& in_compiler, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_

@@ -1,6 +1,5 @@
 // Layers from the framework's own links and from modules, that is, from the scopes that taps record.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
+#pragma once
 
 #include <map>
 
@@ -32,5 +31,3 @@ using LaunchPlaces = std::map<CallIndex, Place>;
 LaunchPlaces LinkCompiledRegions(const TraceModel& model, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_

@@ -1,6 +1,5 @@
 // Which gradient each matrix product of a backward node of PyTorch's computes.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/trace_model.h"
@@ -128,5 +128,3 @@ class TorchProducts {
 };
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_

@@ -1,6 +1,5 @@
 // Between which ops a tensor is converted: which op wrote it, and which reads the result.
-#ifndef DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
-#define DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
+#pragma once
 
 #include <vector>
 
@@ -30,5 +29,3 @@ absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, c
                                                       absl::Span<const RoundTrip> trips);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_

@@ -1,6 +1,5 @@
 // Shared by the tables of GPUs over time: which devices and which time they cover, and their notes.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -64,5 +63,3 @@ class GpuRun {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_

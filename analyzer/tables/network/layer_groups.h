@@ -1,6 +1,5 @@
 // The rows of the table `layers`: layers, or what they are folded into.
-#ifndef DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_
-#define DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -87,5 +86,3 @@ class LayerGroups {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_

@@ -1,4 +1,3 @@
-// See collective_arrivals.h.
 #include "analyzer/tables/ranks/collective_arrivals.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // When each rank arrived at the same collective call.
-#ifndef DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
-#define DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -65,5 +64,3 @@ absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(con
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
