@@ -1,8 +1,6 @@
 // Layers from all evidence, and steps: see layer_analysis.h.
 #include "analyzer/analysis/layer_analysis.h"
 
-#include <vector>
-
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/functions/function_layers.h"
 #include "analyzer/layers/structure/structure.h"

@@ -1,8 +1,6 @@
 #include "analyzer/analysis/memory_use.h"
 
-#include <algorithm>
 #include <iterator>
-#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"

@@ -1,7 +1,6 @@
 #include "analyzer/answer/standing.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <set>
 
 #include "absl/strings/str_cat.h"

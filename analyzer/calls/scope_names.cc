@@ -2,7 +2,6 @@
 #include "analyzer/calls/scope_names.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"

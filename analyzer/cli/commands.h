@@ -11,21 +11,9 @@
 
 namespace dlhook::analyzer::inline cli {
 
-Command ReportCommand();
-Command TopCommand();
-Command DiffCommand();
-Command ScalingCommand();
-Command ImportCommand();
-Command DumpCommand();
-Command ExportCommand();
-Command RunCommand();
-Command CtlCommand();
-Command DoctorCommand();
-Command CountersCommand();
-Command CalibrateCommand();
-Command TryCommand();
-Command ReplayCommand();
-Command SkillCommand();
+using CommandMaker = Command();
+CommandMaker ReportCommand, TopCommand, DiffCommand, ScalingCommand, ImportCommand, DumpCommand, ExportCommand,
+    RunCommand, CtlCommand, DoctorCommand, CountersCommand, CalibrateCommand, TryCommand, ReplayCommand, SkillCommand;
 
 const std::vector<Command>& Commands();  // in the order of the help
 

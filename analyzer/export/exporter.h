@@ -60,31 +60,28 @@ struct ExportOptions {
   std::string python = "python3";  // for Parquet: an interpreter that has pyarrow
 };
 
+using ProfileExport = std::string(const Profile& profile, const ExportOptions& options);
+using TimelineExport = void(const Timeline& timeline, ExportOutput& output);
+// Writes to `path`, which does not exist: everything that is known of the timeline's run, and the report's tables.
+using TablesExport = absl::Status(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
+                                  const std::string& path);
+
 struct Exporter {
   absl::string_view name;
   absl::string_view summary;  // for --help
   bool is_binary;
   // One of these; the others are null.
-  std::string (*of_profile)(const Profile&, const ExportOptions&);
-  void (*of_timeline)(const Timeline&, ExportOutput&) = nullptr;
-  absl::Status (*of_tables)(const Timeline&, const std::vector<Table>&, const ExportOptions&,
-                            const std::string& path) = nullptr;
+  ProfileExport* of_profile;
+  TimelineExport* of_timeline = nullptr;
+  TablesExport* of_tables = nullptr;
   bool is_folder = false;
 };
 
 const std::vector<Exporter>& Exporters();
 
-std::string ExportFolded(const Profile& profile, const ExportOptions& options);
-std::string ExportPprof(const Profile& profile, const ExportOptions& options);
-std::string ExportCallgrind(const Profile& profile, const ExportOptions& options);
-std::string ExportDot(const Profile& profile, const ExportOptions& options);
-void ExportPerfetto(const Timeline& timeline, ExportOutput& output);
-void ExportChrome(const Timeline& timeline, ExportOutput& output);
-// These write to `path`, which does not exist: everything that is known of the timeline's run, and the report's tables.
-absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
-                          const std::string& path);
-absl::Status ExportParquet(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
-                           const std::string& path);
+ProfileExport ExportFolded, ExportPprof, ExportCallgrind, ExportDot;
+TimelineExport ExportPerfetto, ExportChrome;
+TablesExport ExportSqlite, ExportParquet;
 
 struct WeightWord {
   absl::string_view name;

@@ -2,7 +2,6 @@
 #include "analyzer/export/raw_tables.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 
 #include "absl/strings/match.h"

@@ -2,7 +2,6 @@
 #include "analyzer/gpu/gpu_division.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/layers/gpu_places.h"
 

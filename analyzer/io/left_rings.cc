@@ -10,7 +10,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <string>
 #include <system_error>
 
 #include "absl/functional/function_ref.h"

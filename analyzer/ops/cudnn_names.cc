@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

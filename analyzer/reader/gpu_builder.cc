@@ -6,7 +6,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_join.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -1,16 +1,13 @@
 #include "analyzer/reader/gpu_join.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/reader/gpu_links.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

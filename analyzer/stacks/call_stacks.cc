@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

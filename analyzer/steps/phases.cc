@@ -2,6 +2,7 @@
 #include "analyzer/steps/phases.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -260,53 +261,21 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
 }  // namespace
 
 const char* PhaseKindName(PhaseKind kind) {
-  switch (kind) {
-    case PhaseKind::kInput:
-      return "input";
-    case PhaseKind::kForward:
-      return "forward";
-    case PhaseKind::kBackward:
-      return "backward";
-    case PhaseKind::kUpdate:
-      return "update";
-    case PhaseKind::kInference:
-      return "inference";
-    case PhaseKind::kUnknown:
-      break;
-  }
-  return "other";
+  constexpr const char* kNames[] = {"other", "input", "forward", "backward", "update", "inference"};
+  static_assert(std::size(kNames) == static_cast<size_t>(PhaseKind::kInference) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 const char* StepKindName(StepKind kind) {
-  switch (kind) {
-    case StepKind::kTraining:
-      return "training";
-    case StepKind::kValidation:
-      return "validation";
-    case StepKind::kInference:
-      return "inference";
-    case StepKind::kUnknown:
-      break;
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"unknown", "training", "validation", "inference"};
+  static_assert(std::size(kNames) == static_cast<size_t>(StepKind::kInference) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 const char* LeftOutName(LeftOut left_out) {
-  switch (left_out) {
-    case LeftOut::kWarmUp:
-      return "warm-up";
-    case LeftOut::kOther:
-      return "unlike the others";
-    case LeftOut::kNotRecorded:
-      return "not recorded";
-    case LeftOut::kCutShort:
-      return "the last";
-    case LeftOut::kMuchLonger:
-      return "much longer";
-    case LeftOut::kNot:
-      break;
-  }
-  return "";
+  constexpr const char* kNames[] = {"", "warm-up", "unlike the others", "not recorded", "the last", "much longer"};
+  static_assert(std::size(kNames) == static_cast<size_t>(LeftOut::kMuchLonger) + 1);
+  return kNames[static_cast<size_t>(left_out)];
 }
 
 std::string StepName(StepKind kind, const std::string& sort) {

@@ -2,7 +2,6 @@
 #include "analyzer/steps/step_assembly.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <map>
 #include <set>

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 #include <system_error>
 #include <utility>
 

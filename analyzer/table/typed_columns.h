@@ -5,6 +5,7 @@
 //     Table table = NewTable("gemm", "Matrix products", columns, products);
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -115,6 +116,16 @@ Table NewTable(std::string name, std::string title, const TypedColumns<Item>& co
     rows.push_back(row);
   }
   return NewTable(std::move(name), std::move(title), static_cast<const AnyColumns&>(columns), rows);
+}
+
+// The values of a map, those with most weight first; `weight` is a member or a function.
+template <typename Map, typename Weight>
+auto ByWeight(const Map& groups, Weight weight) {
+  std::vector<const typename Map::mapped_type*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto* a, const auto* b) { return std::invoke(weight, *a) > std::invoke(weight, *b); });
+  return order;
 }
 
 }  // namespace dlhook::analyzer::table

@@ -2,7 +2,6 @@
 #include "analyzer/tables/columns.h"
 
 #include <cmath>
-#include <optional>
 
 namespace dlhook::analyzer::inline tables {
 namespace {

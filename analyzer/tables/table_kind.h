@@ -70,10 +70,12 @@ GpuTimes GpuTimesOf(const TraceModel& model);
 // The GPU times to show.
 GpuTimes GpuTimesOf(const TraceModel& model, const TableOptions& options);
 
+using TableFunction = absl::StatusOr<Table>(const TraceModel& model, const TableOptions& options);
+
 struct TableKind {
   absl::string_view name;
   absl::string_view summary;  // for --help
-  absl::StatusOr<Table> (*run)(const TraceModel&, const TableOptions&);
+  TableFunction* run;
 };
 
 const std::vector<TableKind>& TableKinds();  // in report order

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analyzer/time/thread_activity.h"
-#include "analyzer/time/time_division.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "analyzer/time/time_division.h"
-
 namespace dlhook::analyzer::inline time {
 namespace {
 

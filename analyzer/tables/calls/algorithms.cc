@@ -252,13 +252,8 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOption
       choice.gpu.Add(gpu_times[i]);
     }
   }
-  std::vector<const Choice*> order;
-  for (const auto& [key, choice] : choices) order.push_back(&choice);
-  std::stable_sort(order.begin(), order.end(), [](const Choice* a, const Choice* b) {
-    return std::tie(a->gpu.busy_ns, a->total_ns, a->creation_ns) >
-           std::tie(b->gpu.busy_ns, b->total_ns, b->creation_ns);
-  });
-
+  const auto order = ByWeight(
+      choices, [](const Choice& choice) { return std::tie(choice.gpu.busy_ns, choice.total_ns, choice.creation_ns); });
   TypedColumns<Choice> columns = AlgorithmsColumns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Choice::gpu));
   Table table = NewTable("algorithms", "Implementation and algorithm of each problem", columns, order);

@@ -80,10 +80,7 @@ class CallersReport {
   Table Make() {
     for (CallIndex call = 0; call < model_.calls.size(); ++call) AddCall(call);
     for (const AggregateRow& row : model_.aggregates) AddAggregate(row);
-    std::vector<const CallersSums*> order;
-    for (const auto& [key, sums] : groups_) order.push_back(&sums);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const CallersSums* a, const CallersSums* b) { return a->self_ns > b->self_ns; });
+    auto order = ByWeight(groups_, &CallersSums::self_ns);
     if (!knows_any_) order.clear();
     Table table = NewTable("callers", kCallersTitle, CallersColumns(thread_ns_), order);
     if (!knows_any_) {

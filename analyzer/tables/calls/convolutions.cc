@@ -154,10 +154,7 @@ absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOpti
       row.time_ns += static_cast<double>(has_gpu_time ? gpu_times[i].busy_ns : totals.total_ns);
     }
   }
-  std::vector<const Convolution*> order;
-  for (const auto& [key, row] : rows) order.push_back(&row);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Convolution* a, const Convolution* b) { return a->time_ns > b->time_ns; });
+  const auto order = ByWeight(rows, &Convolution::time_ns);
   Table table = NewTable("convolutions", "Cost of convolutions by algorithm", ConvolutionsColumns(options), order);
   AddBoundNotes(options, &table);
   for (const Convolution* row : order) {

@@ -159,12 +159,8 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
     const Op& op = model.ops[model.calls.op[failed.call]];
     if (IsListed(op) && !same_work.IsNested(failed.call)) ++ProductOf(op, groups).failed;
   }
-  std::vector<const Product*> order;
-  for (const auto& [key, product] : groups) order.push_back(&product);
-  std::stable_sort(order.begin(), order.end(), [](const Product* a, const Product* b) {
-    return std::tie(a->gpu.busy_ns, a->total_ns) > std::tie(b->gpu.busy_ns, b->total_ns);
-  });
-
+  const auto order =
+      ByWeight(groups, [](const Product& product) { return std::tie(product.gpu.busy_ns, product.total_ns); });
   TypedColumns<Product> columns = GemmColumns(gemm_ns, model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Product::gpu));
   columns.InsertAfter("flops", BoundColumns(options).Of(&Product::bounds));

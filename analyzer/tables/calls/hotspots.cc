@@ -105,11 +105,8 @@ class Hotspots {
 
   Table Make() {
     for (size_t sample = 0; sample < model_.samples.size(); ++sample) Add(sample);
-    std::vector<const HotspotSums*> order;
-    for (const auto& [key, sums] : groups_) order.push_back(&sums);
-    std::stable_sort(order.begin(), order.end(), [](const HotspotSums* a, const HotspotSums* b) {
-      return std::pair(a->self_ns, a->total_ns) > std::pair(b->self_ns, b->total_ns);
-    });
+    const auto order =
+        ByWeight(groups_, [](const HotspotSums& sums) { return std::pair(sums.self_ns, sums.total_ns); });
     Table table = NewTable("hotspots", kHotspotsTitle, HotspotsColumns(by_, all_ns_), order);
     AddNotes(&table);
     return table;

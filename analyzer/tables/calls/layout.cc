@@ -273,13 +273,7 @@ class Moves {
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& options) {
   Moves moves(model, options);
   moves.Book();
-  std::vector<const MoveTotals*> order;
-  for (const auto& [row, totals] : moves.rows()) {
-    order.push_back(&totals);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const MoveTotals* a, const MoveTotals* b) { return a->total_ns > b->total_ns; });
-
+  const auto order = ByWeight(moves.rows(), &MoveTotals::total_ns);
   Table table =
       NewTable("layout", "Tensors converted from one memory format to another", LayoutColumns(model.wall_ns()), order);
   if (!order.empty()) AddNotes(moves.rows(), moves.round_trips(), model.wall_ns(), table);

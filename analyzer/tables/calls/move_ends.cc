@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/step_clock.h"
 
 namespace dlhook::analyzer::inline tables {

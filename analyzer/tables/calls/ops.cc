@@ -108,13 +108,8 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
     it->second.gpu.Add(gpu_times[i]);
     if (home[i] == i) it->second.bounds.AddOp(options.peaks, model.ops[i], totals.ops[i], gpu_times[i]);
   }
-  std::vector<const RowSums*> order;
-  for (const auto& [key, rows] : groups) order.push_back(&rows);
-  std::stable_sort(order.begin(), order.end(), [](const RowSums* a, const RowSums* b) {
-    return std::tie(a->gpu.busy_ns, a->wall_share_ns, a->total_ns) >
-           std::tie(b->gpu.busy_ns, b->wall_share_ns, b->total_ns);
-  });
-
+  const auto order = ByWeight(
+      groups, [](const RowSums& sums) { return std::tie(sums.gpu.busy_ns, sums.wall_share_ns, sums.total_ns); });
   TypedColumns<RowSums> columns = OpsColumns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&RowSums::gpu));
   columns.InsertAfter("flops", BoundColumns(options).Of(&RowSums::bounds));

@@ -156,10 +156,7 @@ Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
     thread_ns += row.sum_ns - row.nested_sum_ns;
     if (filter.Takes(row.op)) without_ns += row.sum_ns - row.nested_sum_ns;
   }
-  std::vector<const StacksSums*> order;
-  for (const auto& [key, sums] : groups) order.push_back(&sums);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const StacksSums* a, const StacksSums* b) { return a->self_ns > b->self_ns; });
+  const auto order = ByWeight(groups, &StacksSums::self_ns);
   Table table = NewTable("stacks", kStacksTitle, StacksColumns(thread_ns), order);
   if (groups.empty()) {
     table.notes.emplace_back(kNoStacks);

@@ -203,10 +203,7 @@ void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
     sum.unplaced_ns += cost.unplaced_ns;
     sum.spans.insert(sum.spans.end(), cost.spans.begin(), cost.spans.end());
   }
-  std::vector<const Cost*> order;
-  for (const auto& [activity, sum] : sums) order.push_back(&sum);
-  std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
-  for (const Cost* sum : order) {
+  for (const Cost* sum : ByWeight(sums, &Cost::total_ns)) {
     table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.", sum->activity,
                                           sum->count, HumanTime(sum->total_ns),
                                           PercentOfRun(sum->spans, sum->unplaced_ns, wall_ns)));
@@ -221,9 +218,7 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
   AddChosen(model, options.choices->algorithm_searches, costs);
   AddAutotuning(model, options.choices->plan_searches, costs);
   AddPlanBuilding(model, costs);
-  std::vector<const Cost*> order;
-  for (const auto& [key, cost] : costs) order.push_back(&cost);
-  std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
+  const auto order = ByWeight(costs, &Cost::total_ns);
   Table table = NewTable("tuning", "Cost of searching and preparing algorithms", TuningColumns(model.wall_ns()), order);
   AddNotes(costs, model.wall_ns(), table);
   return table;

@@ -322,15 +322,10 @@ absl::StatusOr<Table> CopiesTable(const TraceModel& model, const TableOptions& o
   const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
   const CopyMap groups = Collect(model, *options.totals, has_gpu);
   int64_t all_bytes = 0;
-  std::vector<const CopyGroup*> order;
   for (const auto& [key, group] : groups) {
-    order.push_back(&group);
     if (group.IsCopied()) AddSaturated(group.bytes, &all_bytes);
   }
-  std::stable_sort(order.begin(), order.end(), [](const CopyGroup* a, const CopyGroup* b) {
-    return std::pair(a->IsCopied(), a->bytes) > std::pair(b->IsCopied(), b->bytes);
-  });
-
+  const auto order = ByWeight(groups, [](const CopyGroup& group) { return std::pair(group.IsCopied(), group.bytes); });
   Table table = NewTable("copies", "Memory copied and filled, by direction",
                          CopiesColumns(has_gpu, all_bytes, model.wall_ns()), order);
   AddSizeNotes(groups, table);

@@ -306,16 +306,10 @@ Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
   const Collector collector(model, options);
   const KernelMap groups = collector.Collect();
   int64_t all_ns = 0;
-  std::vector<const KernelGroup*> order;
-  for (const auto& [key, group] : groups) {
-    order.push_back(&group);
-    all_ns += group.total_ns;
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const KernelGroup* a, const KernelGroup* b) { return a->total_ns > b->total_ns; });
+  for (const auto& [key, group] : groups) all_ns += group.total_ns;
   const TypedColumns<KernelRow> columns = GpuKernelsColumns(HasSeveralModels(groups), all_ns, collector.steps());
   Table table = NewTable("kernels", "Kernels by GPU time, by layer and by the op they ran for", columns);
-  for (const KernelGroup* group : order) {
+  for (const KernelGroup* group : ByWeight(groups, &KernelGroup::total_ns)) {
     AddRow(columns, {*group, StatisticsOf(*group), ShapeOf(model, *group)}, &table);
   }
   AddNotes(model, groups, &table);

@@ -158,14 +158,9 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   const StepClock clock(model);
   const KernelsLaunchMap groups = Collect(model, clock);
   int64_t all_ns = 0;
-  std::vector<const KernelsLaunchGroup*> order;
-  for (const auto& [key, group] : groups) {
-    order.push_back(&group);
-    all_ns += group.total_ns;
-  }
-  std::stable_sort(order.begin(), order.end(), [](const KernelsLaunchGroup* a, const KernelsLaunchGroup* b) {
-    return std::make_pair(a->all(), a->total_ns) > std::make_pair(b->all(), b->total_ns);
-  });
+  for (const auto& [key, group] : groups) all_ns += group.total_ns;
+  const auto order =
+      ByWeight(groups, [](const KernelsLaunchGroup& group) { return std::pair(group.all(), group.total_ns); });
   Table table = NewTable("kernels", title, KernelsColumns(all_ns, clock.steady_steps()), order);
   AddNotes(model, *options.totals, groups, table);
   return table;

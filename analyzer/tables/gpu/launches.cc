@@ -202,11 +202,7 @@ std::string Note(const LaunchesLaunchMap& groups) {
 absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions& options) {
   const LaunchesLaunchMap groups =
       GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchesLaunchMap();
-  std::vector<const LaunchesLaunchGroup*> order;
-  for (const auto& [key, group] : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(), [](const LaunchesLaunchGroup* a, const LaunchesLaunchGroup* b) {
-    return a->host_total_ns > b->host_total_ns;
-  });
+  const auto order = ByWeight(groups, &LaunchesLaunchGroup::host_total_ns);
   Table table =
       NewTable("launches", "Launches: cost on the host, and delay until the GPU starts", LaunchesColumns(model), order);
   if (!groups.empty()) table.notes.push_back(Note(groups));

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 #include <set>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "analyzer/calls/scope_names.h"

@@ -241,13 +241,8 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
 
 absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptions& options) {
   const CollectiveMap groups = Collect(model, options);
-  std::vector<const CollectiveGroup*> order;
-  for (const auto& [key, group] : groups) order.push_back(&group);
-  const auto weight = [](const CollectiveGroup* group) {
-    return std::pair(group->bytes() * group->calls, group->calls);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const CollectiveGroup* a, const CollectiveGroup* b) { return weight(a) > weight(b); });
+  const auto order = ByWeight(
+      groups, [](const CollectiveGroup& group) { return std::pair(group.bytes() * group.calls, group.calls); });
   TypedColumns<CollectiveGroup> columns = CollectivesColumns(model.wall_ns());
   if (GpuTimesOf(model, options) != GpuTimes::kNone) columns.InsertAfter("bytes", GpuColumns());
   Table table = NewTable("collectives", "Communication between ranks", columns, order);
