@@ -99,3 +99,12 @@ export const searchBox = (label, onsearch, value = "") =>
     value,
     oninput: (event) => onsearch(event.target.value.toLowerCase()),
   });
+
+// A box to tick; `onchoose` gets whether it is ticked.
+export const tickBox = (label, onchoose, checked = false) =>
+  h(
+    "label.check",
+    null,
+    h("input", {type: "checkbox", checked, onchange: (event) => onchoose(event.target.checked)}),
+    label,
+  );

@@ -1,7 +1,7 @@
 // Two sides, row by row: what changed first, then what changed no more than noise.
 import {legend, segments} from "../bars.js";
 import {report, table, tables} from "../data.js";
-import {add, facts, h, notes, replace, searchBox} from "../dom.js";
+import {add, facts, h, notes, replace, searchBox, tickBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {tableView} from "../table_view.js";
 import {card, tip} from "../tip.js";
@@ -139,18 +139,10 @@ function pairs(one, isOrdered) {
       h("span.spacer"),
       changed.length > 0 &&
         changed.length < one.rows.length &&
-        h(
-          "label.check",
-          null,
-          h("input", {
-            type: "checkbox",
-            onchange: (event) => {
-              state.all = event.target.checked;
-              draw();
-            },
-          }),
-          "All rows",
-        ),
+        tickBox("All rows", (isTicked) => {
+          state.all = isTicked;
+          draw();
+        }),
       searchBox("Search rows", (query) => {
         state.query = query;
         draw();
