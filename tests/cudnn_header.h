@@ -1,6 +1,5 @@
 // The enumerators of the genuine headers of cuDNN, if a wheel has brought them.
-#ifndef DLHOOK_TESTS_CUDNN_HEADER_H_
-#define DLHOOK_TESTS_CUDNN_HEADER_H_
+#pragma once
 
 #include <glob.h>
 
@@ -92,5 +91,3 @@ inline std::map<std::string, Enumerators> ReadCudnnEnums(const std::string& root
 }
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_CUDNN_HEADER_H_

@@ -167,9 +167,8 @@ class FoldedTime::Folding {
     const ScopeColumns& scopes = model_.scopes;
     alike_scopes_.reserve(scopes.size());
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // parents come first
-      const bool is_known = scope < attribution_.of_scope.size();
-      alike_scopes_.push_back({{AlikeScopeOf(scopes.parent[scope]), scopes.look[scope]},
-                               is_known ? attribution_.of_scope[scope] : Place()});
+      alike_scopes_.push_back(
+          {{AlikeScopeOf(scopes.parent[scope]), scopes.look[scope]}, attribution_.PlaceOfScope(scope)});
     }
   }
   PathIndex AlikeScopeOf(ScopeIndex scope) const { return scope == kNone ? kNone : alike_scopes_.IndexAt(scope); }

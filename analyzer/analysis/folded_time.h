@@ -1,7 +1,6 @@
 // The exact division of a run's time (time/time_division.h), with pieces that no table tells apart added up: tens of
 // millions of pieces become some thousand.
-#ifndef DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
-#define DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_
+#pragma once
 
 #include <cstdint>
 #include <future>
@@ -57,5 +56,3 @@ class FoldedTime {
 };
 
 }  // namespace dlhook::analyzer::analysis
-
-#endif  // DLHOOK_ANALYZER_ANALYSIS_FOLDED_TIME_H_

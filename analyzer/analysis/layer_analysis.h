@@ -1,6 +1,5 @@
 // Layers and steps that several tables need: computed at first use, once for all of them.
-#ifndef DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
-#define DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -73,5 +72,3 @@ class LayerAnalysis {
 };
 
 }  // namespace dlhook::analyzer::analysis
-
-#endif  // DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_

@@ -1,8 +1,6 @@
 #include "analyzer/analysis/memory_use.h"
 
-#include <algorithm>
 #include <iterator>
-#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -91,8 +89,7 @@ class BlockCollector {
   void SetPlace(size_t event, MemoryBlock* block) const {
     for (ScopeIndex scope = model_.memory[event].scope; scope != kNone; scope = model_.scopes.parent[scope]) {
       const ScopeLook look = model_.scopes.look[scope];
-      if (block->layer == kNone && scope < attribution_.of_scope.size())
-        block->layer = attribution_.of_scope[scope].layer;
+      if (block->layer == kNone) block->layer = attribution_.PlaceOfScope(scope).layer;
       if (block->stack == kNone) block->stack = look.stack;
       if (!FactsOf(look.kind).is_bracket) block->op = look.name;
     }

@@ -1,6 +1,5 @@
 // What memory was held for: the blocks that a framework's allocator gave out, by what is known of when each was allocated and freed.
-#ifndef DLHOOK_ANALYZER_ANALYSIS_MEMORY_USE_H_
-#define DLHOOK_ANALYZER_ANALYSIS_MEMORY_USE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -107,5 +106,3 @@ std::string MemoryDeviceName(uint32_t device);
 std::string PeakSentence(const TraceModel& model, const Attribution& attribution, const DeviceMemory& device);
 
 }  // namespace dlhook::analyzer::analysis
-
-#endif  // DLHOOK_ANALYZER_ANALYSIS_MEMORY_USE_H_

@@ -1,4 +1,3 @@
-// See sample_places.h.
 #include "analyzer/analysis/sample_places.h"
 
 #include <map>

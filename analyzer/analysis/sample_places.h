@@ -1,11 +1,9 @@
 // Where samples found threads computing, in the words of a reader: whose code, for which module and line of the program.
-#ifndef DLHOOK_ANALYZER_ANALYSIS_SAMPLE_PLACES_H_
-#define DLHOOK_ANALYZER_ANALYSIS_SAMPLE_PLACES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -52,5 +50,3 @@ class SamplePlaces {
 };
 
 }  // namespace dlhook::analyzer::analysis
-
-#endif  // DLHOOK_ANALYZER_ANALYSIS_SAMPLE_PLACES_H_

@@ -1,6 +1,5 @@
 // The exact division of the time of steps: the pieces of FoldedTime that lie in them, by group of steps and phase.
-#ifndef DLHOOK_ANALYZER_ANALYSIS_STEP_DIVISION_H_
-#define DLHOOK_ANALYZER_ANALYSIS_STEP_DIVISION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,5 +35,3 @@ class StepDivision {
 };
 
 }  // namespace dlhook::analyzer::analysis
-
-#endif  // DLHOOK_ANALYZER_ANALYSIS_STEP_DIVISION_H_

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +19,6 @@
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/human.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

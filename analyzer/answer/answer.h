@@ -1,7 +1,6 @@
 // The answer screen: what ran, where a step's time goes, what could be faster, the heaviest layers, which commands to run
 // next.
-#ifndef DLHOOK_ANALYZER_ANSWER_ANSWER_H_
-#define DLHOOK_ANALYZER_ANSWER_ANSWER_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -26,5 +25,3 @@ inline constexpr size_t kMostLines = 45;
 absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_ANSWER_H_

@@ -24,7 +24,6 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

@@ -1,6 +1,5 @@
 // The answer for programs: docs/schema.md and docs/report.schema.json say what is in it.
-#ifndef DLHOOK_ANALYZER_ANSWER_ANSWER_JSON_H_
-#define DLHOOK_ANALYZER_ANSWER_ANSWER_JSON_H_
+#pragma once
 
 #include <string>
 
@@ -18,5 +17,3 @@ using TableMaker = absl::FunctionRef<absl::StatusOr<Table>(const std::string& na
 std::string AnswerJson(const StepFacts& facts, const AnswerOptions& options, TableMaker make_table);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_ANSWER_JSON_H_

@@ -1,6 +1,5 @@
 // The heaviest layers, with repeated blocks in one row: "encoder.layer.*.intermediate.dense x12".
-#ifndef DLHOOK_ANALYZER_ANSWER_LAYER_ROWS_H_
-#define DLHOOK_ANALYZER_ANSWER_LAYER_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -31,5 +30,3 @@ std::vector<LayerRow> LayerRows(const Table& layers);
 absl::StatusOr<std::vector<LayerRow>> LayerRowsOf(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_LAYER_ROWS_H_

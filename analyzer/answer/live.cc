@@ -1,4 +1,3 @@
-// See live.h.
 #include "analyzer/answer/live.h"
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
 #include "analyzer/calls/call_context.h"
-#include "analyzer/calls/collective_ranges.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/render/escape.h"

@@ -1,6 +1,5 @@
 // The screen of a run that goes on: the answer about its newest part, and how its step time develops.
-#ifndef DLHOOK_ANALYZER_ANSWER_LIVE_H_
-#define DLHOOK_ANALYZER_ANSWER_LIVE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -32,5 +31,3 @@ absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHis
                                            const LiveOptions& options);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_LIVE_H_

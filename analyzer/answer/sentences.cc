@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,10 +14,10 @@
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/gpu/gpu_busy.h"
-#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/release.h"
-#include "analyzer/steps/asked_work.h"
 #include "analyzer/steps/measured_steps.h"
+#include "analyzer/steps/phases.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/generation.h"

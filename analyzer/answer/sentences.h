@@ -1,6 +1,5 @@
 // What the answer says of a run before its numbers, as sentences: for the terminal and the page.
-#ifndef DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
-#define DLHOOK_ANALYZER_ANSWER_SENTENCES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ std::string MemorySentence(const StepFacts& facts);
 std::vector<std::string> StepRemarks(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_SENTENCES_H_

@@ -1,15 +1,13 @@
-// See standing.h.
 #include "analyzer/answer/standing.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"

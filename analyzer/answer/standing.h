@@ -1,6 +1,5 @@
 // Where the threads of a process stand that lives and records nothing any more.
-#ifndef DLHOOK_ANALYZER_ANSWER_STANDING_H_
-#define DLHOOK_ANALYZER_ANSWER_STANDING_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ std::vector<std::string> StandingLines(const TraceModel& model, const std::vecto
                                        int64_t now_ns, size_t most, const ThreadNowOf& thread_now);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_STANDING_H_

@@ -1,4 +1,3 @@
-// See step_history.h.
 #include "analyzer/answer/step_history.h"
 
 #include <algorithm>

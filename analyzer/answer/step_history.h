@@ -1,6 +1,5 @@
 // Step times of a run that goes on: what they are now, and what they were before.
-#ifndef DLHOOK_ANALYZER_ANSWER_STEP_HISTORY_H_
-#define DLHOOK_ANALYZER_ANSWER_STEP_HISTORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -45,5 +44,3 @@ class StepHistory {
 };
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_STEP_HISTORY_H_

@@ -1,6 +1,5 @@
 // Where a mean step's time goes, in a few named parts that add up to the step.
-#ifndef DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
-#define DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ struct StepPart {
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most);
 
 }  // namespace dlhook::analyzer::answer
-
-#endif  // DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_

@@ -74,7 +74,7 @@ Table CalibrationTable(const Calibration& calibration) {
                   "c; call: of a library, whatever it computes; dividing: handing work to all threads and waiting for "
                   "them."),
        [](const PeakRow& row) { return row.measured != nullptr ? row.measured->what : row.missing->what; }},
-      {IntegerColumn("threads", "", Better::kNeither, "Threads that did it; none of a GPU."),
+      {NumberColumn("threads", "Threads that did it; none of a GPU."),
        [](const PeakRow& row) {
          return row.measured != nullptr && row.measured->threads > 0 ? Cell(static_cast<int64_t>(row.measured->threads))
                                                                      : Cell();
@@ -85,7 +85,7 @@ Table CalibrationTable(const Calibration& calibration) {
       ValueColumn("median", "Half of the repeats are below it.", &Spread::median),
       ValueColumn("low_quartile", "A quarter of the repeats is below it.", &Spread::low),
       ValueColumn("high_quartile", "A quarter of the repeats is above it.", &Spread::high),
-      {Detail(IntegerColumn("repeats", "", Better::kNeither, "How often it was measured.")),
+      {Detail(NumberColumn("repeats", "How often it was measured.")),
        [](const PeakRow& row) {
          return row.measured == nullptr ? Cell() : Cell(static_cast<int64_t>(row.measured->spread.repeats));
        }},

@@ -1,6 +1,5 @@
 // All measurements of `dlhook calibrate`, and their tables.
-#ifndef DLHOOK_ANALYZER_CALIBRATE_CALIBRATE_H_
-#define DLHOOK_ANALYZER_CALIBRATE_CALIBRATE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ Calibration Calibrate(const CalibrateOptions& options);
 Table CalibrationTable(const Calibration& calibration);
 
 }  // namespace dlhook::analyzer::calibrate
-
-#endif  // DLHOOK_ANALYZER_CALIBRATE_CALIBRATE_H_

@@ -1,7 +1,6 @@
 // What is measured, and how. Measurements run in child processes: libraries choose their number of threads by the processors available when they
 // are loaded, may crash, and must not keep memory or threads in the command's own process.
-#ifndef DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_
-#define DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -58,5 +57,3 @@ Measurements MeasureProducts(const std::vector<int>& processors, const std::vect
                              bool is_asked);
 
 }  // namespace dlhook::analyzer::calibrate
-
-#endif  // DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_

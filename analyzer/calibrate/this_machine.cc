@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/io/machine_files.h"
 #include "preload/format/processor_id.h"
 
 namespace dlhook::analyzer::inline calibrate {
@@ -66,14 +67,7 @@ ProcessorInfo ThisProcessorInfo() {
           .instruction_sets = id.instruction_sets};
 }
 
-std::string Microcode() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "microcode")) continue;
-    return std::string(absl::StripAsciiWhitespace(line.substr(line.find(':') + 1)));
-  }
-  return "";
-}
+std::string Microcode() { return ValueIn("/proc/cpuinfo", "microcode"); }
 
 std::vector<int> AllowedProcessors() {
   std::vector<int> allowed;
@@ -106,7 +100,7 @@ bool RunOn(const std::vector<int>& processors) {
 }
 
 std::string UtcNow() {
-  const time_t now = time(nullptr);
+  const time_t now = ::time(nullptr);
   tm parts = {};
   gmtime_r(&now, &parts);
   char text[32];

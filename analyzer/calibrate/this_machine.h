@@ -1,6 +1,5 @@
 // The properties of this machine that affect its peaks.
-#ifndef DLHOOK_ANALYZER_CALIBRATE_THIS_MACHINE_H_
-#define DLHOOK_ANALYZER_CALIBRATE_THIS_MACHINE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ RunTime ReadRunTime();
 bool RunOn(const std::vector<int>& processors);
 
 }  // namespace dlhook::analyzer::calibrate
-
-#endif  // DLHOOK_ANALYZER_CALIBRATE_THIS_MACHINE_H_

@@ -4,8 +4,7 @@
 //   every plan that the heuristics offer, waits for each, and then executes the fastest with a new pack); or
 // - on the same operands, each timed before the next one: the program queries the time between two events, or at least
 //   records an event and waits for the GPU (XLA, TensorFlow and cudnn-frontend make a pack for every execution).
-#ifndef DLHOOK_ANALYZER_CALLS_AUTOTUNING_H_
-#define DLHOOK_ANALYZER_CALLS_AUTOTUNING_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ bool IsPlanExecution(const Op& op);
 std::string ProblemKey(const Op& op);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_AUTOTUNING_H_

@@ -3,7 +3,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 

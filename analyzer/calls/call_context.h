@@ -1,6 +1,5 @@
 // The calls around a call, and what kind of call it is.
-#ifndef DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_
-#define DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_
+#pragma once
 
 #include <string>
 
@@ -31,5 +30,3 @@ bool IsEventRecord(const Op& op);
 bool IsGraphLaunch(const Op& op);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_

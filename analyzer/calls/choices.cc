@@ -2,7 +2,6 @@
 #include "analyzer/calls/choices.h"
 
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <set>
 #include <string>

@@ -1,7 +1,6 @@
 // Who chose which algorithm, as far as the order of calls shows: searches and their results, trials of candidates,
 // products repeated after a failure.
-#ifndef DLHOOK_ANALYZER_CALLS_CHOICES_H_
-#define DLHOOK_ANALYZER_CALLS_CHOICES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -44,5 +43,3 @@ struct Choices {
 Choices ResolveChoices(TraceModel* model);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_CHOICES_H_

@@ -1,6 +1,5 @@
 // How compiled functions are named, from what torch.compile kept (TraceModel::compiled).
-#ifndef DLHOOK_ANALYZER_CALLS_COMPILED_NAMES_H_
-#define DLHOOK_ANALYZER_CALLS_COMPILED_NAMES_H_
+#pragma once
 
 #include <string>
 
@@ -38,5 +37,3 @@ bool IsTorchRegion(const TraceModel& model, ScopeIndex scope);
 bool IsBetweenGraphs(const TraceModel& model, ScopeIndex scope);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_COMPILED_NAMES_H_

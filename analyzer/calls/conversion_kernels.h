@@ -1,6 +1,5 @@
 // Kernels that only convert a tensor to another layout or type, recognized by name.
-#ifndef DLHOOK_ANALYZER_CALLS_CONVERSION_KERNELS_H_
-#define DLHOOK_ANALYZER_CALLS_CONVERSION_KERNELS_H_
+#pragma once
 
 #include "absl/strings/string_view.h"
 
@@ -17,5 +16,3 @@ struct ConversionKernel {
 const ConversionKernel* FindConversionKernel(absl::string_view kernel_name);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_CONVERSION_KERNELS_H_

@@ -1,6 +1,5 @@
 // Names of a run's modules, and which of them are layers.
-#ifndef DLHOOK_ANALYZER_CALLS_MODULE_NAMES_H_
-#define DLHOOK_ANALYZER_CALLS_MODULE_NAMES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -22,5 +21,3 @@ struct ModuleName {
 std::vector<ModuleName> NameModules(const TraceModel& model, const std::vector<PythonPlace>& places);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_MODULE_NAMES_H_

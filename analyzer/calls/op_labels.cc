@@ -1,7 +1,6 @@
 // Text for ops: see op_labels.h.
 #include "analyzer/calls/op_labels.h"
 
-#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"

@@ -1,6 +1,5 @@
 // Text for ops, for tables and for comparing steps.
-#ifndef DLHOOK_ANALYZER_CALLS_OP_LABELS_H_
-#define DLHOOK_ANALYZER_CALLS_OP_LABELS_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ std::string FormatsLabel(const Op& op);
 bool TellsSteps(const Op& op);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_OP_LABELS_H_

@@ -1,6 +1,5 @@
 // The location of a Python stack in the user's program and modules.
-#ifndef DLHOOK_ANALYZER_CALLS_PYTHON_PLACES_H_
-#define DLHOOK_ANALYZER_CALLS_PYTHON_PLACES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -46,5 +45,3 @@ std::string FunctionName(const TraceModel& model, NameIndex function);
 std::string LineLabel(const TraceModel& model, const PythonPlace& place);
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_PYTHON_PLACES_H_

@@ -1,7 +1,7 @@
 // What the names of scopes mean: op and kind of work.
-#ifndef DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
-#define DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
+#pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +37,12 @@ std::string LiteratureName(absl::string_view work);
 // Whether the backward node ("ConvolutionBackward0") belongs to the op ("aten::convolution").
 bool NodeFitsOp(absl::string_view node, absl::string_view op);
 
-}  // namespace dlhook::analyzer::calls
+// Collective operations that torch.distributed reports as ranges: those of backends whose libraries have no hooks
+// (Gloo, UCC). NCCL's and MPI's are calls.
+// "gloo:all_reduce" -> kAllReduce; nullopt for other names. kUnknown: another operation of the backend.
+std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
 
-#endif  // DLHOOK_ANALYZER_CALLS_SCOPE_NAMES_H_
+// By name: whether its ranges are collective operations.
+std::vector<bool> CollectiveNames(const TraceModel& model);
+
+}  // namespace dlhook::analyzer::calls

@@ -1,6 +1,5 @@
 // Whether a reorder converts weights or activations.
-#ifndef DLHOOK_ANALYZER_CALLS_TENSOR_CLASS_H_
-#define DLHOOK_ANALYZER_CALLS_TENSOR_CLASS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ class TensorClasses {
 };
 
 }  // namespace dlhook::analyzer::calls
-
-#endif  // DLHOOK_ANALYZER_CALLS_TENSOR_CLASS_H_

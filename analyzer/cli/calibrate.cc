@@ -7,12 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/commands.h"
-#include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_peaks.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/peaks/calibration_file.h"
-#include "analyzer/render/renderer.h"
+#include "analyzer/peaks/calibration.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

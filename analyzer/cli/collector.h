@@ -1,7 +1,6 @@
 // Drains the rings of this launcher's processes from outside, as they come and go, for `dlhook run`. Several may work
 // in one folder: a ring names its drain.
-#ifndef DLHOOK_ANALYZER_CLI_COLLECTOR_H_
-#define DLHOOK_ANALYZER_CLI_COLLECTOR_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -66,5 +65,3 @@ class Collector {
 int CollectUntilEnd(pid_t program, Collector* collector);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_COLLECTOR_H_

@@ -8,8 +8,7 @@
 // Abseil's flags are not used, because they are global to the program, while each command here has its own, must name
 // itself in the error for an unknown one (exit code 2, not Abseil's 1), and `run` must ignore the words of the program
 // that it starts.
-#ifndef DLHOOK_ANALYZER_CLI_COMMAND_H_
-#define DLHOOK_ANALYZER_CLI_COMMAND_H_
+#pragma once
 
 #include <cstddef>
 #include <initializer_list>
@@ -91,5 +90,3 @@ std::string HelpText(const Command& command);
 std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_COMMAND_H_

@@ -1,6 +1,5 @@
 // The table of commands, and what `main` does.
-#ifndef DLHOOK_ANALYZER_CLI_COMMANDS_H_
-#define DLHOOK_ANALYZER_CLI_COMMANDS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -12,21 +11,9 @@
 
 namespace dlhook::analyzer::inline cli {
 
-Command ReportCommand();
-Command TopCommand();
-Command DiffCommand();
-Command ScalingCommand();
-Command ImportCommand();
-Command DumpCommand();
-Command ExportCommand();
-Command RunCommand();
-Command CtlCommand();
-Command DoctorCommand();
-Command CountersCommand();
-Command CalibrateCommand();
-Command TryCommand();
-Command ReplayCommand();
-Command SkillCommand();
+using CommandMaker = Command();
+CommandMaker ReportCommand, TopCommand, DiffCommand, ScalingCommand, ImportCommand, DumpCommand, ExportCommand,
+    RunCommand, CtlCommand, DoctorCommand, CountersCommand, CalibrateCommand, TryCommand, ReplayCommand, SkillCommand;
 
 const std::vector<Command>& Commands();  // in the order of the help
 
@@ -72,5 +59,3 @@ absl::Status SetVariables(const Args& args, absl::string_view but = "");
 std::string FamiliesSentence();
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_COMMANDS_H_

@@ -11,7 +11,6 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/doctor/counter_tables.h"
-#include "analyzer/render/renderer.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -1,6 +1,5 @@
 // The program for `dlhook run`: its path, and whether a library can be preloaded into it.
-#ifndef DLHOOK_ANALYZER_CLI_EXECUTABLE_H_
-#define DLHOOK_ANALYZER_CLI_EXECUTABLE_H_
+#pragma once
 
 #include <string>
 
@@ -28,5 +27,3 @@ std::string ContainerHint(const std::string& program);
 absl::StatusOr<std::string> FindShim();
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_EXECUTABLE_H_

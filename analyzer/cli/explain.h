@@ -1,12 +1,10 @@
 // `dlhook report --explain`: the columns, from the tables of an empty run, and the words of docs/glossary.md.
-#ifndef DLHOOK_ANALYZER_CLI_EXPLAIN_H_
-#define DLHOOK_ANALYZER_CLI_EXPLAIN_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -19,5 +17,3 @@ absl::StatusOr<std::vector<Table>> EmptyTables();
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_EXPLAIN_H_

@@ -1,6 +1,5 @@
 // --ignore and --ignore-file: findings to leave out.
-#ifndef DLHOOK_ANALYZER_CLI_IGNORED_H_
-#define DLHOOK_ANALYZER_CLI_IGNORED_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ std::vector<Flag> IgnoreFlags();
 absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_IGNORED_H_

@@ -1,6 +1,5 @@
 // What the end of a program must not wait for.
-#ifndef DLHOOK_ANALYZER_CLI_IN_TIME_H_
-#define DLHOOK_ANALYZER_CLI_IN_TIME_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ using GivePiece = absl::FunctionRef<void(absl::string_view)>;
 Made MakeInTime(absl::FunctionRef<void(GivePiece)> make);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_IN_TIME_H_

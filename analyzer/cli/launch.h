@@ -1,6 +1,5 @@
 // Starts the profiled program, and ends as it ended.
-#ifndef DLHOOK_ANALYZER_CLI_LAUNCH_H_
-#define DLHOOK_ANALYZER_CLI_LAUNCH_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -41,5 +40,3 @@ std::string FailureOf(int wait_status);
 int EndAs(int wait_status);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_LAUNCH_H_

@@ -1,4 +1,3 @@
-// See live_processes.h.
 #include "analyzer/cli/live_processes.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 // What the system tells of the processes of a run: whether they live, and what their threads do. Reads /proc only.
-#ifndef DLHOOK_ANALYZER_CLI_LIVE_PROCESSES_H_
-#define DLHOOK_ANALYZER_CLI_LIVE_PROCESSES_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -47,5 +46,3 @@ struct BackgroundRun {
 absl::StatusOr<BackgroundRun> StartInBackground(const Args& args);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_LIVE_PROCESSES_H_

@@ -1,12 +1,10 @@
 // A screen that is drawn again and again on a terminal, which is as it was before when it ends: by a key, a signal, or an error.
-#ifndef DLHOOK_ANALYZER_CLI_LIVE_TERMINAL_H_
-#define DLHOOK_ANALYZER_CLI_LIVE_TERMINAL_H_
+#pragma once
 
 #include <signal.h>
 #include <termios.h>
 
 #include <chrono>
-#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -38,5 +36,3 @@ class LiveTerminal {
 };
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_LIVE_TERMINAL_H_

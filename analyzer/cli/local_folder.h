@@ -1,7 +1,6 @@
 // `dlhook run --local`: the run is recorded into a folder of this machine, and its traces are moved when its processes have
 // ended, so that a shared file system takes part in nothing but this.
-#ifndef DLHOOK_ANALYZER_CLI_LOCAL_FOLDER_H_
-#define DLHOOK_ANALYZER_CLI_LOCAL_FOLDER_H_
+#pragma once
 
 #include <memory>
 #include <set>
@@ -44,5 +43,3 @@ class LocalFolder {
 };
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_LOCAL_FOLDER_H_

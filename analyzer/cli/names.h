@@ -1,6 +1,5 @@
 // Named things on the command line: their lists in help texts, and errors for unknown ones.
-#ifndef DLHOOK_ANALYZER_CLI_NAMES_H_
-#define DLHOOK_ANALYZER_CLI_NAMES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -46,5 +45,3 @@ void AppendRegistry(absl::string_view title, const std::vector<T>& registry, abs
 }
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_NAMES_H_

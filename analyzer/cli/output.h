@@ -1,6 +1,5 @@
 // Writes results, messages and progress.
-#ifndef DLHOOK_ANALYZER_CLI_OUTPUT_H_
-#define DLHOOK_ANALYZER_CLI_OUTPUT_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -81,5 +80,3 @@ class Progress {
 };
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_OUTPUT_H_

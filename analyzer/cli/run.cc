@@ -33,7 +33,6 @@
 #include "analyzer/reader/load_run.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/symbols/add_symbols.h"
-#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -1,6 +1,5 @@
 // The file that launchers leave in a run folder, so that those of one launch share it and others stay out.
-#ifndef DLHOOK_ANALYZER_CLI_RUN_FILE_H_
-#define DLHOOK_ANALYZER_CLI_RUN_FILE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -49,5 +48,3 @@ Flag RunFolderFlag();
 absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& program);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_RUN_FILE_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/peaks/calibration_file.h"
+#include "analyzer/peaks/calibration.h"
 
 namespace dlhook::analyzer::inline cli {
 

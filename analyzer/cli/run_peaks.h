@@ -1,6 +1,5 @@
 // The peaks of the machine that a run is from: measured by `dlhook calibrate`, else stated.
-#ifndef DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_
-#define DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -19,5 +18,3 @@ absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std
 std::string CacheFolder();
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_RUN_PEAKS_H_

@@ -14,7 +14,7 @@
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/page/comparison_page.h"
+#include "analyzer/page/page_file.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"

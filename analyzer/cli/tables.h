@@ -1,6 +1,5 @@
 // Shared by commands that show tables: opening a run, the flags --table and those for layers, making tables.
-#ifndef DLHOOK_ANALYZER_CLI_TABLES_H_
-#define DLHOOK_ANALYZER_CLI_TABLES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -95,5 +94,3 @@ class RunAnalysis {
 };
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_TABLES_H_

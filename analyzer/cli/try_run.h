@@ -1,7 +1,6 @@
 // One run of a program for `dlhook try`: recorded until there are enough steps, stopped, measured. And the process that
 // cleans up whatever ends this one.
-#ifndef DLHOOK_ANALYZER_CLI_TRY_RUN_H_
-#define DLHOOK_ANALYZER_CLI_TRY_RUN_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -71,5 +70,3 @@ TryRun RunOnce(const TryOptions& options, const Variation& variation, std::optio
                TryClock::time_point until);
 
 }  // namespace dlhook::analyzer::cli
-
-#endif  // DLHOOK_ANALYZER_CLI_TRY_RUN_H_

@@ -17,8 +17,7 @@
 // is its own program's threads' (MachineLoad::OwnPart) and the busy machine's; then as much as all parts share (Pace in
 // changes.h) a slower machine's; then, if the number of threads differs, that number's: before all of these where the
 // program needs more processor time and its threads want more processors than there are.
-#ifndef DLHOOK_ANALYZER_DIFF_CAUSES_H_
-#define DLHOOK_ANALYZER_DIFF_CAUSES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -95,5 +94,3 @@ struct ChangePart {
 std::vector<ChangePart> DivideChange(const CauseInput& input);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_CAUSES_H_

@@ -1,6 +1,5 @@
 // How much each row of a table changed from one run to the other, and whether that is more than noise.
-#ifndef DLHOOK_ANALYZER_DIFF_CHANGES_H_
-#define DLHOOK_ANALYZER_DIFF_CHANGES_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -77,5 +76,3 @@ Pace FindPace(const TableChanges& work);
 void JudgeRows(const Pace& pace, TableChanges& changes);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_CHANGES_H_

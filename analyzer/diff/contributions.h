@@ -1,6 +1,5 @@
 // Which layers cause the change of a step, and why.
-#ifndef DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_
-#define DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -34,5 +33,3 @@ std::string LayerLabel(const std::string& layer);
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_

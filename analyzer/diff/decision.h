@@ -1,7 +1,6 @@
 // Whether a run is slower or faster than another: the one decision behind the sentence, the verdict, the notes and the
 // exit code.
-#ifndef DLHOOK_ANALYZER_DIFF_DECISION_H_
-#define DLHOOK_ANALYZER_DIFF_DECISION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -45,5 +44,3 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
                 bool is_same_work);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_DECISION_H_

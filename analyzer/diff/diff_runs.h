@@ -1,6 +1,5 @@
 // Compares two sides of one or several runs each: the verdict first, then the tables.
-#ifndef DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_
-#define DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -37,5 +36,3 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
 const std::vector<TableKind>& ComparableTables();
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_

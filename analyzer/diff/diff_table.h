@@ -1,6 +1,5 @@
 // The changes of a table, as a table that every format can write.
-#ifndef DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
-#define DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -41,5 +40,3 @@ bool SizesScale(const std::string& base, const std::string& new_side, int64_t be
 std::string RowReason(const TableChanges& changes, const RowChange& row);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_

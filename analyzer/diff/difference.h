@@ -1,6 +1,5 @@
 // One difference between two sides, found without times.
-#ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_
-#define DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ std::string Arrow(const std::string& base, const std::string& new_side);
 std::string FirstChanged(const std::string& before, const std::string& after);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_

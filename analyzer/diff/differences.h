@@ -1,6 +1,5 @@
 // Differences between the programs of two runs, and between their environments. Without times, so without noise.
-#ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
-#define DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -41,5 +40,3 @@ std::string DifferencesText(const std::vector<Difference>& differences);
 Table DifferencesTable(const std::vector<Difference>& differences);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_

@@ -1,7 +1,6 @@
 // The environment of runs, as far as traces contain it: releases and builds of libraries, processors, GPUs, threads,
 // settings. If it differs between two sides, their times may differ for that reason alone.
-#ifndef DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
-#define DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -33,5 +32,3 @@ std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base
 std::string EnvironmentText(const std::vector<Difference>& differences);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_

@@ -1,6 +1,5 @@
 // Matches rows of a table of two runs that describe the same thing.
-#ifndef DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_
-#define DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -47,5 +46,3 @@ struct NetworkSide {
 NameMap MatchLayerNames(BaseSide<NetworkSide> base, NewSide<NetworkSide> new_side);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_

@@ -1,6 +1,5 @@
 // A run prepared for comparison: tables over its steps, and how much these vary.
-#ifndef DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
-#define DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -61,5 +60,3 @@ MeasuredRun MergeRuns(std::vector<MeasuredRun> runs);
 DoneWork MergeWork(const std::vector<DoneWork>& runs);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_

@@ -1,6 +1,5 @@
 // The identity of a table row as a string: rows of two runs with equal keys describe the same thing.
-#ifndef DLHOOK_ANALYZER_DIFF_ROW_KEYS_H_
-#define DLHOOK_ANALYZER_DIFF_ROW_KEYS_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -27,5 +26,3 @@ std::string RowKey(const Table& table, size_t row, KeyParts parts, const NameMap
 std::string CellText(const Cell& cell);  // "" if unknown
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_ROW_KEYS_H_

@@ -1,6 +1,5 @@
 // Runs of one program on increasing numbers of devices: the speed-up, and what limits it.
-#ifndef DLHOOK_ANALYZER_DIFF_SCALING_H_
-#define DLHOOK_ANALYZER_DIFF_SCALING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -41,5 +40,3 @@ absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::ve
 Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_SCALING_H_

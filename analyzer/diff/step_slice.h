@@ -1,6 +1,5 @@
 // A run as if only some of its steps had happened: every table can be made from it, and then covers only these steps.
-#ifndef DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
-#define DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -40,5 +39,3 @@ class StepSlice {
 CounterSeries SliceOf(const CounterSeries& series, const std::vector<std::pair<int64_t, int64_t>>& intervals);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_

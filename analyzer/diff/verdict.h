@@ -1,6 +1,5 @@
 // The table `verdict`: one sentence about two sides, what explains it, and what to know about the comparison.
-#ifndef DLHOOK_ANALYZER_DIFF_VERDICT_H_
-#define DLHOOK_ANALYZER_DIFF_VERDICT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -46,5 +45,3 @@ std::string VerdictSentence(const VerdictInput& input);
 Table VerdictTable(const VerdictInput& input);
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_VERDICT_H_

@@ -1,6 +1,5 @@
 // A row of the tables `work` of two sides, by what its cells say.
-#ifndef DLHOOK_ANALYZER_DIFF_WORK_ROW_H_
-#define DLHOOK_ANALYZER_DIFF_WORK_ROW_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -41,5 +40,3 @@ class WorkRow {
 };
 
 }  // namespace dlhook::analyzer::diff
-
-#endif  // DLHOOK_ANALYZER_DIFF_WORK_ROW_H_

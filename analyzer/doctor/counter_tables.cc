@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -217,7 +216,7 @@ Table CountersTable(const CountingReport& report) {
        [](const CounterRow& row) { return row.works ? "yes" : "no"; }},
       {TextColumn("source", "The cheapest source: getrusage, rdpmc, perf_event, PAPI."), Known(&CounterRow::source)},
       {TextColumn("counts_in", "user, kernel: the modes in which it counts."), Known(&CounterRow::counts_in)},
-      {IntegerColumn("read_ns", "ns", Better::kLower, "One reading of this counter alone."),
+      {TimeColumn("read_ns", "One reading of this counter alone."),
        [](const CounterRow& row) {
          return row.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(row.read_ns))) : Cell();
        }},

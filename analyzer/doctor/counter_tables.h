@@ -1,8 +1,6 @@
 // What `dlhook counters` and the doctor report about counting, from the trials. Pure.
-#ifndef DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
-#define DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
+#pragma once
 
-#include <string>
 #include <vector>
 
 #include "analyzer/doctor/counter_trials.h"
@@ -34,5 +32,3 @@ Table MetricsTable(const std::vector<CounterTrial>& counters);
 Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTrial>& sets);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_

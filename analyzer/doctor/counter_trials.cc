@@ -47,18 +47,9 @@ bool ReadSmall(const char* path, char* text, size_t size) {
   return true;
 }
 
-std::string StatusLine(absl::string_view path, absl::string_view key) {
-  std::ifstream file{std::string(path)};
-  for (std::string line; std::getline(file, line);) {
-    absl::string_view rest = line;
-    if (absl::ConsumePrefix(&rest, key)) return std::string(absl::StripAsciiWhitespace(rest));
-  }
-  return "";
-}
-
 bool MayCountAll() {
   uint64_t effective = 0;
-  if (!absl::SimpleHexAtoi(StatusLine("/proc/self/status", "CapEff:"), &effective)) return false;
+  if (!absl::SimpleHexAtoi(ValueIn("/proc/self/status", "CapEff"), &effective)) return false;
   return (effective >> kCapPerfmon & 1) != 0 || (effective >> kCapSysAdmin & 1) != 0;
 }
 
@@ -247,7 +238,7 @@ CounterList ParseWords(const std::string& words, const Processor& processor) {
 CountingMachine LookAtCounting() {
   CountingMachine machine;
   machine.processor = ThisProcessor();
-  machine.is_virtual = absl::StrContains(StatusLine("/proc/cpuinfo", "flags"), " hypervisor");
+  machine.is_virtual = absl::StrContains(ValueIn("/proc/cpuinfo", "flags"), " hypervisor");
   machine.pmus = CorePmus();
   machine.paranoid = ReadInt("/proc/sys/kernel/perf_event_paranoid");
   machine.watchdog = ReadInt("/proc/sys/kernel/nmi_watchdog");

@@ -1,6 +1,5 @@
 // What this machine can count: opens and reads every counter once, in the same way as the shim.
-#ifndef DLHOOK_ANALYZER_DOCTOR_COUNTER_TRIALS_H_
-#define DLHOOK_ANALYZER_DOCTOR_COUNTER_TRIALS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -67,5 +66,3 @@ CounterList ParseWords(const std::string& words, const Processor& processor);
 std::vector<CounterRefusal> RefusedOf(const CounterList& list);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_COUNTER_TRIALS_H_

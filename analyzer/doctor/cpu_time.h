@@ -1,6 +1,5 @@
 // CPU time samples by the object that contains the code.
-#ifndef DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
-#define DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -40,5 +39,3 @@ std::optional<int> SeenPercent(const std::vector<CpuTime>& times);
 void AddCpuTimeFindings(const std::vector<CpuTime>& times, std::vector<Finding>* findings);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_

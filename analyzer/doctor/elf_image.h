@@ -1,8 +1,7 @@
 // How the loader bound one ELF object: read from the memory of the process, so that it shows what was bound, not what
 // the file suggests. No address or size in an image is trusted until memory confirms it: a hostile file causes an error
 // or missing entries, never more work than the limits allow.
-#ifndef DLHOOK_ANALYZER_DOCTOR_ELF_IMAGE_H_
-#define DLHOOK_ANALYZER_DOCTOR_ELF_IMAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ struct ElfImage {
 absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base, const NameSet& wanted);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_ELF_IMAGE_H_

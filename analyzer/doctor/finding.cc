@@ -2,23 +2,16 @@
 #include "analyzer/doctor/finding.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline doctor {
 
 const char* LevelName(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kNote:
-      return "note";
-    case Level::kWarning:
-      return "warning";
-    case Level::kProblem:
-      return "problem";
-  }
-  return "";
+  constexpr const char* kNames[] = {"ok", "note", "warning", "problem"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Level::kProblem) + 1);
+  return kNames[static_cast<size_t>(level)];
 }
 
 std::string ShortPath(const std::string& path) {

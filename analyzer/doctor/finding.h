@@ -1,6 +1,5 @@
 // One result of the doctor.
-#ifndef DLHOOK_ANALYZER_DOCTOR_FINDING_H_
-#define DLHOOK_ANALYZER_DOCTOR_FINDING_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -30,5 +29,3 @@ std::string ShortPath(const std::string& path);
 int CountBad(const std::vector<Finding>& findings);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_FINDING_H_

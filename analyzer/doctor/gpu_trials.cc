@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "absl/strings/match.h"
@@ -19,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/isolated.h"
 
 namespace dlhook::analyzer::inline doctor {
@@ -94,11 +94,8 @@ void TakeLine(absl::string_view line, GpuMachine* machine) {
 
 // "RmProfilingAdminOnly: 1": a parameter of the driver.
 bool RestrictsCounters() {
-  std::ifstream file("/proc/driver/nvidia/params");
-  for (std::string line; std::getline(file, line);) {
-    if (absl::StartsWith(line, "RmProfilingAdminOnly:")) return !absl::StrContains(line, " 0");
-  }
-  return false;
+  const std::string value = ValueIn("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
+  return !value.empty() && value != "0";
 }
 
 bool HasMps() {

@@ -1,6 +1,5 @@
 // The GPUs of this machine, and whether CUPTI is available: queried in a child process.
-#ifndef DLHOOK_ANALYZER_DOCTOR_GPU_TRIALS_H_
-#define DLHOOK_ANALYZER_DOCTOR_GPU_TRIALS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -31,5 +30,3 @@ std::vector<Finding> GpuFindings(const GpuMachine& machine);
 std::string CudaOfCupti(uint32_t version);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_GPU_TRIALS_H_

@@ -12,7 +12,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -192,11 +191,7 @@ void CheckOptionalLibraries(Findings* findings) {
 }
 
 void CheckConfinement(Findings* findings) {
-  std::string filter, privileges;
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (absl::StartsWith(line, "Seccomp:")) filter = std::string(absl::StripAsciiWhitespace(line.substr(8)));
-  }
+  const std::string filter = ValueIn("/proc/self/status", "Seccomp");
   std::vector<std::string> words;
   std::error_code error;
   const bool in_container =

@@ -1,7 +1,6 @@
 // Checks this machine: whether the shim loads and records, and what else is available. Everything is tried, in child
 // processes, and leaves nothing behind.
-#ifndef DLHOOK_ANALYZER_DOCTOR_MACHINE_H_
-#define DLHOOK_ANALYZER_DOCTOR_MACHINE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -26,5 +25,3 @@ int AnswerProbe();
 absl::Status RunProbe(const std::string& shim, const std::string& folder);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_MACHINE_H_

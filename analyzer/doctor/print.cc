@@ -2,6 +2,7 @@
 #include "analyzer/doctor/print.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -135,17 +136,9 @@ Json LibraryJson(const LibraryReport& library) {
 }
 
 const char* KindName(CpuTime::Kind kind) {
-  switch (kind) {
-    case CpuTime::Kind::kSeen:
-      return "seen";
-    case CpuTime::Kind::kPython:
-      return "python";
-    case CpuTime::Kind::kSystem:
-      return "system";
-    case CpuTime::Kind::kUnseen:
-      return "unseen";
-  }
-  return "";
+  constexpr const char* kNames[] = {"seen", "python", "system", "unseen"};
+  static_assert(std::size(kNames) == static_cast<size_t>(CpuTime::Kind::kUnseen) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Json CpuTimeJson(const std::vector<CpuTime>& times) {

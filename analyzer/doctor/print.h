@@ -1,6 +1,5 @@
 // The doctor's report as text and as json.
-#ifndef DLHOOK_ANALYZER_DOCTOR_PRINT_H_
-#define DLHOOK_ANALYZER_DOCTOR_PRINT_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -32,5 +31,3 @@ std::string DoctorText(const DoctorReport& report, size_t width, bool color);
 std::string DoctorJson(const DoctorReport& report);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_PRINT_H_

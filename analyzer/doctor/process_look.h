@@ -1,7 +1,6 @@
 // Examines a running (or stopped) process once: which objects it has loaded and to what their references to hooked
 // names are bound.
-#ifndef DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_
-#define DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -61,5 +60,3 @@ class HookedNames {
 absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path, const HookedNames& names);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_

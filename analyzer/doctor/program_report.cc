@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
-#include "analyzer/doctor/cpu_time.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/taps.h"
 

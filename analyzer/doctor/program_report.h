@@ -1,6 +1,5 @@
 // The result of a trial of a program: pure data and pure functions of what was examined and recorded.
-#ifndef DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_
-#define DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -97,5 +96,3 @@ bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const Loa
 std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report);
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_

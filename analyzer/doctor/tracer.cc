@@ -12,12 +12,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/io/machine_files.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -29,12 +28,8 @@ constexpr long kDetachNapNs = 5 * 1000 * 1000;
 
 // 0 if the thread is gone.
 pid_t ProcessOf(pid_t thread) {
-  std::ifstream status(absl::StrCat("/proc/", thread, "/status"));
-  for (std::string line; std::getline(status, line);) {
-    pid_t process = 0;
-    if (absl::StartsWith(line, "Tgid:") && absl::SimpleAtoi(line.substr(5), &process)) return process;
-  }
-  return 0;
+  pid_t process = 0;
+  return absl::SimpleAtoi(ValueIn(absl::StrCat("/proc/", thread, "/status"), "Tgid"), &process) ? process : 0;
 }
 
 void Continue(pid_t thread, int signal) {

@@ -3,8 +3,7 @@
 // program: a debugger can't attach to it, and set-uid programs that it starts gain no rights (unless the user is root).
 // Signals, stops and exit codes are unchanged. Single-threaded: ptrace ties the followed processes to the thread that
 // attached.
-#ifndef DLHOOK_ANALYZER_DOCTOR_TRACER_H_
-#define DLHOOK_ANALYZER_DOCTOR_TRACER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -50,5 +49,3 @@ class Tracer {
 };
 
 }  // namespace dlhook::analyzer::doctor
-
-#endif  // DLHOOK_ANALYZER_DOCTOR_TRACER_H_

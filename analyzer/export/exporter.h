@@ -4,20 +4,54 @@
 // To add one:
 //   1. write analyzer/export/NAME.cc with a function like those declared below;
 //   2. add its line to kExporters in analyzer/export/registry.cc.
-#ifndef DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
-#define DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
+#pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/export/export_output.h"
 #include "analyzer/export/timeline.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline exports {
+
+// Takes the bytes of an export piece by piece, so that a long run's export is never in memory as a whole.
+class ExportOutput {
+ public:
+  // `write` takes pieces in order; after its first error it is not called again.
+  explicit ExportOutput(std::function<absl::Status(absl::string_view)> write) : write_(std::move(write)) {}
+  ExportOutput(const ExportOutput&) = delete;
+  ExportOutput& operator=(const ExportOutput&) = delete;
+
+  // To append to. Call Flush at places where a text may be divided: at the ends of lines.
+  std::string& bytes() { return bytes_; }
+  void Flush() {
+    if (bytes_.size() >= kPieceBytes) Write();
+  }
+  // Writes the rest.
+  absl::Status Finish() {
+    Write();
+    return status_;
+  }
+  // False after an error: the rest need not be made.
+  bool ok() const { return status_.ok(); }
+
+ private:
+  static constexpr size_t kPieceBytes = 1 << 20;
+
+  void Write() {
+    if (status_.ok() && !bytes_.empty()) status_ = write_(bytes_);
+    bytes_.clear();
+  }
+
+  const std::function<absl::Status(absl::string_view)> write_;
+  std::string bytes_;
+  absl::Status status_;
+};
 
 struct ExportOptions {
   Weight weight = Weight::kTime;   // for formats with a single one
@@ -26,31 +60,28 @@ struct ExportOptions {
   std::string python = "python3";  // for Parquet: an interpreter that has pyarrow
 };
 
+using ProfileExport = std::string(const Profile& profile, const ExportOptions& options);
+using TimelineExport = void(const Timeline& timeline, ExportOutput& output);
+// Writes to `path`, which does not exist: everything that is known of the timeline's run, and the report's tables.
+using TablesExport = absl::Status(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
+                                  const std::string& path);
+
 struct Exporter {
   absl::string_view name;
   absl::string_view summary;  // for --help
   bool is_binary;
   // One of these; the others are null.
-  std::string (*of_profile)(const Profile&, const ExportOptions&);
-  void (*of_timeline)(const Timeline&, ExportOutput&) = nullptr;
-  absl::Status (*of_tables)(const Timeline&, const std::vector<Table>&, const ExportOptions&,
-                            const std::string& path) = nullptr;
+  ProfileExport* of_profile;
+  TimelineExport* of_timeline = nullptr;
+  TablesExport* of_tables = nullptr;
   bool is_folder = false;
 };
 
 const std::vector<Exporter>& Exporters();
 
-std::string ExportFolded(const Profile& profile, const ExportOptions& options);
-std::string ExportPprof(const Profile& profile, const ExportOptions& options);
-std::string ExportCallgrind(const Profile& profile, const ExportOptions& options);
-std::string ExportDot(const Profile& profile, const ExportOptions& options);
-void ExportPerfetto(const Timeline& timeline, ExportOutput& output);
-void ExportChrome(const Timeline& timeline, ExportOutput& output);
-// These write to `path`, which does not exist: everything that is known of the timeline's run, and the report's tables.
-absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
-                          const std::string& path);
-absl::Status ExportParquet(const Timeline& run, const std::vector<Table>& tables, const ExportOptions& options,
-                           const std::string& path);
+ProfileExport ExportFolded, ExportPprof, ExportCallgrind, ExportDot;
+TimelineExport ExportPerfetto, ExportChrome;
+TablesExport ExportSqlite, ExportParquet;
 
 struct WeightWord {
   absl::string_view name;
@@ -61,5 +92,3 @@ struct WeightWord {
 const std::vector<WeightWord>& WeightWords();  // by Weight
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_EXPORTER_H_

@@ -14,7 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/export/table_rows.h"
+#include "analyzer/export/raw_tables.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/render/escape.h"
 #include "nlohmann/json.hpp"

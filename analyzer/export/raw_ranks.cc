@@ -1,18 +1,16 @@
 // What ranks are compared by: their collective operations, and sums of their work. See raw_tables.h.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/layers/gpu_places.h"
@@ -140,7 +138,7 @@ class WorkRows {
                          look.kind == ScopeKind::kXlaOp;
       if (!is_op || absl::StartsWith(model_.names[look.name], "c10d::")) continue;  // it waits for other ranks
       const ThreadIndex thread = scopes.thread[scope];
-      const Place place = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
+      const Place place = attribution_.PlaceOfScope(scope);
       Add(steps_.At(model_.threads[thread].process, thread, scopes.start_ns[scope]), place, What::kScope, look.name,
           kNone, scope, std::max<int64_t>(scopes.duration_ns[scope] - inside_ns[scope], 0));
     }

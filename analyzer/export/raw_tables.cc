@@ -2,7 +2,6 @@
 #include "analyzer/export/raw_tables.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -16,22 +15,18 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/counter_timeline.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {
 
-Column Id(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "", Better::kNeither, std::move(explanation));
-}
 Column Number(std::string name, std::string unit, std::string explanation) {
   return IntegerColumn(std::move(name), std::move(unit), Better::kNeither, std::move(explanation));
 }
 Column Start() { return Number("start_ns", "ns", "Since the run began."); }
 Column End() { return Number("end_ns", "ns", "Since the run began."); }
-Column LayerId() { return Id("layer_id", "Of raw_layers; NULL: of no layer."); }
+Column LayerId() { return NumberColumn("layer_id", "Of raw_layers; NULL: of no layer."); }
 Column DirectionText() { return TextColumn("direction", "forward, backward-data …; NULL: not known."); }
 
 std::string DirectionWord(Place place) {
@@ -201,7 +196,7 @@ void FillScopes(const Timeline& run, TableRows& rows) {
   RowProgress progress(run, scopes.size());
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     progress.Next();
-    const Place place = scope < attribution.of_scope.size() ? attribution.of_scope[scope] : Place();
+    const Place place = attribution.PlaceOfScope(scope);
     const StackIndex stack = scopes.look[scope].stack;
     rows.Integer(scope).Integer(scopes.thread[scope]).Text(run.model.names[scopes.look[scope].name]);
     rows.Text(EnumName(scopes.look[scope].kind)).Integer(scopes.start_ns[scope] - run.model.start_ns);
@@ -261,8 +256,9 @@ const std::vector<RawTable>& RawTables() {
       {"raw_processes",
        "Processes with recorded calls",
        true,
-       {Id("process_id", "Number within the run."), Id("pid", "The system's number."),
-        Id("parent_pid", "Its parent's."), TextColumn("host", "The machine."), TextColumn("program", "Base name."),
+       {NumberColumn("process_id", "Number within the run."), NumberColumn("pid", "The system's number."),
+        NumberColumn("parent_pid", "Its parent's."), TextColumn("host", "The machine."),
+        TextColumn("program", "Base name."),
         TextColumn("script", "The interpreter's first argument that names a file."),
         Number("rank", "", "Its rank in the job; NULL: none is known."), TextColumn("ranks", "Variables that tell it."),
         TextColumn("file", "Its process trace."), Start(), End(),
@@ -280,13 +276,13 @@ const std::vector<RawTable>& RawTables() {
       {"raw_threads",
        "Threads with recorded calls or scopes",
        true,
-       {Id("thread_id", "Number within the run."), Id("process_id", "Of raw_processes."),
-        Id("tid", "The system's number."), TextColumn("name", "As the program named it.")},
+       {NumberColumn("thread_id", "Number within the run."), NumberColumn("process_id", "Of raw_processes."),
+        NumberColumn("tid", "The system's number."), TextColumn("name", "As the program named it.")},
        FillThreads},
       {"raw_ops",
        "What calls computed, and how: each combination once",
        true,
-       {Id("op_id", "Number within the run."),
+       {NumberColumn("op_id", "Number within the run."),
         TextColumn("label", "Function, implementation and problem."),
         TextColumn("op", "Kind of work, as in the table ops."),
         TextColumn("function", "The function called, or tap."),
@@ -310,7 +306,7 @@ const std::vector<RawTable>& RawTables() {
       {"raw_layers",
        "Layers of the network",
        true,
-       {Id("layer_id", "Number within the run."), TextColumn("model", "The network, if there are several."),
+       {NumberColumn("layer_id", "Number within the run."), TextColumn("model", "The network, if there are several."),
         TextColumn("name", "As in the table layers."), TextColumn("module", "The innermost module."),
         TextColumn("type", "Kind of work."), TextColumn("line", "Of the program."),
         TextColumn("matched_by", "How calls were matched to it.")},
@@ -318,8 +314,8 @@ const std::vector<RawTable>& RawTables() {
       {"raw_steps",
        "Steps of the program",
        true,
-       {Id("step_id", "Number within the run."), Id("process_id", "Of raw_processes."),
-        Id("thread_id", "Whose steps they are; NULL: the whole process's."),
+       {NumberColumn("step_id", "Number within the run."), NumberColumn("process_id", "Of raw_processes."),
+        NumberColumn("thread_id", "Whose steps they are; NULL: the whole process's."),
         Number("number", "", "Within its process or thread, from 0: index of the table steps."),
         TextColumn("kind", "training, validation, inference, and what tells it from others."), Start(), End(),
         Number("batch", "", "Batch size; NULL: not known."), Number("warm_up", "", "1: before steps are steady."),
@@ -333,13 +329,13 @@ const std::vector<RawTable>& RawTables() {
       {"raw_phases",
        "Phases of steps",
        false,
-       {Id("step_id", "Of raw_steps."), TextColumn("phase", "input, forward, backward, update, inference."), Start(),
-        End()},
+       {NumberColumn("step_id", "Of raw_steps."), TextColumn("phase", "input, forward, backward, update, inference."),
+        Start(), End()},
        FillPhases},
       {"raw_collectives",
        "Collective operations of each rank, in order",
        false,
-       {Id("process_id", "Of raw_processes."),
+       {NumberColumn("process_id", "Of raw_processes."),
         Number("step", "", "raw_steps.number of the step in which it was called; NULL: in none."),
         TextColumn("communicator", "Known for all ranks of the job alone, and then equal on all; NULL: not known."),
         Number("communicator_number", "", "Within the process, in the order of first use; NULL: not known."),
@@ -357,7 +353,7 @@ const std::vector<RawTable>& RawTables() {
       {"raw_work",
        "What steps did, by layer and operation, over windows of 50 steps",
        false,
-       {Id("process_id", "Of raw_processes."),
+       {NumberColumn("process_id", "Of raw_processes."),
         Number("first_step", "", "Of the window: a multiple of 50; raw_steps.number."),
         Number("steps", "", "Steady steps of the kind in it, of which the row is."),
         TextColumn("kind", "Of these steps: raw_steps.kind."),
@@ -373,65 +369,68 @@ const std::vector<RawTable>& RawTables() {
       {"raw_calls",
        "Library calls",
        true,
-       {Id("call_id", "Number within the run."), Id("thread_id", "Of raw_threads."), Id("op_id", "Of raw_ops."),
-        Start(), Number("duration_ns", "ns", "Of the call."), Number("self_ns", "ns", "Without calls made inside it."),
-        Id("parent_call_id", "The call that it was made in."), Id("scope_id", "The innermost scope around it."),
-        Id("step_id", "The step in which it began."), LayerId(), DirectionText(),
+       {NumberColumn("call_id", "Number within the run."), NumberColumn("thread_id", "Of raw_threads."),
+        NumberColumn("op_id", "Of raw_ops."), Start(), Number("duration_ns", "ns", "Of the call."),
+        Number("self_ns", "ns", "Without calls made inside it."),
+        NumberColumn("parent_call_id", "The call that it was made in."),
+        NumberColumn("scope_id", "The innermost scope around it."),
+        NumberColumn("step_id", "The step in which it began."), LayerId(), DirectionText(),
         Number("status", "", "What it returned; 0: success, or it returns no status."),
         TextColumn("line", "Of the program.")},
        FillCalls},
       {"raw_call_totals",
        "Calls of which only totals were kept",
        false,
-       {Id("thread_id", "Of raw_threads."), Id("op_id", "Of raw_ops."), Start(), End(), Number("calls", "", "Calls."),
-        Number("total_ns", "ns", "Their durations."), Number("min_ns", "ns", "The shortest."),
-        Number("max_ns", "ns", "The longest."), Number("nested_calls", "", "Calls made in other calls."),
-        Number("nested_ns", "ns", "Their durations.")},
+       {NumberColumn("thread_id", "Of raw_threads."), NumberColumn("op_id", "Of raw_ops."), Start(), End(),
+        Number("calls", "", "Calls."), Number("total_ns", "ns", "Their durations."),
+        Number("min_ns", "ns", "The shortest."), Number("max_ns", "ns", "The longest."),
+        Number("nested_calls", "", "Calls made in other calls."), Number("nested_ns", "ns", "Their durations.")},
        FillTotals},
       {"raw_scopes",
        "Framework ops, backward nodes, ranges of the program",
        true,
-       {Id("scope_id", "Number within the run."), Id("thread_id", "Of raw_threads."),
+       {NumberColumn("scope_id", "Number within the run."), NumberColumn("thread_id", "Of raw_threads."),
         TextColumn("name", "As reported."), TextColumn("kind", "framework_op, backward_node, user_range …"), Start(),
-        Number("duration_ns", "ns", "Of the scope."), Id("parent_scope_id", "The scope around it."),
-        Id("link", "A forward op and its backward node have the same one, on the same thread."), LayerId(),
+        Number("duration_ns", "ns", "Of the scope."), NumberColumn("parent_scope_id", "The scope around it."),
+        NumberColumn("link", "A forward op and its backward node have the same one, on the same thread."), LayerId(),
         DirectionText(), TextColumn("line", "Of the program.")},
        FillScopes},
       {"raw_gpu_activities",
        "Work of GPUs: kernels, copies, memsets, and whole calls timed by events",
        true,
-       {Id("activity_id", "Number within the run."), Id("process_id", "Of raw_processes."),
-        Id("device", "CUDA's number within the process."), Id("stream", "Within the process."),
+       {NumberColumn("activity_id", "Number within the run."), NumberColumn("process_id", "Of raw_processes."),
+        NumberColumn("device", "CUDA's number within the process."), NumberColumn("stream", "Within the process."),
         TextColumn("kind", "kernel, copy, set, op, graph."), TextColumn("kernel", "Full name."), Start(), End(),
         Number("bytes", "bytes", "Of copies and memsets."), TextColumn("copy_direction", "host_to_device …"),
-        Id("launch_call_id", "The call that launched it."),
-        Id("call_id", "The call that it was done for: of a graph's node the captured one."),
-        Id("step_id", "The step that launched it."), LayerId(), DirectionText()},
+        NumberColumn("launch_call_id", "The call that launched it."),
+        NumberColumn("call_id", "The call that it was done for: of a graph's node the captured one."),
+        NumberColumn("step_id", "The step that launched it."), LayerId(), DirectionText()},
        FillGpu},
       {"raw_time",
        "Activities over time: the wall time of each process, divided exactly",
        false,
-       {Id("process_id", "Of raw_processes."),
-        Id("thread_id", "Of raw_threads; NULL: no thread is known to do anything."),
-        Id("step_id", "Of raw_steps; NULL: in no step."), TextColumn("phase", "Of the step; NULL: in none."),
+       {NumberColumn("process_id", "Of raw_processes."),
+        NumberColumn("thread_id", "Of raw_threads; NULL: no thread is known to do anything."),
+        NumberColumn("step_id", "Of raw_steps; NULL: in no step."), TextColumn("phase", "Of the step; NULL: in none."),
         TextColumn("activity", "library, framework, not seen, data loading, waiting, [unattributed]."),
-        Id("call_id", "Of library and waiting."), Id("scope_id", "Of framework and data loading."), LayerId(),
-        DirectionText(), TextColumn("line", "Of what is not seen: the lines of the program it lies between."), Start(),
-        End(),
+        NumberColumn("call_id", "Of library and waiting."), NumberColumn("scope_id", "Of framework and data loading."),
+        LayerId(), DirectionText(),
+        TextColumn("line", "Of what is not seen: the lines of the program it lies between."), Start(), End(),
         Number("share_ns", "ns",
                "Wall share: each instant is divided equally among the threads that work. Adds up to the wall time.")},
        FillTime},
       {"raw_counters",
        "What threads counted, by interval",
        false,
-       {Id("process_id", "Of raw_processes."), Id("thread_id", "Of raw_threads; NULL: a thread without calls."),
-        Id("tid", "The system's number."), TextColumn("counter", "Its name."), Start(), End(),
+       {NumberColumn("process_id", "Of raw_processes."),
+        NumberColumn("thread_id", "Of raw_threads; NULL: a thread without calls."),
+        NumberColumn("tid", "The system's number."), TextColumn("counter", "Its name."), Start(), End(),
         Number("amount", "", "Counted in the interval.")},
        FillCounters},
       {"raw_memory",
        "Resident memory of processes over time",
        false,
-       {Id("process_id", "Of raw_processes."), Number("time_ns", "ns", "Since the run began."),
+       {NumberColumn("process_id", "Of raw_processes."), Number("time_ns", "ns", "Since the run began."),
         Number("resident_bytes", "bytes", "In the machine's memory.")},
        FillMemory},
   };

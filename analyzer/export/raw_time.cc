@@ -55,16 +55,8 @@ class TimeRows {
     if (piece.share_ns == 0) return;
     const bool is_call = piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting;
     const bool is_scope = piece.kind == ActivityKind::kScope || (piece.kind == ActivityKind::kDataLoading);
-    Place place;
-    std::string line;
-    if (is_call) {
-      place = attribution_.of_call[piece.index];
-    } else if (is_scope) {
-      if (piece.index < attribution_.of_scope.size()) place = attribution_.of_scope[piece.index];
-    } else if (piece.kind == ActivityKind::kNotSeen) {
-      place = attribution_.PlaceOfGap(piece.gap);
-      line = attribution_.LineOfGap(piece.gap);
-    }
+    const Place place = PlaceOf(attribution_, piece);
+    const std::string line = piece.kind == ActivityKind::kNotSeen ? attribution_.LineOfGap(piece.gap) : "";
     rows_.Integer(process).Index(piece.thread).Index(open.step);
     rows_.Text(open.phase == PhaseKind::kUnknown ? "" : PhaseKindName(open.phase)).Text(ActivityName(piece.kind));
     rows_.Index(is_call ? piece.index : kNone).Index(is_scope ? piece.index : kNone).Index(place.layer);

@@ -103,7 +103,7 @@ const SliceLabel& SliceLabels::OfScope(ScopeIndex scope) {
   label_.kind = texts_.Of(ActivityName(rules_.IsInput(scope) ? ActivityKind::kDataLoading : ActivityKind::kScope));
   label_.args.clear();
   AddText(kOperator, texts_.Of(Words(EnumName(scopes.look[scope].kind))));
-  if (scope < attribution_.of_scope.size()) AddPlace(attribution_.of_scope[scope]);
+  AddPlace(attribution_.PlaceOfScope(scope));
   AddLine(scopes.look[scope].stack);
   return label_;
 }

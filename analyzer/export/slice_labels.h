@@ -1,6 +1,5 @@
 // Names, kinds and arguments of the slices of a timeline.
-#ifndef DLHOOK_ANALYZER_EXPORT_SLICE_LABELS_H_
-#define DLHOOK_ANALYZER_EXPORT_SLICE_LABELS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -60,5 +59,3 @@ class SliceLabels {
 };
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_SLICE_LABELS_H_

@@ -1,6 +1,5 @@
 // The steps of a run by number, and which step and phase a time belongs to.
-#ifndef DLHOOK_ANALYZER_EXPORT_STEP_INDEX_H_
-#define DLHOOK_ANALYZER_EXPORT_STEP_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -44,5 +43,3 @@ class StepIndex {
 };
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_STEP_INDEX_H_

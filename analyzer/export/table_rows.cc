@@ -1,6 +1,4 @@
-// See table_rows.h.
-#include "analyzer/export/table_rows.h"
-
+// What takes the tables of an export: see raw_tables.h.
 #include <variant>
 
 #include "analyzer/export/raw_tables.h"
@@ -34,10 +32,10 @@ void WriteAllTables(const Timeline& run, const std::vector<Table>& tables,
   }
   for (const RawTable& table : RawTables()) table.fill(run, *start(table.name, table.columns, table.has_id));
   {
-    const auto rows = start("tables",
-                            {TextColumn("name", ""), TextColumn("kind", ""), TextColumn("title", ""),
-                             IntegerColumn("schema_version", "", Better::kNeither, "")},
-                            true);
+    const auto rows = start(
+        "tables",
+        {TextColumn("name", ""), TextColumn("kind", ""), TextColumn("title", ""), NumberColumn("schema_version", "")},
+        true);
     for (const Table& table : tables) rows->Text(table.name).Text("report").Text(table.title).Null().End();
     for (const RawTable& table : RawTables())
       rows->Text(table.name).Text("raw").Text(table.title).Integer(kSchemaVersion).End();

@@ -1,6 +1,5 @@
 // The calls and scopes of one thread as slices that nest exactly.
-#ifndef DLHOOK_ANALYZER_EXPORT_THREAD_SLICES_H_
-#define DLHOOK_ANALYZER_EXPORT_THREAD_SLICES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -45,5 +44,3 @@ class ThreadSlices {
 };
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_THREAD_SLICES_H_

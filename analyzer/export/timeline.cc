@@ -132,23 +132,11 @@ class Walker {
     int64_t number = 0;
     for (const Step& step : track.steps) {
       const TimelineArgs args = StepArgs(step, number++);
-      writer_.Begin({index,
-                     Time(step.start_ns),
-                     Time(step.end_ns),
-                     texts_.Of(absl::StrCat(step.is_warm_up ? "warm-up " : "", StepName(step.kind, step.sort))),
-                     kind,
-                     args,
-                     {},
-                     {}});
+      const std::string name_of_step = absl::StrCat(step.is_warm_up ? "warm-up " : "", StepName(step.kind, step.sort));
+      writer_.Begin({index, Time(step.start_ns), Time(step.end_ns), texts_.Of(name_of_step), kind, args});
       for (const PhaseInterval& phase : step.phases) {
-        writer_.Begin({index,
-                       Time(phase.start_ns),
-                       Time(phase.end_ns),
-                       texts_.Of(PhaseKindName(phase.kind)),
-                       phase_kind,
-                       {},
-                       {},
-                       {}});
+        const TextIndex phase_name = texts_.Of(PhaseKindName(phase.kind));
+        writer_.Begin({index, Time(phase.start_ns), Time(phase.end_ns), phase_name, phase_kind});
         writer_.End(index, Time(phase.end_ns));
       }
       writer_.End(index, Time(step.end_ns));
@@ -200,7 +188,7 @@ class Walker {
       }
       const SliceLabel& label = labels_.OfAggregate(row);
       writer_.Instant(
-          {track, Time(row.window_start_ns), Time(row.window_start_ns), label.name, label.kind, label.args, {}, {}});
+          {track, Time(row.window_start_ns), Time(row.window_start_ns), label.name, label.kind, label.args});
     }
   }
 

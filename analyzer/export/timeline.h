@@ -1,7 +1,6 @@
 // What happened when: a run as tracks with slices, counters and flows between slices, for viewers of timelines. WalkTimeline
 // makes it; what writes a format takes it piece by piece.
-#ifndef DLHOOK_ANALYZER_EXPORT_TIMELINE_H_
-#define DLHOOK_ANALYZER_EXPORT_TIMELINE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -106,5 +105,3 @@ class TimelineIds {
 };
 
 }  // namespace dlhook::analyzer::exports
-
-#endif  // DLHOOK_ANALYZER_EXPORT_TIMELINE_H_

@@ -1,6 +1,5 @@
 // A finding: something that makes a program slower than it could be, with the evidence for it.
-#ifndef DLHOOK_ANALYZER_FINDINGS_FINDING_H_
-#define DLHOOK_ANALYZER_FINDINGS_FINDING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -41,5 +40,3 @@ const char* GainBasisName(GainBasis basis);         // "measured", "computed", "
 const char* ConfidenceName(Confidence confidence);  // "high", "medium", "low"
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_FINDING_H_

@@ -1,6 +1,5 @@
 // Table `findings`: what the rules found, largest gain first.
-#ifndef DLHOOK_ANALYZER_FINDINGS_FINDINGS_TABLE_H_
-#define DLHOOK_ANALYZER_FINDINGS_FINDINGS_TABLE_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -52,5 +51,3 @@ Table FindingsDiff(const std::vector<FindingChange>& changes);
 bool IsCause(absl::string_view rule);
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_FINDINGS_TABLE_H_

@@ -1,6 +1,5 @@
 // GPU rules that share the cost of a host call: see rules.h.
-#ifndef DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_
-#define DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -51,5 +50,3 @@ std::vector<Finding> FindSmallCopies(const StepFacts& facts);
 std::vector<Finding> FindGpuAllocations(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_

@@ -1,6 +1,5 @@
 // Findings that the user chose to ignore.
-#ifndef DLHOOK_ANALYZER_FINDINGS_IGNORED_H_
-#define DLHOOK_ANALYZER_FINDINGS_IGNORED_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -25,5 +24,3 @@ void LeaveOut(const std::vector<std::string>& ignored, Table* findings);
 std::string IgnoredSentence(size_t count);
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_IGNORED_H_

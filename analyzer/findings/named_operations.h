@@ -1,6 +1,5 @@
 // Time of the framework's operations of certain names.
-#ifndef DLHOOK_ANALYZER_FINDINGS_NAMED_OPERATIONS_H_
-#define DLHOOK_ANALYZER_FINDINGS_NAMED_OPERATIONS_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -30,5 +29,3 @@ std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
 bool IsInBackward(const TraceModel& model, ScopeIndex outermost);
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_NAMED_OPERATIONS_H_

@@ -1,6 +1,5 @@
 // The time that recording itself takes, subtracted from gains that contain it.
-#ifndef DLHOOK_ANALYZER_FINDINGS_OWN_COST_H_
-#define DLHOOK_ANALYZER_FINDINGS_OWN_COST_H_
+#pragma once
 
 #include <functional>
 
@@ -21,5 +20,3 @@ double CostOfGpuCalls(const StepFacts& facts);
 void SubtractOwnCost(double own_ns, Finding& finding);
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_OWN_COST_H_

@@ -5,8 +5,7 @@
 //   1. write analyzer/findings/NAME.cc with `std::vector<Finding> FindName(const StepFacts&)`;
 //   2. declare it below and add its line to Rules() in analyzer/findings/registry.cc;
 //   3. add a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
-#ifndef DLHOOK_ANALYZER_FINDINGS_RULES_H_
-#define DLHOOK_ANALYZER_FINDINGS_RULES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -113,5 +112,3 @@ std::string RecompilationsMissing(const StepFacts& facts);
 std::string SpinningMissing(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_RULES_H_

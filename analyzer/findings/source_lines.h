@@ -1,6 +1,5 @@
 // The text of lines of the program that findings name.
-#ifndef DLHOOK_ANALYZER_FINDINGS_SOURCE_LINES_H_
-#define DLHOOK_ANALYZER_FINDINGS_SOURCE_LINES_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -28,5 +27,3 @@ class SourceLines {
 };
 
 }  // namespace dlhook::analyzer::findings
-
-#endif  // DLHOOK_ANALYZER_FINDINGS_SOURCE_LINES_H_

@@ -1,9 +1,7 @@
-// See gpu_busy.h.
 #include "analyzer/gpu/gpu_busy.h"
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cstddef>
 #include <map>
 #include <utility>

@@ -1,6 +1,5 @@
 // What GPUs did in the time that their tables cover: steady steps, while GPU times were measured.
-#ifndef DLHOOK_ANALYZER_GPU_GPU_BUSY_H_
-#define DLHOOK_ANALYZER_GPU_GPU_BUSY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector
 std::vector<ProcessIndex> ByRank(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::gpu
-
-#endif  // DLHOOK_ANALYZER_GPU_GPU_BUSY_H_

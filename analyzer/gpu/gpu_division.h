@@ -1,8 +1,7 @@
 // Divides the time of a GPU exactly: every nanosecond equally among the activities that run in it, the rest is idle.
 // Integer nanoseconds; the parts and the idle time add up to the time of the device. The same as DivideTime for
 // threads.
-#ifndef DLHOOK_ANALYZER_GPU_GPU_DIVISION_H_
-#define DLHOOK_ANALYZER_GPU_GPU_DIVISION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -34,6 +33,27 @@ std::pair<GpuIndex, GpuIndex> GpuRangeOf(const TraceModel& model, GpuDeviceIndex
 // stopped: a GPU that seems idle then need not be. Of a process without windows only the latter.
 IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process);
 
-}  // namespace dlhook::analyzer::gpu
+// What each GPU did over the whole run, by kind of work.
+// For one device as used by one process. Copies do not include memsets: during a memset the device is busy, but with
+// none of these kinds.
+struct GpuTimeline {
+  IntervalSet compute;  // kernels, ops and graphs, except communication
+  IntervalSet communication;
+  IntervalSet copies;
+  IntervalSet to_device;      // of the copies
+  IntervalSet from_device;    // of the copies
+  IntervalSet busy;           // anything at all
+  IntervalSet compute_twice;  // two kernels at once
+  IntervalSet copies_twice;   // two copies at once
+};
 
-#endif  // DLHOOK_ANALYZER_GPU_GPU_DIVISION_H_
+// By GpuDeviceIndex; empty sets for devices that did nothing.
+std::vector<GpuTimeline> GpuTimelines(const TraceModel& model);
+
+// When a device of this process is busy for other processes that share it (same uuid).
+IntervalSet BusyForOthers(const TraceModel& model, const std::vector<GpuTimeline>& timelines, GpuDeviceIndex device);
+
+// The length of `set` within `time`.
+int64_t CoveredIn(const IntervalSet& set, const IntervalSet& time);
+
+}  // namespace dlhook::analyzer::gpu

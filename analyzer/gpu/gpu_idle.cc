@@ -3,10 +3,10 @@
 #include "analyzer/gpu/gpu_idle.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 
 namespace dlhook::analyzer::inline gpu {
@@ -189,23 +189,10 @@ class IdleDivision {
 }  // namespace
 
 const char* IdleCauseName(IdleCause cause) {
-  switch (cause) {
-    case IdleCause::kLaunch:
-      return "launch-bound";
-    case IdleCause::kSynchronization:
-      return "synchronization";
-    case IdleCause::kCopies:
-      return "copies";
-    case IdleCause::kInput:
-      return "input pipeline";
-    case IdleCause::kCommunication:
-      return "communication";
-    case IdleCause::kNoProcessor:
-      return "no processor";
-    case IdleCause::kUnknown:
-      break;
-  }
-  return "not known";
+  constexpr const char* kNames[] = {"launch-bound",  "synchronization", "copies",   "input pipeline",
+                                    "communication", "no processor",    "not known"};
+  static_assert(std::size(kNames) == static_cast<size_t>(IdleCause::kUnknown) + 1);
+  return kNames[static_cast<size_t>(cause)];
 }
 
 void DivideIdleTime(const TraceModel& model, const HostRules& rules, const std::vector<GpuTimeline>& timelines,

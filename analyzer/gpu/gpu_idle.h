@@ -20,14 +20,13 @@
 //   launch-bound    until the asking call returned (or no processor, likewise), and kLaunchLatencyNs and the error of the GPU's clock,
 //                   up to 1 ms, more
 //   not known       later: it waits for another stream, another device, or the host
-#ifndef DLHOOK_ANALYZER_GPU_GPU_IDLE_H_
-#define DLHOOK_ANALYZER_GPU_GPU_IDLE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/gpu/host_watch.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/thread_activity.h"
@@ -68,5 +67,3 @@ void DivideIdleTime(const TraceModel& model, const HostRules& rules, const std::
                     GpuDeviceIndex device, const Interval& time, const std::function<void(const IdlePiece&)>& take);
 
 }  // namespace dlhook::analyzer::gpu
-
-#endif  // DLHOOK_ANALYZER_GPU_GPU_IDLE_H_

@@ -1,6 +1,5 @@
 // What a host thread did while a GPU had nothing to do, and how far ahead it would be if it had not waited for the GPU.
-#ifndef DLHOOK_ANALYZER_GPU_HOST_WATCH_H_
-#define DLHOOK_ANALYZER_GPU_HOST_WATCH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -84,5 +83,3 @@ class HostWatch {
 };
 
 }  // namespace dlhook::analyzer::gpu
-
-#endif  // DLHOOK_ANALYZER_GPU_HOST_WATCH_H_

@@ -1,6 +1,5 @@
 // How many of a multiprocessor's warps a kernel can fill, by its registers, shared memory and block size alone.
-#ifndef DLHOOK_ANALYZER_GPU_OCCUPANCY_H_
-#define DLHOOK_ANALYZER_GPU_OCCUPANCY_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -16,5 +15,3 @@ namespace dlhook::analyzer::inline gpu {
 std::optional<double> TheoreticalOccupancy(const GpuKernel& kernel, uint32_t compute_capability);
 
 }  // namespace dlhook::analyzer::gpu
-
-#endif  // DLHOOK_ANALYZER_GPU_OCCUPANCY_H_

@@ -12,14 +12,11 @@
 #include <iterator>
 #include <set>
 #include <system_error>
-#include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "preload/format/fallback_folder.h"
 
 namespace dlhook::analyzer::inline io {

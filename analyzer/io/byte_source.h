@@ -1,6 +1,5 @@
 // The bytes of a trace, in a file or in memory, and the process traces of a run.
-#ifndef DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
-#define DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -100,5 +99,3 @@ std::string BaseName(absl::string_view path);
 std::string FolderOf(const std::string& path);
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_

@@ -1,6 +1,5 @@
 // A child process with one end of a socket as its standard input, output and error output.
-#ifndef DLHOOK_ANALYZER_IO_CHILD_PROCESS_H_
-#define DLHOOK_ANALYZER_IO_CHILD_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -42,5 +41,3 @@ class ChildProcess {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_CHILD_PROCESS_H_

@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/io/memory_reader.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
 #include "preload/format/jit_folder.h"

@@ -1,8 +1,7 @@
 // Names of code that a process has LLVM compile while it runs (numba, JAX): LLVM describes it to debuggers by a list of
 // object files in the process's memory (GDB's "JIT Compilation Interface"), whether a debugger is there or not. Read from
 // outside, at looks, by the launcher; added to a perf map in the folder of compiled code (preload/format/jit_folder.h).
-#ifndef DLHOOK_ANALYZER_IO_JIT_NAMES_H_
-#define DLHOOK_ANALYZER_IO_JIT_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/io/memory_reader.h"
 #include "analyzer/io/run_folder.h"
 #include "preload/format/session.h"
 
@@ -60,5 +58,3 @@ class JitNames {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_JIT_NAMES_H_

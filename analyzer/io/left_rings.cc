@@ -1,4 +1,3 @@
-// See left_rings.h.
 #include "analyzer/io/left_rings.h"
 
 #include <errno.h>
@@ -11,9 +10,7 @@
 
 #include <filesystem>
 #include <memory>
-#include <string>
 #include <system_error>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"

@@ -1,6 +1,5 @@
 // What this user's processes that are gone left in /dev/shm, of all runs.
-#ifndef DLHOOK_ANALYZER_IO_LEFT_RINGS_H_
-#define DLHOOK_ANALYZER_IO_LEFT_RINGS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -21,5 +20,3 @@ LeftRings FindLeftRings();
 void RemoveOrphanedRings();
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_LEFT_RINGS_H_

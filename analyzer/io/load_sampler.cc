@@ -11,7 +11,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/io/machine_files.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
 

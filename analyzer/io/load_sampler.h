@@ -1,7 +1,6 @@
 // Samples the load of a process that the launcher drains, and of its machine: the LoadSamples of its trace. Only the
 // launcher takes them: in the recorded process they would be system calls that its sandbox might not allow.
-#ifndef DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
-#define DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -33,5 +32,3 @@ class LoadSampler {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_

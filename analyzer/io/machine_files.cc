@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "preload/format/identity.h"
 
@@ -57,6 +58,18 @@ uint64_t ThrottledNs(const std::string& stat) {
 std::string ReadSmallFile(const std::string& path) {
   char text[4096];
   return {text, ReadFileAt(AT_FDCWD, path.c_str(), text, sizeof text)};
+}
+
+std::string ValueIn(const std::string& path, absl::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    absl::string_view rest = line;
+    if (!absl::ConsumePrefix(&rest, key)) continue;
+    rest = absl::StripLeadingAsciiWhitespace(rest);
+    absl::ConsumePrefix(&rest, ":");
+    return std::string(absl::StripAsciiWhitespace(rest));
+  }
+  return "";
 }
 
 uint32_t FrequencyMhz(const std::string& root) {

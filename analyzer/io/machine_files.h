@@ -1,15 +1,20 @@
 // What Linux tells of a machine in files: how fast its processors run, and how long a quota stopped a process.
-#ifndef DLHOOK_ANALYZER_IO_MACHINE_FILES_H_
-#define DLHOOK_ANALYZER_IO_MACHINE_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace dlhook::analyzer::inline io {
 
 // The first 4 KiB of a file; empty if it can't be read.
 std::string ReadSmallFile(const std::string& path);
+
+// What follows `key`, and perhaps a colon, in the first line that begins with it: "Tgid" of /proc/PID/status. Empty: there
+// is none.
+std::string ValueIn(const std::string& path, absl::string_view key);
 
 // Mean of the processors' current frequencies (cpufreq) in MHz; at most 16 of them are read, spread evenly. 0: not
 // known, as in most virtual machines. `root`: "" outside of tests.
@@ -31,5 +36,3 @@ class ThrottledTime {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_MACHINE_FILES_H_

@@ -1,6 +1,5 @@
 // Reads the memory of another process, and what is mapped there.
-#ifndef DLHOOK_ANALYZER_IO_MEMORY_READER_H_
-#define DLHOOK_ANALYZER_IO_MEMORY_READER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -45,5 +44,3 @@ struct MapsLine {
 bool ParseMapsLine(absl::string_view line, MapsLine* parsed);
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_MEMORY_READER_H_

@@ -1,14 +1,12 @@
 // The code of a running process, as files that it has mapped: which file an address is in, and how to get from a frame there to
 // its caller's. From outside; the process is not stopped.
-#ifndef DLHOOK_ANALYZER_IO_OUTSIDE_CODE_H_
-#define DLHOOK_ANALYZER_IO_OUTSIDE_CODE_H_
+#pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,5 +61,3 @@ class OutsideCode {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_OUTSIDE_CODE_H_

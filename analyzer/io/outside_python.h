@@ -1,7 +1,6 @@
 // The Python frames of a thread of another process, read from outside. The caller sees to it that the thread stands still
 // meanwhile: its frames are changed by it alone.
-#ifndef DLHOOK_ANALYZER_IO_OUTSIDE_PYTHON_H_
-#define DLHOOK_ANALYZER_IO_OUTSIDE_PYTHON_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -73,5 +72,3 @@ class OutsidePython {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_OUTSIDE_PYTHON_H_

@@ -5,8 +5,7 @@
 //   - every intact packet before the first damage of a chunk is returned;
 //   - the first packet returned is a header that this program can read;
 //   - status() names the trace, the byte and what was expected there.
-#ifndef DLHOOK_ANALYZER_IO_PACKET_READER_H_
-#define DLHOOK_ANALYZER_IO_PACKET_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -79,5 +78,3 @@ class PacketReader {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_PACKET_READER_H_

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"

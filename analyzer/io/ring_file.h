@@ -1,7 +1,6 @@
 // Accesses the rings of a recorded process from outside: found by the link next to its trace, drained by the launcher
 // while the process lives, or by a reader of the run if the process was killed.
-#ifndef DLHOOK_ANALYZER_IO_RING_FILE_H_
-#define DLHOOK_ANALYZER_IO_RING_FILE_H_
+#pragma once
 
 #include <string.h>
 
@@ -149,5 +148,3 @@ absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path);
 absl::StatusOr<Leftover> DrainOpen(const std::string& trace_path);
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_RING_FILE_H_

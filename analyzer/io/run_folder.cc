@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 

@@ -1,6 +1,5 @@
 // A run folder by descriptor: its entries are accessed relative to it, wherever its path leads meanwhile.
-#ifndef DLHOOK_ANALYZER_IO_RUN_FOLDER_H_
-#define DLHOOK_ANALYZER_IO_RUN_FOLDER_H_
+#pragma once
 
 #include <sys/stat.h>
 
@@ -46,5 +45,3 @@ class RunFolder {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_RUN_FOLDER_H_

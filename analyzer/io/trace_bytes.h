@@ -1,6 +1,5 @@
 // All bytes of one process trace: those in its file and those that its process left in memory.
-#ifndef DLHOOK_ANALYZER_IO_TRACE_BYTES_H_
-#define DLHOOK_ANALYZER_IO_TRACE_BYTES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -44,5 +43,3 @@ class TraceBytes {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_TRACE_BYTES_H_

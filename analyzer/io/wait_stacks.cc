@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/io/machine_files.h"
 #include "preload/drain/proc_counters.h"
 #include "preload/format/clock.h"

@@ -1,8 +1,7 @@
 // Where threads of a sampled process are blocked: their stacks, read from outside by the launcher at its looks
 // (preload/drain/thread_look.h). A blocked thread's stack stands still; what moved meanwhile is not used. No signal, no
 // ptrace: the process does not notice.
-#ifndef DLHOOK_ANALYZER_IO_WAIT_STACKS_H_
-#define DLHOOK_ANALYZER_IO_WAIT_STACKS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -79,5 +78,3 @@ class WaitStacks {
 };
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_WAIT_STACKS_H_

@@ -1,4 +1,3 @@
-// See whole_file.h.
 #include "analyzer/io/whole_file.h"
 
 #include <fcntl.h>

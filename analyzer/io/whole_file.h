@@ -1,6 +1,5 @@
 // Small files that are read and written as a whole.
-#ifndef DLHOOK_ANALYZER_IO_WHOLE_FILE_H_
-#define DLHOOK_ANALYZER_IO_WHOLE_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -24,5 +23,3 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t most
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 
 }  // namespace dlhook::analyzer::io
-
-#endif  // DLHOOK_ANALYZER_IO_WHOLE_FILE_H_

@@ -43,7 +43,7 @@ Place Attribution::PlaceOfGap(const UnseenGap& gap) const {
   const auto at = of_gap.find({gap.before, gap.after});
   const Place place = at == of_gap.end() ? Place() : at->second.place;
   const bool is_of_program = at != of_gap.end() && at->second.is_of_program;
-  return place.layer == kNone && !is_of_program && gap.around < of_scope.size() ? of_scope[gap.around] : place;
+  return place.layer == kNone && !is_of_program && gap.around < of_scope.size() ? PlaceOfScope(gap.around) : place;
 }
 
 const std::string& Attribution::LineOfGap(const UnseenGap& gap) const {

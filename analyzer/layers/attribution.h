@@ -8,8 +8,7 @@
 //   pointers    operands: weights shared by forward and backward-data, input by forward and backward-weights
 //   shapes      y = x w, dx = dy wT, dw = xT dy; convolutions by descriptor; im2col + gemm
 //   order       the backward pass meets the layers in reverse
-#ifndef DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_
-#define DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -114,6 +113,7 @@ struct Attribution {
       of_gpu;  // by GpuIndex; only set for slices of runs, in which the calls that requested the GPU work may be
                // missing
   std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
+  Place PlaceOfScope(ScopeIndex scope) const { return scope < of_scope.size() ? of_scope[scope] : Place(); }
   Place PlaceOfGap(const UnseenGap& gap) const;
   const std::string& LineOfGap(const UnseenGap& gap) const;
   // Contradictory pairings, links without a partner …: sentence -> count.
@@ -132,5 +132,3 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution);
 std::string PlaceTitle(const std::vector<Layer>& layers, Place place);
 
 }  // namespace dlhook::analyzer::layers
-
-#endif  // DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_

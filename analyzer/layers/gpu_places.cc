@@ -22,7 +22,7 @@ Place PlaceOf(const TraceModel& model, const Attribution& attribution, GpuIndex 
     if (attribution.of_call[call].layer != kNone) return attribution.of_call[call];
   }
   const ScopeIndex scope = model.gpu.scope.empty() ? kNone : model.gpu.scope[activity];
-  return scope < attribution.of_scope.size() ? attribution.of_scope[scope] : Place();
+  return attribution.PlaceOfScope(scope);
 }
 
 }  // namespace
@@ -58,6 +58,24 @@ int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity) {
   if (gpu.launch_call[activity] != kNone) return model.calls.start_ns[gpu.launch_call[activity]];
   return gpu.requested_ns[activity] != GpuActivityColumns::kNotKnown ? gpu.requested_ns[activity]
                                                                      : gpu.start_ns[activity];
+}
+
+GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution) {
+  GraphReplays replays;
+  const GpuActivityColumns& gpu = model.gpu;
+  std::vector<Place> places;
+  for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+    const CallIndex launch = gpu.launch_call[activity];
+    if (launch == kNone || gpu.graph[activity] == 0) continue;
+    if (places.empty()) places = GpuPlaces(model, attribution);
+    const Place& place = places[activity];
+    if (place.direction == LayerDirection::kUnknown) continue;
+    std::vector<ReplayedPart>& parts = replays[launch];
+    const bool goes_on =
+        !parts.empty() && parts.back().place.layer == place.layer && parts.back().place.direction == place.direction;
+    if (!goes_on) parts.push_back({place, gpu.scope.empty() ? kNone : gpu.scope[activity]});
+  }
+  return replays;
 }
 
 }  // namespace dlhook::analyzer::layers

@@ -1,10 +1,10 @@
 // Where GPU work belongs: layer and direction, when it was requested, and which kind of work it is.
-#ifndef DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
-#define DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
@@ -24,6 +24,16 @@ std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribu
 // When it was requested, on the host's clock: the start of its launching call, else requested_ns, else its own start.
 int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity);
 
-}  // namespace dlhook::analyzer::layers
+// The work of CUDA graph launches: the network's ops in the order in which they were captured, for steps that consist
+// only of a graph launch. Needs GPU times: a graph's nodes make no calls.
+// Consecutive work for one layer in one direction.
+struct ReplayedPart {
+  Place place;
+  ScopeIndex scope = kNone;  // in which its first part was captured
+};
 
-#endif  // DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
+// By the call that launched the graph: work with a direction, ordered by time on the GPU. Linear in activities.
+using GraphReplays = absl::flat_hash_map<CallIndex, std::vector<ReplayedPart>>;
+GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution);
+
+}  // namespace dlhook::analyzer::layers

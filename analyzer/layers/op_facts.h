@@ -1,6 +1,5 @@
 // What an op alone shows about the layer it may belong to: the first stage of AttributeByStructure.
-#ifndef DLHOOK_ANALYZER_LAYERS_OP_FACTS_H_
-#define DLHOOK_ANALYZER_LAYERS_OP_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -73,5 +72,3 @@ Operands OperandsOfCall(const TraceModel& model, const std::vector<OpFacts>& fac
 bool IsBackward(Direction direction);
 
 }  // namespace dlhook::analyzer::layers
-
-#endif  // DLHOOK_ANALYZER_LAYERS_OP_FACTS_H_

@@ -1,7 +1,6 @@
 // The part of the wall time that aggregates represent (see wall_sweep.h).
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "analyzer/model/wall_sweep.h"
 

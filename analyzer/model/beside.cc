@@ -1,4 +1,3 @@
-// See beside.h.
 #include "analyzer/model/beside.h"
 
 #include <sched.h>

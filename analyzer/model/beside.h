@@ -1,8 +1,7 @@
 // Work on a second processor, if the process may use one (`taskset -c 0` says that it may not), else the same work on the
 // caller's thread. What comes out does not depend on it. What both use must not change meanwhile. A task may not ask for
 // what LayerAnalysis makes at its first use, unless nobody who waits for the task is making it.
-#ifndef DLHOOK_ANALYZER_MODEL_BESIDE_H_
-#define DLHOOK_ANALYZER_MODEL_BESIDE_H_
+#pragma once
 
 #include <future>
 #include <system_error>
@@ -25,5 +24,3 @@ auto Beside(Task task) {
 }
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_BESIDE_H_

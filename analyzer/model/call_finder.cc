@@ -1,4 +1,3 @@
-// See call_finder.h.
 #include "analyzer/model/call_finder.h"
 
 #include <algorithm>

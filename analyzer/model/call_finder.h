@@ -1,6 +1,5 @@
 // Finds calls of finished threads by sequence number, and scopes by time.
-#ifndef DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_
-#define DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -38,5 +37,3 @@ class CallFinder {
 };
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_

@@ -1,6 +1,5 @@
 // Columns with a value for each of tens of millions of elements, in a fraction of the values' own size.
-#ifndef DLHOOK_ANALYZER_MODEL_COMPACT_COLUMN_H_
-#define DLHOOK_ANALYZER_MODEL_COMPACT_COLUMN_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -323,5 +322,3 @@ void GrowFor(Column* column, size_t count) {
 }
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_COMPACT_COLUMN_H_

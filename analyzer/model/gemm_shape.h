@@ -1,11 +1,9 @@
 // The shape of a matrix product of any library: BLAS, or oneDNN's matmul, inner_product and gemm.
-#ifndef DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_
-#define DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "analyzer/model/op.h"
 
@@ -33,5 +31,3 @@ std::optional<MatmulShape> MatmulShapeOf(const Op& op);
 bool IsMatrixProduct(const Op& op);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_

@@ -1,11 +1,10 @@
 // Limits on what a run may cost its reader: docs/limits.md. Beyond these the command fails with a message, instead of
 // using all memory, or hours. No valid run comes near them.
-#ifndef DLHOOK_ANALYZER_MODEL_LIMITS_H_
-#define DLHOOK_ANALYZER_MODEL_LIMITS_H_
+#pragma once
 
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -43,6 +42,15 @@ class Limit {
   uint64_t left_;
 };
 
-}  // namespace dlhook::analyzer::model
+// Saturating sums of values from traces, which may be damaged.
+// For non-negative numbers.
+inline int64_t SaturatedProduct(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
 
-#endif  // DLHOOK_ANALYZER_MODEL_LIMITS_H_
+inline void AddSaturated(int64_t amount, int64_t* sum) {
+  if (__builtin_add_overflow(*sum, amount, sum)) *sum = std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace dlhook::analyzer::model

@@ -1,6 +1,5 @@
 // What the losses of a trace count.
-#ifndef DLHOOK_ANALYZER_MODEL_LOSSES_H_
-#define DLHOOK_ANALYZER_MODEL_LOSSES_H_
+#pragma once
 
 #include "analyzer/model/trace_enums.h"
 
@@ -42,5 +41,3 @@ inline const char* LossNoun(LossReason reason, bool is_one) {
 }
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_LOSSES_H_

@@ -1,6 +1,5 @@
 // Anomalies in a trace: a sentence for the user and the number of occurrences. Never a reason to fail.
-#ifndef DLHOOK_ANALYZER_MODEL_ODDITIES_H_
-#define DLHOOK_ANALYZER_MODEL_ODDITIES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -24,5 +23,3 @@ class Oddities {
 };
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_ODDITIES_H_

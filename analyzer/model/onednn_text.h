@@ -1,8 +1,7 @@
 // The syntax of oneDNN's log, one field at a time: memory descriptors, post-ops, problem descriptors. Pure functions on
 // text, for all releases from 0.16 to 3.x; what they can't parse is omitted or returned as is. Based on oneDNN's
 // src/common/verbose.cpp (tags v0.21.5 (verbose.hpp), v1.0.4, v1.6, v2.4.4, v3.5, v3.7.1), the only definition.
-#ifndef DLHOOK_ANALYZER_MODEL_ONEDNN_TEXT_H_
-#define DLHOOK_ANALYZER_MODEL_ONEDNN_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -39,5 +38,3 @@ std::optional<ProblemNumbers> ParseProblemNumbers(absl::string_view problem);
 std::optional<std::vector<Dims>> ParseDimsList(absl::string_view problem);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_ONEDNN_TEXT_H_

@@ -1,28 +1,16 @@
-// See op.h.
 #include "analyzer/model/op.h"
+
+#include <iterator>
 
 namespace dlhook::analyzer::inline model {
 
 std::string TypeName(DataType type) { return type == DataType::kUnknown ? "unknown" : EnumName(type); }
 
 const char* DirectionName(Direction direction) {
-  switch (direction) {
-    case Direction::kForward:
-      return "forward";
-    case Direction::kBackwardData:
-      return "backward-data";
-    case Direction::kBackwardWeights:
-      return "backward-weights";
-    case Direction::kBackwardBias:
-      return "backward-bias";
-    case Direction::kBackward:
-      return "backward";
-    case Direction::kUpdate:
-      return "update";
-    case Direction::kUnknown:
-      break;
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"unknown",       "forward",  "backward-data", "backward-weights",
+                                    "backward-bias", "backward", "update"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Direction::kUpdate) + 1);
+  return kNames[static_cast<size_t>(direction)];
 }
 
 const char* ChooserName(Chooser chooser) { return chooser == Chooser::kUnknown ? "" : EnumName(chooser); }

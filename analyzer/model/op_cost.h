@@ -8,13 +8,11 @@
 // - Bytes: every operand tensor once, at its logical size: the minimum traffic of a call. An operand that is read and
 //   written (C of a gemm, B of trsm) counts once; dst counts once more if a fused `sum` reads it.
 // nullopt: no formula, an unknown shape, or an overflow.
-#ifndef DLHOOK_ANALYZER_MODEL_OP_COST_H_
-#define DLHOOK_ANALYZER_MODEL_OP_COST_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <string>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/onednn_text.h"
@@ -71,5 +69,3 @@ std::optional<int64_t> RnnFlops(const ProblemNumbers& numbers, int gates, int di
 std::optional<int64_t> TensorBytes(const Op& op);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_OP_COST_H_

@@ -1,6 +1,5 @@
 // The kinds of ops that the analyzer distinguishes. Libraries have more, known by name alone (Op::kind).
-#ifndef DLHOOK_ANALYZER_MODEL_OP_KIND_H_
-#define DLHOOK_ANALYZER_MODEL_OP_KIND_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -43,5 +42,3 @@ inline bool IsKind(const Op& op, OpKind kind) { return op.kind == OpKindName(kin
 bool IsKind(const Op& op, std::initializer_list<OpKind> kinds);  // any of them
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_OP_KIND_H_

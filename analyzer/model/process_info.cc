@@ -1,4 +1,3 @@
-// See process_info.h.
 #include "analyzer/model/process_info.h"
 
 #include "absl/strings/match.h"

@@ -1,6 +1,5 @@
 // A recorded process: its identity, how it was recorded, and what is missing.
-#ifndef DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
-#define DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -67,5 +66,3 @@ std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl:
 bool OneDnnIsXlas(const ProcessInfo& process);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_

@@ -1,6 +1,5 @@
 // Values that come again and again in the same order, as what a step does: numbers for them, and a column of them.
-#ifndef DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_
-#define DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -68,5 +67,3 @@ class RecurringColumn {
 };
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_RECURRING_KEYS_H_

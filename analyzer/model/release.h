@@ -1,6 +1,5 @@
 // Releases of the software in a process.
-#ifndef DLHOOK_ANALYZER_MODEL_RELEASE_H_
-#define DLHOOK_ANALYZER_MODEL_RELEASE_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace dlhook::analyzer::inline model {
 std::string ReleaseOf(const ProcessInfo& process, absl::string_view software);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_RELEASE_H_

@@ -1,6 +1,5 @@
 // Totals per op, of calls and of aggregates (see RunTotals in trace_model.h).
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/trace_model.h"

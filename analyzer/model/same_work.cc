@@ -1,4 +1,3 @@
-// See same_work.h.
 #include "analyzer/model/same_work.h"
 
 #include <map>

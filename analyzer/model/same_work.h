@@ -1,7 +1,6 @@
 // Which calls are another view of the same work: cblas_sgemm around sgemm_, cublasSgemm around cublasLtMatmul,
 // cudaMemcpy around cuMemcpyHtoD. Work is counted at the outermost of them, so that nothing counts twice.
-#ifndef DLHOOK_ANALYZER_MODEL_SAME_WORK_H_
-#define DLHOOK_ANALYZER_MODEL_SAME_WORK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -31,5 +30,3 @@ class SameWork {
 };
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_SAME_WORK_H_

@@ -1,6 +1,5 @@
 // Scopes by what they look like: a run has tens of millions of scopes, and some thousand looks.
-#ifndef DLHOOK_ANALYZER_MODEL_SCOPE_LOOKS_H_
-#define DLHOOK_ANALYZER_MODEL_SCOPE_LOOKS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -30,5 +29,3 @@ inline std::vector<int64_t> CountLooks(const ScopeColumns& scopes, ThreadIndex t
 }
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_SCOPE_LOOKS_H_

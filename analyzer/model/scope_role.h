@@ -1,6 +1,5 @@
 // What the name of a scope says: the same for all scopes with that name.
-#ifndef DLHOOK_ANALYZER_MODEL_SCOPE_ROLE_H_
-#define DLHOOK_ANALYZER_MODEL_SCOPE_ROLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ inline constexpr absl::string_view kTorchRegionPrefix = "Torch-Compiled Region: 
 inline constexpr absl::string_view kCompiledFunction = "CompiledFunction";  // around the code of a region's graph
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_SCOPE_ROLE_H_

@@ -1,8 +1,7 @@
 // The enumerations of a trace by the names that tables use: generated from proto/ at build time, without libprotobuf.
 // EnumName() of a value is its name in the schema in lower case ("host_to_device"); "" for a number that this schema
 // does not know. FromProto() converts those of libprotobuf's messages.
-#ifndef DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
-#define DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
+#pragma once
 
 #include "proto/enums.h"
 
@@ -36,5 +35,3 @@ using TimeSource = fields::TimeSource;
 using fields::FromProto;
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_

@@ -1,8 +1,6 @@
 // Look-ups in the model.
 #include "analyzer/model/trace_model.h"
 
-#include <algorithm>
-
 #include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline model {

@@ -1,6 +1,5 @@
 // A run, ready for tables: immutable, columnar, times in nanoseconds on one axis for all processes.
-#ifndef DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
-#define DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -375,7 +374,7 @@ struct TraceModel {
   std::vector<std::pair<int64_t, int64_t>>
       gpu_overhead;                    // start and end of measurement costs on the host, as reported by the source
   std::vector<GpuDevice> gpu_devices;  // by process, ordinal; including devices known only from activities
-  // By device: by how much later than it was its work may still seem to be (reader/gpu_clock.h). May be shorter.
+  // By device: by how much later than it was its work may still seem to be (reader/gpu_join.h). May be shorter.
   std::vector<int64_t> gpu_clock_error_ns;
   std::vector<GpuKernel> gpu_kernels;
   std::vector<GpuWindow> gpu_windows;
@@ -421,5 +420,3 @@ struct RunTotals {
 RunTotals ComputeTotals(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_

@@ -1,6 +1,5 @@
 // Divides the wall time of a run among its calls: computes RunTotals.wall_share_ns.
-#ifndef DLHOOK_ANALYZER_MODEL_WALL_SWEEP_H_
-#define DLHOOK_ANALYZER_MODEL_WALL_SWEEP_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -30,5 +29,3 @@ int64_t ShareIdleTime(const TraceModel& model, const std::vector<std::pair<int64
                       std::vector<int64_t>* op_ns);
 
 }  // namespace dlhook::analyzer::model
-
-#endif  // DLHOOK_ANALYZER_MODEL_WALL_SWEEP_H_

@@ -1,6 +1,5 @@
 // Demangles symbol names.
-#ifndef DLHOOK_ANALYZER_NAMES_DEMANGLE_H_
-#define DLHOOK_ANALYZER_NAMES_DEMANGLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -19,5 +18,3 @@ std::string Demangle(absl::string_view mangled);  // for names without a version
 std::vector<absl::string_view> PathOfMangled(absl::string_view mangled);
 
 }  // namespace dlhook::analyzer::names
-
-#endif  // DLHOOK_ANALYZER_NAMES_DEMANGLE_H_

@@ -1,8 +1,7 @@
 // Shortens names of C++ functions for display: without return types, arguments, most template arguments and inline
 // namespaces. The table of rules is in fold_names.cc; what it makes of names of real libraries is in
 // tests/analyzer/stacks/fold_names_test.cc.
-#ifndef DLHOOK_ANALYZER_NAMES_FOLD_NAMES_H_
-#define DLHOOK_ANALYZER_NAMES_FOLD_NAMES_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ std::string FoldFunction(absl::string_view demangled);
 bool IsPlumbing(absl::string_view function);
 
 }  // namespace dlhook::analyzer::names
-
-#endif  // DLHOOK_ANALYZER_NAMES_FOLD_NAMES_H_

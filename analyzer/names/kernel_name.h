@@ -1,6 +1,5 @@
 // What names of GPU kernels tell: a short one for a column, and whether it moves data between devices.
-#ifndef DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_
-#define DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ std::string ShortKernelName(absl::string_view demangled);
 bool IsCollectiveKernel(absl::string_view demangled);
 
 }  // namespace dlhook::analyzer::names
-
-#endif  // DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_

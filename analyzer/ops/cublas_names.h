@@ -1,7 +1,6 @@
 // Names of cuBLAS and cuBLASLt enumerators: lower case, without the enum's common prefix. A number that the headers
 // (cublas_api.h and cublasLt.h of cuBLAS 13.1) do not name remains a number.
-#ifndef DLHOOK_ANALYZER_OPS_CUBLAS_NAMES_H_
-#define DLHOOK_ANALYZER_OPS_CUBLAS_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -31,5 +30,3 @@ std::string LtOrderName(uint32_t order);       // "col", "col32"
 std::string LtScaleModeName(uint32_t mode, int bits);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_CUBLAS_NAMES_H_

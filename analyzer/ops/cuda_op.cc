@@ -1,5 +1,4 @@
 // Copies, launches, memory and collectives: calls of the CUDA runtime, the driver, NCCL and MPI.
-#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/match.h"

@@ -1,4 +1,3 @@
-// See cudnn_names.h.
 #include "analyzer/ops/cudnn_names.h"
 
 #include <algorithm>
@@ -6,7 +5,6 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

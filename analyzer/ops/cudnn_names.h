@@ -1,7 +1,6 @@
 // Names of cuDNN enumerators: lower case, without the enum's common prefix. A number that the headers (cudnn_graph.h,
 // cudnn_ops.h, cudnn_cnn.h, cudnn_adv.h of 9.24, which include those of 7 and 8) do not name remains a number.
-#ifndef DLHOOK_ANALYZER_OPS_CUDNN_NAMES_H_
-#define DLHOOK_ANALYZER_OPS_CUDNN_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -35,5 +34,3 @@ std::string BehaviorNoteName(int32_t note);   // "runtime_compilation"
 std::optional<int32_t> KnobTypeNumber(absl::string_view name);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_CUDNN_NAMES_H_

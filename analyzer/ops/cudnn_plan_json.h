@@ -1,7 +1,6 @@
 // Parses a cuDNN execution plan from its JSON text (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION): the only source for
 // a plan that a program built from such a text, as XLA does with its autotuning cache.
-#ifndef DLHOOK_ANALYZER_OPS_CUDNN_PLAN_JSON_H_
-#define DLHOOK_ANALYZER_OPS_CUDNN_PLAN_JSON_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,5 +14,3 @@ namespace dlhook::analyzer::inline ops {
 absl::StatusOr<trace::Cudnn> ParseCudnnPlanJson(absl::string_view json);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_CUDNN_PLAN_JSON_H_

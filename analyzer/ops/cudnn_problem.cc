@@ -1,7 +1,4 @@
-// See cudnn_problem.h.
 #include "analyzer/ops/cudnn_problem.h"
-
-#include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,5 @@
 // The problem of a cuDNN call: one line in the form of oneDNN's problem descriptors, and its cost.
-#ifndef DLHOOK_ANALYZER_OPS_CUDNN_PROBLEM_H_
-#define DLHOOK_ANALYZER_OPS_CUDNN_PROBLEM_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -39,5 +38,3 @@ std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind);
 std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_CUDNN_PROBLEM_H_

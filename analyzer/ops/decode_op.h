@@ -1,6 +1,5 @@
 // Decodes an op definition into an Op.
-#ifndef DLHOOK_ANALYZER_OPS_DECODE_OP_H_
-#define DLHOOK_ANALYZER_OPS_DECODE_OP_H_
+#pragma once
 
 #include <string>
 
@@ -52,5 +51,3 @@ void DecodeCollective(const trace::Collective& collective, Op& op);
 bool IsGpuFamily(const std::string& family);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_DECODE_OP_H_

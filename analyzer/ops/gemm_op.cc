@@ -1,7 +1,6 @@
 // Matrix products and other level-3 functions of BLAS, cuBLAS, cuBLASLt, cuSPARSE.
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/cublas_names.h"

@@ -6,13 +6,11 @@
 //   2. add its line to kShapes;
 //   3. if FLOPs are known, add the formula with its source to op_cost.h and its line to Flops().
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"

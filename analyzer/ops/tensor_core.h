@@ -12,8 +12,7 @@
 //   - graph API: the engine's numerical note;
 //   - legacy: fma forbids them; default permits TF32 for f32 from compute capability 8.0 on and nothing before 8.0;
 //     tensor_op permits them for f16 and bf16; tensor_op_allow_conversion for f32 too.
-#ifndef DLHOOK_ANALYZER_OPS_TENSOR_CORE_H_
-#define DLHOOK_ANALYZER_OPS_TENSOR_CORE_H_
+#pragma once
 
 #include <optional>
 
@@ -33,5 +32,3 @@ std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm);
 std::optional<TensorCore> TensorCoreOf(const trace::Cudnn& cudnn, const Op& op);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_TENSOR_CORE_H_

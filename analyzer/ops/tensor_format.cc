@@ -1,4 +1,3 @@
-// See tensor_format.h.
 #include "analyzer/ops/tensor_format.h"
 
 #include <algorithm>

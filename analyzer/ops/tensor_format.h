@@ -1,6 +1,5 @@
 // Names the memory order of a tensor by its strides: cuDNN's equivalent of a format tag.
-#ifndef DLHOOK_ANALYZER_OPS_TENSOR_FORMAT_H_
-#define DLHOOK_ANALYZER_OPS_TENSOR_FORMAT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -15,5 +14,3 @@ namespace dlhook::analyzer::inline ops {
 std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
 
 }  // namespace dlhook::analyzer::ops
-
-#endif  // DLHOOK_ANALYZER_OPS_TENSOR_FORMAT_H_

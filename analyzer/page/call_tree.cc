@@ -1,9 +1,9 @@
-// See call_tree.h.
 #include "analyzer/page/call_tree.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -14,27 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const char* KindName(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kProcess:
-      return "process";
-    case FrameKind::kThread:
-      return "thread";
-    case FrameKind::kLayer:
-      return "layer";
-    case FrameKind::kPython:
-      return "Python";
-    case FrameKind::kNative:
-      return "native";
-    case FrameKind::kScope:
-      return "framework";
-    case FrameKind::kCall:
-      return "library";
-    case FrameKind::kGpu:
-      return "GPU";
-    case FrameKind::kNote:
-      break;
-  }
-  return "other";
+  constexpr const char* kNames[] = {"process",   "thread",  "layer", "Python", "native",
+                                    "framework", "library", "GPU",   "other"};
+  static_assert(std::size(kNames) == static_cast<size_t>(FrameKind::kNote) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // The weight that a node must have to be kept.

@@ -1,6 +1,5 @@
 // The stacks of a run as a tree, for web/src/flame.js.
-#ifndef DLHOOK_ANALYZER_PAGE_CALL_TREE_H_
-#define DLHOOK_ANALYZER_PAGE_CALL_TREE_H_
+#pragma once
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -14,5 +13,3 @@ namespace dlhook::analyzer::inline page {
 nlohmann::ordered_json CallTree(const Profile& profile, size_t most_nodes);
 
 }  // namespace dlhook::analyzer::page
-
-#endif  // DLHOOK_ANALYZER_PAGE_CALL_TREE_H_

@@ -1,10 +1,8 @@
-// See report_page.h.
 #include "analyzer/page/report_page.h"
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -13,9 +11,7 @@
 #include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
-#include "analyzer/export/gzip.h"
 #include "analyzer/page/call_tree.h"
-#include "analyzer/page/fit_rows.h"
 #include "analyzer/page/page_file.h"
 #include "analyzer/page/timelines.h"
 #include "analyzer/peaks/peaks.h"
@@ -32,12 +28,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostParts = 9;
 constexpr size_t kMostLayers = 12;
 constexpr size_t kMostMemory = 1'000;
-
-// What a page holds at most, from the most to the least.
-struct Room {
-  size_t rows, slices, nodes;
-};
-constexpr Room kRooms[] = {{20'000, 12'000, 12'000}, {5'000, 6'000, 6'000}, {1'000, 3'000, 3'000}, {200, 1'000, 1'000}};
 
 Json Answer(const StepFacts& facts) {
   Json parts = Json::array();
@@ -130,33 +120,25 @@ Json MemoryOverTime(const TraceModel& model, size_t most) {
   return all;
 }
 
-std::string DataIn(const Room& room, const StepFacts& facts, const Profile& profile, std::vector<Table> tables) {
-  for (Table& table : tables) FitRows(room.rows, &table);
-  const Json more = {{"kind", "report"},
-                     {"title", facts.model().name},
-                     {"version", DLHOOK_VERSION},
-                     {"answer", Answer(facts)},
-                     {"timelines", Timelines(facts, room.slices)},
-                     {"memory", MemoryOverTime(facts.model(), kMostMemory)},
-                     {"step_phases", StepPhases(facts, room.rows)},
-                     {"roofs", RoofsJson(facts.options().peaks)},
-                     {"stacks", CallTree(profile, room.nodes)}};
-  Report report;
-  report.run = &facts.model();
-  report.tables = std::move(tables);
-  return Gzip(absl::StrCat("{\"report\": ", RenderJson(report), ", \"page\": ", PageJson(more), "}"));
-}
-
 }  // namespace
 
 std::string ReportPage(const StepFacts& facts, const std::vector<Table>& tables) {
   const Profile profile = BuildProfile(facts.model(), *facts.options().analysis, {});
-  std::string data;
-  for (const Room& room : kRooms) {
-    data = DataIn(room, facts, profile, tables);
-    if (data.size() <= kMostPacked) break;
-  }
-  return PageFile(data);
+  Report report;
+  report.run = &facts.model();
+  report.tables = tables;
+  const Json answer = Answer(facts);
+  return PageFile(report, [&](const Room& room) {
+    return Json{{"kind", "report"},
+                {"title", facts.model().name},
+                {"version", DLHOOK_VERSION},
+                {"answer", answer},
+                {"timelines", Timelines(facts, room.slices)},
+                {"memory", MemoryOverTime(facts.model(), kMostMemory)},
+                {"step_phases", StepPhases(facts, room.rows)},
+                {"roofs", RoofsJson(facts.options().peaks)},
+                {"stacks", CallTree(profile, room.nodes)}};
+  });
 }
 
 }  // namespace dlhook::analyzer::page

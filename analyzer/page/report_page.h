@@ -1,6 +1,5 @@
 // The page of a run: `dlhook report RUN --html FILE`.
-#ifndef DLHOOK_ANALYZER_PAGE_REPORT_PAGE_H_
-#define DLHOOK_ANALYZER_PAGE_REPORT_PAGE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -15,5 +14,3 @@ namespace dlhook::analyzer::inline page {
 std::string ReportPage(const StepFacts& facts, const std::vector<Table>& tables);
 
 }  // namespace dlhook::analyzer::page
-
-#endif  // DLHOOK_ANALYZER_PAGE_REPORT_PAGE_H_

@@ -1,4 +1,3 @@
-// See slice_names.h.
 #include "analyzer/page/slice_names.h"
 
 #include <utility>
@@ -6,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"

@@ -1,6 +1,5 @@
 // Names of slices, each once: what the page shows for a call, a scope, an activity of a GPU.
-#ifndef DLHOOK_ANALYZER_PAGE_SLICE_NAMES_H_
-#define DLHOOK_ANALYZER_PAGE_SLICE_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -35,5 +34,3 @@ class SliceNames {
 };
 
 }  // namespace dlhook::analyzer::page
-
-#endif  // DLHOOK_ANALYZER_PAGE_SLICE_NAMES_H_

@@ -1,10 +1,8 @@
-// See timelines.h.
 #include "analyzer/page/timelines.h"
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>

@@ -1,6 +1,5 @@
 // What threads and GPU streams did in a few steps, slice by slice, for web/src/timeline.js.
-#ifndef DLHOOK_ANALYZER_PAGE_TIMELINES_H_
-#define DLHOOK_ANALYZER_PAGE_TIMELINES_H_
+#pragma once
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -21,5 +20,3 @@ namespace dlhook::analyzer::inline page {
 nlohmann::ordered_json Timelines(const StepFacts& facts, size_t most_slices);
 
 }  // namespace dlhook::analyzer::page
-
-#endif  // DLHOOK_ANALYZER_PAGE_TIMELINES_H_

@@ -16,13 +16,11 @@
 //             numbers, t/2 - 1 of t complex ones. Stride 1, dilation 0, two dimensions, kernels smaller than a tile.
 // All count a tile at the border in full, as the algorithms compute it. Of the gradients those for data are convolutions with input and output
 // exchanged. Those for weights are no convolution with a small kernel: only direct and im2col are counted.
-#ifndef DLHOOK_ANALYZER_PEAKS_CONVOLUTION_COST_H_
-#define DLHOOK_ANALYZER_PEAKS_CONVOLUTION_COST_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "analyzer/model/op.h"
 
@@ -63,5 +61,3 @@ std::optional<ConvolutionCost> CostOf(const ConvolutionShape& shape, Convolution
 std::optional<ConvolutionAlgorithm> ConvolutionAlgorithmOf(const Op& op);
 
 }  // namespace dlhook::analyzer::peaks
-
-#endif  // DLHOOK_ANALYZER_PEAKS_CONVOLUTION_COST_H_

@@ -1,14 +1,12 @@
 // The least time in which the machines of a run could have done a call's work: the roofline (Williams, Waterman and Patterson, "Roofline: An
 // Insightful Visual Performance Model for Multicore Architectures", 2009), with what starting a call and dividing it among threads costs.
-#ifndef DLHOOK_ANALYZER_PEAKS_PEAKS_H_
-#define DLHOOK_ANALYZER_PEAKS_PEAKS_H_
+#pragma once
 
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/calibration.h"
@@ -89,5 +87,3 @@ class Peaks {
 std::string PeakTypeOf(const Op& op);
 
 }  // namespace dlhook::analyzer::peaks
-
-#endif  // DLHOOK_ANALYZER_PEAKS_PEAKS_H_

@@ -1,6 +1,5 @@
 // What vendors state that a processor or GPU computes, for runs of machines that were not measured.
-#ifndef DLHOOK_ANALYZER_PEAKS_STATED_PEAKS_H_
-#define DLHOOK_ANALYZER_PEAKS_STATED_PEAKS_H_
+#pragma once
 
 #include <optional>
 
@@ -25,5 +24,3 @@ std::optional<double> StatedCoreRate(const ProcessInfo& process, absl::string_vi
 std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view type);
 
 }  // namespace dlhook::analyzer::peaks
-
-#endif  // DLHOOK_ANALYZER_PEAKS_STATED_PEAKS_H_

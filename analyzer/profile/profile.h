@@ -1,19 +1,15 @@
 // The input of exporters by stack: what took time, as a tree of stacks with weights.
-#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_H_
-#define DLHOOK_ANALYZER_PROFILE_PROFILE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op.h"
-#include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline profiles {
@@ -140,5 +136,3 @@ std::string CallLabel(const Op& op);
 inline bool HasGpuTime(const Profile& profile) { return profile.Sum()[static_cast<size_t>(Weight::kGpuTime)] > 0; }
 
 }  // namespace dlhook::analyzer::profiles
-
-#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_H_

@@ -14,7 +14,6 @@
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/time/activity_labels.h"
-#include "analyzer/time/gap_samples.h"
 #include "analyzer/time/sample_split.h"
 
 namespace dlhook::analyzer::inline profiles {
@@ -163,29 +162,25 @@ class StepProfile {
   std::optional<Row> RowOf(size_t group, PhaseKind phase, const TimePiece& piece) {
     SampleLabels labels = LabelsOf(group, phase, ActivityName(piece.kind));
     labels.thread = piece.thread;
+    labels.Set(PlaceOf(attribution_, piece));
+    const bool is_call = piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting;
+    if (is_call ? !nodes_.IsChosen(CallIndex{piece.index}) : !nodes_.IsChosenLayer(labels.layer)) return std::nullopt;
     NodeIndex node = kRoot;
     switch (piece.kind) {
       case ActivityKind::kCall:
       case ActivityKind::kWaiting:
-        if (!nodes_.IsChosen(piece.index)) return std::nullopt;
-        labels.Set(attribution_.of_call[piece.index]);
         labels.op = model_.calls.op[piece.index];
         node = nodes_.OfCall(piece.index);
         break;
       case ActivityKind::kScope:
       case ActivityKind::kDataLoading:
-        if (piece.index < attribution_.of_scope.size()) labels.Set(attribution_.of_scope[piece.index]);
-        if (!nodes_.IsChosenLayer(labels.layer)) return std::nullopt;
         labels.scope = model_.scopes.look[piece.index].name;
         node = nodes_.OfScope(piece.index);
         break;
       case ActivityKind::kNotSeen:
-        labels.Set(attribution_.PlaceOfGap(piece.gap));
-        if (!nodes_.IsChosenLayer(labels.layer)) return std::nullopt;
         node = nodes_.OfGap(labels.process, piece.thread, piece.gap);
         break;
       case ActivityKind::kUnattributed:
-        if (!nodes_.IsChosenLayer(kNone)) return std::nullopt;
         node = nodes_.OfNote(labels.process, ActivityName(piece.kind));
     }
     return Row{node, labels};

@@ -1,6 +1,5 @@
 // Makes the profile of a run: what took time, under which frames, with which weights.
-#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_BUILDER_H_
-#define DLHOOK_ANALYZER_PROFILE_PROFILE_BUILDER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -56,5 +55,3 @@ std::vector<std::string> LayerNames(const Attribution& attribution);
 std::vector<std::string> FunctionNames(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::profiles
-
-#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_BUILDER_H_

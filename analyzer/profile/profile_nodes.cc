@@ -83,7 +83,7 @@ NodeIndex ProfileNodes::StackUnder(NodeIndex outer, bool has_parent, CallIndex c
 
 NodeIndex ProfileNodes::OfScope(ScopeIndex scope) {
   const ThreadIndex thread = model_.scopes.thread[scope];
-  const Place place = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
+  const Place place = attribution_.PlaceOfScope(scope);
   return framework_.UnderScope(Outer(model_.threads[thread].process, thread, place), scope);
 }
 

@@ -1,18 +1,15 @@
 // Where calls, scopes, gaps and GPU work are in the tree of stacks, and their labels.
-#ifndef DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_
-#define DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_
+#pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/profile/framework_stacks.h"
-#include "analyzer/profile/native_stacks.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_builder.h"
+#include "analyzer/profile/stack_nodes.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/time_division.h"
 
@@ -91,5 +88,3 @@ class ProfileNodes {
 };
 
 }  // namespace dlhook::analyzer::profiles
-
-#endif  // DLHOOK_ANALYZER_PROFILE_PROFILE_NODES_H_

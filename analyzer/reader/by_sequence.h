@@ -1,6 +1,5 @@
 // Values that only some calls of a thread have (a status, operands, a Python stack), looked up by sequence number.
-#ifndef DLHOOK_ANALYZER_READER_BY_SEQUENCE_H_
-#define DLHOOK_ANALYZER_READER_BY_SEQUENCE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -52,5 +51,3 @@ class BySequence {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_BY_SEQUENCE_H_

@@ -1,7 +1,6 @@
 // Attributes that only some calls of a thread have: a status other than success, their own Python stack, a native
 // stack.
-#ifndef DLHOOK_ANALYZER_READER_CALL_ATTRIBUTES_H_
-#define DLHOOK_ANALYZER_READER_CALL_ATTRIBUTES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -37,5 +36,3 @@ class CallAttributes {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_CALL_ATTRIBUTES_H_

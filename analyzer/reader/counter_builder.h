@@ -1,6 +1,5 @@
 // Counter readings of one process trace -> model.counters, model.states.
-#ifndef DLHOOK_ANALYZER_READER_COUNTER_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_COUNTER_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -57,5 +56,3 @@ class CounterBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_COUNTER_BUILDER_H_

@@ -1,4 +1,3 @@
-// See gpu_builder.h.
 #include "analyzer/reader/gpu_builder.h"
 
 #include <algorithm>
@@ -7,9 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/reader/gpu_clock.h"
 #include "analyzer/reader/gpu_join.h"
-#include "analyzer/reader/realtime_map.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {

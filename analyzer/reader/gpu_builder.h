@@ -1,6 +1,5 @@
 // GPU activities of one process trace -> model.gpu, with devices, kernels and windows.
-#ifndef DLHOOK_ANALYZER_READER_GPU_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_GPU_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -12,9 +11,7 @@
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_kernel_table.h"
 #include "analyzer/reader/gpu_links.h"
-#include "analyzer/reader/gpu_staging.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/realtime_map.h"
 #include "analyzer/reader/staging.h"
 #include "analyzer/reader/time_budget.h"
 #include "proto/trace.pb.h"
@@ -79,5 +76,3 @@ class GpuBuilder {
 void FinishGpuColumns(TraceModel* model);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_GPU_BUILDER_H_

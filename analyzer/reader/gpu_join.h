@@ -1,7 +1,7 @@
 // Maps GPU work to the run's time axis and joins it with the calls that requested it.
-#ifndef DLHOOK_ANALYZER_READER_GPU_JOIN_H_
-#define DLHOOK_ANALYZER_READER_GPU_JOIN_H_
+#pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -10,9 +10,8 @@
 #include "analyzer/model/call_finder.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_links.h"
-#include "analyzer/reader/gpu_staging.h"
-#include "analyzer/reader/realtime_map.h"
 
 namespace dlhook::analyzer::inline reader {
 
@@ -60,6 +59,14 @@ class GpuJoin {
   int64_t late_ = 0, unrequested_ = 0, unmade_ = 0;
 };
 
-}  // namespace dlhook::analyzer::reader
+// The offset between the clocks of host and GPU, bounded by what no clock changes.
+// Work starts after the call that requested it began, and ends before a call that waited for it returned: a copy to
+// pageable memory or a synchronous one from the device, and, in a process with one device, a wait for the whole device (of
+// one with a single stream: for it).
+// Moves the work from `first` on, of one process with these threads, as little as makes both true for each of its
+// devices, and notes how far the offset is still open (TraceModel::gpu_clock_error_ns). What CUPTI did not measure keeps
+// its times.
+void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads, TraceModel* model,
+                    Oddities* oddities);
 
-#endif  // DLHOOK_ANALYZER_READER_GPU_JOIN_H_
+}  // namespace dlhook::analyzer::reader

@@ -1,4 +1,3 @@
-// See gpu_kernel_table.h.
 #include "analyzer/reader/gpu_kernel_table.h"
 
 #include "analyzer/names/demangle.h"

@@ -1,6 +1,5 @@
 // GPU kernels, distinct over the run, with demangled names.
-#ifndef DLHOOK_ANALYZER_READER_GPU_KERNEL_TABLE_H_
-#define DLHOOK_ANALYZER_READER_GPU_KERNEL_TABLE_H_
+#pragma once
 
 #include <string>
 
@@ -32,5 +31,3 @@ class GpuKernelTable {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_GPU_KERNEL_TABLE_H_

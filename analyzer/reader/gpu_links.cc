@@ -1,4 +1,3 @@
-// See gpu_links.h.
 #include "analyzer/reader/gpu_links.h"
 
 #include <algorithm>

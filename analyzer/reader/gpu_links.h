@@ -1,7 +1,6 @@
 // Which calls requested GPU work, from one process trace: links by correlation id, and the calls that created nodes of
 // CUDA graphs.
-#ifndef DLHOOK_ANALYZER_READER_GPU_LINKS_H_
-#define DLHOOK_ANALYZER_READER_GPU_LINKS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -14,6 +13,33 @@
 #include "proto/call.pb.h"
 
 namespace dlhook::analyzer::inline reader {
+
+// GPU work of one process trace while it is being read.
+// Some fields change their meaning when the work is joined with calls (gpu_join.h).
+struct StagedGpu {
+  // As recorded                               | as joined
+  int64_t start_ns = 0;      // CLOCK_REALTIME | the run's axis
+  uint64_t graph_node = 0;   //                | not used
+  uint64_t sequence = 0;     //                | requested_ns
+  uint32_t correlation = 0;  //                | launch_call
+  uint32_t thread = 0;       // the trace's id | ThreadIndex, kNone
+  uint32_t call = kNone;     // not used       | call
+  uint32_t scope = kNone;    // not used       | scope
+  int64_t duration_ns = 0;
+  uint64_t bytes = 0;
+  GpuKernelIndex kernel = kNone;
+  uint32_t graph = 0;
+  uint32_t device = 0;  // CUDA's ordinal
+  uint32_t stream = 0;
+  uint32_t queue = kNone;  // index of its queue times, kNone: none
+  GpuActivityKind kind = GpuActivityKind::kUnknown;
+  GpuTimeSource source = GpuTimeSource::kNone;
+  CopyDirection direction = CopyDirection::kUnknown;
+  HostMemory host_memory = HostMemory::kNone;
+
+  int64_t end_ns() const { return start_ns + duration_ns; }
+};
+static_assert(sizeof(StagedGpu) == 80);
 
 // How far work may begin before the call that requested it: the maximum error between the clocks of host and GPU.
 constexpr int64_t kGpuClockErrorNs = 1'000'000;
@@ -70,5 +96,3 @@ class GpuNodes {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_GPU_LINKS_H_

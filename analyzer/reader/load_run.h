@@ -1,6 +1,5 @@
 // Loads a run from disk into a TraceModel, whatever state its traces are in.
-#ifndef DLHOOK_ANALYZER_READER_LOAD_RUN_H_
-#define DLHOOK_ANALYZER_READER_LOAD_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -37,5 +36,3 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
 absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const LoadOptions& options = {});
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_LOAD_RUN_H_

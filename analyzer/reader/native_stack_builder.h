@@ -1,6 +1,5 @@
 // Native stacks of one process trace: their ids between Resets, and the frames that are distinct over the process.
-#ifndef DLHOOK_ANALYZER_READER_NATIVE_STACK_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_NATIVE_STACK_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <tuple>
@@ -50,5 +49,3 @@ class NativeStackBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_NATIVE_STACK_BUILDER_H_

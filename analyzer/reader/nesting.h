@@ -1,9 +1,7 @@
 // Nests the calls of one thread.
-#ifndef DLHOOK_ANALYZER_READER_NESTING_H_
-#define DLHOOK_ANALYZER_READER_NESTING_H_
+#pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "analyzer/reader/clock_map.h"
@@ -32,5 +30,3 @@ struct NestingCounts {
 void NestCalls(const ClockMap& clock, absl::Span<StagedCall> calls, NestingCounts* counts);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_NESTING_H_

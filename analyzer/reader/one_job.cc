@@ -1,4 +1,3 @@
-// See one_job.h.
 #include "analyzer/reader/one_job.h"
 
 #include <algorithm>
@@ -6,10 +5,8 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/import/kineto/kineto_import.h"

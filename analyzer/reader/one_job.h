@@ -1,7 +1,6 @@
 // Whether process traces that lie in several folders are one run: of one job, each rank once, at the same time. Traces in
 // one folder always are: whoever put them there says so.
-#ifndef DLHOOK_ANALYZER_READER_ONE_JOB_H_
-#define DLHOOK_ANALYZER_READER_ONE_JOB_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -31,5 +30,3 @@ absl::Status CheckSameTime(const TraceModel& model);
 std::vector<std::vector<std::string>> RunsAmong(const std::vector<std::string>& paths);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_ONE_JOB_H_

@@ -1,6 +1,5 @@
 // Operand addresses of one process trace -> TraceModel::operands.
-#ifndef DLHOOK_ANALYZER_READER_OPERAND_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_OPERAND_BUILDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ class OperandBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_OPERAND_BUILDER_H_

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/reader/nesting.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/taps.h"
 

@@ -1,6 +1,5 @@
 // The part of TraceBuilder that lives while one process trace is read: its ids, threads and clock.
-#ifndef DLHOOK_ANALYZER_READER_PROCESS_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_PROCESS_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -13,17 +12,15 @@
 #include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/counter_builder.h"
 #include "analyzer/reader/gpu_builder.h"
-#include "analyzer/reader/memory_builder.h"
 #include "analyzer/reader/native_stack_builder.h"
 #include "analyzer/reader/operand_builder.h"
 #include "analyzer/reader/process_facts.h"
 #include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/read_parts.h"
-#include "analyzer/reader/sample_builder.h"
 #include "analyzer/reader/scope_builder.h"
 #include "analyzer/reader/staging.h"
+#include "analyzer/reader/thread_events.h"
 #include "analyzer/reader/trace_builder.h"
-#include "analyzer/reader/wait_builder.h"
 #include "analyzer/reader/xla_builder.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -119,5 +116,3 @@ class ProcessBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_PROCESS_BUILDER_H_

@@ -1,6 +1,5 @@
 // What a process trace says of its process as a whole: header, mapped files, what could be recorded, what was lost.
-#ifndef DLHOOK_ANALYZER_READER_PROCESS_FACTS_H_
-#define DLHOOK_ANALYZER_READER_PROCESS_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -31,5 +30,3 @@ struct ProcessFacts {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_PROCESS_FACTS_H_

@@ -1,6 +1,5 @@
 // Names, Python stacks and modules of one process trace, and their ids between Resets.
-#ifndef DLHOOK_ANALYZER_READER_PYTHON_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_PYTHON_BUILDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -76,5 +75,3 @@ class PythonBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_PYTHON_BUILDER_H_

@@ -1,4 +1,3 @@
-// See read_parts.h.
 #include "analyzer/reader/read_parts.h"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Which parts of a long trace are read, where some thousand steps are enough: spans of time, spread evenly over the run. Calls
 // and scopes that overlap a span are read; the others are only counted.
-#ifndef DLHOOK_ANALYZER_READER_READ_PARTS_H_
-#define DLHOOK_ANALYZER_READER_READ_PARTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -51,5 +50,3 @@ std::optional<BatchOutline> OutlineOfCalls(absl::string_view batch, uint64_t tic
 std::optional<BatchOutline> OutlineOfScopes(absl::string_view batch);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_READ_PARTS_H_

@@ -1,4 +1,3 @@
-// See recent_run.h.
 #include "analyzer/reader/recent_run.h"
 
 #include <algorithm>

@@ -1,8 +1,6 @@
 // The end of a run that goes on: of all its process traces what was recorded last, read again and again as they grow.
-#ifndef DLHOOK_ANALYZER_READER_RECENT_RUN_H_
-#define DLHOOK_ANALYZER_READER_RECENT_RUN_H_
+#pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,5 +44,3 @@ class RecentRun {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_RECENT_RUN_H_

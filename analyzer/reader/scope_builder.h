@@ -1,6 +1,5 @@
 // Scopes of one process trace -> columns of the model, and the scope around each call.
-#ifndef DLHOOK_ANALYZER_READER_SCOPE_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_SCOPE_BUILDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -56,5 +55,3 @@ void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int6
                         std::vector<ScopeWindow>* windows);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_SCOPE_BUILDER_H_

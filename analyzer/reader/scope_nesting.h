@@ -1,6 +1,5 @@
 // Nests the scopes of one thread, and finds the innermost one around a call.
-#ifndef DLHOOK_ANALYZER_READER_SCOPE_NESTING_H_
-#define DLHOOK_ANALYZER_READER_SCOPE_NESTING_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -59,5 +58,3 @@ class InnermostIndex {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_SCOPE_NESTING_H_

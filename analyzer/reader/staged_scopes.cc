@@ -1,4 +1,3 @@
-// See staged_scopes.h.
 #include "analyzer/reader/staged_scopes.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Holds the scopes of a thread until all of them, and the clock's samples, have been read: 13 bytes each.
-#ifndef DLHOOK_ANALYZER_READER_STAGED_SCOPES_H_
-#define DLHOOK_ANALYZER_READER_STAGED_SCOPES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -69,5 +68,3 @@ class StagedScopes {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_STAGED_SCOPES_H_

@@ -1,6 +1,5 @@
 // Holds the calls and scopes of a thread until all of them, and the clock's samples, have been read.
-#ifndef DLHOOK_ANALYZER_READER_STAGING_H_
-#define DLHOOK_ANALYZER_READER_STAGING_H_
+#pragma once
 
 #include <sys/mman.h>
 
@@ -11,7 +10,6 @@
 #include <future>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -154,5 +152,3 @@ class SequenceSet {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_STAGING_H_

@@ -1,6 +1,5 @@
 // Bounds the sum of a run's durations, so that no sum in a report can overflow, whatever a damaged trace contains.
-#ifndef DLHOOK_ANALYZER_READER_TIME_BUDGET_H_
-#define DLHOOK_ANALYZER_READER_TIME_BUDGET_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ class TimeBudget {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_TIME_BUDGET_H_

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/reader/gpu_builder.h"

@@ -1,10 +1,8 @@
 // Packets of the process traces of a run -> TraceModel.
-#ifndef DLHOOK_ANALYZER_READER_TRACE_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_TRACE_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,5 +70,3 @@ class TraceBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_TRACE_BUILDER_H_

@@ -1,10 +1,8 @@
-// See trace_tail.h.
 #include "analyzer/reader/trace_tail.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "analyzer/io/packet_reader.h"

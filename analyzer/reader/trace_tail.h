@@ -1,7 +1,6 @@
 // The end of a process trace that grows: what was recorded last, and the definitions before it that this needs. Every byte is read
 // once, and memory does not grow with the number of calls. Nothing but the file is touched.
-#ifndef DLHOOK_ANALYZER_READER_TRACE_TAIL_H_
-#define DLHOOK_ANALYZER_READER_TRACE_TAIL_H_
+#pragma once
 
 #include <sys/stat.h>
 
@@ -118,5 +117,3 @@ class TraceTail {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_TRACE_TAIL_H_

@@ -1,12 +1,10 @@
 #include "analyzer/reader/xla_builder.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/reader/realtime_map.h"
 #include "preload/format/taps.h"
 #include "proto/op.pb.h"
 

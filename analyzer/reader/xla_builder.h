@@ -1,6 +1,5 @@
 // Profiles of XLA in one process trace -> scopes of its threads, and calls for the products among them.
-#ifndef DLHOOK_ANALYZER_READER_XLA_BUILDER_H_
-#define DLHOOK_ANALYZER_READER_XLA_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -54,5 +53,3 @@ class XlaBuilder {
 };
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_XLA_BUILDER_H_

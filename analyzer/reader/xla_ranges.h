@@ -1,6 +1,5 @@
 // XLA's NVTX ranges, which tell what it runs on GPUs -> scopes of its operations, as XlaBuilder makes them of profiles.
-#ifndef DLHOOK_ANALYZER_READER_XLA_RANGES_H_
-#define DLHOOK_ANALYZER_READER_XLA_RANGES_H_
+#pragma once
 
 #include <cstddef>
 
@@ -15,5 +14,3 @@ class NameTable;
 void ReadXlaRanges(size_t first, const XlaProfiles& programs, NameTable* names, TraceModel* model);
 
 }  // namespace dlhook::analyzer::reader
-
-#endif  // DLHOOK_ANALYZER_READER_XLA_RANGES_H_

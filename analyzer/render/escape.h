@@ -3,8 +3,7 @@
 // characters, without characters that change the direction of text, and without invisible ones. A new format adds its
 // function here. All output also passes through VisibleLines (analyzer/cli/output.cc), so that a string that was
 // forgotten can't control a terminal.
-#ifndef DLHOOK_ANALYZER_RENDER_ESCAPE_H_
-#define DLHOOK_ANALYZER_RENDER_ESCAPE_H_
+#pragma once
 
 #include <string>
 
@@ -46,5 +45,3 @@ std::string MarkdownText(absl::string_view text);
 std::string HtmlText(absl::string_view text);
 
 }  // namespace dlhook::analyzer::render
-
-#endif  // DLHOOK_ANALYZER_RENDER_ESCAPE_H_

@@ -4,8 +4,7 @@
 //   1. write analyzer/render/NAME.cc with a function `std::string RenderName(const Report&)`,
 //   declared below;
 //   2. add its line to kRenderers in analyzer/render/registry.cc and its file to CMakeLists.txt.
-#ifndef DLHOOK_ANALYZER_RENDER_RENDERER_H_
-#define DLHOOK_ANALYZER_RENDER_RENDERER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -45,5 +44,3 @@ std::string RenderMarkdown(const Report& report);
 std::string RenderHtml(const Report& report);
 
 }  // namespace dlhook::analyzer::render
-
-#endif  // DLHOOK_ANALYZER_RENDER_RENDERER_H_

@@ -1,6 +1,5 @@
 // What a report says about the run in addition to its tables: names of the schema's enums, and sentences.
-#ifndef DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_
-#define DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -23,5 +22,3 @@ std::vector<std::string> RunRemarks(const TraceModel& run);
 std::vector<std::string> ReportRemarks(const Report& report);
 
 }  // namespace dlhook::analyzer::render
-
-#endif  // DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_

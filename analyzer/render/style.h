@@ -1,6 +1,5 @@
 // Colours for terminals: few styles, named by purpose.
-#ifndef DLHOOK_ANALYZER_RENDER_STYLE_H_
-#define DLHOOK_ANALYZER_RENDER_STYLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -27,5 +26,3 @@ std::string Styled(absl::string_view text, Style style, bool color);
 size_t StyleLength(absl::string_view text);
 
 }  // namespace dlhook::analyzer::render
-
-#endif  // DLHOOK_ANALYZER_RENDER_STYLE_H_

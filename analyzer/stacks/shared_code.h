@@ -1,6 +1,5 @@
 // Libraries that work for whoever calls them: the C library, C++'s, OpenMP's, allocators.
-#ifndef DLHOOK_ANALYZER_STACKS_SHARED_CODE_H_
-#define DLHOOK_ANALYZER_STACKS_SHARED_CODE_H_
+#pragma once
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -19,5 +18,3 @@ inline bool IsSharedCode(absl::string_view object) {
 }
 
 }  // namespace dlhook::analyzer::stacks
-
-#endif  // DLHOOK_ANALYZER_STACKS_SHARED_CODE_H_

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

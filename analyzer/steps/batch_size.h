@@ -1,6 +1,5 @@
 // The batch size of a step, inferred from the shapes of its calls.
-#ifndef DLHOOK_ANALYZER_STEPS_BATCH_SIZE_H_
-#define DLHOOK_ANALYZER_STEPS_BATCH_SIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -30,5 +29,3 @@ void SetBatchSizes(const TraceModel& model, const Attribution& attribution, Proc
                    std::vector<BatchSpan>& spans);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_BATCH_SIZE_H_

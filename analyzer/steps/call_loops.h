@@ -1,6 +1,5 @@
 // Loops inside a layer: the same products repeated image by image, or time step by time step.
-#ifndef DLHOOK_ANALYZER_STEPS_CALL_LOOPS_H_
-#define DLHOOK_ANALYZER_STEPS_CALL_LOOPS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -21,5 +20,3 @@ std::vector<uint32_t> LoopLeaders(const TraceModel& model, const std::vector<OpF
 std::vector<bool> LoopRepeats(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_CALL_LOOPS_H_

@@ -1,10 +1,8 @@
 // Which steps represent a run when it is compared with another.
-#ifndef DLHOOK_ANALYZER_STEPS_COMPARED_STEPS_H_
-#define DLHOOK_ANALYZER_STEPS_COMPARED_STEPS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,5 +75,3 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
 std::string StepWord(StepKind kind);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_COMPARED_STEPS_H_

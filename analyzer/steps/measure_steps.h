@@ -1,6 +1,5 @@
 // Times and counts of the calls of found steps.
-#ifndef DLHOOK_ANALYZER_STEPS_MEASURE_STEPS_H_
-#define DLHOOK_ANALYZER_STEPS_MEASURE_STEPS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -21,5 +20,3 @@ MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps);
 std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_MEASURE_STEPS_H_

@@ -11,9 +11,9 @@
 
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/model/saturated.h"
 #include "analyzer/steps/call_loops.h"
 #include "analyzer/steps/step_finder.h"
 #include "analyzer/steps/step_symbols.h"

@@ -1,6 +1,5 @@
 // The steps of a run as found from calls alone: times, phases and counts.
-#ifndef DLHOOK_ANALYZER_STEPS_MEASURED_STEPS_H_
-#define DLHOOK_ANALYZER_STEPS_MEASURED_STEPS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -66,5 +65,3 @@ Quartiles QuartilesOf(std::vector<int64_t> values);
 int64_t QuantileOfSorted(const std::vector<int64_t>& values, double part);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_MEASURED_STEPS_H_

@@ -4,15 +4,12 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/layers/graph_replays.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/steps/step_symbols.h"
 #include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"
 
@@ -164,7 +161,7 @@ class Collector {
 
   void FollowClosure(ScopeIndex scope, Closure& closure) const {
     const ScopeColumns& scopes = model_.scopes;
-    const Place place = PlaceOfScope(scope);
+    const Place place = attribution_.PlaceOfScope(scope);
     const bool is_gradient =
         scopes.look[scope].kind == Scope::kBackwardNode || model_.RoleOf(scope) == ScopeRole::kEvaluate;
     const bool is_pass = place.layer != kNone && place.direction == LayerDirection::kForward;
@@ -182,7 +179,7 @@ class Collector {
     const ScopeColumns& scopes = model_.scopes;
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeRole role = model_.RoleOf(scope);
-      const MomentKind kind = KindOf(PlaceOfScope(scope).direction);
+      const MomentKind kind = KindOf(attribution_.PlaceOfScope(scope).direction);
       const bool is_no_pass = kind == MomentKind::kBackward || kind == MomentKind::kUpdate;
       const bool is_apart = scopes.look[scope].kind == Scope::kBackwardNode || role == ScopeRole::kEvaluate ||
                             (role == ScopeRole::kTorchRegion && is_no_pass);
@@ -216,7 +213,7 @@ class Collector {
     if (const std::vector<ReplayedPart>* parts = turns_.GraphOf(scope)) return AddGraph(scope, *parts);
     if (of_several_.contains(scope)) return;
     const ScopeRole role = model_.RoleOf(scope);
-    MomentKind kind = KindOfScope(scope, role, PlaceOfScope(scope));
+    MomentKind kind = KindOfScope(scope, role, attribution_.PlaceOfScope(scope));
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
     const auto closure = closures_.find(scope);
     if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
@@ -355,10 +352,6 @@ class Collector {
     if (kind == MomentKind::kOther && !IsCompilation(place)) kind = KindOf(op.direction);
     result_.has_updates |= kind == MomentKind::kUpdate;
     result_.moments.AddCall(call, kind);
-  }
-
-  Place PlaceOfScope(ScopeIndex scope) const {
-    return scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
   }
 
   const TraceModel& model_;

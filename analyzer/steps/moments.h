@@ -1,11 +1,9 @@
 // The activities of a process over time, as far as its scopes and calls show them: the basis of steps and phases.
-#ifndef DLHOOK_ANALYZER_STEPS_MOMENTS_H_
-#define DLHOOK_ANALYZER_STEPS_MOMENTS_H_
+#pragma once
 
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -122,7 +120,7 @@ inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
   moment.is_scope = true;
   moment.thread = scopes.thread[scope];
   moment.index = scope;
-  moment.layer = scope < attribution_->of_scope.size() ? attribution_->of_scope[scope].layer : kNone;
+  moment.layer = attribution_->PlaceOfScope(scope).layer;
   moment.rank = moment.layer;
   moment.name = scopes.look[scope].name;
   const int64_t link = scopes.link[scope];
@@ -160,5 +158,3 @@ struct ProcessMoments {
 ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_MOMENTS_H_

@@ -2,13 +2,14 @@
 #include "analyzer/steps/phases.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/steps/asked_work.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/steps/batch_size.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
@@ -260,53 +261,21 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
 }  // namespace
 
 const char* PhaseKindName(PhaseKind kind) {
-  switch (kind) {
-    case PhaseKind::kInput:
-      return "input";
-    case PhaseKind::kForward:
-      return "forward";
-    case PhaseKind::kBackward:
-      return "backward";
-    case PhaseKind::kUpdate:
-      return "update";
-    case PhaseKind::kInference:
-      return "inference";
-    case PhaseKind::kUnknown:
-      break;
-  }
-  return "other";
+  constexpr const char* kNames[] = {"other", "input", "forward", "backward", "update", "inference"};
+  static_assert(std::size(kNames) == static_cast<size_t>(PhaseKind::kInference) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 const char* StepKindName(StepKind kind) {
-  switch (kind) {
-    case StepKind::kTraining:
-      return "training";
-    case StepKind::kValidation:
-      return "validation";
-    case StepKind::kInference:
-      return "inference";
-    case StepKind::kUnknown:
-      break;
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"unknown", "training", "validation", "inference"};
+  static_assert(std::size(kNames) == static_cast<size_t>(StepKind::kInference) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 const char* LeftOutName(LeftOut left_out) {
-  switch (left_out) {
-    case LeftOut::kWarmUp:
-      return "warm-up";
-    case LeftOut::kOther:
-      return "unlike the others";
-    case LeftOut::kNotRecorded:
-      return "not recorded";
-    case LeftOut::kCutShort:
-      return "the last";
-    case LeftOut::kMuchLonger:
-      return "much longer";
-    case LeftOut::kNot:
-      break;
-  }
-  return "";
+  constexpr const char* kNames[] = {"", "warm-up", "unlike the others", "not recorded", "the last", "much longer"};
+  static_assert(std::size(kNames) == static_cast<size_t>(LeftOut::kMuchLonger) + 1);
+  return kNames[static_cast<size_t>(left_out)];
 }
 
 std::string StepName(StepKind kind, const std::string& sort) {
@@ -336,6 +305,34 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
   std::stable_sort(all.begin(), all.end(),
                    [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
   return Judged(std::move(all));
+}
+
+std::vector<AskedWork> AskedWorkOf(const TraceModel& model, const StepTrack& track) {
+  std::vector<AskedWork> works(track.steps.size());
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const ThreadIndex thread = model.gpu.thread[activity];
+    if (thread == kNone || model.threads[thread].process != track.process) continue;
+    if (track.thread != kNone && track.thread != thread) continue;
+    const int64_t asked_ns = GpuAskedNs(model, activity);
+    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), asked_ns,
+                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    if (after == track.steps.begin() || asked_ns >= (after - 1)->end_ns) continue;
+    AskedWork& work = works[static_cast<size_t>(after - track.steps.begin()) - 1];
+    if (model.gpu.end_ns[activity] == (after - 1)->end_ns) work.asked_ns = asked_ns;
+    work.end_ns = std::max(work.end_ns, model.gpu.end_ns[activity]);
+  }
+  return works;
+}
+
+void EndWithAskedWork(const TraceModel& model, StepTrack& track) {
+  int64_t busy_until_ns = INT64_MIN;
+  const std::vector<AskedWork> works = AskedWorkOf(model, track);
+  for (size_t i = 0; i < works.size(); ++i) {
+    Step& step = track.steps[i];
+    const int64_t limit_ns = i + 1 < works.size() ? track.steps[i + 1].start_ns : model.processes[track.process].end_ns;
+    if (busy_until_ns <= step.start_ns) step.end_ns = std::max(step.end_ns, std::min(works[i].end_ns, limit_ns));
+    busy_until_ns = std::max(busy_until_ns, works[i].end_ns);
+  }
 }
 
 }  // namespace dlhook::analyzer::steps

@@ -1,6 +1,5 @@
 // The steps of a program and their phases: forward, backward, update, input; training, validation, warm-up.
-#ifndef DLHOOK_ANALYZER_STEPS_PHASES_H_
-#define DLHOOK_ANALYZER_STEPS_PHASES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -72,6 +71,17 @@ struct StepTrack {
 // steps/measured_steps.h finds in the order of ops.
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution);
 
-}  // namespace dlhook::analyzer::steps
+// The GPU work that steps ask for: it may end long after the host has asked for all of it.
+struct AskedWork {
+  int64_t end_ns = INT64_MIN;    // INT64_MIN: no GPU work is known
+  int64_t asked_ns = INT64_MIN;  // of that which ends with the step; INT64_MIN: none does
+};
 
-#endif  // DLHOOK_ANALYZER_STEPS_PHASES_H_
+// By step of the track.
+std::vector<AskedWork> AskedWorkOf(const TraceModel& model, const StepTrack& track);
+
+// Steps end with the host's last call. What the GPU does for them ends later where nothing waits for it: a step lasts
+// until then, but not into the next one, and not where the GPU was still busy for the steps before.
+void EndWithAskedWork(const TraceModel& model, StepTrack& track);
+
+}  // namespace dlhook::analyzer::steps

@@ -2,10 +2,8 @@
 #include "analyzer/steps/step_assembly.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

@@ -1,6 +1,5 @@
 // Combines items into steps, names them and marks warm-up.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_ASSEMBLY_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_ASSEMBLY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -60,5 +59,3 @@ int64_t LastPhaseEnd(const Step& step);
 void LeaveOutPauses(const TraceModel& model, const ProcessMoments& moments, StepTrack* track);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_ASSEMBLY_H_

@@ -1,6 +1,5 @@
 // Where training steps begin: which runs without gradients belong to the step after them, and which are evaluation.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_BEGINNINGS_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_BEGINNINGS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +32,3 @@ std::vector<size_t> FindStepBeginnings(const TraceModel& model, const Moments& m
 uint64_t SignatureOfRun(const StepItem& run);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_BEGINNINGS_H_

@@ -1,12 +1,9 @@
 // Maps a time on a thread to its step.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_CLOCK_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_CLOCK_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline steps {
 
@@ -32,5 +29,3 @@ class StepClock {
 };
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_CLOCK_H_

@@ -7,8 +7,7 @@
 //   layer (a transformer's blocks)  <  step  <  epoch
 // the step is the longest one that is not an epoch. An epoch contains, in addition to repetitions of the shorter
 // period, more of the same work at the same or another batch size (an evaluation loop, a smaller last batch).
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_FINDER_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_FINDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ struct StepPattern {
 StepPattern FindSteps(const StepSequence& sequence);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_FINDER_H_

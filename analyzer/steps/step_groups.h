@@ -1,6 +1,5 @@
 // Groups of steps that a table reports together: those of one process, kind and sort.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_GROUPS_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_GROUPS_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -43,5 +42,3 @@ bool HasSeveralProcesses(const std::vector<StepGroup>& groups);
 bool HasThreads(const std::vector<StepGroup>& groups);  // whether threads have steps of their own
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_GROUPS_H_

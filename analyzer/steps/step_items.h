@@ -1,9 +1,7 @@
 // Combines moments into the elements of a training loop: fetch a batch, run a network, compute gradients, update
 // weights.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_
+#pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -41,5 +39,3 @@ std::vector<StepItem> MakeItems(const Moments& moments, const Attribution& attri
                                 const std::vector<int64_t>& cuts, bool updates_apart = false);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_

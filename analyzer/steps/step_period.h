@@ -1,6 +1,5 @@
 // First half of the step finder: how long a step is. See step_finder.h.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_PERIOD_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_PERIOD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ struct Ratio {
 std::vector<Ratio> BatchRatios(const StepSequence& sequence, uint32_t a, uint32_t b);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_PERIOD_H_

@@ -1,6 +1,5 @@
 // Ops as the step finder's symbols: which calls are the same work, and the same work at another batch size.
-#ifndef DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
-#define DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -22,5 +21,3 @@ SymbolTable MakeSymbols(const std::vector<Op>& ops);
 SymbolTable MakeCoarseSymbols(const std::vector<Op>& ops);
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_

@@ -28,7 +28,7 @@ XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, Proc
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (scopes.look[scope].kind != ScopeKind::kXlaOp || model.threads[scopes.thread[scope]].process != process)
       continue;
-    const Place place = scope < attribution.of_scope.size() ? attribution.of_scope[scope] : Place();
+    const Place place = attribution.PlaceOfScope(scope);
     Note(scope, steps::KindOf(place.direction));
   }
   for (const auto& [call, parts] : replays) NoteGraph(call, process, parts);

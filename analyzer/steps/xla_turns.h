@@ -1,6 +1,5 @@
 // Which pass the operations of XLA's programs are in.
-#ifndef DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
-#define DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -10,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/graph_replays.h"
+#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 
@@ -55,5 +54,3 @@ class XlaTurns {
 };
 
 }  // namespace dlhook::analyzer::steps
-
-#endif  // DLHOOK_ANALYZER_STEPS_XLA_TURNS_H_

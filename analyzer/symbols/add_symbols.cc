@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
@@ -17,12 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/names/demangle.h"
 #include "analyzer/symbols/code_map.h"
 #include "analyzer/symbols/frame_codec.h"
 #include "analyzer/symbols/isolated.h"
-#include "analyzer/symbols/jit_files.h"
+#include "analyzer/symbols/jit_symbols.h"
 #include "analyzer/symbols/resolve_object.h"
 
 namespace dlhook::analyzer::inline symbols {

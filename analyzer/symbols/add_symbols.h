@@ -1,7 +1,6 @@
 // Names the addresses of native stacks after the run: from the files that were mapped, if they are unchanged
 // (build-id), their separate debug files, and the files that JIT compilers left.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_ADD_SYMBOLS_H_
-#define DLHOOK_ANALYZER_SYMBOLS_ADD_SYMBOLS_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ struct SymbolOptions {
 void AddSymbols(const SymbolOptions& options, TraceModel* model);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_ADD_SYMBOLS_H_

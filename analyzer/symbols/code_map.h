@@ -1,12 +1,8 @@
 // Which file was mapped at an address of a process.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
-#define DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
+#pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline symbols {
 
@@ -29,5 +25,3 @@ class CodeMap {
 };
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_

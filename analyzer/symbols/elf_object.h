@@ -1,12 +1,10 @@
 // A file that a process had mapped: opened only if it is unchanged.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_
-#define DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_
+#pragma once
 
 #include <elfutils/libdwfl.h>
 #include <libelf.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,5 +53,3 @@ class ElfObject {
 };
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_

@@ -1,6 +1,5 @@
 // Inlined functions and lines at an address, from DWARF.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
-#define DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
+#pragma once
 
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
@@ -10,7 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/symbols/symbol_frame.h"
+#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 
@@ -56,5 +55,3 @@ class InlinedFrames {
 };
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_

@@ -1,7 +1,6 @@
 // Runs work in a child process: libraries that read arbitrary files may crash, hang or exhaust memory, and a mapped
 // file that is replaced meanwhile kills its reader (SIGBUS). None of this may affect a report.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_
-#define DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -25,5 +24,3 @@ std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, absl::Fu
                                         IsolatedMemory memory = IsolatedMemory::kBounded);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_

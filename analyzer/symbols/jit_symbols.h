@@ -1,8 +1,8 @@
 // Code compiled at run time, as reported by compilers: perf map files (perf-PID.map) and jitdump (jit-PID.dump).
-#ifndef DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
-#define DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
+#pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +46,15 @@ size_t ReadPerfMap(absl::string_view text, JitSymbols* symbols);
 // architecture. A file that is cut off inside a record is read up to there.
 bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols);
 
-}  // namespace dlhook::analyzer::symbols
+// Finds the perf maps and jitdumps of JIT compilers, and checks which belong to a process of the run.
+struct JitOwner {
+  uint32_t pid = 0;
+  std::optional<int64_t> start_realtime_s;  // when the process started, in seconds since 1970; unset: not known
+};
 
-#endif  // DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
+// Reads perf-PID.map and jit-PID.dump. In the trace's folder and the process's own (preload/format/jit_folder.h): any; in
+// the folders where programs write them (/tmp, the working folder, ~/.debug/jit): only this user's files written after
+// the process began, because pids are reused. `trace`: path of the process's trace. `notes` says what was refused.
+JitSymbols ReadJitFiles(const std::string& trace, const JitOwner& owner, std::vector<std::string>* notes);
+
+}  // namespace dlhook::analyzer::symbols

@@ -1,4 +1,3 @@
-// See live_stack.h.
 #include "analyzer/symbols/live_stack.h"
 
 #include <cstdlib>

@@ -1,6 +1,5 @@
 // The functions in which a sleeping thread of another process stands, read from outside: the process is not stopped.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_LIVE_STACK_H_
-#define DLHOOK_ANALYZER_SYMBOLS_LIVE_STACK_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,5 +17,3 @@ std::string SystemCallOf(uint32_t pid, uint32_t tid);
 std::vector<std::string> LiveStack(uint32_t pid, const std::string& system_call);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_LIVE_STACK_H_

@@ -1,10 +1,9 @@
 // Names, lines and inlined functions of addresses in one object: from its file, its debug files, and the cache.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_
-#define DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_
+#pragma once
 
 #include <string>
 
-#include "analyzer/symbols/symbol_frame.h"
+#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 
@@ -17,5 +16,3 @@ struct ResolveOptions {
 ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& options);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_

@@ -15,7 +15,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/whole_file.h"
-#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

@@ -1,14 +1,13 @@
 // Caches symbols of earlier reports, one file per build-id: reading libtorch_cpu.so's symbols takes half a second,
 // reading this a millisecond.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_SYMBOL_CACHE_H_
-#define DLHOOK_ANALYZER_SYMBOLS_SYMBOL_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/symbols/symbol_frame.h"
+#include "analyzer/symbols/frame_codec.h"
 
 namespace dlhook::analyzer::inline symbols {
 
@@ -41,5 +40,3 @@ uint64_t ChecksumOf(absl::string_view bytes);
 void TrimCache(const std::string& folder, uint64_t max_bytes);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_SYMBOL_CACHE_H_

@@ -1,8 +1,6 @@
 // Symbols one after another, each matched with the addresses that it may contain.
 #include "analyzer/symbols/symbol_table.h"
 
-#include <gelf.h>
-
 #include <algorithm>
 #include <cstring>
 #include <tuple>

@@ -1,6 +1,5 @@
 // The functions that contain addresses of an object, from its symbols alone.
-#ifndef DLHOOK_ANALYZER_SYMBOLS_SYMBOL_TABLE_H_
-#define DLHOOK_ANALYZER_SYMBOLS_SYMBOL_TABLE_H_
+#pragma once
 
 #include <elfutils/libdwfl.h>
 #include <gelf.h>
@@ -34,5 +33,3 @@ struct PltStub {
 PltStub PltStubAt(Elf* elf, uint64_t address);
 
 }  // namespace dlhook::analyzer::symbols
-
-#endif  // DLHOOK_ANALYZER_SYMBOLS_SYMBOL_TABLE_H_

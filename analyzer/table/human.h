@@ -1,6 +1,5 @@
 // Numbers for people: three significant digits and a prefix, in tables and in sentences.
-#ifndef DLHOOK_ANALYZER_TABLE_HUMAN_H_
-#define DLHOOK_ANALYZER_TABLE_HUMAN_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ std::string HumanTime(double ns);
 bool IsUnitInCell(absl::string_view unit);
 
 }  // namespace dlhook::analyzer::table
-
-#endif  // DLHOOK_ANALYZER_TABLE_HUMAN_H_

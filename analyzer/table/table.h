@@ -1,7 +1,6 @@
 // A table: typed columns and rows. Every table can be written in every output format and compared with that of another
 // run.
-#ifndef DLHOOK_ANALYZER_TABLE_TABLE_H_
-#define DLHOOK_ANALYZER_TABLE_TABLE_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -82,5 +81,3 @@ struct Table {
 };
 
 }  // namespace dlhook::analyzer::table
-
-#endif  // DLHOOK_ANALYZER_TABLE_TABLE_H_

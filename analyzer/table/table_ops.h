@@ -1,6 +1,5 @@
 // Operations on any table.
-#ifndef DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_
-#define DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_
+#pragma once
 
 #include <cstddef>
 #include <initializer_list>
@@ -43,5 +42,3 @@ absl::Status CheckTable(const Table& table);
 size_t TakeAwayNonsense(Table* table);
 
 }  // namespace dlhook::analyzer::table
-
-#endif  // DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_

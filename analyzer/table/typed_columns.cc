@@ -1,8 +1,10 @@
-// Lists of columns: see typed_columns.h.
+// Lists of columns, and the texts of cells.
 #include "analyzer/table/typed_columns.h"
 
 #include <algorithm>
+#include <mutex>
 
+#include "absl/container/node_hash_set.h"
 #include "absl/strings/str_join.h"
 
 namespace dlhook::analyzer::inline table {
@@ -14,6 +16,13 @@ auto Named(std::vector<AnyColumn>& columns, absl::string_view name) {
 }
 
 }  // namespace
+
+CellString::CellString(absl::string_view text) {
+  static auto& mutex = *new std::mutex;
+  static auto& texts = *new absl::node_hash_set<std::string>;
+  const std::lock_guard lock(mutex);
+  text_ = &*texts.emplace(text).first;
+}
 
 Cell ToCell(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }
 

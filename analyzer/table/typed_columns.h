@@ -3,9 +3,9 @@
 //     TypedColumns<Product> columns = {{TextColumn("kind", "What it is."), &Product::kind},
 //                                      {IntegerColumn("m", …), [](const Product& p) { return p.shape.m; }}};
 //     Table table = NewTable("gemm", "Matrix products", columns, products);
-#ifndef DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
-#define DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
+#pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -118,6 +118,14 @@ Table NewTable(std::string name, std::string title, const TypedColumns<Item>& co
   return NewTable(std::move(name), std::move(title), static_cast<const AnyColumns&>(columns), rows);
 }
 
-}  // namespace dlhook::analyzer::table
+// The values of a map, those with most weight first; `weight` is a member or a function.
+template <typename Map, typename Weight>
+auto ByWeight(const Map& groups, Weight weight) {
+  std::vector<const typename Map::mapped_type*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto* a, const auto* b) { return std::invoke(weight, *a) > std::invoke(weight, *b); });
+  return order;
+}
 
-#endif  // DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
+}  // namespace dlhook::analyzer::table

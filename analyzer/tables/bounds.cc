@@ -44,15 +44,15 @@ TypedColumns<BoundSums> BoundColumns(const TableOptions& options, int64_t steps)
        [](const BoundSums& sums) {
          return KnownText(BoundKindName(sums.IsBelow() ? BoundKind::kUnknown : sums.Kind()));
        }},
-      {Detail(
-           RealColumn("bound_percent", "%", Better::kHigher,
-                      "The least time that this machine needs, as a percentage of the measured time. Empty where the "
-                      "calls took less: by an algorithm with fewer operations, or on a machine that is faster than "
-                      "its peaks say (measured while it was busy, or stated ones, which leave out turbo).")),
+      {Detail(PercentColumn(
+           "bound_percent", Better::kHigher,
+           "The least time that this machine needs, as a percentage of the measured time. Empty where the "
+           "calls took less: by an algorithm with fewer operations, or on a machine that is faster than "
+           "its peaks say (measured while it was busy, or stated ones, which leave out turbo).")),
        [](const BoundSums& sums) {
          return sums.time_ns > 0 && !sums.IsBelow() ? Cell(100 * sums.bound_ns / sums.time_ns) : Cell();
        }},
-      {Detail(IntegerColumn("lost_time", "ns", Better::kLower, "The measured time minus that least time.")),
+      {Detail(TimeColumn("lost_time", "The measured time minus that least time.")),
        [steps](const BoundSums& sums) {
          if (sums.time_ns <= 0 || sums.IsBelow()) return Cell();
          return Cell(static_cast<int64_t>(std::llround((sums.time_ns - sums.bound_ns) / static_cast<double>(steps))));

@@ -1,10 +1,8 @@
 // Columns about what a machine could do at most: arithmetic intensity, bound, percent of the bound, lost time.
-#ifndef DLHOOK_ANALYZER_TABLES_BOUNDS_H_
-#define DLHOOK_ANALYZER_TABLES_BOUNDS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
@@ -34,5 +32,3 @@ TypedColumns<BoundSums> BoundColumns(const TableOptions& options, int64_t steps 
 void AddBoundNotes(const TableOptions& options, Table* table);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_BOUNDS_H_

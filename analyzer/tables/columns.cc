@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace dlhook::analyzer::inline tables {
+namespace {
+
+Cell MeanOf(const std::optional<int64_t>& ns, int64_t steps) { return ns ? Mean(*ns, steps) : Cell(); }
+
+}  // namespace
 
 Column TextColumn(absl::string_view name, absl::string_view explanation) {
   return {std::string(name), "", ColumnType::kText, Better::kNeither, std::string(explanation)};
@@ -17,8 +22,16 @@ Column TimeColumn(absl::string_view name, absl::string_view explanation) {
   return IntegerColumn(name, "ns", Better::kLower, explanation);
 }
 
+Column NumberColumn(absl::string_view name, absl::string_view explanation) {
+  return IntegerColumn(name, "", Better::kNeither, explanation);
+}
+
 Column RealColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation) {
   return {std::string(name), std::string(unit), ColumnType::kReal, better, std::string(explanation)};
+}
+
+Column PercentColumn(absl::string_view name, Better better, absl::string_view explanation) {
+  return RealColumn(name, "%", better, explanation);
 }
 
 Column Detail(Column column) {
@@ -37,7 +50,7 @@ Column Within(Range range, Column column) {
 }
 
 Column ProcessColumn(bool are_several) {
-  Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
+  Column column = NumberColumn("process", "Process id.");
   column.detail = !are_several;
   return column;
 }
@@ -47,22 +60,21 @@ Column CallsColumn(absl::string_view explanation) {
 }
 
 Column TotalTimeColumn() {
-  return IntegerColumn("total_time", "ns", Better::kLower,
-                       "Thread time: sum of the durations of these calls over all threads.");
+  return TimeColumn("total_time", "Thread time: sum of the durations of these calls over all threads.");
 }
 
-Column MeanTimeColumn() { return IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by calls."); }
+Column MeanTimeColumn() { return TimeColumn("mean_time", "Total time divided by calls."); }
 
 Column WallShareColumn() {
-  Column column = IntegerColumn("wall_share", "ns", Better::kLower,
-                                "Every instant of the run is divided equally among the calls active at it; this is "
-                                "these calls' part.");
+  Column column = TimeColumn("wall_share",
+                             "Every instant of the run is divided equally among the calls active at it; this is "
+                             "these calls' part.");
   column.detail = true;  // wall_percent shows the same
   return As(Role::kWeight, column);
 }
 
 Column WallPercentColumn() {
-  return RealColumn("wall_percent", "%", Better::kLower, "Wall share as a part of the run's time.");
+  return PercentColumn("wall_percent", Better::kLower, "Wall share as a part of the run's time.");
 }
 
 Column RateColumn() {
@@ -91,6 +103,29 @@ Cell OrUnknown(const std::optional<int64_t>& value) {
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns) {
   if (!amount || total_ns <= 0) return std::monostate();
   return static_cast<double>(*amount) * static_cast<double>(calls) / static_cast<double>(total_ns);
+}
+
+TypedColumns<LookRow> LookColumns() {
+  return {
+      {TimeColumn("blocked",
+                  "Time blocked (not runnable), estimated from thread-state samples; not known with fewer than 10."),
+       [](const LookRow& row) { return MeanOf(row.looks.BlockedOf(row.total_ns), row.steps); }},
+      {Detail(TimeColumn("no_processor", "Time runnable, waiting for a CPU.")),
+       [](const LookRow& row) { return MeanOf(row.looks.QueuedOf(row.total_ns), row.steps); }},
+      {Detail(TextColumn("blocked_in", "What it was blocked in (thread-state samples), as in the table threads.")),
+       [](const LookRow& row) {
+         const bool is_told = row.looks.BlockedOf(row.total_ns).value_or(0) > 0;
+         return is_told ? Cell(BlockedInText(row.looks.found_ns)) : Cell();
+       }},
+      {Detail(NumberColumn("looks", "Number of thread-state samples behind this row.")),
+       [](const LookRow& row) { return row.looks.looks; }},
+  };
+}
+
+std::string LookNote() {
+  return "Blocked: estimated from thread-state samples. A part with n samples (column looks) is uncertain by up to "
+         "half "
+         "of 1 / sqrt(n) of the row.";
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -1,6 +1,5 @@
 // Columns that several tables share, named, explained and filled in the same way everywhere.
-#ifndef DLHOOK_ANALYZER_TABLES_COLUMNS_H_
-#define DLHOOK_ANALYZER_TABLES_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -11,13 +10,16 @@
 #include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
 #include "analyzer/table/typed_columns.h"
+#include "analyzer/time/state_looks.h"
 
 namespace dlhook::analyzer::inline tables {
 
 Column TextColumn(absl::string_view name, absl::string_view explanation);
 Column IntegerColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation);
-Column TimeColumn(absl::string_view name, absl::string_view explanation);  // ns, less is better
+Column TimeColumn(absl::string_view name, absl::string_view explanation);    // ns, less is better
+Column NumberColumn(absl::string_view name, absl::string_view explanation);  // without unit, neither is better
 Column RealColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation);
+Column PercentColumn(absl::string_view name, Better better, absl::string_view explanation);
 
 // Less important: text output shows it only if the line has room.
 Column Detail(Column column);
@@ -63,6 +65,14 @@ Cell OrUnknown(const std::optional<int64_t>& value);
 // The amount (FLOPs, bytes) of one call times calls, divided by their time; 1 per ns is 1 G/s.
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns);
 
-}  // namespace dlhook::analyzer::tables
+// Columns of tables whose rows are divided by looks at threads (time/state_looks.h).
+struct LookRow {
+  const LookSums& looks;
+  int64_t total_ns;
+  int64_t steps;
+};
 
-#endif  // DLHOOK_ANALYZER_TABLES_COLUMNS_H_
+TypedColumns<LookRow> LookColumns();
+std::string LookNote();
+
+}  // namespace dlhook::analyzer::tables

@@ -73,8 +73,8 @@ std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions
 TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options) {
   if (GpuTimesOf(model, options) == GpuTimes::kNone) return {};
   return {
-      {IntegerColumn("gpu_time", "ns", Better::kLower,
-                     "Durations of what GPUs did for these calls; of captured ones in every launch of their graph."),
+      {TimeColumn("gpu_time",
+                  "Durations of what GPUs did for these calls; of captured ones in every launch of their graph."),
        [](const GpuOpTime& time) { return time.activities > 0 ? Cell(time.busy_ns) : Cell(); }},
       {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of what GPUs executed over GPU time."),
        [](const GpuOpTime& time) {

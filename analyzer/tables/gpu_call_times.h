@@ -1,6 +1,5 @@
 // GPU time of ops: how long GPUs worked for the calls of each op, including work requested by nested calls.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -31,5 +30,3 @@ std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions
 TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_

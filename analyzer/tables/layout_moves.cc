@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/conversion_kernels.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/tables/op_groups.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

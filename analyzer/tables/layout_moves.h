@@ -1,6 +1,5 @@
 // Which ops convert a tensor from one layout or type to another, and which tensor it is.
-#ifndef DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_
-#define DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -24,5 +23,3 @@ struct Move {
 std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_

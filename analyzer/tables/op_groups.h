@@ -1,6 +1,5 @@
 // Totals of the ops of one table row.
-#ifndef DLHOOK_ANALYZER_TABLES_OP_GROUPS_H_
-#define DLHOOK_ANALYZER_TABLES_OP_GROUPS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -55,5 +54,3 @@ TypedColumn<OpGroup> OpFlops();
 TypedColumn<OpGroup> OpFunctions();
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_OP_GROUPS_H_

@@ -1,6 +1,5 @@
 // All tables, in report order. See table_kind.h for how to add one.
 #include "analyzer/table/table_ops.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -3,8 +3,7 @@
 // To add a table (in every format):
 //   1. write analyzer/tables/ROOM/NAME.cc with `absl::StatusOr<Table> NameTable(const TraceModel&, const TableOptions&)`;
 //   2. declare it in analyzer/tables/tables.h and add its line to TableKinds() in analyzer/tables/registry.cc.
-#ifndef DLHOOK_ANALYZER_TABLES_TABLE_KIND_H_
-#define DLHOOK_ANALYZER_TABLES_TABLE_KIND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -71,10 +70,12 @@ GpuTimes GpuTimesOf(const TraceModel& model);
 // The GPU times to show.
 GpuTimes GpuTimesOf(const TraceModel& model, const TableOptions& options);
 
+using TableFunction = absl::StatusOr<Table>(const TraceModel& model, const TableOptions& options);
+
 struct TableKind {
   absl::string_view name;
   absl::string_view summary;  // for --help
-  absl::StatusOr<Table> (*run)(const TraceModel&, const TableOptions&);
+  TableFunction* run;
 };
 
 const std::vector<TableKind>& TableKinds();  // in report order
@@ -84,5 +85,3 @@ absl::StatusOr<Table> MakeTable(const TableKind& kind, const TraceModel& model, 
                                 size_t* mistakes = nullptr);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_TABLE_KIND_H_

@@ -1,6 +1,8 @@
 // What threads do, in words: see activity_labels.h.
 #include "analyzer/time/activity_labels.h"
 
+#include <iterator>
+
 #include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline time {
@@ -18,21 +20,9 @@ bool IsOwnCode(const TraceModel& model, ScopeIndex scope) {
 }
 
 const char* ActivityName(ActivityKind kind) {
-  switch (kind) {
-    case ActivityKind::kCall:
-      return "library";
-    case ActivityKind::kScope:
-      return "framework";
-    case ActivityKind::kNotSeen:
-      return "not seen";
-    case ActivityKind::kDataLoading:
-      return "data loading";
-    case ActivityKind::kWaiting:
-      return "waiting";
-    case ActivityKind::kUnattributed:
-      break;
-  }
-  return kUnattributed;
+  constexpr const char* kNames[] = {kUnattributed, "library", "framework", "not seen", "data loading", "waiting"};
+  static_assert(std::size(kNames) == static_cast<size_t>(ActivityKind::kWaiting) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 }  // namespace dlhook::analyzer::time

@@ -1,6 +1,5 @@
 // What threads do, in words.
-#ifndef DLHOOK_ANALYZER_TIME_ACTIVITY_LABELS_H_
-#define DLHOOK_ANALYZER_TIME_ACTIVITY_LABELS_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ bool IsOwnCode(const TraceModel& model, ScopeIndex scope);
 const char* ActivityName(ActivityKind kind);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_ACTIVITY_LABELS_H_

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
-#include <utility>
 
 #include "analyzer/time/thread_activity.h"
 
@@ -61,18 +59,8 @@ class CounterDivision {
         while (boundary != boundaries_.end() && *boundary <= at_ns) ++boundary;
         int64_t end_ns = std::min(timeline.end_ns[i], activity.next_time_ns());
         if (boundary != boundaries_.end()) end_ns = std::min(end_ns, *boundary);
-        TakeOwn(timeline, i,
-                {at_ns,
-                 end_ns,
-                 activity.now().kind,
-                 activity.now().index,
-                 timeline.thread,
-                 0,
-                 false,
-                 false,
-                 {},
-                 {},
-                 activity.now().gap});
+        const Activity& now = activity.now();
+        TakeOwn(timeline, i, {{at_ns, end_ns, 0, now.kind, now.index, timeline.thread, now.gap}});
         at_ns = end_ns;
       }
     }
@@ -151,8 +139,8 @@ class CounterDivision {
     ApplyChangesUntil(time.start_ns);
     const ProcessInfo& process = model_.processes[process_];
     const bool is_alive = time.start_ns >= process.start_ns && time.end_ns <= process.end_ns;
-    CountedPiece piece = {time.start_ns, time.end_ns, time.kind, time.index, time.thread, is_alive ? time.share_ns : 0,
-                          false,         false,       {},        {},         time.gap};
+    CountedPiece piece = {time};
+    if (!is_alive) piece.share_ns = 0;
     take_(piece);
     piece.share_ns = 0;
     for (Pool pool : {kIdle, kOthers}) {

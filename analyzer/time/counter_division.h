@@ -5,8 +5,7 @@
 // its boundaries show). While the thread is in no known activity, and for a thread without recorded calls (a worker of
 // a thread pool), counts are assigned to what the process does at that time, as time_division.h divides it: an
 // estimate. If nothing is known, they are unattributed.
-#ifndef DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_
-#define DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -19,20 +18,13 @@
 
 namespace dlhook::analyzer::inline time {
 
-// A part of the counts. Amounts are not whole numbers; over all pieces they add up to the timelines' (RoundToSum
-// restores whole numbers).
-struct CountedPiece {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;            // as TimePiece.index
-  ThreadIndex thread = kNone;        // whose activity it is; kNone: unattributed
-  int64_t share_ns = 0;              // wall share; each instant is in one piece only
+// A part of the counts; of its wall share each instant is in one piece only. Amounts are not whole numbers; over all pieces
+// they add up to the timelines' (RoundToSum restores whole numbers).
+struct CountedPiece : TimePiece {
   bool is_estimated = false;         // counted by another thread than the one in this activity
   bool is_of_other_threads = false;  // unattributed, and counted by threads without recorded calls
   absl::Span<const CounterIndex> counters;
   absl::Span<const double> amounts;  // of each of these
-  UnseenGap gap = {};                // as TimePiece.gap
 };
 
 // Calls `take` for everything that one process counted; pieces are cut at `boundaries` (ascending). Wall shares refer
@@ -45,5 +37,3 @@ void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex
 std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_

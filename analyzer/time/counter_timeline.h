@@ -1,7 +1,6 @@
 // Counts of threads by interval: the readings of a run without duplicates, scaled for the time in which a group had no
 // registers.
-#ifndef DLHOOK_ANALYZER_TIME_COUNTER_TIMELINE_H_
-#define DLHOOK_ANALYZER_TIME_COUNTER_TIMELINE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -51,5 +50,3 @@ struct CountedRun {
 CountedRun ReadCounters(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_COUNTER_TIMELINE_H_

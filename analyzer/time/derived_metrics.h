@@ -1,7 +1,6 @@
 // Metrics computed from sums of counters: instructions per cycle, misses per thousand instructions, Top-Down shares … A
 // table of formulas, each with the counters that it needs and its source.
-#ifndef DLHOOK_ANALYZER_TIME_DERIVED_METRICS_H_
-#define DLHOOK_ANALYZER_TIME_DERIVED_METRICS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -37,5 +36,3 @@ struct DerivedMetric {
 const std::vector<DerivedMetric>& DerivedMetrics();
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_DERIVED_METRICS_H_

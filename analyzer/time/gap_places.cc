@@ -3,21 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/compiler_files.h"
 

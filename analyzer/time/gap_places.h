@@ -1,7 +1,6 @@
 // Where a gap belongs, that is, the time between two calls or scopes of a thread about which nothing is known
 // (ActivityKind::kNotSeen).
-#ifndef DLHOOK_ANALYZER_TIME_GAP_PLACES_H_
-#define DLHOOK_ANALYZER_TIME_GAP_PLACES_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -41,5 +40,3 @@ std::shared_ptr<FoundGaps> FindGaps(const TraceModel& model);
 void PlaceGaps(const TraceModel& model, FoundGaps& gaps, bool with_modules, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_GAP_PLACES_H_

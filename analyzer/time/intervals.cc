@@ -2,7 +2,6 @@
 #include "analyzer/time/intervals.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace dlhook::analyzer::inline time {
 namespace {

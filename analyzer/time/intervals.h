@@ -1,6 +1,5 @@
 // Sets of half-open time intervals in nanoseconds, and their overlap.
-#ifndef DLHOOK_ANALYZER_TIME_INTERVALS_H_
-#define DLHOOK_ANALYZER_TIME_INTERVALS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -67,5 +66,3 @@ class IntervalFinder {
 IntervalSet CoveredTwice(std::vector<Interval> intervals);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_INTERVALS_H_

@@ -1,6 +1,5 @@
 // Requests that a program makes itself, one after the other.
-#ifndef DLHOOK_ANALYZER_TIME_REQUEST_LOOPS_H_
-#define DLHOOK_ANALYZER_TIME_REQUEST_LOOPS_H_
+#pragma once
 
 #include <vector>
 
@@ -16,5 +15,3 @@ namespace dlhook::analyzer::inline time {
 void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_REQUEST_LOOPS_H_

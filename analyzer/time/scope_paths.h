@@ -1,11 +1,9 @@
 // What scopes look like: a run has tens of millions of them, but a step some hundred that recur in each.
-#ifndef DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_
-#define DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
 
-#include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline time {
@@ -25,5 +23,3 @@ struct ScopePath {
 };
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_SCOPE_PATHS_H_

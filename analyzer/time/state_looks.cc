@@ -1,11 +1,8 @@
-// See state_looks.h.
 #include "analyzer/time/state_looks.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
-
-#include "analyzer/time/placed_times.h"
 
 namespace dlhook::analyzer::inline time {
 namespace {

@@ -1,7 +1,6 @@
 // What threads were doing when the launcher looked: whether they ran, had no processor or were blocked, and in which
 // activity they were. A row of time is divided by the looks that met it: any time that is short, but comes often.
-#ifndef DLHOOK_ANALYZER_TIME_STATE_LOOKS_H_
-#define DLHOOK_ANALYZER_TIME_STATE_LOOKS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -61,5 +60,3 @@ class StateLooks {
 };
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_STATE_LOOKS_H_

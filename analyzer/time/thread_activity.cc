@@ -1,4 +1,3 @@
-// See thread_activity.h.
 #include "analyzer/time/thread_activity.h"
 
 #include <algorithm>

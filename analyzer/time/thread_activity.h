@@ -1,16 +1,12 @@
 // The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
-#ifndef DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
-#define DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
+#pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
-#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {
 
@@ -128,5 +124,3 @@ class ThreadActivity {
 };
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_

@@ -1,4 +1,3 @@
-// See thread_states.h.
 #include "analyzer/time/thread_states.h"
 
 #include <algorithm>

@@ -1,11 +1,9 @@
 // What threads did over time, as the launcher saw it from outside: they ran, were ready to run but had no processor (were
 // queued), or were blocked. The first two are the kernel's sums, exact between two looks; blocked is the rest. In what a
 // thread was blocked is known from looks alone.
-#ifndef DLHOOK_ANALYZER_TIME_THREAD_STATES_H_
-#define DLHOOK_ANALYZER_TIME_THREAD_STATES_H_
+#pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -58,5 +56,3 @@ std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns);
 std::string BlockedInWords(const std::array<int64_t, kBlockedIns>& found_ns);
 
 }  // namespace dlhook::analyzer::time
-
-#endif  // DLHOOK_ANALYZER_TIME_THREAD_STATES_H_

@@ -17,13 +17,15 @@
 // scopes of their own. Instants in which no thread works are divided among the threads in other activities, but for threads
 // in gaps with less than a quarter of the calls and scopes of another thread in one: where a thread that feeds a queue and
 // the one that trains both wait, the program waits in the latter. Instants without any activity are unattributed.
-#ifndef DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
-#define DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
+#pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/intervals.h"
@@ -44,6 +46,9 @@ struct TimePiece {
   UnseenGap gap = {};          // of kNotSeen
 };
 
+// The layer and direction of what a piece of time is: of a call, scope or gap.
+Place PlaceOf(const Attribution& attribution, const TimePiece& piece);
+
 // Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at
 // `boundaries` (ascending), so that none crosses a boundary of a step or phase. For one process, or all together
 // (kNone). Ignores aggregates. Linear in calls + scopes (times the number of concurrently active threads).
@@ -55,6 +60,18 @@ void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector
 // Whether one thread of the process made all its calls and scopes.
 bool HasOneThread(const TraceModel& model, ProcessIndex process);
 
-}  // namespace dlhook::analyzer::time
+// What a process did at given times: the pieces of time (time_division.h) that hold them.
+struct TimeOfThread {
+  int64_t time_ns = 0;
+  ThreadIndex thread = kNone;
+  size_t index = 0;  // the caller's
+};
 
-#endif  // DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
+// Calls `take` for each, in order of time, with the parts of a piece of time around it, one for each thread that has one.
+void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<TimeOfThread> times,
+                  absl::FunctionRef<void(const TimeOfThread&, absl::Span<const TimePiece>)> take);
+
+// The thread's own part; null: it has none.
+const TimePiece* PartOf(ThreadIndex thread, absl::Span<const TimePiece> parts);
+
+}  // namespace dlhook::analyzer::time

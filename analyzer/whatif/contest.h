@@ -12,8 +12,7 @@
 // bounds |m - truth| in all rounds together with the probability 1 - alpha; while q >= a nothing is known. Alpha is divided by
 // the number of variations (Bonferroni), so that of all comparisons of equal programs at most kAlpha tell any difference.
 // It assumes that the logarithms scatter normally; contest_test measures what happens where they do not.
-#ifndef DLHOOK_ANALYZER_WHATIF_CONTEST_H_
-#define DLHOOK_ANALYZER_WHATIF_CONTEST_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -57,5 +56,3 @@ class Contest {
 };
 
 }  // namespace dlhook::analyzer::whatif
-
-#endif  // DLHOOK_ANALYZER_WHATIF_CONTEST_H_

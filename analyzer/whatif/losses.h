@@ -1,6 +1,5 @@
 // The loss as a program prints it, to see what a variation changes in what is computed.
-#ifndef DLHOOK_ANALYZER_WHATIF_LOSSES_H_
-#define DLHOOK_ANALYZER_WHATIF_LOSSES_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -25,5 +24,3 @@ LossChange CompareLosses(const std::vector<double>& base, const std::vector<doub
 std::string LossSentence(const LossChange& change, const LossChange& own);
 
 }  // namespace dlhook::analyzer::whatif
-
-#endif  // DLHOOK_ANALYZER_WHATIF_LOSSES_H_

@@ -1,6 +1,5 @@
 // What `dlhook replay` runs again and in which ways, what came of it, and its tables.
-#ifndef DLHOOK_ANALYZER_WHATIF_REPLAY_H_
-#define DLHOOK_ANALYZER_WHATIF_REPLAY_H_
+#pragma once
 
 #include <cstddef>
 #include <set>
@@ -73,5 +72,3 @@ struct ReplayedRun {
 std::vector<Table> ReplayTables(const ReplayedRun& run);
 
 }  // namespace dlhook::analyzer::whatif
-
-#endif  // DLHOOK_ANALYZER_WHATIF_REPLAY_H_

@@ -1,6 +1,5 @@
 // What was tried, and what came of it: the tables of `dlhook try`.
-#ifndef DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_
-#define DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -47,5 +46,3 @@ std::string IntervalText(const Speed& speed);  // " [1.21..1.30]"; empty: not kn
 std::vector<Table> TryTables(const TriedProgram& program);
 
 }  // namespace dlhook::analyzer::whatif
-
-#endif  // DLHOOK_ANALYZER_WHATIF_TRY_TABLE_H_

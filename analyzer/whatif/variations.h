@@ -1,6 +1,5 @@
 // What may make a program faster without a change of its source: variations of its environment and its words.
-#ifndef DLHOOK_ANALYZER_WHATIF_VARIATIONS_H_
-#define DLHOOK_ANALYZER_WHATIF_VARIATIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -49,5 +48,3 @@ absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view te
 absl::StatusOr<std::vector<Variation>> VariationsOfWord(absl::string_view text, const std::vector<std::string>& words);
 
 }  // namespace dlhook::analyzer::whatif
-
-#endif  // DLHOOK_ANALYZER_WHATIF_VARIATIONS_H_

@@ -1,6 +1,5 @@
 // How often functions are compiled.
-#ifndef DLHOOK_ANALYZER_WORK_COMPILATIONS_H_
-#define DLHOOK_ANALYZER_WORK_COMPILATIONS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -13,5 +12,3 @@ namespace dlhook::analyzer::inline work {
 std::map<std::string, double> CountCompilations(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_COMPILATIONS_H_

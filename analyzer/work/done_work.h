@@ -1,6 +1,5 @@
 // What the compared steps of a run do, as counts: everything that needs no clock.
-#ifndef DLHOOK_ANALYZER_WORK_DONE_WORK_H_
-#define DLHOOK_ANALYZER_WORK_DONE_WORK_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -37,5 +36,3 @@ struct DoneWork {
 DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_DONE_WORK_H_

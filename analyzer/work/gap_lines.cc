@@ -1,4 +1,3 @@
-// See gap_lines.h.
 #include "analyzer/work/gap_lines.h"
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/time/gap_samples.h"
+#include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
 #include "analyzer/time/thread_activity.h"
 

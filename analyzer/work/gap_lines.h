@@ -1,6 +1,5 @@
 // Which lines of the program lie around and in the time that no call or op tells of.
-#ifndef DLHOOK_ANALYZER_WORK_GAP_LINES_H_
-#define DLHOOK_ANALYZER_WORK_GAP_LINES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -56,5 +55,3 @@ const std::vector<GapLines>& InputLinesOf(const StepFacts& facts);
 const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_GAP_LINES_H_

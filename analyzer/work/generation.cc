@@ -1,4 +1,3 @@
-// See generation.h.
 #include "analyzer/work/generation.h"
 
 #include <algorithm>

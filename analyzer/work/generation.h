@@ -1,7 +1,6 @@
 // Generation of text, token by token: a pass over the prompt (prefill), then one for each further token (decode), which
 // computes much less.
-#ifndef DLHOOK_ANALYZER_WORK_GENERATION_H_
-#define DLHOOK_ANALYZER_WORK_GENERATION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -24,5 +23,3 @@ struct Generation {
 std::optional<Generation> FindGeneration(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_GENERATION_H_

@@ -1,6 +1,5 @@
 // How busy the machine was during the compared steps, how much of their time that took, and whose threads took it.
-#ifndef DLHOOK_ANALYZER_WORK_MACHINE_LOAD_H_
-#define DLHOOK_ANALYZER_WORK_MACHINE_LOAD_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -63,5 +62,3 @@ const ComparedSteps& StepsOrRun(const TraceModel& model, const ComparedSteps& st
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, const std::vector<ComparedSteps>& blocks);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_MACHINE_LOAD_H_

@@ -23,8 +23,7 @@
 //
 // Runs that agree by chance don't promise more than their steps allow: hence the maximum. A side of one run is taken to
 // vary as the other side's runs do, relative to its mean.
-#ifndef DLHOOK_ANALYZER_WORK_NOISE_H_
-#define DLHOOK_ANALYZER_WORK_NOISE_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -63,5 +62,3 @@ double MeanOf(const Samples& samples);    // over runs, each of which counts the
 double StudentQuantile(double two_sided, double degrees_of_freedom);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_NOISE_H_

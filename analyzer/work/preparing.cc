@@ -1,10 +1,8 @@
-// See preparing.h.
 #include "analyzer/work/preparing.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

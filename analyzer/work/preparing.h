@@ -1,7 +1,6 @@
 // What those who prepare batches did while the program waited for one: they computed, had no processor, waited for files
 // or the like, or for work themselves. By looks from outside.
-#ifndef DLHOOK_ANALYZER_WORK_PREPARING_H_
-#define DLHOOK_ANALYZER_WORK_PREPARING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -42,5 +41,3 @@ Preparing WhoPrepares(const TraceModel& model, const LayerAnalysis& analysis, co
 std::string LooksText(const LookSums& looks, const char* verb);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_PREPARING_H_

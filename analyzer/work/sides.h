@@ -1,6 +1,5 @@
 // The two sides of a comparison have distinct types, so that they can't be swapped by mistake.
-#ifndef DLHOOK_ANALYZER_WORK_SIDES_H_
-#define DLHOOK_ANALYZER_WORK_SIDES_H_
+#pragma once
 
 #include <type_traits>
 #include <utility>
@@ -39,5 +38,3 @@ static_assert(!std::is_convertible_v<BaseSide<int>, NewSide<int>> &&
               "the sides of a comparison must not become each other");
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_SIDES_H_

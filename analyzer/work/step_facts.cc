@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,7 +12,6 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
-#include "analyzer/time/gap_samples.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {

@@ -1,6 +1,5 @@
 // The facts that rules judge: what a run's mean steady step consists of.
-#ifndef DLHOOK_ANALYZER_WORK_STEP_FACTS_H_
-#define DLHOOK_ANALYZER_WORK_STEP_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
@@ -116,5 +114,3 @@ class StepFacts {
 };
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_STEP_FACTS_H_

@@ -48,27 +48,16 @@ DoneSums& StepWork::SumsOf(const Doing& doing) {
 }
 
 Doing StepWork::DoingOf(const TimePiece& piece) const {
-  switch (piece.kind) {
-    case ActivityKind::kCall:
-      return OfCall(piece.index);
-    case ActivityKind::kScope: {
-      Doing doing = OfScope(piece.index);
-      if (IsOwnCode(model_, piece.index)) {
-        doing.activity = ActivityKind::kNotSeen;
-        doing.what = kNone;
-      }
-      return doing;
-    }
-    case ActivityKind::kWaiting:
-      return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
-    case ActivityKind::kNotSeen:
-      return {groups_.OfGap(piece.gap), attribution_.PlaceOfGap(piece.gap).direction, piece.kind, kNone};
-    case ActivityKind::kDataLoading:
-      return {groups_.data_loading(), LayerDirection::kUnknown, piece.kind, kNone};
-    case ActivityKind::kUnattributed:
-      break;
+  const auto [group, direction] = groups_.OfPiece(piece);
+  Doing doing = {group, direction, piece.kind, kNone};
+  if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) {
+    doing.what = model_.calls.op[piece.index];
+  } else if (piece.kind == ActivityKind::kScope && IsOwnCode(model_, piece.index)) {
+    doing.activity = ActivityKind::kNotSeen;
+  } else if (piece.kind == ActivityKind::kScope) {
+    doing.what = model_.scopes.look[piece.index].name;
   }
-  return {groups_.unattributed(), LayerDirection::kUnknown, ActivityKind::kUnattributed, kNone};
+  return doing;
 }
 
 Doing StepWork::OfCall(CallIndex call) const {
@@ -76,9 +65,8 @@ Doing StepWork::OfCall(CallIndex call) const {
 }
 
 Doing StepWork::OfScope(ScopeIndex scope) const {
-  const bool is_known = scope < attribution_.of_scope.size();
-  const LayerDirection direction = is_known ? attribution_.of_scope[scope].direction : LayerDirection::kUnknown;
-  return {groups_.OfScope(scope), direction, ActivityKind::kScope, model_.scopes.look[scope].name};
+  return {groups_.OfScope(scope), attribution_.PlaceOfScope(scope).direction, ActivityKind::kScope,
+          model_.scopes.look[scope].name};
 }
 
 // Of those that took time themselves.

@@ -1,15 +1,11 @@
 // What a step's time consists of, as finely as possible: by layer, direction and op.
-#ifndef DLHOOK_ANALYZER_WORK_STEP_WORK_H_
-#define DLHOOK_ANALYZER_WORK_STEP_WORK_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/layer_analysis.h"
@@ -90,5 +86,3 @@ absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions&
 inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_STEP_WORK_H_

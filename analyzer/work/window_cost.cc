@@ -1,4 +1,3 @@
-// See window_cost.h.
 #include "analyzer/work/window_cost.h"
 
 #include <cmath>

@@ -1,7 +1,6 @@
 // What recording adds to steps, by the run itself: where operations are recorded in windows (DLHOOK_BUDGET, light mode), steps
 // inside of them are compared with those outside.
-#ifndef DLHOOK_ANALYZER_WORK_WINDOW_COST_H_
-#define DLHOOK_ANALYZER_WORK_WINDOW_COST_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -27,5 +26,3 @@ struct WindowCost {
 std::optional<WindowCost> CostOfWindows(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::work
-
-#endif  // DLHOOK_ANALYZER_WORK_WINDOW_COST_H_

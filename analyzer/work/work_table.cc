@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -95,10 +94,9 @@ TypedColumns<WorkLine> WorkColumns() {
       {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&WorkLine::model)},
       {As(Role::kKey, Detail(TextColumn("purpose", "layout: converts a tensor to another memory format."))),
        Known(&WorkLine::purpose)},
-      {IntegerColumn("time", "ns", Better::kLower,
-                     "Wall share in a mean step; of the whole run where there are no steps."),
+      {TimeColumn("time", "Wall share in a mean step; of the whole run where there are no steps."),
        [](const WorkLine& row) { return Mean(row.share_ns, row.steps); }},
-      {RealColumn("time_percent", "%", Better::kLower, "The same as a part of the steps' time."),
+      {PercentColumn("time_percent", Better::kLower, "The same as a part of the steps' time."),
        [](const WorkLine& row) { return Percent(row.share_ns, row.whole_ns); }},
       {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
        Known(&WorkLine::problem)},
@@ -106,16 +104,14 @@ TypedColumns<WorkLine> WorkColumns() {
       {As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
        Known(&WorkLine::chosen)},
       {As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))), Known(&WorkLine::formats)},
-      {As(Role::kWeight,
-          IntegerColumn("wall_share", "ns", Better::kLower, "Over all steps; the rows add up to the whole.")),
+      {As(Role::kWeight, TimeColumn("wall_share", "Over all steps; the rows add up to the whole.")),
        &WorkLine::share_ns},
       {CallsColumn("Library calls, without those inside another call of the same kind; framework's ops."),
        [](const WorkLine& row) {
          if (row.activity == ActivityName(ActivityKind::kCall)) return Cell(row.calls);
          return row.activity == ActivityName(ActivityKind::kScope) ? Cell(row.begun) : Cell();
        }},
-      {As(Role::kAmount,
-          Detail(IntegerColumn("flops", "", Better::kNeither, "Operations of all these calls, where known."))),
+      {As(Role::kAmount, Detail(NumberColumn("flops", "Operations of all these calls, where known."))),
        [](const WorkLine& row) { return row.flops == 0 ? Cell() : Cell(row.flops); }},
   };
 }

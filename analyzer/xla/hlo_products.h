@@ -1,6 +1,5 @@
 // What dots and convolutions of an HLO module compute: sizes, types, memory formats. Pure functions.
-#ifndef DLHOOK_ANALYZER_XLA_HLO_PRODUCTS_H_
-#define DLHOOK_ANALYZER_XLA_HLO_PRODUCTS_H_
+#pragma once
 
 #include <string>
 
@@ -29,5 +28,3 @@ XlaProduct ProductOfConvolution(const dlhook::xla::HloInstruction& convolution, 
                                 const dlhook::xla::Shape& right, XlaPass pass);
 
 }  // namespace dlhook::analyzer::xla
-
-#endif  // DLHOOK_ANALYZER_XLA_HLO_PRODUCTS_H_

@@ -1,7 +1,6 @@
 // What XLA's op_name says: the user's scopes, the transformations of JAX around them, and the primitive.
 //   jit(train_step)/transpose(jvp(CNN))/Conv_0/conv_general_dilated -> backward of CNN/Conv_0, conv_general_dilated
-#ifndef DLHOOK_ANALYZER_XLA_OP_NAMES_H_
-#define DLHOOK_ANALYZER_XLA_OP_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -21,5 +20,3 @@ struct XlaOpName {
 XlaOpName ReadOpName(absl::string_view op_name);
 
 }  // namespace dlhook::analyzer::xla
-
-#endif  // DLHOOK_ANALYZER_XLA_OP_NAMES_H_

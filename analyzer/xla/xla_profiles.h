@@ -1,14 +1,12 @@
 // XLA's own account of its programs in a trace (trace::CompilerProfile): what ran when, and which of the user's layers it
 // computed. Decoded here, so that libprotobuf's messages stay inside; damaged bytes give nothing, and say so.
-#ifndef DLHOOK_ANALYZER_XLA_XLA_PROFILES_H_
-#define DLHOOK_ANALYZER_XLA_XLA_PROFILES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/xla/op_names.h"
 
 namespace dlhook::analyzer::inline xla {
@@ -117,5 +115,3 @@ class XlaProfiles {
 std::vector<XlaOp> OpsOfProgram(const std::string& bytes, std::string* name, int64_t* id, bool* is_whole);
 
 }  // namespace dlhook::analyzer::xla
-
-#endif  // DLHOOK_ANALYZER_XLA_XLA_PROFILES_H_

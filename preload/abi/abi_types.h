@@ -1,7 +1,6 @@
 // Structures that hooked functions take by value, known only by size and class: the wrappers pass them on unchanged.
 // Thread: any. Plain data; no field of the memory classes is read.
-#ifndef DLHOOK_PRELOAD_ABI_ABI_TYPES_H_
-#define DLHOOK_PRELOAD_ABI_ABI_TYPES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ static_assert(sizeof(Dim3) == 12 && sizeof(Struct16) == 16 && sizeof(Struct24) =
 static_assert(sizeof(Struct32) == 32 && sizeof(Struct64) == 64 && sizeof(Struct128) == 128);
 
 }  // namespace dlhook::inline abi
-
-#endif  // DLHOOK_PRELOAD_ABI_ABI_TYPES_H_

@@ -1,8 +1,7 @@
 // Converts arguments of the various BLAS interfaces to a common form for the decoders.
 // Thread: any application thread, after the real function has returned.
 // Pure; reads only what that function had to read, too.
-#ifndef DLHOOK_PRELOAD_ABI_ARGUMENTS_H_
-#define DLHOOK_PRELOAD_ABI_ARGUMENTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -103,5 +102,3 @@ inline uint64_t Address(const void* pointer) { return reinterpret_cast<uintptr_t
 inline uint64_t Address(uint64_t word) { return word; }  // a pointer in a structure of its own
 
 }  // namespace dlhook::inline abi
-
-#endif  // DLHOOK_PRELOAD_ABI_ARGUMENTS_H_

@@ -1,7 +1,6 @@
 // The time between two CUDA events as queried by the program: how frameworks measure kernels. Pure.
 // Thread: any application thread, after the real function has returned.
-#ifndef DLHOOK_PRELOAD_ABI_CUDA_EVENT_H_
-#define DLHOOK_PRELOAD_ABI_CUDA_EVENT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ inline void DecodeElapsed(const ElapsedArgs& args, CallRecord* record) {
 }
 
 }  // namespace dlhook::inline abi
-
-#endif  // DLHOOK_PRELOAD_ABI_CUDA_EVENT_H_

@@ -1,7 +1,6 @@
 // Enumerators of CUDA's libraries -> DataType. Pure.
 // Sources: library_types.h (CUDA 13.0), cudnn_graph_v9.h (9.24), nccl.h (2.30); numbers have never changed.
-#ifndef DLHOOK_PRELOAD_ABI_CUDA_TYPES_H_
-#define DLHOOK_PRELOAD_ABI_CUDA_TYPES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -84,5 +83,3 @@ inline uint32_t TypeBits(DataType type) {
 }
 
 }  // namespace dlhook::inline abi
-
-#endif  // DLHOOK_PRELOAD_ABI_CUDA_TYPES_H_

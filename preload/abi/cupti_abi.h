@@ -1,8 +1,7 @@
 // CUPTI's interface as far as dlhook uses it: numbers, and the beginnings of its records, which have been the same
 // since CUDA 9 (records only grow at their end). NVIDIA's headers are not needed to build;
 // tests/preload/activity_test.cc compares with them if installed.
-#ifndef DLHOOK_PRELOAD_ABI_CUPTI_ABI_H_
-#define DLHOOK_PRELOAD_ABI_CUPTI_ABI_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -225,5 +224,3 @@ static_assert(offsetof(ExternalCorrelationRecord, correlation) == 16);
 
 }  // namespace cupti
 }  // namespace dlhook::inline abi
-
-#endif  // DLHOOK_PRELOAD_ABI_CUPTI_ABI_H_

@@ -1,7 +1,6 @@
 // The binary interface between NVTX (header-only, compiled into the host's libraries) and an injection, as far as the
 // tap needs it: dlhook builds without CUDA's headers. tests/preload/nvtx_test.cc compares with them if installed.
-#ifndef DLHOOK_PRELOAD_ABI_NVTX_ABI_H_
-#define DLHOOK_PRELOAD_ABI_NVTX_ABI_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -70,5 +69,3 @@ static_assert(sizeof(NvtxEventAttributes) == 48);
 constexpr int kNvtxNoDepth = -2;
 
 }  // namespace dlhook::inline abi
-
-#endif  // DLHOOK_PRELOAD_ABI_NVTX_ABI_H_

@@ -1,7 +1,6 @@
 // A growable byte buffer in pages of its own: the drain may run inside the host, whose heap it must not use.
 // Thread: the drain's. Not copyable; never shrinks.
-#ifndef DLHOOK_PRELOAD_BASE_BUFFER_H_
-#define DLHOOK_PRELOAD_BASE_BUFFER_H_
+#pragma once
 
 #include <string.h>
 #include <sys/mman.h>
@@ -83,5 +82,3 @@ inline uint64_t ZigZag(int64_t value) {
 }
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_BUFFER_H_

@@ -7,8 +7,7 @@
 //   DLHOOK_ENTRY(cublasGetVersion_v2)
 //   int DLHOOK_BODY(cublasGetVersion_v2)(void* handle, int* version) {
 //     void* looked_up = LookedUpFunction();
-#ifndef DLHOOK_PRELOAD_BASE_ENTRY_H_
-#define DLHOOK_PRELOAD_BASE_ENTRY_H_
+#pragma once
 
 namespace dlhook::inline base {
 
@@ -45,5 +44,3 @@ __attribute__((always_inline)) inline void* LookedUpFunction() {
       ".size " #name ", .-" #name \
       "\n"                        \
       ".popsection")
-
-#endif  // DLHOOK_PRELOAD_BASE_ENTRY_H_

@@ -1,6 +1,5 @@
 // Reads the environment without getenv, which is one of our own hooks.
-#ifndef DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_
-#define DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_
+#pragma once
 
 #include <string.h>
 #include <unistd.h>
@@ -17,5 +16,3 @@ inline const char* EnvironmentVariable(const char* name) {
 }
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_

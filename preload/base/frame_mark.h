@@ -4,8 +4,7 @@
 // place that contains something else belongs to another frame now. If nothing has overwritten the word yet, work that
 // was left counts as going on, for a while.
 // Thread: the one that works. One system call for each question.
-#ifndef DLHOOK_PRELOAD_BASE_FRAME_MARK_H_
-#define DLHOOK_PRELOAD_BASE_FRAME_MARK_H_
+#pragma once
 
 #include <errno.h>
 #include <sys/uio.h>
@@ -48,5 +47,3 @@ struct FrameMark {
 };
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_FRAME_MARK_H_

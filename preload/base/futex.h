@@ -1,8 +1,7 @@
 // Sleeps until a word changes. If a real-time thread yielded or spun instead, a lower-priority thread that it waits for
 // would never run.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_BASE_FUTEX_H_
-#define DLHOOK_PRELOAD_BASE_FUTEX_H_
+#pragma once
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -24,5 +23,3 @@ inline void FutexWake(const void* word, int threads) {
 }
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_FUTEX_H_

@@ -1,7 +1,6 @@
 // What libc.so.6 itself exports, regardless of what precedes it in the search order.
 // Thread: any; may be called before the shim is relocated.
-#ifndef DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_
-#define DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_
+#pragma once
 
 #include <dlfcn.h>
 #include <link.h>
@@ -35,5 +34,3 @@ const link_map* FindLibc();
 const ElfW(Sym) * FindLibcSymbol(const char* name);
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_

@@ -2,8 +2,7 @@
 // replaces it and frees the text that an earlier dlerror() returned. The shim's own calls go through link/loader.cc,
 // which leaves it unchanged.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_BASE_LOADER_ERROR_H_
-#define DLHOOK_PRELOAD_BASE_LOADER_ERROR_H_
+#pragma once
 
 #include <errno.h>
 
@@ -29,5 +28,3 @@ void ClearLoaderError();
 void RenameInLoaderError(const char* from, const char* to);
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_LOADER_ERROR_H_

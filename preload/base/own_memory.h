@@ -1,7 +1,6 @@
 // Reads memory of this process that may not exist or not be readable.
 // Thread: any. One system call each: never faults, and fails if the process may not make that call.
-#ifndef DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_
-#define DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_
+#pragma once
 
 #include <errno.h>
 #include <sys/types.h>
@@ -38,5 +37,3 @@ struct OwnMemory {
 };
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_

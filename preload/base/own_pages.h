@@ -1,8 +1,7 @@
 // The shim's own memory, in pages separate from the host's heap: zeroed, allocated when touched, and never locked. A
 // host that locks all memory (mlockall(MCL_FUTURE)) means its own memory; the shim's is mostly unused reservation.
 // Thread: any. System calls; preserves errno.
-#ifndef DLHOOK_PRELOAD_BASE_OWN_PAGES_H_
-#define DLHOOK_PRELOAD_BASE_OWN_PAGES_H_
+#pragma once
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -50,5 +49,3 @@ T* OneForEachProcess(std::atomic<T*>* one) {
 }
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_OWN_PAGES_H_

@@ -1,8 +1,7 @@
 // Slow paths that need more stack than a small thread has.
 // Thread: any, while undisturbed (runtime/undisturbed.h): nothing may unwind through it, and meanwhile no signal
 // handler may run and no cancellation take effect.
-#ifndef DLHOOK_PRELOAD_BASE_OWN_STACK_H_
-#define DLHOOK_PRELOAD_BASE_OWN_STACK_H_
+#pragma once
 
 #include <sys/mman.h>
 
@@ -36,5 +35,3 @@ inline bool CallOnOwnStack(void (*function)(void*), void* argument) {
 }
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_OWN_STACK_H_

@@ -1,7 +1,6 @@
 // The shim's own threads.
 // Thread: any that is undisturbed (runtime/undisturbed.h): the new one inherits its blocked signals.
-#ifndef DLHOOK_PRELOAD_BASE_OWN_THREAD_H_
-#define DLHOOK_PRELOAD_BASE_OWN_THREAD_H_
+#pragma once
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -48,5 +47,3 @@ inline bool StartOwnThread(void** stack, size_t stack_bytes, void* (*main)(void*
 }
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_OWN_THREAD_H_

@@ -1,7 +1,6 @@
 // The process's id without a system call.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_BASE_PROCESS_ID_H_
-#define DLHOOK_PRELOAD_BASE_PROCESS_ID_H_
+#pragma once
 
 #include <cstdint>
 
@@ -11,5 +10,3 @@ namespace dlhook::inline base {
 uint32_t ProcessId();
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_PROCESS_ID_H_

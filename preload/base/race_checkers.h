@@ -1,7 +1,6 @@
 // Valgrind's race checkers know the C library's locks but not atomics: they are instructed to ignore the shim's own
 // memory. Thread: any.
-#ifndef DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_
-#define DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_
+#pragma once
 
 namespace dlhook::inline base {
 
@@ -9,5 +8,3 @@ namespace dlhook::inline base {
 void HideVariablesFromRaceCheckers();
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_

@@ -3,8 +3,7 @@
 // process, and the child takes it over; guarded data is written so that a reader copes (keys are published last). A
 // signal handler that interrupts the holder on its own thread would wait forever: it proceeds at once, without the
 // lock. A holder that never returns (left by longjmp) loses the lock after some seconds.
-#ifndef DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
-#define DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
+#pragma once
 
 #include <time.h>
 
@@ -76,5 +75,3 @@ class SpinLockHolder {
 };
 
 }  // namespace dlhook::inline base
-
-#endif  // DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_

@@ -1,8 +1,7 @@
 // A line of the table of counters, shared by counter_names.cc, which defines it, and counter_words.cc, which looks up
 // words in it.
 // Thread: any; constant.
-#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_
-#define DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_
+#pragma once
 
 #include "preload/counters/counter_names.h"
 
@@ -43,5 +42,3 @@ bool IsOn(const CounterLine& line, const Processor& processor);
 bool IsInSet(const CounterLine& line, size_t set, const Processor& processor);
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_

@@ -1,8 +1,7 @@
 // Counters by name: what a word of DLHOOK_COUNTERS requests from perf_event, getrusage or PAPI on a processor, and sets
 // of counters. Plain tables without allocation, used by the shim, the drain and the analyzer.
 // Thread: any; writes only to its arguments. Reads files only through the caller's function.
-#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_NAMES_H_
-#define DLHOOK_PRELOAD_COUNTERS_COUNTER_NAMES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -113,5 +112,3 @@ constexpr size_t kCounterSetCount = 5;
 extern const CounterSet kCounterSets[kCounterSetCount];  // software, basic, cache, flops, topdown
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_NAMES_H_

@@ -1,8 +1,7 @@
 // The plan for DLHOOK_COUNTERS on this machine: which counters threads read, from which source, and which together.
 // Made once per process image (a forked child inherits its parent's).
 // Thread: any, undisturbed, on the slow path of attaching; sets are appended to the plan and never change.
-#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
-#define DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -52,5 +51,3 @@ void ReportCounter(const char* name, CapabilityState state, const char* reason);
 uint32_t DefineCounterSet(const PlannedSet& set);
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_

@@ -1,8 +1,7 @@
 // Counter readings made by the threads themselves (DLHOOK_COUNTERS).
 // Thread: any application thread, for itself only. A reading is a system call, or rdpmc; opening counters at a thread's
 // first recorded call makes more system calls.
-#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTERS_H_
-#define DLHOOK_PRELOAD_COUNTERS_COUNTERS_H_
+#pragma once
 
 #include "preload/runtime/thread_state.h"
 
@@ -15,5 +14,3 @@ void ReadCounters(ThreadState* thread);
 void CloseProcessCounters();
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTERS_H_

@@ -3,8 +3,7 @@
 // it. PAPI keeps its own memory and descriptors in the process, at numbers of its choice. A forked child would find its
 // locks and events as they were.
 // Thread: one opens it; an event set belongs to the thread that made it.
-#ifndef DLHOOK_PRELOAD_COUNTERS_PAPI_H_
-#define DLHOOK_PRELOAD_COUNTERS_PAPI_H_
+#pragma once
 
 #include <pthread.h>
 #include <string.h>
@@ -109,5 +108,3 @@ inline void StopPapiSet(const Papi& papi, int set) {
 }
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_PAPI_H_

@@ -1,8 +1,7 @@
 // A group of perf events on one thread: opened together, read together.
 // Thread: any; a group is used only by the thread that opened it. System calls, no allocation. Used by the shim for the
 // calling thread, and by the sampler (drain/counter_sampler.h) for others.
-#ifndef DLHOOK_PRELOAD_COUNTERS_PERF_GROUP_H_
-#define DLHOOK_PRELOAD_COUNTERS_PERF_GROUP_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -71,5 +70,3 @@ void DividePerfGroups(const CounterSpec* const* specs, size_t count, RefuseCount
 void ExplainPerfError(const CounterSpec& spec, int error, char* reason, size_t size);
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_PERF_GROUP_H_

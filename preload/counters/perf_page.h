@@ -1,8 +1,7 @@
 // Reads a processor's counter without a system call: from the page that the kernel maps for a perf event, and by rdpmc.
 // The protocol is that of <linux/perf_event.h>: the kernel increments `lock` before and after it writes.
 // Thread: the one for which the event counts.
-#ifndef DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
-#define DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
+#pragma once
 
 #include <linux/perf_event.h>
 
@@ -63,5 +62,3 @@ bool ReadPerfPage(const volatile perf_event_mmap_page* page, PerfPageReading* re
 }
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_

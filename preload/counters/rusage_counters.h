@@ -1,8 +1,7 @@
 // Counters from getrusage, by name. CPU time comes from the scheduler's clock instead: getrusage's advances only at the
 // scheduler's ticks while the thread runs (4 ms at 250 Hz).
 // Thread: any. At most two system calls.
-#ifndef DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_
-#define DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_
+#pragma once
 
 #include <string.h>
 #include <sys/resource.h>
@@ -98,5 +97,3 @@ inline bool ReadUsage(int who, clockid_t clock, bool wants_clock, bool wants_cou
 }
 
 }  // namespace dlhook::inline counters
-
-#endif  // DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_

@@ -1,8 +1,7 @@
 // Collectives and point-to-point messages of NCCL, NVSHMEM and MPI -> CollectiveShape.
 // Thread: any application thread, after the real function has returned.
 // The members of the *Args structs are the parameter names of preload/api/{nccl,nvshmem,mpi}.api.
-#ifndef DLHOOK_PRELOAD_DECODE_COLLECTIVE_H_
-#define DLHOOK_PRELOAD_DECODE_COLLECTIVE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -76,5 +75,3 @@ struct CommunicatorNewArgs {
 void TrackCommunicatorNew(const CommunicatorNewArgs& args);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_COLLECTIVE_H_

@@ -1,8 +1,7 @@
 // A hash of some bytes of a copied buffer, so that a report can tell that the same contents are copied again.
 // Thread: any application thread. One system call, which reads nothing that does not exist: another thread may have
 // freed the buffer of an asynchronous copy already.
-#ifndef DLHOOK_PRELOAD_DECODE_CONTENTS_H_
-#define DLHOOK_PRELOAD_DECODE_CONTENTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,5 +14,3 @@ namespace dlhook::inline decode {
 uint64_t SampleContents(const void* buffer, uint64_t bytes);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_CONTENTS_H_

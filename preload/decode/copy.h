@@ -1,8 +1,7 @@
 // Copies, fills and allocations of the CUDA runtime and driver: arguments -> CopyShape, AllocationShape.
 // Thread: any application thread, after the real function has returned.
 // The members of the *Args structs are the parameter names of preload/api/*.api.
-#ifndef DLHOOK_PRELOAD_DECODE_COPY_H_
-#define DLHOOK_PRELOAD_DECODE_COPY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -108,5 +107,3 @@ struct AllocationArgs {
 void DecodeAllocation(const AllocationArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_COPY_H_

@@ -1,8 +1,7 @@
 // Matrix products of cuBLAS and cuBLASLt: arguments -> CudaGemmShape, and the two-matrix functions -> MatrixShape.
 // Thread: any application thread, after the real function has returned. Host scalars and device pointers are never
 // dereferenced. The members of the *Args structs are the parameter names of preload/api/*.api.
-#ifndef DLHOOK_PRELOAD_DECODE_CUDA_GEMM_H_
-#define DLHOOK_PRELOAD_DECODE_CUDA_GEMM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -166,5 +165,3 @@ struct LtTransformArgs {
 void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_CUDA_GEMM_H_

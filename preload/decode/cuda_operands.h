@@ -1,6 +1,5 @@
 // Shared by the decoders of cuBLAS and cuBLASLt. Pure.
-#ifndef DLHOOK_PRELOAD_DECODE_CUDA_OPERANDS_H_
-#define DLHOOK_PRELOAD_DECODE_CUDA_OPERANDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ class Alignment {
 };
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_CUDA_OPERANDS_H_

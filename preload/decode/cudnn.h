@@ -2,8 +2,7 @@
 // call time.
 // Thread: any application thread, after the real function has returned. Needs no GPU. The members of the *Args structs
 // are the parameter names of preload/api/cudnn.api.
-#ifndef DLHOOK_PRELOAD_DECODE_CUDNN_H_
-#define DLHOOK_PRELOAD_DECODE_CUDNN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -87,5 +86,3 @@ struct CudnnSearchArgs {
 void DecodeCudnnSearch(const CudnnSearchArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_CUDNN_H_

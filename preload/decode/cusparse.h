@@ -1,8 +1,7 @@
 // cuSPARSE's products of sparse and dense operands: sizes from the descriptors, through the library's own getters ->
 // MatrixShape.
 // Thread: any application thread, after the real function has returned.
-#ifndef DLHOOK_PRELOAD_DECODE_CUSPARSE_H_
-#define DLHOOK_PRELOAD_DECODE_CUSPARSE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ struct SparseArgs {
 void DecodeSparse(const SparseArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_CUSPARSE_H_

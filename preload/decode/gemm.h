@@ -7,8 +7,7 @@
 // 1. a struct and a function, here or in a new header;
 // 2. a `decoder` line in preload/api/common.api that names them;
 // 3. cases with values computed by hand in tests/preload/decode_test.cc.
-#ifndef DLHOOK_PRELOAD_DECODE_GEMM_H_
-#define DLHOOK_PRELOAD_DECODE_GEMM_H_
+#pragma once
 
 #include <cstdint>
 #include <new>
@@ -209,5 +208,3 @@ inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
 }
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_GEMM_H_

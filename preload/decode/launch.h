@@ -1,8 +1,7 @@
 // Kernel launches of the CUDA runtime and driver: arguments -> LaunchShape.
 // Thread: any application thread, after the real function has returned. Each decoder needs kLaunchShapeWords and 1 address.
 // The members of the *Args structs are the parameter names of preload/api/*.api.
-#ifndef DLHOOK_PRELOAD_DECODE_LAUNCH_H_
-#define DLHOOK_PRELOAD_DECODE_LAUNCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,5 +46,3 @@ struct LaunchConfigArgs {
 void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_LAUNCH_H_

@@ -1,8 +1,7 @@
 // LIBXSMM (1.17): products, kernels that it looks up or builds, layers of its dnn part.
 // Thread: any application thread, after the real function has returned. No lock, no allocation.
 // The members of the *Args structs are the parameter names of preload/api/libxsmm.api.
-#ifndef DLHOOK_PRELOAD_DECODE_LIBXSMM_H_
-#define DLHOOK_PRELOAD_DECODE_LIBXSMM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -87,5 +86,3 @@ struct LibxsmmCopyArgs {
 void DecodeLibxsmmCopy(const LibxsmmCopyArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_LIBXSMM_H_

@@ -2,8 +2,7 @@
 // Thread: any application thread, after the real function has returned.
 // Pure: no vendor calls, no allocation.
 // The members of MatrixArgs are the parameter names of preload/api/*.api.
-#ifndef DLHOOK_PRELOAD_DECODE_MATRIX_H_
-#define DLHOOK_PRELOAD_DECODE_MATRIX_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ struct MatrixArgs {
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode
-
-#endif  // DLHOOK_PRELOAD_DECODE_MATRIX_H_

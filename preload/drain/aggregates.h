@@ -1,8 +1,7 @@
 // Totals of calls to be written (trace::CallAggregate): those kept by the recorded threads themselves, and those per
 // (thread, op) after DLHOOK_MAX_BYTES is reached.
 // Thread: the drain's. Bounded: a full table must be flushed.
-#ifndef DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
-#define DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
+#pragma once
 
 #include "preload/format/call_totals.h"
 #include "preload/format/packet_writer.h"
@@ -51,5 +50,3 @@ class AggregateTable {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_

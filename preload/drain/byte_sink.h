@@ -1,7 +1,6 @@
 // Where the drain writes packets: a trace file that always consists of complete packets, or memory.
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_
-#define DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_
+#pragma once
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -89,5 +88,3 @@ class MemorySink final : public ByteSink {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_

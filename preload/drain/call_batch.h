@@ -1,7 +1,6 @@
 // The drain's open CallBatch packet: calls of one thread (see proto/call.proto).
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
-#define DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
+#pragma once
 
 #include "preload/drain/columns.h"
 #include "preload/proto_fields.h"
@@ -74,5 +73,3 @@ class CallBatch {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_

@@ -1,7 +1,6 @@
 // A message of columns while it is filled: the batches of proto/call.proto. Columns and the other fields go by their numbers.
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_COLUMNS_H_
-#define DLHOOK_PRELOAD_DRAIN_COLUMNS_H_
+#pragma once
 
 #include <bit>
 
@@ -73,5 +72,3 @@ class Columns {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_COLUMNS_H_

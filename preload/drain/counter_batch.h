@@ -1,7 +1,6 @@
 // The drain's open CounterBatch packets: readings of one set of counters of one thread (see proto/call.proto).
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
-#define DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
+#pragma once
 
 #include "preload/drain/columns.h"
 #include "preload/format/record.h"
@@ -108,5 +107,3 @@ class CounterBatches {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_

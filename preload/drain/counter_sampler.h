@@ -3,8 +3,7 @@
 // (counters/counters.h). From outside, and also if no counters are wanted: what threads do (drain/thread_look.h).
 // Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of perf in the drain's own
 // table. Limits its use of a processor.
-#ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
-#define DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -124,5 +123,3 @@ class CounterSampler {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_

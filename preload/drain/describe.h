@@ -1,8 +1,7 @@
 // Packets that describe something once and are more than a copy of a record's members (fields::…::WritePacket): header,
 // mappings, capabilities, texts, and the definitions of ops. Encoding only.
 // Thread: the drain's. The session and the records are untrusted: strings are bounded, enums are passed through.
-#ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
-#define DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
+#pragma once
 
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
@@ -36,5 +35,3 @@ void WriteCallDefinition(uint32_t iid, const CallRecord& record, const Definitio
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_

@@ -1,7 +1,6 @@
 // Encoding of what a call computed: matrix products, calls of CUDA's libraries, MPI and LIBXSMM.
 // Thread: the drain's. Records are untrusted: enums are passed through, counts are bounded.
-#ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
-#define DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
+#pragma once
 
 #include "preload/drain/describe.h"
 
@@ -11,5 +10,3 @@ namespace dlhook::inline drain {
 void WriteShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_

@@ -1,8 +1,7 @@
 // Limits the descriptors kept open for sampling counters to a quarter of the process's limit, over all its samplers
 // (`dlhook run` has one per recorded process). A sampler without descriptors opens its files for each read.
 // Thread: any. One system call.
-#ifndef DLHOOK_PRELOAD_DRAIN_DESCRIPTOR_BUDGET_H_
-#define DLHOOK_PRELOAD_DRAIN_DESCRIPTOR_BUDGET_H_
+#pragma once
 
 #include <cstdint>
 
@@ -13,5 +12,3 @@ bool TakeDescriptors(uint32_t count);
 void GiveBackDescriptors(uint32_t count);
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_DESCRIPTOR_BUDGET_H_

@@ -2,8 +2,7 @@
 // three hosts: a writer thread of the recorded process, the launcher (dlhook run), the reader (rings of a killed
 // process). Needs nothing from the recorded process but the session mapping, and trusts nothing in it.
 // Thread: one at a time per session.
-#ifndef DLHOOK_PRELOAD_DRAIN_DRAIN_H_
-#define DLHOOK_PRELOAD_DRAIN_DRAIN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -178,5 +177,3 @@ class Drain {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_DRAIN_H_

@@ -1,7 +1,6 @@
 // The drain's open packets about GPUs (activities, links and graph nodes) and about memory (see proto/call.proto).
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
-#define DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
+#pragma once
 
 #include "preload/drain/columns.h"
 #include "preload/format/gpu_records.h"
@@ -161,5 +160,3 @@ class GpuBatches {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_

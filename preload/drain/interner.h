@@ -1,8 +1,7 @@
 // Dictionaries of the drain: op keys, names, Python stacks, GPU kernels and addresses to small ids. Bounded: when one
 // is full the drain sends a Reset and all start over.
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
-#define DLHOOK_PRELOAD_DRAIN_INTERNER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -135,5 +134,3 @@ class Interner {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_INTERNER_H_

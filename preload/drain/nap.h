@@ -2,8 +2,7 @@
 // which its sandbox might not allow. Bursts in the meantime go into rings that grow; rings that can't must be checked
 // more often.
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_NAP_H_
-#define DLHOOK_PRELOAD_DRAIN_NAP_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ class DrainNap {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_NAP_H_

@@ -1,8 +1,7 @@
 // Stacks of blocked threads, and for how long they were blocked there, as the launcher reads them from outside; passed to the
 // drain of the process.
 // Thread: the drain's, of a launcher.
-#ifndef DLHOOK_PRELOAD_DRAIN_OUTSIDE_STACKS_H_
-#define DLHOOK_PRELOAD_DRAIN_OUTSIDE_STACKS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ struct Wait {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_OUTSIDE_STACKS_H_

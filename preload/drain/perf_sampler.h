@@ -1,8 +1,7 @@
 // Counters of perf_event over time: groups on other threads, read by the sampler. Only for threads that don't read
 // these counters themselves: a second group would take the processor's registers from theirs.
 // Thread: the drain's; descriptors in its own table.
-#ifndef DLHOOK_PRELOAD_DRAIN_PERF_SAMPLER_H_
-#define DLHOOK_PRELOAD_DRAIN_PERF_SAMPLER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -52,5 +51,3 @@ class PerfSampler {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_PERF_SAMPLER_H_

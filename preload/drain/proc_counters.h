@@ -1,8 +1,7 @@
 // Counters of threads in /proc: pure functions that parse the files' text (unit-tested), and the files of one thread
 // kept open.
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
-#define DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -53,5 +52,3 @@ void CloseProcFiles(ProcFiles* files);
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_

@@ -1,7 +1,6 @@
 // The drain's open SampleBatch packet: samples of one thread's CPU time (see proto/call.proto).
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_SAMPLE_BATCH_H_
-#define DLHOOK_PRELOAD_DRAIN_SAMPLE_BATCH_H_
+#pragma once
 
 #include "preload/drain/columns.h"
 #include "preload/format/record.h"
@@ -54,5 +53,3 @@ class SampleBatch {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_SAMPLE_BATCH_H_

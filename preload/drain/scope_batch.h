@@ -1,7 +1,6 @@
 // The drain's open ScopeBatch packet: scopes of one thread (see proto/call.proto).
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
-#define DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
+#pragma once
 
 #include "preload/drain/columns.h"
 #include "preload/format/record.h"
@@ -52,5 +51,3 @@ class ScopeBatch {
 };
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_

@@ -1,8 +1,7 @@
 // What a thread does, as the sampler's looks from outside find it (format/thread_states.h): how long it waited for a
 // processor, which the kernel counts, and how long it was blocked and in what, which the looks estimate.
 // Thread: the drain's. Reads files of /proc.
-#ifndef DLHOOK_PRELOAD_DRAIN_THREAD_LOOK_H_
-#define DLHOOK_PRELOAD_DRAIN_THREAD_LOOK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -40,5 +39,3 @@ void LookAtThread(ProcFiles* files, BlockedLook look, uint64_t ticks_per_second,
 CounterReading StatesReading(uint64_t ticks, uint64_t task_clock_ns, const ThreadStates& states);
 
 }  // namespace dlhook::inline drain
-
-#endif  // DLHOOK_PRELOAD_DRAIN_THREAD_LOOK_H_

@@ -1,6 +1,5 @@
 // What a linker wrote into an ELF object to tell it from all others.
-#ifndef DLHOOK_PRELOAD_FORMAT_BUILD_ID_H_
-#define DLHOOK_PRELOAD_FORMAT_BUILD_ID_H_
+#pragma once
 
 #include <elf.h>
 #include <string.h>
@@ -32,5 +31,3 @@ inline BuildId BuildIdIn(const void* notes, size_t size) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_BUILD_ID_H_

@@ -3,8 +3,7 @@
 // killed.
 // Thread: written by the slot's thread. No locks: an unfinished change left by a kill is detectable
 // (TotalsTable::changed).
-#ifndef DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_
-#define DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -76,5 +75,3 @@ inline void UndoChange(const TotalsTable& table, CallTotalsRecord* record) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_

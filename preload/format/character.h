@@ -1,7 +1,6 @@
 // Characters of untrusted text, and which of them must not reach a terminal or a line unescaped.
 // Thread: any. Pure functions, for shim and analyzer alike.
-#ifndef DLHOOK_PRELOAD_FORMAT_CHARACTER_H_
-#define DLHOOK_PRELOAD_FORMAT_CHARACTER_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ inline void SpellOut(const char* text, char* out, size_t size) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_CHARACTER_H_

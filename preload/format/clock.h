@@ -1,7 +1,6 @@
 // The clock of all recorded times: the invariant time-stamp counter, else CLOCK_MONOTONIC.
 // Thread: any. A read is 11 ns (TSC) or 27 ns; no system call.
-#ifndef DLHOOK_PRELOAD_FORMAT_CLOCK_H_
-#define DLHOOK_PRELOAD_FORMAT_CLOCK_H_
+#pragma once
 
 #include <pthread.h>
 #include <time.h>
@@ -47,5 +46,3 @@ ClockSample TakeClockSample(ClockKind kind);
 uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const ClockSample& last);
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_CLOCK_H_

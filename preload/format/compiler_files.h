@@ -1,6 +1,5 @@
 // Which functions of PyTorch run while torch.compile compiles, and not in compiled code.
-#ifndef DLHOOK_PRELOAD_FORMAT_COMPILER_FILES_H_
-#define DLHOOK_PRELOAD_FORMAT_COMPILER_FILES_H_
+#pragma once
 
 #include <string.h>
 
@@ -23,5 +22,3 @@ inline bool IsCompilersFile(const char* file) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_COMPILER_FILES_H_

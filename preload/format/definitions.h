@@ -1,7 +1,6 @@
 // Texts that records refer to by number: names of kernels, plans of cuDNN. They are in the session's mapping, so that
 // any drain can look them up, even after the process was killed. Append-only, bounded.
-#ifndef DLHOOK_PRELOAD_FORMAT_DEFINITIONS_H_
-#define DLHOOK_PRELOAD_FORMAT_DEFINITIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -61,5 +60,3 @@ inline DefinedBytes FindDefinition(const SessionHeader* session, uint64_t mappin
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_DEFINITIONS_H_

@@ -1,6 +1,5 @@
 // The folder for runs whose own folder is not writable. Shared with the analyzer, which looks there.
-#ifndef DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_
-#define DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_
+#pragma once
 
 #include <stdio.h>
 #include <unistd.h>
@@ -19,5 +18,3 @@ inline void FallbackFolder(const char* wanted, char* folder, size_t size) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_

@@ -1,8 +1,7 @@
 // Opens folders for our files in places where others may write, too, without following anything that others put in the
 // way.
 // Thread: any; system calls.
-#ifndef DLHOOK_PRELOAD_FORMAT_FOLDERS_H_
-#define DLHOOK_PRELOAD_FORMAT_FOLDERS_H_
+#pragma once
 
 #include <string.h>
 
@@ -23,5 +22,3 @@ inline const char* BaseName(const char* path) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_FOLDERS_H_

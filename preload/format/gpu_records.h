@@ -1,6 +1,5 @@
 // Records of GPU activities, of the calls that requested them, and of the source of their times: see record.h.
-#ifndef DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_
-#define DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -92,5 +91,3 @@ struct GpuWindowRecord {
 };
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_

@@ -1,8 +1,7 @@
 // The interface of the generated code (scripts/gen_hooks.py from preload/api/*.api). Generated: hook_names.cc (only
 // names: linked by the drain, and so by the analyzer), hooks.cc (tables of wrappers) and hooks_N.cc (the exported
 // wrappers), both linked into libdlhook.so only.
-#ifndef DLHOOK_PRELOAD_FORMAT_HOOK_TABLE_H_
-#define DLHOOK_PRELOAD_FORMAT_HOOK_TABLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ extern const uint32_t kNewestDriverVersion;
 int FindHook(const char* name);
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_HOOK_TABLE_H_

@@ -1,8 +1,7 @@
 // Identifies this process and its run. Reads /proc once, when the session begins; stores program and script name, never
 // the rest of the command line or the environment.
 // Thread: the one that starts the session.
-#ifndef DLHOOK_PRELOAD_FORMAT_IDENTITY_H_
-#define DLHOOK_PRELOAD_FORMAT_IDENTITY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -43,5 +42,3 @@ void FindPreloaded(const char* list, char (*names)[64]);
 size_t ReadFileAt(int folder, const char* path, char* text, size_t size);
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_IDENTITY_H_

@@ -1,6 +1,5 @@
 // Where a process has the code described that its libraries compile while it runs.
-#ifndef DLHOOK_PRELOAD_FORMAT_JIT_FOLDER_H_
-#define DLHOOK_PRELOAD_FORMAT_JIT_FOLDER_H_
+#pragma once
 
 namespace dlhook::inline format {
 
@@ -8,5 +7,3 @@ namespace dlhook::inline format {
 constexpr char kJitFolderSuffix[] = ".jit";
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_JIT_FOLDER_H_

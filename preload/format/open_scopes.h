@@ -1,7 +1,6 @@
 // What a thread is in now, for readers of a process that hangs: it writes a record only when a call or scope has ended.
 // Thread: written by the one that owns the slot; read by a drain of a copy of the mapping, which trusts nothing in it.
-#ifndef DLHOOK_PRELOAD_FORMAT_OPEN_SCOPES_H_
-#define DLHOOK_PRELOAD_FORMAT_OPEN_SCOPES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ static_assert(sizeof(OpenScopes) <= kOpenScopesBytes);
 inline uint64_t OpenScopesOffset(uint32_t slot) { return kOpenScopesStart + slot * kOpenScopesBytes; }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_OPEN_SCOPES_H_

@@ -1,8 +1,7 @@
 // Appends protobuf fields to a Buffer, each in the same bytes as libprotobuf (tests compare them): lengths are minimal,
 // zero scalars and empty fields are omitted as in proto3.
 // Thread: the drain's.
-#ifndef DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
-#define DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
+#pragma once
 
 #include <concepts>
 #include <type_traits>
@@ -167,5 +166,3 @@ struct PacketScope {
 };
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_

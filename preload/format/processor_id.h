@@ -1,7 +1,6 @@
 // Identifies the processor by cpuid alone: reads no file, calls nothing.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_FORMAT_PROCESSOR_ID_H_
-#define DLHOOK_PRELOAD_FORMAT_PROCESSOR_ID_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ struct ProcessorId {
 ProcessorId IdentifyProcessor();
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_PROCESSOR_ID_H_

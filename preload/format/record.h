@@ -1,8 +1,7 @@
 // The records that application threads put into their rings and the drain takes out.
 // Thread: written by the thread that owns the ring, read by the drain (possibly of another process, possibly after the
 // writer was killed). Self-contained plain data: no pointers into the host.
-#ifndef DLHOOK_PRELOAD_FORMAT_RECORD_H_
-#define DLHOOK_PRELOAD_FORMAT_RECORD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -473,5 +472,3 @@ static_assert(sizeof(SampleRecord) == 40);
 constexpr size_t kMaxRecordBytes = 8192;
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_RECORD_H_

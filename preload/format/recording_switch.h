@@ -1,6 +1,5 @@
 // Starts and stops the recording of a process: by dlhook ctl, and by the program's own calls (DLHOOK_START=profiler).
-#ifndef DLHOOK_PRELOAD_FORMAT_RECORDING_SWITCH_H_
-#define DLHOOK_PRELOAD_FORMAT_RECORDING_SWITCH_H_
+#pragma once
 
 #include "preload/format/clock.h"
 #include "preload/format/session.h"
@@ -15,5 +14,3 @@ inline void SetRecording(bool record, SessionHeader* session) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_RECORDING_SWITCH_H_

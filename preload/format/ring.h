@@ -1,8 +1,7 @@
 // The producer's side of a ring (see session.h). The consumer's side is drain/drain.cc.
 // Thread: the one that owns the slot. No locks, no system calls; a full ring refuses records (more room:
 // ring_growth.h).
-#ifndef DLHOOK_PRELOAD_FORMAT_RING_H_
-#define DLHOOK_PRELOAD_FORMAT_RING_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -133,5 +132,3 @@ struct RingProducer {
 };
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_RING_H_

@@ -10,8 +10,7 @@
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
 // Everything here may be read by another process, even after the host was killed.
-#ifndef DLHOOK_PRELOAD_FORMAT_SESSION_H_
-#define DLHOOK_PRELOAD_FORMAT_SESSION_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -253,5 +252,3 @@ inline uint64_t ChunkBytes(uint64_t growth) {
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_SESSION_H_

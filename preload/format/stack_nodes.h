@@ -2,8 +2,7 @@
 // innermost frame. The nodes are in the session's mapping: any drain can look them up, even after the process was
 // killed, and a dropped record affects no others (docs/design.md, "Stacks", says why this is not done in the drain).
 // Append-only, bounded.
-#ifndef DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
-#define DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ inline const StackNode* FindStackNode(const SessionHeader* session, uint64_t map
 }
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_

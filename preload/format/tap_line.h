@@ -1,7 +1,6 @@
 // Splits a oneDNN log line into the fields of its template.
 // Thread: the drain's; ParseMilliseconds: any. Pure; no allocation; the input is untrusted.
-#ifndef DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_
-#define DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ TapLine ParseTapLine(const char* text, size_t size, const char* template_fields)
 bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds);
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_

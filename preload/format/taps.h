@@ -1,6 +1,5 @@
 // Taps: what both the shim and the analyzer need to know about each (preload/tap/README.md).
-#ifndef DLHOOK_PRELOAD_FORMAT_TAPS_H_
-#define DLHOOK_PRELOAD_FORMAT_TAPS_H_
+#pragma once
 
 #include <cstddef>
 #include <iterator>
@@ -126,5 +125,3 @@ constexpr bool ScopeKindsAreInOrder() {
 static_assert(ScopeKindsAreInOrder());
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_TAPS_H_

@@ -1,8 +1,7 @@
 // What a thread does, as the drain sees it from outside: counters of a CounterBatch of kind STATES, in nanoseconds since
 // the thread began. Used by the drain, which writes them, and by the analyzer.
 // Thread: any; constant.
-#ifndef DLHOOK_PRELOAD_FORMAT_THREAD_STATES_H_
-#define DLHOOK_PRELOAD_FORMAT_THREAD_STATES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ constexpr const char* kThreadStateNames[kThreadStates] = {"running", "queued", "
 constexpr char kThreadStateList[] = "running,queued,lock,poll,transfer,sleep,child,fault,other";
 
 }  // namespace dlhook::inline format
-
-#endif  // DLHOOK_PRELOAD_FORMAT_THREAD_STATES_H_

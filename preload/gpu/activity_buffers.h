@@ -1,8 +1,7 @@
 // Buffers that CUPTI fills with activities: a bounded pool of our own pages, and the queue of full buffers.
 // Thread: any; CUPTI's callbacks run on application threads, on its own and on ours. Holds a lock for a few
 // instructions, during which nothing is called.
-#ifndef DLHOOK_PRELOAD_GPU_ACTIVITY_BUFFERS_H_
-#define DLHOOK_PRELOAD_GPU_ACTIVITY_BUFFERS_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -80,5 +79,3 @@ bool HasFullBuffer(ActivityBuffers* pool);
 void ReturnActivityBuffer(ActivityBuffers* pool, ActivityBuffer* buffer);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_ACTIVITY_BUFFERS_H_

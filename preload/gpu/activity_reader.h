@@ -1,7 +1,6 @@
 // Converts CUPTI's records to dlhook's. Pure functions.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_
-#define DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
 void ReadDevice(const cupti::DeviceRecord& record, uint32_t version, GpuDeviceRecord* device);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_

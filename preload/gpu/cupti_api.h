@@ -1,7 +1,6 @@
 // The loaded CUPTI: which copy of the library, and its functions bypassing our own hooks.
 // Thread: the one that opens it (under GpuState.control); afterwards the table is constant.
-#ifndef DLHOOK_PRELOAD_GPU_CUPTI_API_H_
-#define DLHOOK_PRELOAD_GPU_CUPTI_API_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ struct CuptiResultText {
 };
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_CUPTI_API_H_

@@ -2,8 +2,7 @@
 // per process: while the application holds anything, dlhook does not use it (README.md, "Sharing CUPTI with the
 // application").
 // Thread: any; a spin lock held for some instructions. Makes no call into CUPTI.
-#ifndef DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_
-#define DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -93,5 +92,3 @@ class CuptiApplication {
 };
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_

@@ -2,8 +2,7 @@
 // Thread: application threads (calls, nodes, requests for buffers), CUPTI's own and ours (full buffers). Never
 // allocates, takes no lock except that of the queue of buffers; calls only cuptiGetGraphNodeId in CUPTI, which is meant
 // for such callbacks.
-#ifndef DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
-#define DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -34,5 +33,3 @@ void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t s
 bool TakeOwnBuffer(uint8_t* buffer, size_t valid);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_

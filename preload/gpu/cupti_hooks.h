@@ -1,8 +1,7 @@
 // The application's own use of CUPTI, seen through the interposed functions of libcupti. Its effect on ours: README.md,
 // "Sharing CUPTI with the application".
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_
-#define DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -29,5 +28,3 @@ void RestoreApplicationCupti();
 void ReturnApplicationBuffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_

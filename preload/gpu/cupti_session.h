@@ -1,7 +1,6 @@
 // Enables and disables CUPTI: subscriber, attributes, kinds of activity, callbacks.
 // Thread: any, under GpuState.control; not inside CUPTI's callbacks.
-#ifndef DLHOOK_PRELOAD_GPU_CUPTI_SESSION_H_
-#define DLHOOK_PRELOAD_GPU_CUPTI_SESSION_H_
+#pragma once
 
 #include <cstddef>
 
@@ -28,5 +27,3 @@ void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over);
 void HandOverCupti(GpuState* state);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_CUPTI_SESSION_H_

@@ -1,8 +1,7 @@
 // Relates a GPU's clock to the host's: an event on our own, otherwise idle stream is reached between two reads of
 // CLOCK_REALTIME. Of several tries the one with the shortest interval is used.
 // Thread: the one that holds EventState.collecting; OpenContext: the application thread that first used the context.
-#ifndef DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_
-#define DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_
+#pragma once
 
 #include "preload/gpu/event_pool.h"
 
@@ -20,5 +19,3 @@ void RefreshAnchor(EventState* state, EventContext* context);
 void CloseContext(const EventDriver& driver, EventContext* context);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_

@@ -1,8 +1,7 @@
 // Pairs of CUDA events around calls that cause GPU work, if CUPTI is unavailable: the part in the generated wrappers.
 // README.md.
 // Thread: any application thread, for its own calls. One load and a branch if events are off.
-#ifndef DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_
-#define DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -51,5 +50,3 @@ void BeginCallEvents(CallFrame* frame, const EventCall& call);
 void EndCallEvents(ThreadState* thread);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_

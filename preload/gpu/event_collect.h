@@ -1,6 +1,5 @@
 // Collects complete event pairs, and releases contexts. See event_time.h for the rest.
-#ifndef DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
-#define DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
+#pragma once
 
 #include "preload/gpu/event_pool.h"
 #include "preload/runtime/thread_state.h"
@@ -13,5 +12,3 @@ namespace dlhook::inline gpu {
 void EndEventContexts(EventState* state, ThreadState* thread, const void* context);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_

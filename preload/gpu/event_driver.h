@@ -1,8 +1,7 @@
 // The driver functions that event pairs need, from libcuda.so.1 itself: bypassing our hooks, and bypassing the runtime,
 // whose last error belongs to the program. The driver's own errors are returned only to us.
 // Thread: any; Load takes the loader's lock.
-#ifndef DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
-#define DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -72,5 +71,3 @@ class CurrentContext {
 };
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_

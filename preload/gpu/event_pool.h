@@ -1,8 +1,7 @@
 // Event pairs: contexts of the driver, each with a pool of pairs and with anchors, that is, events with a known host
 // time. Plain data, valid when all zero, in memory that a forked child finds wiped: a child does none of this.
 // Thread: any. `lock` is held for some instructions, never during a call into the driver.
-#ifndef DLHOOK_PRELOAD_GPU_EVENT_POOL_H_
-#define DLHOOK_PRELOAD_GPU_EVENT_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -125,5 +124,3 @@ inline void Append(EventList* list, EventPair* pair) {
 }
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EVENT_POOL_H_

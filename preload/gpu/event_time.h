@@ -1,6 +1,5 @@
 // GPU times from pairs of CUDA events: start, collecting, end. event_calls.h records the pairs.
-#ifndef DLHOOK_PRELOAD_GPU_EVENT_TIME_H_
-#define DLHOOK_PRELOAD_GPU_EVENT_TIME_H_
+#pragma once
 
 #include "preload/runtime/thread_state.h"
 
@@ -22,5 +21,3 @@ void FinishEvents(ThreadState* own);
 constexpr int kLongestEventWaitMs = 20;
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EVENT_TIME_H_

@@ -2,8 +2,7 @@
 // CUPTI itself records what was pushed around a call, in a separate record before that of the CUDA function.
 // Thread: StartExternalCorrelation and StopExternalCorrelation under GpuState.control; Push and Pop on the call's
 // thread; LinkOf on dlhook-gpu.
-#ifndef DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_
-#define DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ void ForgetPushedCalls();
 bool LinkOf(const cupti::ExternalCorrelationRecord& record, GpuLinkRecord* link);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_

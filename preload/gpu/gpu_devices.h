@@ -1,7 +1,6 @@
 // Describes the process's GPUs: from CUPTI's record, else from the driver; the link to the host from the kernel.
 // Thread: any with a ring; queries the driver and opens files, once per device.
-#ifndef DLHOOK_PRELOAD_GPU_GPU_DEVICES_H_
-#define DLHOOK_PRELOAD_GPU_GPU_DEVICES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ void NoteGpuDevice(ThreadState* own, uint32_t ordinal);
 void NoteCuptiDevice(ThreadState* own, const cupti::DeviceRecord& record, uint32_t cupti_version);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_GPU_DEVICES_H_

@@ -1,8 +1,7 @@
 // The state of GPU times in this process. Valid when all zero, in memory that the kernel wipes in a forked child: CUPTI
 // does not survive a fork, so a child never calls it, whatever its parent's threads held at the fork.
 // Thread: any, unless noted otherwise.
-#ifndef DLHOOK_PRELOAD_GPU_GPU_STATE_H_
-#define DLHOOK_PRELOAD_GPU_GPU_STATE_H_
+#pragma once
 
 #include <pthread.h>
 
@@ -82,5 +81,3 @@ GpuState* GetGpuState();
 extern std::atomic<GpuState*> g_gpu_state;
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_GPU_STATE_H_

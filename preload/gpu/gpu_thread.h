@@ -1,7 +1,6 @@
 // The thread "dlhook-gpu": feeds the buffers that CUPTI has filled into its own ring, makes CUPTI return what is
 // complete, collects events. It blocks all signals. A forked child has none.
-#ifndef DLHOOK_PRELOAD_GPU_GPU_THREAD_H_
-#define DLHOOK_PRELOAD_GPU_GPU_THREAD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ void CountScratchRecords(uint8_t* buffer, size_t valid);
 void CountDroppedRecords();
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_GPU_THREAD_H_

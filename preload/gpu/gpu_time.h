@@ -1,8 +1,7 @@
 // GPU times, as the rest of the shim sees them: from the first recorded call of CUDA's families to the end of the
 // process. From CUPTI (gpu/cupti_*), from pairs of events if there is none (gpu/event_*), or not at all. See README.md.
 // Thread: any application thread, unless noted otherwise.
-#ifndef DLHOOK_PRELOAD_GPU_GPU_TIME_H_
-#define DLHOOK_PRELOAD_GPU_GPU_TIME_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ void ResumeGpuTime();
 bool WriteGpuRecord(ThreadState* thread, RecordHeader* record, const void* text, uint32_t text_bytes, bool patient);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_GPU_TIME_H_

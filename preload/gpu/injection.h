@@ -2,8 +2,7 @@
 // then; CUPTI's callbacks for functions of the runtime and driver become recorded calls with the hooks' names. Timed,
 // copies with sizes and directions; no stacks, counters or operand memory (a callback must not query CUDA).
 // Thread: InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
-#ifndef DLHOOK_PRELOAD_GPU_INJECTION_H_
-#define DLHOOK_PRELOAD_GPU_INJECTION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData&
 bool ParseInjectedCopy(const char* function, const void* parameters, CopyArgs* copy);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_INJECTION_H_

@@ -1,7 +1,6 @@
 // Definitions for names of kernels, which CUPTI provides as pointers into foreign memory.
 // Thread: "dlhook-gpu". Some system calls and a lock for a new pointer; a table look-up for known ones.
-#ifndef DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_
-#define DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generat
 const char* WhyNamesAreUnread();
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_

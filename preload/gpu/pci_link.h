@@ -1,7 +1,6 @@
 // The way from a GPU to its host, as the kernel describes it.
 // Thread: any; opens files.
-#ifndef DLHOOK_PRELOAD_GPU_PCI_LINK_H_
-#define DLHOOK_PRELOAD_GPU_PCI_LINK_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdlib>
@@ -37,5 +36,3 @@ struct PciLink {
 PciLink SlowestLink(const char* folder);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_GPU_PCI_LINK_H_

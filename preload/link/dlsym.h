@@ -3,8 +3,7 @@
 // wrapper with the real function in a register. So a call through the pointer reaches exactly the function that was
 // looked up, whatever calls it (ctypes, JIT code, another library), and two functions with one name never mix.
 // Thread: any application thread; takes a lock only when it returns a pointer for the first time.
-#ifndef DLHOOK_PRELOAD_LINK_DLSYM_H_
-#define DLHOOK_PRELOAD_LINK_DLSYM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ struct LookedUp {
 const void* BehindThunk(const void* address);
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_DLSYM_H_

@@ -2,8 +2,7 @@
 // every statically linked runtime (including those inside cuBLAS and cuDNN) reaches the driver like that. They get
 // thunks like dlsym's.
 // Thread: any application thread, after the real function has returned.
-#ifndef DLHOOK_PRELOAD_LINK_DRIVER_ENTRY_H_
-#define DLHOOK_PRELOAD_LINK_DRIVER_ENTRY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -34,5 +33,3 @@ int FindDriverVariant(const char* name, uint32_t version, bool per_thread_stream
 bool IsVendorObject(const link_map* object);
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_DRIVER_ENTRY_H_

@@ -1,6 +1,5 @@
 // An object's dynamic section: its symbols, their versions, and its relocations.
-#ifndef DLHOOK_PRELOAD_LINK_DYNAMIC_TABLES_H_
-#define DLHOOK_PRELOAD_LINK_DYNAMIC_TABLES_H_
+#pragma once
 
 #include <elf.h>
 #include <link.h>
@@ -39,5 +38,3 @@ struct DynamicTables {
 };
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_DYNAMIC_TABLES_H_

@@ -1,8 +1,7 @@
 // The vendor's own functions (getters of descriptors, attributes of pointers), looked up next to a hooked one and
 // bypassing our hooks.
 // Thread: any application thread; the first look-up from a hook takes a lock and the loader's, later ones none.
-#ifndef DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
-#define DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -50,5 +49,3 @@ const Api* ApiOf(const void* real) {
 }
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_LIBRARY_API_H_

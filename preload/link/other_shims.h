@@ -1,8 +1,7 @@
 // Another libdlhook.so in this process: of another installation, named by LD_PRELOAD beside ours (a wheel's and a host's). Two would
 // call each other without end, so only the first in the search order records, and the others' symbols can't be found any more.
 // Thread: the first that looks anything up, usually the loader's.
-#ifndef DLHOOK_PRELOAD_LINK_OTHER_SHIMS_H_
-#define DLHOOK_PRELOAD_LINK_OTHER_SHIMS_H_
+#pragma once
 
 namespace dlhook::inline link {
 
@@ -16,5 +15,3 @@ bool IsLaterShim();
 const char* OwnPath();
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_OTHER_SHIMS_H_

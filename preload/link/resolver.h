@@ -1,8 +1,7 @@
 // Finds the real function behind a hook, separately for each calling object: two libraries of one process may each have
 // their own `sgemm_`, and calling the wrong one corrupts data (LP64 next to ILP64).
 // Thread: any application thread. ResolveReal's slow path takes the loader's lock, once per (call site, hook).
-#ifndef DLHOOK_PRELOAD_LINK_RESOLVER_H_
-#define DLHOOK_PRELOAD_LINK_RESOLVER_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -38,5 +37,3 @@ link_map* ObjectOf(const void* address);
 const char* ObjectName(const link_map* object);
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_RESOLVER_H_

@@ -1,7 +1,6 @@
 // The version of a symbol that an object was linked against, from its own ELF tables.
 // Thread: any application thread; slow path only.
-#ifndef DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_
-#define DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_
+#pragma once
 
 struct link_map;
 
@@ -11,5 +10,3 @@ namespace dlhook::inline link {
 const char* RequiredVersion(const link_map* object, const char* name);
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_

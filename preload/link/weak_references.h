@@ -1,8 +1,7 @@
 // Weak references to hooked functions that nobody defines but the shim: without dlhook they would be null. mpi4py asks by
 // them which functions the MPI library has.
 // Thread: any application thread; slow path only.
-#ifndef DLHOOK_PRELOAD_LINK_WEAK_REFERENCES_H_
-#define DLHOOK_PRELOAD_LINK_WEAK_REFERENCES_H_
+#pragma once
 
 struct link_map;
 
@@ -13,5 +12,3 @@ namespace dlhook::inline link {
 void ClearAbsentReferences(const link_map* object);
 
 }  // namespace dlhook::inline link
-
-#endif  // DLHOOK_PRELOAD_LINK_WEAK_REFERENCES_H_

@@ -1,7 +1,6 @@
 // The thread of a recorded process that drains its rings if no other process does.
 // Thread: these functions are called by application threads, the rest runs on the writer's.
-#ifndef DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
-#define DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
+#pragma once
 
 #include "preload/runtime/process_state.h"
 
@@ -24,5 +23,3 @@ class WithoutWriter {
 };
 
 }  // namespace dlhook::inline process
-
-#endif  // DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_

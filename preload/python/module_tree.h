@@ -1,7 +1,6 @@
 // The modules below a root, with their names: from torch's `_modules` dictionaries or Keras's `_layers` lists.
 // Thread: Python's main thread with the GIL, inside the pending call (python_names.cc). Runs no Python code.
-#ifndef DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_
-#define DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -48,5 +47,3 @@ void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root);
 void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree);
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_

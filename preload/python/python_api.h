@@ -1,7 +1,6 @@
 // The functions of CPython's C API needed to read names, found by symbol: the shim is not linked with Python. All but
 // the first four need the GIL.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_API_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_API_H_
+#pragma once
 
 #include <cstddef>
 
@@ -53,5 +52,3 @@ struct PythonApi {
 bool LoadPythonApi(PythonApi* api);
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_API_H_

@@ -2,8 +2,7 @@
 // reading at that moment. So an atexit callback stops new readers and waits for current ones. Reading costs a store, a
 // load and no fence.
 // Thread: EnterPython and LeavePython on the reading thread; the callback on Python's main thread with the GIL.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -45,5 +44,3 @@ void RecordCompiledCode();
 void AskForModules();
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_

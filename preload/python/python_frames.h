@@ -6,8 +6,7 @@
 //   const char* Code(const void* object)    those of a code object; null: it is another kind of object
 //
 // Thread: any. Whoever calls sees to it that the frames stand still.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_FRAMES_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_FRAMES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -97,5 +96,3 @@ inline PythonString PythonStringOf(const PythonLayout& layout, const void* head)
 }
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_FRAMES_H_

@@ -1,7 +1,6 @@
 // Where CPython stores the parts of a stack, per version. Determined once per process; plain data afterwards.
 // Thread: any. Reads nothing of the interpreter but what its own symbols point to.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_LAYOUT_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_LAYOUT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -73,5 +72,3 @@ bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout
 bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type);
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_LAYOUT_H_

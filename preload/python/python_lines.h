@@ -1,7 +1,6 @@
 // Maps an instruction to its line, and Python's strings to UTF-8. Pure functions over bytes.
 // Thread: any; only for new stacks.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_LINES_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_LINES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -20,5 +19,3 @@ uint32_t PythonLine(PythonLines format, const uint8_t* table, size_t table_bytes
 size_t EncodeUtf8(const void* data, size_t length, uint32_t kind, char* text, size_t capacity);
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_LINES_H_

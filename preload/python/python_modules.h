@@ -1,8 +1,7 @@
 // The module objects (torch.nn.Module, keras.Layer) whose calls are in Python stacks: their numbers, and their names,
 // which a pending call of the interpreter reads from the model (README.md: its cost and why it is safe).
 // Thread: functions that say so run on Python's main thread with the GIL; the others on any application thread.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ bool RequestPendingCall();
 void CallFromOwnThread();
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_

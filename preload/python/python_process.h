@@ -2,8 +2,7 @@
 // wiped in a forked child, which has its own definitions and numbers.
 // Thread: any, under `lock` except for the atomics. Never wait for the GIL, call into Python or allocate while holding
 // it.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -104,5 +103,3 @@ void MarkSeen(PythonProcess* process, uint32_t number, uint32_t root, uint32_t p
 void RetireObject(PythonProcess* process, uint32_t number);
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_

@@ -1,8 +1,7 @@
 // The Python of this process, if there is exactly one that can be read: its layout and the few functions that work
 // without the GIL. A stack is read by the thread that runs it, so it does not change: see README.md.
 // Thread: any. Finding it takes the loader's lock; afterwards plain loads.
-#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_
-#define DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -96,5 +95,3 @@ size_t PythonText(const PythonRuntime& python, const void* string, char* text, s
 const void* ReadableFrameOf(const PythonRuntime& python, const void* thread_state);
 
 }  // namespace dlhook::inline python
-
-#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_

@@ -1,8 +1,7 @@
 // Additions to some calls' records: a native stack, readings of counters around them, times of the GPU work they
 // submit. Outlined: a call without any costs one test.
 // Thread: any application thread, for its own calls.
-#ifndef DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_
-#define DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ void BeginCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t sequence
 uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks);
 
 }  // namespace dlhook::inline process
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_

@@ -10,8 +10,7 @@
 //     DecodeGemm(…, record);
 //     CommitCall(&frame, record);
 //   }
-#ifndef DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_
-#define DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_
+#pragma once
 
 #include "preload/format/clock.h"
 #include "preload/format/hook_table.h"
@@ -125,5 +124,3 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
 inline void CommitCall(CallFrame* frame, CallRecord* record) { CommitRecord(frame->thread, &record->header); }
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_

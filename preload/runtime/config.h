@@ -1,7 +1,6 @@
 // The DLHOOK_* variables (preload/format/variables.inc), read once. Enums are in the order of a variable's values.
 // Thread: the first to ask (the constructor, or a hook that runs before it).
-#ifndef DLHOOK_PRELOAD_RUNTIME_CONFIG_H_
-#define DLHOOK_PRELOAD_RUNTIME_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 
@@ -86,5 +85,3 @@ const Config& GetConfig();
 void ParseConfig(const char* (*lookup)(const char* name), Config* config);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_CONFIG_H_

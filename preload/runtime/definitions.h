@@ -1,6 +1,5 @@
 // Writes the definitions (format/definitions.h).
-#ifndef DLHOOK_PRELOAD_RUNTIME_DEFINITIONS_H_
-#define DLHOOK_PRELOAD_RUNTIME_DEFINITIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,5 +14,3 @@ namespace dlhook::inline runtime {
 uint32_t Define(DefinitionKind kind, const void* bytes, size_t size);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_DEFINITIONS_H_

@@ -5,8 +5,7 @@
 // record into a separate place (staged) and added to the thread's tables when it is committed. Then the tables go into
 // the ring as records. Other records (scopes, counters, ends of threads) continue to use the room reserved for them.
 // Thread: the ring's. Preserves errno. Makes a system call only to wait and to allocate pages.
-#ifndef DLHOOK_PRELOAD_RUNTIME_FULL_RING_H_
-#define DLHOOK_PRELOAD_RUNTIME_FULL_RING_H_
+#pragma once
 
 #include "preload/runtime/thread_state.h"
 
@@ -34,5 +33,3 @@ void AdoptTotals(ThreadState* thread);
 void GiveBackTotals(ThreadState* thread);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_FULL_RING_H_

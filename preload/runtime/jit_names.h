@@ -1,7 +1,6 @@
 // Names of code that is compiled while the program runs, where samples are taken: the folder for them, beside the trace.
 // Thread: any application thread, where code was just compiled. System calls, and a lock.
-#ifndef DLHOOK_PRELOAD_RUNTIME_JIT_NAMES_H_
-#define DLHOOK_PRELOAD_RUNTIME_JIT_NAMES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,5 +14,3 @@ char* JitFolder();
 void AddJitName(uint64_t address, uint64_t bytes, const char* name);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_JIT_NAMES_H_

@@ -1,8 +1,7 @@
 // What the runtime needs of the rooms above it, which define these functions: link, python, counters. A unit test
 // defines those that it leaves out (tests/preload/test_process.cc).
 // Thread: any application thread, for itself only.
-#ifndef DLHOOK_PRELOAD_RUNTIME_PARTS_H_
-#define DLHOOK_PRELOAD_RUNTIME_PARTS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -89,5 +88,3 @@ namespace dlhook::inline gpu {
 void RecordGpuTimes(bool is_wanted);
 
 }  // namespace dlhook::inline gpu
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_PARTS_H_

@@ -1,7 +1,6 @@
 // Whether this user may have more threads.
 // Thread: the one that starts the writer.
-#ifndef DLHOOK_PRELOAD_RUNTIME_PROCESS_ROOM_H_
-#define DLHOOK_PRELOAD_RUNTIME_PROCESS_ROOM_H_
+#pragma once
 
 namespace dlhook::inline runtime {
 
@@ -9,5 +8,3 @@ namespace dlhook::inline runtime {
 bool IsRoomForThread();
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_PROCESS_ROOM_H_

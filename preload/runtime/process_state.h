@@ -1,8 +1,7 @@
 // The state of this process, in memory that is wiped in a forked child (MADV_WIPEONFORK): a child starts from zero,
 // with its own session, rings and trace, whatever locks its parent's other threads held at the fork.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_
-#define DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_
+#pragma once
 
 #include <pthread.h>
 
@@ -69,5 +68,3 @@ struct LoadTime {
 extern LoadTime g_load_time;
 
 }  // namespace dlhook::inline process
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_

@@ -1,8 +1,7 @@
 // What the process knows about itself besides calls: relevant loaded objects and capabilities. Stored here because it
 // is often known before there is a session (dlsym, getenv) and must be repeated in a forked child's own trace.
 // Thread: any; takes a spin lock. Slow paths only.
-#ifndef DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_
-#define DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ void CountPlainPointer();
 void FlushRegistry(ThreadState* thread);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_

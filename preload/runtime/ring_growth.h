@@ -1,7 +1,6 @@
 // Room for a thread whose ring is full: chunks of the session's mapping, while available.
 // Thread: the ring's. May make system calls (pages for a chunk that never had any); preserves errno.
-#ifndef DLHOOK_PRELOAD_RUNTIME_RING_GROWTH_H_
-#define DLHOOK_PRELOAD_RUNTIME_RING_GROWTH_H_
+#pragma once
 
 #include "preload/runtime/thread_state.h"
 
@@ -23,5 +22,3 @@ uint32_t TakeChunk(ThreadState* thread, bool for_totals);
 void ShrinkRing(ThreadState* thread);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_RING_GROWTH_H_

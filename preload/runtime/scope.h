@@ -2,8 +2,7 @@
 // (tap/record_function.cc, trace_me.cc, nvtx.cc).
 // Thread: any application thread; each thread's scopes are its own. Never allocates, locks or makes a system call once
 // the thread is attached, except for a new Python stack (python/python_stack.cc).
-#ifndef DLHOOK_PRELOAD_RUNTIME_SCOPE_H_
-#define DLHOOK_PRELOAD_RUNTIME_SCOPE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,5 +35,3 @@ bool MayHavePythonFrames(const ThreadState* thread);
 uint32_t OpenPythonStack(const ThreadState* thread);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_SCOPE_H_

@@ -1,7 +1,6 @@
 // The files of a session: run folder, process trace, ring mapping and the link by which other processes find it.
 // Thread: the one that starts the session; the writer thread.
-#ifndef DLHOOK_PRELOAD_RUNTIME_SESSION_FILES_H_
-#define DLHOOK_PRELOAD_RUNTIME_SESSION_FILES_H_
+#pragma once
 
 #include "preload/format/session.h"
 #include "preload/runtime/config.h"
@@ -57,5 +56,3 @@ void RenewRunFolder(ProcessState* process, RunFolders* folders);
 void RemoveRing(const ProcessState* process, const RunFolders& folders);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_SESSION_FILES_H_

@@ -1,7 +1,6 @@
 // Allocates pages for parts of the session's mapping: a store into a hole of a full file system is a SIGBUS.
 // Thread: any, on slow paths; makes system calls, none of which is a cancellation point.
-#ifndef DLHOOK_PRELOAD_RUNTIME_SHARED_PAGES_H_
-#define DLHOOK_PRELOAD_RUNTIME_SHARED_PAGES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -20,5 +19,3 @@ int OpenRingFile(const ProcessState* process);
 bool AllocatePages(const ProcessState* process, uint64_t offset, uint64_t bytes);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_SHARED_PAGES_H_

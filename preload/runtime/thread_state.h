@@ -2,8 +2,7 @@
 // constructor), in memory that the kernel wipes in a forked child: a child sees `active == 0` and starts over without
 // taking any lock of its parent.
 // Thread: each ThreadState is used by its own thread only.
-#ifndef DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_
-#define DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_
+#pragma once
 
 #include <emmintrin.h>
 
@@ -202,5 +201,3 @@ inline uint64_t EnclosingSequence(const ThreadState* thread) {
 uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence);
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_

@@ -1,8 +1,7 @@
 // For a slow path on an application thread that must run to its end: a signal handler may leave by longjmp, or call the
 // hook that it interrupted; a thread that is being cancelled would end inside the shim's first system call.
 // Thread: any. Two system calls.
-#ifndef DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_
-#define DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -80,5 +79,3 @@ inline void CallWithRoom(void (*function)(void*), void* argument) {
 }
 
 }  // namespace dlhook::inline runtime
-
-#endif  // DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_

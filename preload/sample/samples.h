@@ -1,8 +1,7 @@
 // Samples of CPU time (DLHOOK_SAMPLE): each recorded thread has a timer on its own CPU time, whose signal interrupts it
 // where it computes. README.md says why this is safe.
 // Thread: each for itself.
-#ifndef DLHOOK_PRELOAD_SAMPLE_SAMPLES_H_
-#define DLHOOK_PRELOAD_SAMPLE_SAMPLES_H_
+#pragma once
 
 #include <signal.h>
 
@@ -43,5 +42,3 @@ bool IsSampleHandlerGone();
 void PassToHost(int number, siginfo_t* info, void* context);
 
 }  // namespace dlhook::inline sample
-
-#endif  // DLHOOK_PRELOAD_SAMPLE_SAMPLES_H_

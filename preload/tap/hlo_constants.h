@@ -1,7 +1,6 @@
 // Constants of programs that XLA compiled: arrays of the user's may be among them, of any size. Their values are never
 // written. Pure functions.
-#ifndef DLHOOK_PRELOAD_TAP_HLO_CONSTANTS_H_
-#define DLHOOK_PRELOAD_TAP_HLO_CONSTANTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,5 +15,3 @@ uint64_t ConstantElements(const char* text);
 void ClearConstants(void* module, size_t bytes);
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_HLO_CONSTANTS_H_

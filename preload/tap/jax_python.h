@@ -1,7 +1,6 @@
 // The functions of CPython's C API that the JAX tap needs besides those of preload/python/python_api.h, and references.
 // Thread: any with the GIL.
-#ifndef DLHOOK_PRELOAD_TAP_JAX_PYTHON_H_
-#define DLHOOK_PRELOAD_TAP_JAX_PYTHON_H_
+#pragma once
 
 #include <cstddef>
 
@@ -84,5 +83,3 @@ class NoCollection {
 };
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_JAX_PYTHON_H_

@@ -1,8 +1,7 @@
 // The JAX tap's window: jaxlib's profiler while dlhook has it, and how the program gets it.
 // Thread: dlhook-jax, and threads of the program that want the profiler; all with the GIL, which protects the state but its
 // atomics.
-#ifndef DLHOOK_PRELOAD_TAP_JAX_SESSION_H_
-#define DLHOOK_PRELOAD_TAP_JAX_SESSION_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -79,5 +78,3 @@ void ForgetJaxPrograms();
 PyObject* JaxPrograms();
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_JAX_SESSION_H_

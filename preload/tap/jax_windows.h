@@ -1,7 +1,6 @@
 // The JAX tap's windows: how long jaxlib's profiler runs, and how long it rests. Pure.
 // Thread: dlhook-jax.
-#ifndef DLHOOK_PRELOAD_TAP_JAX_WINDOWS_H_
-#define DLHOOK_PRELOAD_TAP_JAX_WINDOWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -20,5 +19,3 @@ struct WindowPlan {
 void PlanNextWindow(size_t bytes, uint64_t window_ns, uint64_t stop_ns, WindowPlan* plan);
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_JAX_WINDOWS_H_

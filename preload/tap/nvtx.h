@@ -5,8 +5,7 @@
 // asks getenv for NVTX_INJECTION64_PATH, loads that library and calls its InitializeInjectionNvtx2, which may set the
 // pointers. If the user set no injection the answer is the shim's path (nvtx_hooks.cc).
 // Thread: any application thread.
-#ifndef DLHOOK_PRELOAD_TAP_NVTX_H_
-#define DLHOOK_PRELOAD_TAP_NVTX_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -32,5 +31,3 @@ void ComposeNvtxName(const char* domain, const wchar_t* message, NvtxName* name)
 size_t Utf8FromWide(const wchar_t* text, char* buffer, size_t size);
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_NVTX_H_

@@ -6,8 +6,7 @@
 // the lines, and swallows those that the user did not request, with the fflush that follows each. The user's
 // environment, output and own use of the log (variables, torch.backends.mkldnn.verbose) stay as they were.
 // Thread: any application thread. A line costs two clock reads and a copy of its text.
-#ifndef DLHOOK_PRELOAD_TAP_ONEDNN_H_
-#define DLHOOK_PRELOAD_TAP_ONEDNN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -38,5 +37,3 @@ bool IsKnownOneDnnCarrier(const char* object_name);
 const char* SettingToAnswer(const char* user_value, int level, char* buffer, uint32_t buffer_size);
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_ONEDNN_H_

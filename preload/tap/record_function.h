@@ -5,8 +5,7 @@
 // links a backward node to its forward op is read from calls of at::RecordFunction::before. Nothing of PyTorch's C++
 // runtime is used, and no layout except the callback object's.
 // Thread: any application thread. This header is pure: unit-tested.
-#ifndef DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_H_
-#define DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -122,5 +121,3 @@ class DutyCycle {
 };
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_H_

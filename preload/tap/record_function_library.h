@@ -1,7 +1,6 @@
 // Copies of PyTorch in this process: which one a caller means, and its functions that the RecordFunction tap calls.
 // Thread: any application thread. A new caller takes the loader's lock.
-#ifndef DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_
-#define DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -62,5 +61,3 @@ inline GetCallbacks RealGetCallbacks(void* address) {
 }
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_

@@ -1,7 +1,6 @@
 // Shared by all taps: how the interposed getenv calls them, and how they report their state.
 // Thread: any application thread, also before any constructor has run.
-#ifndef DLHOOK_PRELOAD_TAP_TAP_H_
-#define DLHOOK_PRELOAD_TAP_TAP_H_
+#pragma once
 
 #include <cstdint>
 
@@ -39,5 +38,3 @@ inline void Report(const Tap& tap, const char* object, CapabilityState state, co
 bool IsLeftOut(const Tap& tap, const char* object);
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_TAP_H_

@@ -6,8 +6,7 @@
 // becomes a scope that ends now, and is not kept by TensorFlow. The user's own profiler (TraceMeRecorder::Start, Stop:
 // interposed too) finds the recorder as it would be without dlhook, and gets every event while it runs.
 // Thread: any application thread.
-#ifndef DLHOOK_PRELOAD_TAP_TRACE_ME_H_
-#define DLHOOK_PRELOAD_TAP_TRACE_ME_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ struct TraceMeName {
 TraceMeName ParseTraceMeName(const char* name, size_t bytes);
 
 }  // namespace dlhook::inline tap
-
-#endif  // DLHOOK_PRELOAD_TAP_TRACE_ME_H_

@@ -1,7 +1,6 @@
 // Streams being captured into CUDA graphs: calls made on them are recorded by CUDA, not executed.
 // Thread: any application thread. One load if nothing is being captured.
-#ifndef DLHOOK_PRELOAD_TRACK_CAPTURE_H_
-#define DLHOOK_PRELOAD_TRACK_CAPTURE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -33,5 +32,3 @@ inline bool IsCaptured(const void* stream) {
 }
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_CAPTURE_H_

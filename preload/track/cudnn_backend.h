@@ -1,7 +1,6 @@
 // cuDNN's numbers of attributes in the backend API: cudnnBackendAttributeType_t and cudnnBackendAttributeName_t of
 // cuDNN 8 and 9 (cudnn_graph.h).
-#ifndef DLHOOK_PRELOAD_TRACK_CUDNN_BACKEND_H_
-#define DLHOOK_PRELOAD_TRACK_CUDNN_BACKEND_H_
+#pragma once
 
 namespace dlhook::inline track {
 
@@ -31,5 +30,3 @@ enum {
 };
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_CUDNN_BACKEND_H_

@@ -4,8 +4,7 @@
 // created empty.
 // Thread: any application thread. Building plans takes a lock and memory of the shim's own; variant packs and
 // executions take neither.
-#ifndef DLHOOK_PRELOAD_TRACK_CUDNN_GRAPH_H_
-#define DLHOOK_PRELOAD_TRACK_CUDNN_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -108,5 +107,3 @@ struct PlanArgs {
 void DecodePlan(const PlanArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_CUDNN_GRAPH_H_

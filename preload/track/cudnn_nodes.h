@@ -1,7 +1,6 @@
 // What is known of the graph API's descriptors: nodes that reference each other, in the shim's own memory.
 // Thread: any application thread, under NodeLock.
-#ifndef DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_
-#define DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -162,5 +161,3 @@ BackendNode* GraphOfConfiguration(const BackendNode* configuration);
 void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_

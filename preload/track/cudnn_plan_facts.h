@@ -1,8 +1,7 @@
 // cuDNN's own description of a finalized plan: engine, knobs, notes, workspace.
 // Thread: any application thread, while a plan is built; creates and destroys descriptors of the library. Holds no
 // lock.
-#ifndef DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
-#define DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
+#pragma once
 
 #include "preload/track/cudnn_nodes.h"
 
@@ -12,5 +11,3 @@ namespace dlhook::inline track {
 void AskPlan(const void* real, const void* plan, PlanFacts* facts);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_

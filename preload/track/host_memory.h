@@ -1,8 +1,7 @@
 // Which kind of host memory a copy accesses: pageable, pinned or managed, according to the CUDA library.
 // Thread: any application thread. The library is asked once per address and thread, until host memory is registered,
 // allocated or freed through CUDA.
-#ifndef DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_
-#define DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ struct MemoryChangeArgs {
 void TrackMemoryChange(const MemoryChangeArgs& args);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_

@@ -1,8 +1,7 @@
 // Names of kernels by the handles used in launches: host functions of the runtime, cudaKernel_t, CUfunction, CUkernel.
 // Thread: any application thread. A registration (PyTorch makes 24 000 at import) is one store into a table under a
 // lock; the name itself is copied only for kernels that are launched while dlhook records.
-#ifndef DLHOOK_PRELOAD_TRACK_KERNELS_H_
-#define DLHOOK_PRELOAD_TRACK_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ void TrackKernelByName(const KernelByNameArgs& args);
 uint32_t KernelDefinition(const void* function, const void* real);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_KERNELS_H_

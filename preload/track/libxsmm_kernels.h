@@ -1,8 +1,7 @@
 // Kernels that LIBXSMM handed out: whether one was new, and that calls through their pointers are not seen.
 // Thread: any application thread. No lock, except for the first kernel that the program itself asks for, and, where samples
 // are taken, for new ones, whose names go into a file.
-#ifndef DLHOOK_PRELOAD_TRACK_LIBXSMM_KERNELS_H_
-#define DLHOOK_PRELOAD_TRACK_LIBXSMM_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ struct LibxsmmKernelArgs {
 void TrackLibxsmmKernel(const LibxsmmKernelArgs& args);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_LIBXSMM_KERNELS_H_

@@ -1,8 +1,7 @@
 // cudaProfilerStart and cudaProfilerStop, and the driver's: with DLHOOK_START=profiler they start and stop recording in their
 // process, as with `nsys profile --capture-range=cudaProfilerApi`. Otherwise they mean nothing, so that nothing is lost.
 // Thread: any application thread.
-#ifndef DLHOOK_PRELOAD_TRACK_PROFILER_RANGE_H_
-#define DLHOOK_PRELOAD_TRACK_PROFILER_RANGE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ void TrackProfilerStart(const ProfilerRangeArgs& args);
 void TrackProfilerStop(const ProfilerRangeArgs& args);
 
 }  // namespace dlhook::inline track
-
-#endif  // DLHOOK_PRELOAD_TRACK_PROFILER_RANGE_H_

@@ -2,8 +2,7 @@
 // every word read from there outwards are unchanged, so is the rest of the stack, because a walk depends on nothing
 // else.
 // Thread: the one whose stack it is; in memory that is initially zero.
-#ifndef DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_
-#define DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -67,5 +66,3 @@ class LastStack {
 };
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_

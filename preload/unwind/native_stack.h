@@ -1,7 +1,6 @@
 // The native stack of the calling thread, for calls that record one (DLHOOK_STACKS).
 // Thread: any application thread, for itself only.
-#ifndef DLHOOK_PRELOAD_UNWIND_NATIVE_STACK_H_
-#define DLHOOK_PRELOAD_UNWIND_NATIVE_STACK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,5 +46,3 @@ RuleCache* RulesOf(NativeStackThread* memory);
 uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t parent, StackCut cut);
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_NATIVE_STACK_H_

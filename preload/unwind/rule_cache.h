@@ -1,8 +1,7 @@
 // A cache of the rules for the addresses in a thread's stacks. Two places for each: of three with the same ones the
 // last two stay. (With one place, each of LeNet's stacks in PyTorch had to read a table again.)
 // Thread: the one whose stacks they are; in memory that is initially zero.
-#ifndef DLHOOK_PRELOAD_UNWIND_RULE_CACHE_H_
-#define DLHOOK_PRELOAD_UNWIND_RULE_CACHE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -75,5 +74,3 @@ class RuleCache {
 };
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_RULE_CACHE_H_

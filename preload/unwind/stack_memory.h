@@ -1,8 +1,7 @@
 // The memory that a walk over a stack may read: the thread's own stack directly, any other (coroutines, signals'
 // alternate stacks) through copies made by the kernel.
 // Thread: the one whose stack it is.
-#ifndef DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_
-#define DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -78,5 +77,3 @@ class CopiedStack {
 };
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_

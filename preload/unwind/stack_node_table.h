@@ -1,7 +1,6 @@
 // The process's table of StackNodes: from a frame and the stack outside of it to the node's number.
 // Thread: any application thread, for nodes not in its own cache. Reads without a lock, adds under one.
-#ifndef DLHOOK_PRELOAD_UNWIND_STACK_NODE_TABLE_H_
-#define DLHOOK_PRELOAD_UNWIND_STACK_NODE_TABLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ inline uint64_t HashOfNode(uint64_t address, uint32_t parent) {
 }
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_STACK_NODE_TABLE_H_

@@ -4,8 +4,7 @@
 // another process analyzer/io/wait_stacks.cc).
 // Thread: the one whose stack it is, if it is this process's. No lock and no system call if the rules are known and the stack is the thread's
 // own.
-#ifndef DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
-#define DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -181,5 +180,3 @@ class StackWalk {
 };
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_

@@ -1,8 +1,7 @@
 // Reads the encodings of .eh_frame: LEB128, pointers relative to various bases. Never reads past `end`: then sets
 // `failed` and returns zeros.
 // Thread: any; pure.
-#ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_BYTES_H_
-#define DLHOOK_PRELOAD_UNWIND_UNWIND_BYTES_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -112,5 +111,3 @@ struct UnwindBytes {
 };
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_BYTES_H_

@@ -2,8 +2,7 @@
 // number, or the word at such a place. Enough for the procedure linkage table, signals' frames and functions that align
 // their stack.
 // Thread: any; pure.
-#ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_EXPRESSION_H_
-#define DLHOOK_PRELOAD_UNWIND_UNWIND_EXPRESSION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ struct SymbolicValue {
 bool EvaluateExpression(UnwindBytes bytes, uint64_t ip, bool starts_with_cfa, SymbolicValue* result);
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_EXPRESSION_H_

@@ -2,8 +2,7 @@
 // generate for exceptions. A rule is an FDE's program reduced to one address: 16 bytes that are applied within
 // nanoseconds. Pure functions over bytes; lengths are trusted only up to the given end.
 // Thread: any.
-#ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_
-#define DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -68,5 +67,3 @@ bool RuleOfEpilogue(const uint8_t* code, size_t size, UnwindRule* rule);
 bool EndsWithCall(const uint8_t* code, size_t size);
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_

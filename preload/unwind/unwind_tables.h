@@ -3,8 +3,7 @@
 // Thread: any application thread; for an address that is new to the thread. Does not take the loader's lock for code of
 // loaded objects (before glibc 2.35 it does); for other code it takes that of dl_iterate_phdr, libgcc's, and once after
 // each dlclose dlopen's.
-#ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_TABLES_H_
-#define DLHOOK_PRELOAD_UNWIND_UNWIND_TABLES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ void NoteCodeObject(const CodeObject& object);
 void RetireGoneObjects(uint32_t generation);
 
 }  // namespace dlhook::inline unwind
-
-#endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_TABLES_H_

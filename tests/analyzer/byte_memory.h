@@ -1,6 +1,5 @@
 // Bytes as the memory of a process; nothing else is mapped.
-#ifndef DLHOOK_TESTS_ANALYZER_BYTE_MEMORY_H_
-#define DLHOOK_TESTS_ANALYZER_BYTE_MEMORY_H_
+#pragma once
 
 #include <string.h>
 
@@ -30,5 +29,3 @@ class ByteMemory : public MemoryReader {
 };
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BYTE_MEMORY_H_

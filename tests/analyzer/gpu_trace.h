@@ -1,6 +1,5 @@
 // GPU packets for traces of tests, as textproto; placed after HeaderText() and GpuClockText().
-#ifndef DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
-#define DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -60,5 +59,3 @@ std::string GpuGraphNodeText(uint32_t thread_id, const std::vector<TestGraphNode
 std::string GpuWindowText(int64_t ticks, trace::GpuTimeSource source, const std::string& reason = "");
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
-#include "analyzer/render/short_forms.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"

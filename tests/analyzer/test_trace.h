@@ -1,6 +1,5 @@
 // Traces for tests, written as textproto or built in memory, without files unless requested.
-#ifndef DLHOOK_TESTS_ANALYZER_TEST_TRACE_H_
-#define DLHOOK_TESTS_ANALYZER_TEST_TRACE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -48,5 +47,3 @@ class TemporaryFolder {
 };
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_TEST_TRACE_H_

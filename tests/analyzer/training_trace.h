@@ -1,7 +1,6 @@
 // The trace of a training loop of any length, as PyTorch's would be: two linear layers, forward and backward, and an optimizer; an
 // evaluation once in a hundred steps, and a range of the user's around every 500.
-#ifndef DLHOOK_TESTS_ANALYZER_TRAINING_TRACE_H_
-#define DLHOOK_TESTS_ANALYZER_TRAINING_TRACE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -17,5 +16,3 @@ inline constexpr int kTrainingStepScopes = 10;
 void WriteTrainingTrace(int64_t steps, const std::function<void(const std::string& packet)>& write);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_TRAINING_TRACE_H_

@@ -1,7 +1,6 @@
 // CPU time of threads, of this process and of background processes, for the measured programs, which are independent of
 // dlhook.
-#ifndef DLHOOK_TESTS_BENCH_CPU_TIME_H_
-#define DLHOOK_TESTS_BENCH_CPU_TIME_H_
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -55,5 +54,3 @@ static inline double Median(double* values, int count) {
   qsort(values, (size_t)count, sizeof *values, &ByValue);
   return values[count / 2];
 }
-
-#endif  // DLHOOK_TESTS_BENCH_CPU_TIME_H_

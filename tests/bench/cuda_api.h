@@ -1,7 +1,6 @@
 // The few functions of the CUDA runtime and of cuDNN's graph API that the benchmarks call, as in the vendor's headers,
 // which need not be installed. Enumerators are plain integers, handles plain pointers.
-#ifndef DLHOOK_TESTS_BENCH_CUDA_API_H_
-#define DLHOOK_TESTS_BENCH_CUDA_API_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ int cudnnBackendSetAttribute(void* descriptor, int name, int type, int64_t count
 int cudnnBackendGetAttribute(const void* descriptor, int name, int type, int64_t requested, int64_t* returned,
                              void* elements);
 int cudnnBackendExecute(void* handle, void* plan, void* variant_pack);
-
-#endif  // DLHOOK_TESTS_BENCH_CUDA_API_H_

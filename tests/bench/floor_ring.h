@@ -2,8 +2,7 @@
 // dlhook's: records in anonymous memory with large pages are cheaper to store, but are lost with the process.
 // FLOOR_RING_KIB: its size, a power of two. No depth, no switch, no check for a full ring.
 // Thread: each its own.
-#ifndef DLHOOK_TESTS_BENCH_FLOOR_RING_H_
-#define DLHOOK_TESTS_BENCH_FLOOR_RING_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ static inline uint64_t* Reserve(struct Ring* ring, uint64_t words) {
 static inline void Commit(struct Ring* ring, uint64_t words) {
   __atomic_store_n(&ring->head, ring->head + words * 8, __ATOMIC_RELEASE);
 }
-
-#endif  // DLHOOK_TESTS_BENCH_FLOOR_RING_H_

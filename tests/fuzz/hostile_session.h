@@ -1,6 +1,5 @@
 // Rings as left by a host: valid by construction, then scribbled over, according to the input.
-#ifndef DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_
-#define DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -51,5 +50,3 @@ class HostileSession {
 };
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_

@@ -1,6 +1,5 @@
 // Fuzzed bytes as a series of choices, and the check that stops a target whose promise is broken.
-#ifndef DLHOOK_TESTS_FUZZ_INPUT_H_
-#define DLHOOK_TESTS_FUZZ_INPUT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -63,5 +62,3 @@ class Input {
 };
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_FUZZ_INPUT_H_

@@ -1,7 +1,6 @@
 // The tests' own CUDA driver, with as much as event pairs need: a clock per stream, work that completes when the test
 // says so, functions that fail.
-#ifndef DLHOOK_TESTS_PRELOAD_FAKE_EVENT_DRIVER_H_
-#define DLHOOK_TESTS_PRELOAD_FAKE_EVENT_DRIVER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -129,5 +128,3 @@ inline EventDriver TheFakeDriver() {
 }
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_PRELOAD_FAKE_EVENT_DRIVER_H_

@@ -1,7 +1,6 @@
 // Getters for the decoders of CUDA's calls: a small library with the vendors' getters, whose results the tests set. A
 // descriptor is the address of one of the structures here.
-#ifndef DLHOOK_TESTS_PRELOAD_FAKE_GETTERS_H_
-#define DLHOOK_TESTS_PRELOAD_FAKE_GETTERS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -89,5 +88,3 @@ dlhook::FakeBackend* FakeBackendAnswers();
 void FakeRuntimeFunction();
 void FakeDriverFunction();
 }
-
-#endif  // DLHOOK_TESTS_PRELOAD_FAKE_GETTERS_H_

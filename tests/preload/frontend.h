@@ -1,6 +1,5 @@
 // The calls of a cuDNN frontend, as the tracker sees them: attribute numbers and types of cudnn_graph_v9.h.
-#ifndef DLHOOK_TESTS_PRELOAD_FRONTEND_H_
-#define DLHOOK_TESTS_PRELOAD_FRONTEND_H_
+#pragma once
 
 #include <vector>
 
@@ -158,5 +157,3 @@ inline trace::Cudnn Described(Handle plan, uint32_t* number = nullptr) {
 }
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_PRELOAD_FRONTEND_H_

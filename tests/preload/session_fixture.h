@@ -1,6 +1,5 @@
 // A session in ordinary memory, as shared by a recorded process, and a producer for any of its slots.
-#ifndef DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_
-#define DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -79,5 +78,3 @@ struct DecodedCall {
 std::vector<DecodedCall> DecodeCalls(const trace::Trace& trace);
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_

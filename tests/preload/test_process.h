@@ -1,7 +1,6 @@
 // A recorded process without a preloaded shim: the real runtime/thread_state.cc on a session created by these tests,
 // and the functions of link/ without hooks.
-#ifndef DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
-#define DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <link.h>
@@ -53,5 +52,3 @@ void InChild(Body body) {
 }
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_

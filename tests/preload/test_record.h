@@ -1,6 +1,5 @@
 // A record as returned by EndCall: room for shape and addresses, filled with garbage.
-#ifndef DLHOOK_TESTS_PRELOAD_TEST_RECORD_H_
-#define DLHOOK_TESTS_PRELOAD_TEST_RECORD_H_
+#pragma once
 
 #include <cstring>
 #include <vector>
@@ -39,5 +38,3 @@ class TestRecord {
 inline const void* Pointer(uint64_t address) { return reinterpret_cast<const void*>(address); }
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_PRELOAD_TEST_RECORD_H_

@@ -3,8 +3,7 @@
 //
 // Types are compared by calling convention: the width of integers, float against double, pointers down to pointers to
 // pointers. The type that a `float*` points to does not matter to a wrapper that passes it on.
-#ifndef DLHOOK_TESTS_SCRIPTS_ABI_MATCH_H_
-#define DLHOOK_TESTS_SCRIPTS_ABI_MATCH_H_
+#pragma once
 
 #include <cstddef>
 #include <tuple>
@@ -111,5 +110,3 @@ constexpr bool Conforms() {
 }
 
 }  // namespace dlhook_abi
-
-#endif  // DLHOOK_TESTS_SCRIPTS_ABI_MATCH_H_

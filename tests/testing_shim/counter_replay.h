@@ -9,8 +9,7 @@
 //   raw 4294967000 17 3
 //
 // Thread: the file is read once, when the library is loaded; each thread goes through the lines by itself.
-#ifndef DLHOOK_TESTS_TESTING_SHIM_COUNTER_REPLAY_H_
-#define DLHOOK_TESTS_TESTING_SHIM_COUNTER_REPLAY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +32,3 @@ const CounterList& ReplayedCounters();
 void ReadReplay(ReplayPosition* position, PerfReading* reading);
 
 }  // namespace dlhook
-
-#endif  // DLHOOK_TESTS_TESTING_SHIM_COUNTER_REPLAY_H_

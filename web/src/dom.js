@@ -77,6 +77,19 @@ export function middle(text) {
   return h("bdi.middle", null, h("span", null, whole.slice(0, at)), h("span", null, whole.slice(at)));
 }
 
+// Sentences below a chart or a table: texts, or what h() takes as children.
+export const notes = (all) => h("ul.notes", null, all.map((one) => h("li", null, one)));
+
+// Names and what they are; pairs without a value are left out.
+export const facts = (pairs, what = "dl.facts") =>
+  h(
+    what,
+    null,
+    pairs
+      .filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "")
+      .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
+
 // A box to search in; `onsearch` gets what was typed, in lower case.
 export const searchBox = (label, onsearch, value = "") =>
   h("input", {
@@ -86,3 +99,12 @@ export const searchBox = (label, onsearch, value = "") =>
     value,
     oninput: (event) => onsearch(event.target.value.toLowerCase()),
   });
+
+// A box to tick; `onchoose` gets whether it is ticked.
+export const tickBox = (label, onchoose, checked = false) =>
+  h(
+    "label.check",
+    null,
+    h("input", {type: "checkbox", checked, onchange: (event) => onchoose(event.target.checked)}),
+    label,
+  );

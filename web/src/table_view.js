@@ -1,6 +1,6 @@
 // A table of the report: sortable, searchable, with as many columns as matter.
 import {get, isNamed, namedBy, set} from "./address.js";
-import {add, h, middle, replace, searchBox} from "./dom.js";
+import {add, h, middle, notes, replace, searchBox, tickBox} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
 import {lines, save} from "./save.js";
 import {card, tip} from "./tip.js";
@@ -239,19 +239,14 @@ export function tableView(table, options = {}) {
     );
   const wide =
     brief.length < useful.length &&
-    h(
-      "label.check",
-      null,
-      h("input", {
-        type: "checkbox",
-        checked: state.wide,
-        onchange: (event) => {
-          state.wide = event.target.checked;
-          set(key("all"), state.wide ? "1" : null);
-          draw();
-        },
-      }),
+    tickBox(
       `All ${useful.length} columns`,
+      (isTicked) => {
+        state.wide = isTicked;
+        set(key("all"), isTicked ? "1" : null);
+        draw();
+      },
+      state.wide,
     );
   // Of what is chosen all rows, with all digits.
   const text = (separator) =>
@@ -288,14 +283,7 @@ export function tableView(table, options = {}) {
       ),
     grid,
     more,
-    table.notes.length > 0 &&
-      !options.bare &&
-      options.notes !== false &&
-      h(
-        "ul.notes",
-        null,
-        table.notes.map((note) => h("li", null, note)),
-      ),
+    table.notes.length > 0 && !options.bare && options.notes !== false && notes(table.notes),
   ]);
   draw();
   return view;

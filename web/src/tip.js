@@ -1,5 +1,5 @@
 // One tooltip for the page: what an element means, on hover and on focus.
-import {h, replace} from "./dom.js";
+import {facts, h, replace} from "./dom.js";
 
 let box = null;
 let owner = null;
@@ -37,15 +37,7 @@ function below(element) {
 export function card(title, pairs, sentence) {
   return [
     title && h("div.tip-title", null, title),
-    pairs &&
-      pairs.length > 0 &&
-      h(
-        "dl",
-        null,
-        pairs
-          .filter((pair) => pair && pair[1] !== null && pair[1] !== "")
-          .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-      ),
+    pairs && pairs.length > 0 && facts(pairs, "dl"),
     sentence && h("div.tip-sentence", null, sentence),
   ];
 }

@@ -1,6 +1,5 @@
 // A trace of torch.profiler (Kineto) as a trace of dlhook's: what docs/kineto.md says.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_IMPORT_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_IMPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -26,5 +25,3 @@ absl::StatusOr<ImportedTrace> ImportKineto(const std::string& path,
                                            const std::function<void(uint64_t done)>& progress = nullptr);
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_KINETO_IMPORT_H_

@@ -2,7 +2,6 @@
 #include "analyzer/import/kineto/operator_definitions.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <string>
 #include <utility>

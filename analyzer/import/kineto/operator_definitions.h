@@ -1,6 +1,5 @@
 // What an operator computes, from the shapes that a trace has of its inputs.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_OPERATOR_DEFINITIONS_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_OPERATOR_DEFINITIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -26,5 +25,3 @@ enum class Gradient : uint8_t { kUnknown, kData, kWeights };
 Gradient GradientOfKernel(absl::string_view name);
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_OPERATOR_DEFINITIONS_H_

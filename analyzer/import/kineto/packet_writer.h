@@ -1,11 +1,9 @@
 // Packets of a process trace in memory, and the definitions that they refer to, each written before its first use.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_PACKET_WRITER_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_PACKET_WRITER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -37,5 +35,3 @@ class PacketWriter {
 };
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_PACKET_WRITER_H_

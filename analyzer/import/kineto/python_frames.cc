@@ -1,4 +1,3 @@
-// See python_frames.h.
 #include "analyzer/import/kineto/python_frames.h"
 
 #include <algorithm>

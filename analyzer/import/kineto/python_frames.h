@@ -1,6 +1,5 @@
 // Python functions and modules of a trace: "torch/nn/modules/linear.py(130): forward", "nn.Module: Linear_36".
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_PYTHON_FRAMES_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_PYTHON_FRAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -50,5 +49,3 @@ class PythonFrames {
 };
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_PYTHON_FRAMES_H_

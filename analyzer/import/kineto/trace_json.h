@@ -1,8 +1,6 @@
 // torch.profiler's (Kineto's) JSON as events, one after another: nothing of the file is kept.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_TRACE_JSON_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_TRACE_JSON_H_
+#pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -79,5 +77,3 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
 bool LooksLikeJson(const std::string& path);
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_TRACE_JSON_H_

@@ -1,6 +1,5 @@
 // The text of a file that may be packed by gzip or zstd, in pieces: never as a whole in memory.
-#ifndef DLHOOK_ANALYZER_IMPORT_KINETO_UNPACKED_FILE_H_
-#define DLHOOK_ANALYZER_IMPORT_KINETO_UNPACKED_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -34,5 +33,3 @@ class UnpackedFile {
 };
 
 }  // namespace dlhook::analyzer::kineto
-
-#endif  // DLHOOK_ANALYZER_IMPORT_KINETO_UNPACKED_FILE_H_

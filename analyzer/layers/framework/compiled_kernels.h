@@ -1,14 +1,12 @@
 // What torch.compile kept of its work (TraceModel::compiled), by region, and the modules of the operators that compiled
 // code calls.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_
+#pragma once
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
@@ -32,5 +30,3 @@ LaunchPlaces PlaceCompiledKernels(const TraceModel& model, const std::vector<Com
                                   const std::vector<bool>& in_compiler, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_COMPILED_KERNELS_H_

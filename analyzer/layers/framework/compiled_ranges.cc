@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/layers/framework/compiled_kernels.h"
-#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/time/gap_places.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -1,7 +1,6 @@
 // Calls from code compiled by XLA: see framework_links.h.
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "preload/format/taps.h"
 

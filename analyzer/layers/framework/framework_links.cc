@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/layers/framework/links.h"
 #include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -1,7 +1,9 @@
 // Layers from the framework's own links and from modules, that is, from the scopes that taps record.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
+#pragma once
 
+#include <map>
+
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
@@ -15,6 +17,17 @@ Attribution AttributeByFramework(const TraceModel& model);
 // its NVTX ranges on a GPU) stay with the scope.
 void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution);
 
-}  // namespace dlhook::analyzer::framework
+// The parts of AttributeByFramework, one per framework. Each sets the places of its scopes and adds its layers.
+// PyTorch: modules, lines and sequence numbers. Comes first: fills Attribution::of_scope.
+void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution);
+// TensorFlow: the paths of graph nodes. Adds its layers in network order as far as it shows: the executor runs nodes in
+// any order, so a layer's first node (reading a variable) says nothing.
+void LinkGraphNodes(const TraceModel& model, Attribution* attribution);
+// JAX: the operations of programs that XLA compiled, by scopes and calls of the program's own.
+void LinkXlaOps(const TraceModel& model, Attribution* attribution);
+// By call, those that launch a kernel of Triton's: not where their scope is.
+using LaunchPlaces = std::map<CallIndex, Place>;
+// Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.
+LaunchPlaces LinkCompiledRegions(const TraceModel& model, Attribution* attribution);
 
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
+}  // namespace dlhook::analyzer::framework

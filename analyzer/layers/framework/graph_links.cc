@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/framework_links.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {

@@ -1,6 +1,5 @@
 // Counts which repetition of a line's op within a forward pass a unit is: "block.py:17 conv2d #3".
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_OCCURRENCES_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_OCCURRENCES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -20,5 +19,3 @@ std::vector<uint32_t> CountOccurrences(const TraceModel& model, const std::vecto
 std::vector<UnitIndex> UnitsByTime(const TraceModel& model, const TorchUnits& units);
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_OCCURRENCES_H_

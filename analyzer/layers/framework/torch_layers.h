@@ -1,10 +1,10 @@
 // Layers of PyTorch's forward passes: by module if there is one, else by line and op.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/torch_units.h"
 
@@ -30,5 +30,3 @@ UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& 
                          const std::vector<PythonPlace>& places, const TorchUnits& units);
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_

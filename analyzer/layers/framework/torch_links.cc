@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_products.h"
 #include "analyzer/layers/framework/torch_units.h"

@@ -1,7 +1,6 @@
 // Gradients of PyTorch's matrix products: see torch_products.h.
 #include "analyzer/layers/framework/torch_products.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/string_view.h"

@@ -1,7 +1,8 @@
 // Which gradient each matrix product of a backward node of PyTorch's computes.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_
+#pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <tuple>
@@ -10,11 +11,50 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/framework/nearby_map.h"
 #include "analyzer/layers/framework/torch_units.h"
+#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
+
+// Values by scope, of which hardly any are out of order, and which are asked for nearly in order: a hash table of a long
+// run's scopes takes more memory, and each look-up waits for it.
+template <typename Value>
+class NearbyMap {
+ public:
+  using Entry = std::pair<ScopeIndex, Value>;
+
+  void Add(ScopeIndex scope, Value value) { entries_.emplace_back(scope, value); }
+  // To be called once, when all have been added.
+  void Seal() {
+    const auto is_before = [](const Entry& a, const Entry& b) { return a.first < b.first; };
+    if (!std::is_sorted(entries_.begin(), entries_.end(), is_before)) {
+      std::stable_sort(entries_.begin(), entries_.end(), is_before);
+    }
+  }
+  // Those of a scope, in the order in which they were added.
+  absl::Span<const Entry> Of(ScopeIndex scope) const {
+    size_t first = last_ - std::min(last_, kNearby), end = std::min(last_ + kNearby, entries_.size());
+    if (first < end && entries_[first].first >= scope) first = 0;
+    if (first < end && entries_[end - 1].first < scope) end = entries_.size();
+    const auto begin = entries_.begin();
+    const auto is_before = [](const Entry& entry, ScopeIndex wanted) { return entry.first < wanted; };
+    const auto at = std::lower_bound(begin + static_cast<std::ptrdiff_t>(first),
+                                     begin + static_cast<std::ptrdiff_t>(end), scope, is_before);
+    last_ = static_cast<size_t>(at - begin);
+    size_t count = 0;
+    while (last_ + count < entries_.size() && entries_[last_ + count].first == scope) ++count;
+    return absl::MakeConstSpan(entries_).subspan(last_, count);
+  }
+
+ private:
+  static constexpr size_t kNearby = 32;
+
+  std::vector<Entry> entries_;
+  mutable size_t last_ = 0;  // the one found last
+};
 
 // For y = a b (mm, addmm, bmm …): the gradient of a is dy bT and sums over y's columns, that of b is aT dy and sums over
 // its rows. So their sizes tell them apart, else what they read again, else autograd's order, which depends on the node.
@@ -88,5 +128,3 @@ class TorchProducts {
 };
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_PRODUCTS_H_

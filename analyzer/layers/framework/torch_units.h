@@ -1,6 +1,5 @@
 // Parses PyTorch's scopes: which ops the program called, and which backward node belongs to which op.
-#ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_UNITS_H_
-#define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_UNITS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -49,5 +48,3 @@ struct TorchUnits {
 TorchUnits FindTorchUnits(const TraceModel& model, const std::vector<PythonPlace>& places);
 
 }  // namespace dlhook::analyzer::framework
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_UNITS_H_

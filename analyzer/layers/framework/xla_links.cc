@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/model/scope_looks.h"
 #include "preload/format/taps.h"
 

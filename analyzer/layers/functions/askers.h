@@ -1,6 +1,5 @@
 // Who made a call: the framework function above it and the line of the user's program.
-#ifndef DLHOOK_ANALYZER_LAYERS_FUNCTIONS_ASKERS_H_
-#define DLHOOK_ANALYZER_LAYERS_FUNCTIONS_ASKERS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -81,5 +80,3 @@ class Askers {
 };
 
 }  // namespace dlhook::analyzer::functions
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FUNCTIONS_ASKERS_H_

@@ -1,6 +1,5 @@
 // Layers named after the framework function above their calls, if there are native stacks and no framework evidence.
-#ifndef DLHOOK_ANALYZER_LAYERS_FUNCTIONS_FUNCTION_LAYERS_H_
-#define DLHOOK_ANALYZER_LAYERS_FUNCTIONS_FUNCTION_LAYERS_H_
+#pragma once
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
@@ -14,5 +13,3 @@ namespace dlhook::analyzer::inline functions {
 void NameByFunctions(const TraceModel& model, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::functions
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FUNCTIONS_FUNCTION_LAYERS_H_

@@ -1,7 +1,6 @@
 // Recognizes functions of C and C++ frameworks that compute a layer, by name, for frameworks that provide neither links
 // nor modules.
-#ifndef DLHOOK_ANALYZER_LAYERS_FUNCTIONS_LAYER_FUNCTIONS_H_
-#define DLHOOK_ANALYZER_LAYERS_FUNCTIONS_LAYER_FUNCTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -64,5 +63,3 @@ class LayerFunctionPlaces {
 };
 
 }  // namespace dlhook::analyzer::functions
-
-#endif  // DLHOOK_ANALYZER_LAYERS_FUNCTIONS_LAYER_FUNCTIONS_H_

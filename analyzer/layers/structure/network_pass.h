@@ -1,11 +1,9 @@
 // Passes through a network: the forward work, and the backward work paired with it. Second stage of
 // AttributeByStructure.
-#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORK_PASS_H_
-#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORK_PASS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -103,5 +101,3 @@ void PairBackward(const std::vector<BackwardCall>& backward, std::vector<OpenFor
                   std::vector<CallIndex>& unpaired);
 
 }  // namespace dlhook::analyzer::structure
-
-#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORK_PASS_H_

@@ -1,7 +1,6 @@
 // Which networks a run's passes go through, and which of their layers each forward work belongs to. Third stage of
 // AttributeByStructure.
-#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORKS_H_
-#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline structure {
@@ -54,5 +52,3 @@ Evidence EvidenceOf(const Network& network, size_t layer);
 std::vector<std::string> AmbiguitiesOf(const Network& network);
 
 }  // namespace dlhook::analyzer::structure
-
-#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORKS_H_

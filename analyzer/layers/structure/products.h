@@ -1,6 +1,5 @@
 // Matrix products of one layer: which belong together, and which is a gradient of which.
-#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_PRODUCTS_H_
-#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_PRODUCTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -39,5 +38,3 @@ void AddOperands(const Operands& operands, OpenForward& forward);
 Forward Finished(OpenForward&& forward);
 
 }  // namespace dlhook::analyzer::structure
-
-#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_PRODUCTS_H_

@@ -1,7 +1,6 @@
 // The implementation of ReadProductLayers: the roles of products (roles.cc), the side of their weights (sides.cc), their
 // layers (places.cc), and what equal steps and open products say about these (agreement.cc).
-#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
-#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -250,5 +249,3 @@ class Reader {
 };
 
 }  // namespace dlhook::analyzer::structure::product_reader
-
-#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_

@@ -1,7 +1,6 @@
 // Assigns conversions of tensors between memory formats to the layer that needs them. Last stage of
 // AttributeByStructure.
-#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_
-#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -22,5 +21,3 @@ int64_t ChargeReorders(const TraceModel& model, const std::vector<OpFacts>& fact
                        std::vector<Place>& places);
 
 }  // namespace dlhook::analyzer::structure
-
-#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_

@@ -1,6 +1,5 @@
 // Layers of programs whose work is matrix products, inferred from the matrices that they read.
-#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_WEIGHTS_H_
-#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -34,5 +33,3 @@ ProductLayers ReadProductLayers(const TraceModel& model, const std::vector<OpFac
                                 absl::Span<const CallIndex> calls, const std::vector<int64_t>& step_starts_ns);
 
 }  // namespace dlhook::analyzer::structure
-
-#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_WEIGHTS_H_

@@ -12,7 +12,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "preload/format/taps.h"
 
@@ -107,8 +106,7 @@ TypedColumns<Choice> AlgorithmsColumns(int64_t wall_ns) {
       {As(Role::kChoice, Detail(TextColumn("post_ops", "Operations fused after this one."))), &Choice::post_ops},
       {Detail(TextColumn("heuristic", "Which heuristics, and at which place they had this answer.")),
        &Choice::heuristic},
-      {Detail(IntegerColumn("candidates", "", Better::kNeither,
-                            "Algorithms that were tried or offered; see the table candidates.")),
+      {Detail(NumberColumn("candidates", "Algorithms that were tried or offered; see the table candidates.")),
        &Choice::candidates},
       {Detail(IntegerColumn("workspace", "bytes", Better::kLower, "Workspace memory it was given.")),
        &Choice::workspace_bytes},
@@ -122,13 +120,12 @@ TypedColumns<Choice> AlgorithmsColumns(int64_t wall_ns) {
       OpWallShare(),
       Detail(OpFlops()),
       Detail(OpRate()),
-      {Detail(IntegerColumn("cache_hits", "", Better::kNeither,
-                            "Primitives taken from the library's cache (seen at capture level 2).")),
+      {Detail(NumberColumn("cache_hits", "Primitives taken from the library's cache (seen at capture level 2).")),
        &Choice::cache_hits},
       {Detail(IntegerColumn("cache_misses", "", Better::kLower,
                             "Primitives created anew: chosen, generated, compiled (seen at capture level 2).")),
        &Choice::cache_misses},
-      {Detail(IntegerColumn("creation_time", "ns", Better::kLower, "Time of these creations.")), &Choice::creation_ns},
+      {Detail(TimeColumn("creation_time", "Time of these creations.")), &Choice::creation_ns},
   };
 }
 
@@ -255,13 +252,8 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOption
       choice.gpu.Add(gpu_times[i]);
     }
   }
-  std::vector<const Choice*> order;
-  for (const auto& [key, choice] : choices) order.push_back(&choice);
-  std::stable_sort(order.begin(), order.end(), [](const Choice* a, const Choice* b) {
-    return std::tie(a->gpu.busy_ns, a->total_ns, a->creation_ns) >
-           std::tie(b->gpu.busy_ns, b->total_ns, b->creation_ns);
-  });
-
+  const auto order = ByWeight(
+      choices, [](const Choice& choice) { return std::tie(choice.gpu.busy_ns, choice.total_ns, choice.creation_ns); });
   TypedColumns<Choice> columns = AlgorithmsColumns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Choice::gpu));
   Table table = NewTable("algorithms", "Implementation and algorithm of each problem", columns, order);

@@ -1,6 +1,5 @@
 // Which calls the tables `callers` and `stacks` cover.
-#ifndef DLHOOK_ANALYZER_TABLES_CALLS_CALL_FILTER_H_
-#define DLHOOK_ANALYZER_TABLES_CALLS_CALL_FILTER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -28,5 +27,3 @@ class CallFilter {
 std::vector<std::string> FunctionsAndKinds(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_CALLS_CALL_FILTER_H_

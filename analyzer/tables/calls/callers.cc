@@ -13,8 +13,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/call_filter.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -52,14 +50,14 @@ TypedColumns<CallersSums> CallersColumns(int64_t thread_ns) {
                      "Innermost line, or function, of the program itself; of backward work that of its layer.")),
        Known(&CallersSums::line)},
       {CallsColumn("Calls, without those inside another call of the same kind."), &CallersSums::calls},
-      {RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
+      {PercentColumn("time_percent", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
        [thread_ns](const CallersSums& sums) { return Percent(sums.self_ns, thread_ns); }},
       {As(Role::kName, TextColumn("layer", "The layer that it is computed for.")), Known(&CallersSums::layer)},
       {As(Role::kKey, TextColumn("direction", "Forward or backward, of the layer's work.")),
        Known(&CallersSums::direction)},
       {As(Role::kWeight,
-          Detail(IntegerColumn("self_time", "ns", Better::kLower,
-                               "Thread time without calls inside of other kinds, which have rows of their own."))),
+          Detail(TimeColumn("self_time",
+                            "Thread time without calls inside of other kinds, which have rows of their own."))),
        &CallersSums::self_ns},
       {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&CallersSums::model)},
       {Detail(TotalTimeColumn()), &CallersSums::total_ns},
@@ -82,10 +80,7 @@ class CallersReport {
   Table Make() {
     for (CallIndex call = 0; call < model_.calls.size(); ++call) AddCall(call);
     for (const AggregateRow& row : model_.aggregates) AddAggregate(row);
-    std::vector<const CallersSums*> order;
-    for (const auto& [key, sums] : groups_) order.push_back(&sums);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const CallersSums* a, const CallersSums* b) { return a->self_ns > b->self_ns; });
+    auto order = ByWeight(groups_, &CallersSums::self_ns);
     if (!knows_any_) order.clear();
     Table table = NewTable("callers", kCallersTitle, CallersColumns(thread_ns_), order);
     if (!knows_any_) {

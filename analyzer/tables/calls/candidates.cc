@@ -5,7 +5,6 @@
 
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -109,10 +108,9 @@ TypedColumns<CandidateRow> CandidatesColumns() {
       {TextColumn("problem", "Its size."), [](const CandidateRow& row) { return row.problem.problem; }},
       {TextColumn("candidate", "The algorithm, or the engine with its knobs."),
        [](const CandidateRow& row) { return row.name; }},
-      {IntegerColumn("time", "ns", Better::kLower, "The shortest of its times; see timed_by."),
+      {TimeColumn("time", "The shortest of its times; see timed_by."),
        [](const CandidateRow& row) { return row.totals.best_ns; }},
-      {IntegerColumn("taken", "", Better::kNeither,
-                     "Searches after which it was the one executed next for this problem."),
+      {NumberColumn("taken", "Searches after which it was the one executed next for this problem."),
        [](const CandidateRow& row) { return row.totals.taken; }},
       {IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it needs."),
        [](const CandidateRow& row) { return row.totals.workspace_bytes; }},
@@ -130,7 +128,7 @@ TypedColumns<CandidateRow> CandidatesColumns() {
       {Detail(IntegerColumn("trials", "", Better::kLower,
                             "Executions to measure it (with cudnnFind: at least one per search).")),
        [](const CandidateRow& row) { return row.totals.trials; }},
-      {Detail(IntegerColumn("status", "", Better::kNeither, "0: it can be used; else the library's error for it.")),
+      {Detail(NumberColumn("status", "0: it can be used; else the library's error for it.")),
        [](const CandidateRow& row) { return row.totals.status; }},
       {Detail(TextColumn("math_mode", "As the library names it.")),
        [](const CandidateRow& row) { return row.totals.math_mode; }},

@@ -14,7 +14,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -65,10 +64,9 @@ TypedColumn<Convolution> FlopsColumn(const char* name, Algorithm algorithm) {
 
 // Its tensors read and written once: libraries that fuse transforms or patches into the products need no more.
 TypedColumn<Convolution> AtLeastColumn(const char* name, Algorithm algorithm, const Peaks& peaks) {
-  return {Detail(IntegerColumn(
-              name, "ns", Better::kLower,
-              absl::StrCat("The least time of one call by ", ConvolutionAlgorithmName(algorithm),
-                           " on this machine: its operations at the peak rate, or its tensors through memory."))),
+  return {Detail(TimeColumn(
+              name, absl::StrCat("The least time of one call by ", ConvolutionAlgorithmName(algorithm),
+                                 " on this machine: its operations at the peak rate, or its tensors through memory."))),
           [algorithm, &peaks](const Convolution& row) {
             const auto cost = CostOf(row.shape, algorithm);
             const auto bound = cost
@@ -87,7 +85,7 @@ TypedColumns<Convolution> ConvolutionsColumns(const TableOptions& options) {
       {TextColumn("algorithm", "The algorithm that ran, if the library states it: direct, im2col, Winograd, FFT."),
        [](const Convolution& row) { return KnownText(row.algorithm ? ConvolutionAlgorithmName(*row.algorithm) : ""); }},
       {CallsColumn("Calls."), [](const Convolution& row) { return Count(row.calls); }},
-      {IntegerColumn("mean_time", "ns", Better::kLower, "Of one call; on a GPU the GPU time of the call."),
+      {TimeColumn("mean_time", "Of one call; on a GPU the GPU time of the call."),
        [](const Convolution& row) { return row.time_ns > 0 ? Count(row.time_ns / row.calls) : Cell(); }},
       {RealColumn(
            "effective_rate", "GFLOP/s", Better::kHigher,
@@ -156,10 +154,7 @@ absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOpti
       row.time_ns += static_cast<double>(has_gpu_time ? gpu_times[i].busy_ns : totals.total_ns);
     }
   }
-  std::vector<const Convolution*> order;
-  for (const auto& [key, row] : rows) order.push_back(&row);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Convolution* a, const Convolution* b) { return a->time_ns > b->time_ns; });
+  const auto order = ByWeight(rows, &Convolution::time_ns);
   Table table = NewTable("convolutions", "Cost of convolutions by algorithm", ConvolutionsColumns(options), order);
   AddBoundNotes(options, &table);
   for (const Convolution* row : order) {

@@ -11,7 +11,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -62,8 +61,7 @@ Product& ProductOf(const Op& op, ProductMap& products) {
 }
 
 TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t MatmulShape::*size) {
-  return {As(Role::kShape, IntegerColumn(std::move(name), "", Better::kNeither, std::move(explanation))),
-          [size](const Product& product) {
+  return {As(Role::kShape, NumberColumn(std::move(name), std::move(explanation))), [size](const Product& product) {
             const int64_t value = product.shape.*size;
             return value < 0 ? Cell() : Cell(value);
           }};
@@ -88,7 +86,7 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
        &Product::types},
       {CallsColumn("Calls, without those inside another call of the same kind."), &Product::calls},
       OpTotalTime(),
-      {RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),
+      {PercentColumn("gemm_percent", Better::kNeither, "Total time as a part of all matrix products'."),
        [gemm_ns](const Product& product) { return Percent(product.total_ns, gemm_ns); }},
       OpRate(),
       {TextColumn("tensor_core",
@@ -161,12 +159,8 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
     const Op& op = model.ops[model.calls.op[failed.call]];
     if (IsListed(op) && !same_work.IsNested(failed.call)) ++ProductOf(op, groups).failed;
   }
-  std::vector<const Product*> order;
-  for (const auto& [key, product] : groups) order.push_back(&product);
-  std::stable_sort(order.begin(), order.end(), [](const Product* a, const Product* b) {
-    return std::tie(a->gpu.busy_ns, a->total_ns) > std::tie(b->gpu.busy_ns, b->total_ns);
-  });
-
+  const auto order =
+      ByWeight(groups, [](const Product& product) { return std::tie(product.gpu.busy_ns, product.total_ns); });
   TypedColumns<Product> columns = GemmColumns(gemm_ns, model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Product::gpu));
   columns.InsertAfter("flops", BoundColumns(options).Of(&Product::bounds));

@@ -15,7 +15,6 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/calls/tick_fit.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/gap_places.h"
 
@@ -80,21 +79,18 @@ TypedColumns<HotspotSums> HotspotsColumns(HotspotsBy by, int64_t all_ns) {
                  Known(&HotspotSums::library)});
   }
   columns.Add(
-      {As(Role::kWeight, IntegerColumn("self_time", "ns", Better::kLower, "CPU time in it, without what it called.")),
-       &HotspotSums::self_ns});
-  columns.Add({RealColumn("self_percent", "%", Better::kLower, "The same as a part of all samples' CPU time."),
+      {As(Role::kWeight, TimeColumn("self_time", "CPU time in it, without what it called.")), &HotspotSums::self_ns});
+  columns.Add({PercentColumn("self_percent", Better::kLower, "The same as a part of all samples' CPU time."),
                percent(&HotspotSums::self_ns)});
   columns.Add({IntegerColumn("in_calls", "ns", Better::kNeither,
                              "Of the self time, that inside recorded library calls, which the other tables measure."),
                &HotspotSums::in_calls_ns});
   if (by != HotspotsBy::kLayer) {
-    columns.Add({IntegerColumn("total_time", "ns", Better::kLower, "CPU time in it and in what it called."),
-                 &HotspotSums::total_ns});
-    columns.Add({RealColumn("total_percent", "%", Better::kLower, "The same as a part of all samples' CPU time."),
+    columns.Add({TimeColumn("total_time", "CPU time in it and in what it called."), &HotspotSums::total_ns});
+    columns.Add({PercentColumn("total_percent", Better::kLower, "The same as a part of all samples' CPU time."),
                  percent(&HotspotSums::total_ns)});
   }
-  columns.Add(
-      {Detail(IntegerColumn("samples", "", Better::kNeither, "Samples behind the self time.")), &HotspotSums::samples});
+  columns.Add({Detail(NumberColumn("samples", "Samples behind the self time.")), &HotspotSums::samples});
   return columns;
 }
 
@@ -109,11 +105,8 @@ class Hotspots {
 
   Table Make() {
     for (size_t sample = 0; sample < model_.samples.size(); ++sample) Add(sample);
-    std::vector<const HotspotSums*> order;
-    for (const auto& [key, sums] : groups_) order.push_back(&sums);
-    std::stable_sort(order.begin(), order.end(), [](const HotspotSums* a, const HotspotSums* b) {
-      return std::pair(a->self_ns, a->total_ns) > std::pair(b->self_ns, b->total_ns);
-    });
+    const auto order =
+        ByWeight(groups_, [](const HotspotSums& sums) { return std::pair(sums.self_ns, sums.total_ns); });
     Table table = NewTable("hotspots", kHotspotsTitle, HotspotsColumns(by_, all_ns_), order);
     AddNotes(&table);
     return table;

@@ -19,7 +19,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"
 
@@ -91,7 +90,7 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
                                        "Of these calls, those that are one half of a round trip: converted and back "
                                        "between two ops.")),
        &MoveTotals::round_trip_calls},
-      {IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."), &MoveTotals::round_trip_ns},
+      {TimeColumn("round_trip_time", "Total time of those."), &MoveTotals::round_trip_ns},
       {IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."), &MoveTotals::bytes},
       {RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
        [](const MoveTotals& totals) {
@@ -274,13 +273,7 @@ class Moves {
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& options) {
   Moves moves(model, options);
   moves.Book();
-  std::vector<const MoveTotals*> order;
-  for (const auto& [row, totals] : moves.rows()) {
-    order.push_back(&totals);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const MoveTotals* a, const MoveTotals* b) { return a->total_ns > b->total_ns; });
-
+  const auto order = ByWeight(moves.rows(), &MoveTotals::total_ns);
   Table table =
       NewTable("layout", "Tensors converted from one memory format to another", LayoutColumns(model.wall_ns()), order);
   if (!order.empty()) AddNotes(moves.rows(), moves.round_trips(), model.wall_ns(), table);

@@ -1,6 +1,5 @@
 // Between which ops a tensor is converted: which op wrote it, and which reads the result.
-#ifndef DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
-#define DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_
+#pragma once
 
 #include <vector>
 
@@ -23,12 +22,10 @@ struct MoveEnds {
 // same step, other moves left out, if a result of it has these dims, format and type; and the call after, if it takes
 // such a tensor. Both halves of a round trip have the op before the first and the op after the second.
 //
-// On a GPU: the call that wrote the address that is read, and the one that reads what was written (address_links.h). A
+// On a GPU: the call that wrote the address that is read, and the one that reads what was written (as far as operands show it). A
 // conversion kernel inside a call prepares an operand if another kernel of the call follows it, else it converts the
 // result.
 absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,
                                                       absl::Span<const RoundTrip> trips);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_CALLS_MOVE_ENDS_H_

@@ -8,7 +8,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
 
@@ -76,13 +75,11 @@ TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
       {As(Role::kChoice,
           Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
        [](const RowSums& row) { return row.op->types; }},
-      {Detail(IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds.")),
-       &RowSums::self_ns},
-      {Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")), &RowSums::min_ns},
-      {Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")), &RowSums::max_ns},
+      {Detail(TimeColumn("self_time", "Total time without calls inside of other kinds.")), &RowSums::self_ns},
+      {Detail(TimeColumn("min_time", "Shortest call.")), &RowSums::min_ns},
+      {Detail(TimeColumn("max_time", "Longest call.")), &RowSums::max_ns},
       Detail(OpFlops()),
-      {Detail(IntegerColumn("nested_calls", "", Better::kNeither,
-                            "Calls inside another call of the same kind: the same work seen again.")),
+      {Detail(NumberColumn("nested_calls", "Calls inside another call of the same kind: the same work seen again.")),
        &RowSums::nested_calls},
       Detail(OpFunctions()),
       {As(Role::kChoice, Detail(TextColumn("families", "Libraries."))), &RowSums::families},
@@ -111,13 +108,8 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
     it->second.gpu.Add(gpu_times[i]);
     if (home[i] == i) it->second.bounds.AddOp(options.peaks, model.ops[i], totals.ops[i], gpu_times[i]);
   }
-  std::vector<const RowSums*> order;
-  for (const auto& [key, rows] : groups) order.push_back(&rows);
-  std::stable_sort(order.begin(), order.end(), [](const RowSums* a, const RowSums* b) {
-    return std::tie(a->gpu.busy_ns, a->wall_share_ns, a->total_ns) >
-           std::tie(b->gpu.busy_ns, b->wall_share_ns, b->total_ns);
-  });
-
+  const auto order = ByWeight(
+      groups, [](const RowSums& sums) { return std::tie(sums.gpu.busy_ns, sums.wall_share_ns, sums.total_ns); });
   TypedColumns<RowSums> columns = OpsColumns(model.wall_ns());
   columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&RowSums::gpu));
   columns.InsertAfter("flops", BoundColumns(options).Of(&RowSums::bounds));

@@ -1,7 +1,6 @@
 // Reorders that undo each other: an op writes a tensor in format A, it is converted to B, and back to A before the next
 // op reads it.
-#ifndef DLHOOK_ANALYZER_TABLES_CALLS_ROUND_TRIPS_H_
-#define DLHOOK_ANALYZER_TABLES_CALLS_ROUND_TRIPS_H_
+#pragma once
 
 #include <vector>
 
@@ -26,5 +25,3 @@ struct RoundTrip {
 std::vector<RoundTrip> FindRoundTrips(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_CALLS_ROUND_TRIPS_H_

@@ -15,7 +15,6 @@
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/tables/calls/call_filter.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -41,10 +40,9 @@ TypedColumns<StacksSums> StacksColumns(int64_t thread_ns) {
   return {
       {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &StacksSums::kind},
       {CallsColumn("Calls, without those inside another call of the same kind."), &StacksSums::calls},
-      {As(Role::kWeight,
-          IntegerColumn("self_time", "ns", Better::kLower, "Thread time without calls inside of other kinds.")),
+      {As(Role::kWeight, TimeColumn("self_time", "Thread time without calls inside of other kinds.")),
        &StacksSums::self_ns},
-      {RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
+      {PercentColumn("time_percent", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
        [thread_ns](const StacksSums& sums) { return Percent(sums.self_ns, thread_ns); }},
       {Detail(TotalTimeColumn()), &StacksSums::total_ns},
       {As(Role::kKey,
@@ -96,8 +94,8 @@ TypedColumns<StepStacks::value_type> StepStacksColumns(const StepStacks& stacks)
        [](const Row& row) { return Cell(row.second[static_cast<size_t>(Weight::kCalls)]); }},
       {As(Role::kWeight, TimeColumn("time", "Wall share in all steady steps.")),
        [](const Row& row) { return Cell(TimeIn(row.second)); }},
-      {RealColumn("time_percent", "%", Better::kLower,
-                  "The same as a part of the steps' duration, or of the GPUs' time in them."),
+      {PercentColumn("time_percent", Better::kLower,
+                     "The same as a part of the steps' duration, or of the GPUs' time in them."),
        [host_ns, gpu_ns](const Row& row) {
          return Percent(TimeIn(row.second), row.first.kind == kGpuKind ? gpu_ns : host_ns);
        }},
@@ -158,10 +156,7 @@ Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
     thread_ns += row.sum_ns - row.nested_sum_ns;
     if (filter.Takes(row.op)) without_ns += row.sum_ns - row.nested_sum_ns;
   }
-  std::vector<const StacksSums*> order;
-  for (const auto& [key, sums] : groups) order.push_back(&sums);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const StacksSums* a, const StacksSums* b) { return a->self_ns > b->self_ns; });
+  const auto order = ByWeight(groups, &StacksSums::self_ns);
   Table table = NewTable("stacks", kStacksTitle, StacksColumns(thread_ns), order);
   if (groups.empty()) {
     table.notes.emplace_back(kNoStacks);

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

@@ -1,6 +1,5 @@
 // Whether samples met a loop at the same places again and again, because its period fits that of the kernel's ticks.
-#ifndef DLHOOK_ANALYZER_TABLES_CALLS_TICK_FIT_H_
-#define DLHOOK_ANALYZER_TABLES_CALLS_TICK_FIT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ bool MeetsTheSamePlaces(const std::vector<double>& places, double computing);
 std::vector<std::string> TickNotes(const TraceModel& model, const std::vector<StepGroup>& groups);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_CALLS_TICK_FIT_H_

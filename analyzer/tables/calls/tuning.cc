@@ -10,7 +10,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -171,15 +170,16 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {TextColumn("problem", "Its size."), &Cost::problem},
       {TextColumn("chosen", "What was executed next for the problem; see the table candidates."), &Cost::chosen},
       {IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."), &Cost::count},
-      {IntegerColumn("total_time", "ns", Better::kLower,
-                     "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
+      {TimeColumn("total_time",
+                  "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
-      {RealColumn("run_percent", "%", Better::kLower,
-                  "Percentage of the run's time in which it was active: less than total time's where threads overlap."),
+      {PercentColumn(
+           "run_percent", Better::kLower,
+           "Percentage of the run's time in which it was active: less than total time's where threads overlap."),
        [wall_ns](const Cost& cost) {
          return cost.is_time_known ? Cell(PercentOfRun(cost.spans, cost.unplaced_ns, wall_ns)) : Cell();
        }},
-      {IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
+      {NumberColumn("candidates", "Most algorithms that one search tried or offered."),
        [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
       {Detail(TextColumn("direction", "Forward or backward.")),
        [](const Cost& cost) { return std::string(DirectionName(cost.direction)); }},
@@ -187,7 +187,7 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {Detail(IntegerColumn("failed", "", Better::kLower,
                             "Calls that returned an error; plans that could not be built before one could.")),
        &Cost::failed},
-      {Detail(IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by count.")),
+      {Detail(TimeColumn("mean_time", "Total time divided by count.")),
        [](const Cost& cost) { return cost.is_time_known ? Mean(cost.total_ns, cost.count) : Cell(); }},
       {Detail(TextColumn("functions", "Functions that the calls were seen through.")), &Cost::functions},
   };
@@ -203,10 +203,7 @@ void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
     sum.unplaced_ns += cost.unplaced_ns;
     sum.spans.insert(sum.spans.end(), cost.spans.begin(), cost.spans.end());
   }
-  std::vector<const Cost*> order;
-  for (const auto& [activity, sum] : sums) order.push_back(&sum);
-  std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
-  for (const Cost* sum : order) {
+  for (const Cost* sum : ByWeight(sums, &Cost::total_ns)) {
     table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.", sum->activity,
                                           sum->count, HumanTime(sum->total_ns),
                                           PercentOfRun(sum->spans, sum->unplaced_ns, wall_ns)));
@@ -221,9 +218,7 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
   AddChosen(model, options.choices->algorithm_searches, costs);
   AddAutotuning(model, options.choices->plan_searches, costs);
   AddPlanBuilding(model, costs);
-  std::vector<const Cost*> order;
-  for (const auto& [key, cost] : costs) order.push_back(&cost);
-  std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
+  const auto order = ByWeight(costs, &Cost::total_ns);
   Table table = NewTable("tuning", "Cost of searching and preparing algorithms", TuningColumns(model.wall_ns()), order);
   AddNotes(costs, model.wall_ns(), table);
   return table;

@@ -17,9 +17,8 @@ class LayerRows : public CounterRows {
  public:
   LayerRows(const TraceModel& model, const TableOptions& options)
       : model_(model),
-        attribution_(options.analysis->attribution()),
         by_(options.layers_by),
-        groups_(model, attribution_, by_, options.layers_depth) {
+        groups_(model, options.analysis->attribution(), by_, options.layers_depth) {
     std::set<std::string> models;
     for (const LayerGroup& group : groups_.groups()) {
       if (!group.model.empty()) models.insert(group.model);
@@ -53,32 +52,8 @@ class LayerRows : public CounterRows {
   }
 
   size_t RowOf(ProcessIndex, const CountedPiece& piece) override {
-    LayerDirection direction = LayerDirection::kUnknown;
-    GroupIndex group = groups_.unattributed();
-    switch (piece.kind) {
-      case ActivityKind::kCall:
-        group = groups_.OfCall(piece.index);
-        direction = attribution_.of_call[piece.index].direction;
-        break;
-      case ActivityKind::kScope:
-        group = groups_.OfScope(piece.index);
-        if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
-        break;
-      case ActivityKind::kNotSeen:
-        group = groups_.OfGap(piece.gap);
-        direction = attribution_.PlaceOfGap(piece.gap).direction;
-        break;
-      case ActivityKind::kDataLoading:
-        group = groups_.data_loading();
-        break;
-      case ActivityKind::kWaiting:
-        group = groups_.waiting();
-        break;
-      case ActivityKind::kUnattributed:
-        break;
-    }
-    if (piece.is_of_other_threads) group = kNone;
-    return rows_.Of({group, direction});
+    const GroupPlace place = groups_.OfPiece(piece);
+    return rows_.Of({piece.is_of_other_threads ? kNone : place.group, place.direction});
   }
 
  private:
@@ -89,7 +64,6 @@ class LayerRows : public CounterRows {
   }
 
   const TraceModel& model_;
-  const Attribution& attribution_;
   const LayersBy by_;
   const LayerGroups groups_;
   bool has_models_ = false;

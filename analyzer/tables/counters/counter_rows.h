@@ -1,6 +1,5 @@
 // The rows of the tables of counters: layers, phases, steps, threads …, and which row a piece of the run belongs to.
-#ifndef DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_
-#define DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -64,5 +63,3 @@ void SortByStart(Table* table);
 int64_t IntervalFor(int64_t wall_ns);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_

@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/model/limits.h"
 #include "analyzer/steps/step_groups.h"
@@ -105,7 +104,7 @@ class PhaseRows : public CounterRows {
                if (row == kRest || !rows_.At(row).kind) return Cell();
                return Cell(rows_.At(row).is_warm_up ? "warm-up" : PhaseKindName(rows_.At(row).phase));
              }},
-            {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), [this](size_t row) {
+            {NumberColumn("steps", "Steps that the row covers."), [this](size_t row) {
                if (row == kRest || !rows_.At(row).kind) return Cell();
                const auto count = counts_.find({rows_.At(row).process, *rows_.At(row).kind, rows_.At(row).is_warm_up});
                return count == counts_.end() ? Cell() : Cell(count->second);
@@ -150,7 +149,7 @@ class StepRows : public CounterRows {
       };
     };
     return {ProcessOfRow(model_, rows_),
-            {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
+            {NumberColumn("index", "Number of the step, from 0; not known: outside of steps."),
              of_step([](const Key& key) { return static_cast<int64_t>(key.step); })},
             {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
              [this](size_t row) {
@@ -166,7 +165,7 @@ class StepRows : public CounterRows {
              })},
             {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
              of_step([this](const Key& key) { return key.at().start_ns - model_.start_ns; })},
-            {IntegerColumn("duration", "ns", Better::kLower, "To the next step's start, or its own end."),
+            {TimeColumn("duration", "To the next step's start, or its own end."),
              of_step([](const Key& key) { return key.at().end_ns - key.at().start_ns; })}};
   }
 

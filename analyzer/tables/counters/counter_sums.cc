@@ -174,7 +174,7 @@ TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
     return [this, get](size_t row) { return row == CounterRows::kRest ? Cell() : Cell(get(sums_[row])); };
   };
   const auto add_running = [&] {
-    add(Within(Range::kMeasured, RealColumn("running_percent", "%", Better::kNeither, kRunningExplanation)),
+    add(Within(Range::kMeasured, PercentColumn("running_percent", Better::kNeither, kRunningExplanation)),
         of_row([this](const RowSums& sums) { return RunningPercent(sums); }));
   };
   const auto add_counter = [&](const std::string& name, CounterIndex counter) {
@@ -185,7 +185,7 @@ TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
     });
   };
   if (has_shares) {
-    add(As(Role::kWeight, IntegerColumn("wall_share", "ns", Better::kLower, kShareExplanation)),
+    add(As(Role::kWeight, TimeColumn("wall_share", kShareExplanation)),
         of_row([](const RowSums& sums) { return sums.share_ns; }));
   }
   if (clock_ == kNone) add_running();
@@ -203,8 +203,7 @@ TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
     add(Within(Range::kMeasured, std::move(column)),
         of_row([this, metric](const RowSums& sums) { return Derived(*metric, sums); }));
   }
-  add(RealColumn("estimated_percent", "%", Better::kNeither, kEstimatedExplanation),
-      of_row([this](const RowSums& sums) {
+  add(PercentColumn("estimated_percent", Better::kNeither, kEstimatedExplanation), of_row([this](const RowSums& sums) {
         return PartOf(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]);
       }));
   return columns;

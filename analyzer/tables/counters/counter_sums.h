@@ -1,6 +1,5 @@
 // Sums of counters by row, rounded to whole numbers, and their columns: shared by the tables of counters.
-#ifndef DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_SUMS_H_
-#define DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_SUMS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -73,5 +72,3 @@ class CounterSums {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_SUMS_H_

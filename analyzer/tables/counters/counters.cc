@@ -10,7 +10,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/tables/counters/counter_sums.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_timeline.h"
 
@@ -80,7 +79,7 @@ Table ByThreadTable(const TraceModel& model) {
          const ThreadIndex thread = run.timelines[sums.ThreadOf(row)].thread;
          return thread == kNone ? Cell() : Cell(model.threads[thread].name);
        }},
-      {IntegerColumn("tid", "", Better::kNeither, "Its number in the kernel."),
+      {NumberColumn("tid", "Its number in the kernel."),
        of_thread([](const CounterTimeline& timeline) { return int64_t{timeline.tid}; })},
       {IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted."), [&](size_t row) {
          return row == CounterRows::kRest ? Cell() : Cell(static_cast<int64_t>(sums.rows()[row].own_time_ns));

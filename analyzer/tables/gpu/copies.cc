@@ -6,12 +6,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/model/saturated.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_copies.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -219,17 +218,16 @@ TypedColumns<CopyGroup> GpuColumns() {
     return [amount](const CopyGroup& group) { return group.gpu.copies == 0 ? Cell() : Cell(group.gpu.*amount); };
   };
   return {
-      {IntegerColumn("gpu_time", "ns", Better::kLower,
-                     "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
+      {TimeColumn("gpu_time", "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
        known(&GpuCopySum::busy_ns)},
-      {Within(Range::kMeasured, RealColumn("peak_percent", "%", Better::kHigher,
-                                           "Percentage of the path's peak: the link to the host in one direction; "
-                                           "inside a device half its memory's rate, of sets all of it.")),
+      {Within(Range::kMeasured, PercentColumn("peak_percent", Better::kHigher,
+                                              "Percentage of the path's peak: the link to the host in one direction; "
+                                              "inside a device half its memory's rate, of sets all of it.")),
        [](const CopyGroup& group) {
          const GpuCopySum& gpu = group.gpu;
          return gpu.peak_bytes > 0 ? Cell(100.0 * static_cast<double>(gpu.peak_of_bytes) / gpu.peak_bytes) : Cell();
        }},
-      {RealColumn("overlap_percent", "%", Better::kHigher, "Part of gpu_time in which the same device computed."),
+      {PercentColumn("overlap_percent", Better::kHigher, "Part of gpu_time in which the same device computed."),
        [](const CopyGroup& group) { return Percent(group.gpu.beside_compute_ns, group.gpu.busy_ns); }},
       {Detail(TextColumn("rate_source",
                          "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
@@ -264,7 +262,7 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
        [](const CopyGroup& group) { return group.form == Form::kNotSeen ? Cell() : Cell(group.calls); }},
       {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
        &CopyGroup::bytes},
-      {RealColumn("bytes_percent", "%", Better::kNeither, "As a part of all bytes copied (not set, not captured)."),
+      {PercentColumn("bytes_percent", Better::kNeither, "As a part of all bytes copied (not set, not captured)."),
        [all_bytes](const CopyGroup& group) { return group.IsCopied() ? Percent(group.bytes, all_bytes) : Cell(); }},
       {TotalTimeColumn(), &CopyGroup::total_ns},
       {RealColumn("rate", "GB/s", Better::kHigher,
@@ -324,15 +322,10 @@ absl::StatusOr<Table> CopiesTable(const TraceModel& model, const TableOptions& o
   const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
   const CopyMap groups = Collect(model, *options.totals, has_gpu);
   int64_t all_bytes = 0;
-  std::vector<const CopyGroup*> order;
   for (const auto& [key, group] : groups) {
-    order.push_back(&group);
     if (group.IsCopied()) AddSaturated(group.bytes, &all_bytes);
   }
-  std::stable_sort(order.begin(), order.end(), [](const CopyGroup* a, const CopyGroup* b) {
-    return std::pair(a->IsCopied(), a->bytes) > std::pair(b->IsCopied(), b->bytes);
-  });
-
+  const auto order = ByWeight(groups, [](const CopyGroup& group) { return std::pair(group.IsCopied(), group.bytes); });
   Table table = NewTable("copies", "Memory copied and filled, by direction",
                          CopiesColumns(has_gpu, all_bytes, model.wall_ns()), order);
   AddSizeNotes(groups, table);

@@ -10,7 +10,6 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -64,9 +63,9 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
                   "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
        Known(&DeviceRow::rank)},
       {ProcessColumn(has_processes), &DeviceRow::pid},
-      {IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
+      {NumberColumn("device", "CUDA's number of it in the process."),
        [](const DeviceRow& row) { return row.device.ordinal; }},
-      {RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device was busy."),
+      {PercentColumn("busy", Better::kHigher, "Part of the time in which the device was busy."),
        [](const DeviceRow& row) { return Percent(row.busy_ns, row.time_ns); }},
       {NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
        [](const DeviceRow& row) { return row.work.compute.total_ns(); }},
@@ -78,22 +77,20 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
       {NsColumn("exposed_communication", Better::kLower,
                 "Communication while this process computed nothing on the device."),
        &DeviceRow::exposed_ns},
-      {RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that overlapped with compute."),
+      {PercentColumn("comm_overlap", Better::kHigher, "Part of the communication that overlapped with compute."),
        [](const DeviceRow& row) { return Percent(row.communication_ns - row.exposed_ns, row.communication_ns); }},
       {NsColumn("idle", Better::kLower, "Time without work for this process: busy and idle add up to the time."),
        [](const DeviceRow& row) { return row.time_ns - row.busy_ns; }},
-      {IntegerColumn("steps", "", Better::kNeither,
-                     "Steady steps that the row covers; not known: it covers the whole process."),
+      {NumberColumn("steps", "Steady steps that the row covers; not known: it covers the whole process."),
        [](const DeviceRow& row) { return row.steps == 0 ? Cell() : Cell(row.steps); }},
       {NsColumn("time", Better::kLower, "Of these steps, as far as GPU times were measured."), &DeviceRow::time_ns},
       {TextColumn("source",
                   "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
        [](const DeviceRow& row) { return KnownText(SourceOf(row.work)); }},
       {TextColumn("name", "What it is."), [](const DeviceRow& row) { return KnownText(NameOf(row.device)); }},
-      {Detail(
-           IntegerColumn("kernels", "", Better::kNeither, "Activities that began in the time; by events: operations.")),
+      {Detail(NumberColumn("kernels", "Activities that began in the time; by events: operations.")),
        [](const DeviceRow& row) { return row.work.kernels; }},
-      {Detail(IntegerColumn("copies", "", Better::kNeither, "Copies and sets that began in the time.")),
+      {Detail(NumberColumn("copies", "Copies and sets that began in the time.")),
        [](const DeviceRow& row) { return row.work.copies; }},
       {Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower, "Of these copies and sets.")),
        [](const DeviceRow& row) { return row.work.copied_bytes; }},
@@ -108,7 +105,7 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
        [](const DeviceRow& row) { return KnownRate(row.device.memory_bytes_per_second); }},
       {Detail(IntegerColumn("memory", "bytes", Better::kNeither, "Of the device.")),
        [](const DeviceRow& row) { return KnownCount(row.device.memory_bytes); }},
-      {Detail(IntegerColumn("multiprocessors", "", Better::kNeither, "Of the device.")),
+      {Detail(NumberColumn("multiprocessors", "Of the device.")),
        [](const DeviceRow& row) { return KnownCount(row.device.multiprocessors); }},
       {Detail(TextColumn("uuid", "Of the device; that of a MIG instance is its own.")),
        [](const DeviceRow& row) { return KnownText(row.device.uuid); }},

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "analyzer/layers/gpu_places.h"
-#include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

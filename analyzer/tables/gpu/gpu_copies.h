@@ -1,11 +1,10 @@
 // GPU times of copies: how fast each was, how close to the link's peak, what ran at the same time.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_COPIES_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_GPU_COPIES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -41,5 +40,3 @@ class GpuCopies {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_GPU_COPIES_H_

@@ -16,7 +16,6 @@
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
 #include "analyzer/tables/gpu/next_work.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
 
@@ -234,9 +233,6 @@ struct IdleRow {
 };
 
 TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
-  const auto time = [](std::string name, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-  };
   TypedColumns<IdleRow> columns = GpuLabelColumns(has_processes).Of(&IdleRow::device);
   columns.Add({
       {As(Role::kKey, TextColumn("cause", kCauses)),
@@ -246,18 +242,17 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
                      "The call, framework op or data loader in which the host was, for synchronization the call that "
                      "waited; the direction of copies that the device made.")),
        [](const IdleRow& row) { return KnownText(row.line.first.second); }},
-      {time("time", "In a mean steady step (where no steps are found: in all)."),
+      {TimeColumn("time", "In a mean steady step (where no steps are found: in all)."),
        [](const IdleRow& row) { return Mean(row.sums().steady_ns, row.steps); }},
-      {RealColumn("percent", "%", Better::kLower, "As a part of the steps' time."),
+      {PercentColumn("percent", Better::kLower, "As a part of the steps' time."),
        [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.time_ns); }},
-      {RealColumn("idle_percent", "%", Better::kNeither,
-                  "As a part of the time in which no kernel of the network runs."),
+      {PercentColumn("idle_percent", Better::kNeither, "As a part of the time in which no kernel of the network runs."),
        [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.idle_ns); }},
       {IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels to which it contributes, in all steady steps."),
        [](const IdleRow& row) { return row.sums().gaps; }},
       {Detail(IntegerColumn("times", "", Better::kLower, "How often this happened in them.")),
        [](const IdleRow& row) { return row.sums().times; }},
-      {time("longest", "Its largest part of a single gap."),
+      {TimeColumn("longest", "Its largest part of a single gap."),
        [](const IdleRow& row) { return row.sums().longest_ns > 0 ? Cell(row.sums().longest_ns) : Cell(); }},
       {IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),
        [start_ns](const IdleRow& row) {
@@ -268,12 +263,12 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
       {TextColumn("layer", "Layer and direction that it was launched for."), Known(&IdleRow::layer)},
       {Detail(TextColumn("line", "The line of the program that launched it.")), Known(&IdleRow::next_line)},
       {As(Role::kWeight,
-          Detail(time("steady_time",
-                      "In all steady steps: the rows of a device add up to the time in which it does not "
-                      "compute, exactly, without time in which it works for other processes of the "
-                      "run."))),
+          Detail(TimeColumn("steady_time",
+                            "In all steady steps: the rows of a device add up to the time in which it does not "
+                            "compute, exactly, without time in which it works for other processes of the "
+                            "run."))),
        [](const IdleRow& row) { return row.sums().steady_ns; }},
-      {Detail(time("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
+      {Detail(TimeColumn("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
        [](const IdleRow& row) { return row.sums().run_ns; }},
   });
   return columns;

@@ -18,7 +18,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu/gpu_tables.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -192,7 +191,7 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
        }},
       {As(Role::kWeight, TimeColumn("gpu_time", "Durations on GPUs, first launches included.")),
        [](const KernelRow& row) { return row.group.total_ns; }},
-      {RealColumn("gpu_percent", "%", Better::kLower, "GPU time as a part of that of all kernels."),
+      {PercentColumn("gpu_percent", Better::kLower, "GPU time as a part of that of all kernels."),
        [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
       {TimeColumn("mean_time",
                   "Duration, excluding the process's first launch of this kernel if there are others, as the next "
@@ -206,9 +205,9 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
        [](const KernelRow& row) { return row.times.deviation; }},
       {Detail(TimeColumn("first_time", "Durations of first launches: the kernel may have been loaded for them.")),
        [](const KernelRow& row) { return row.group.first_count > 0 ? Cell(row.group.first_ns) : Cell(); }},
-      {Detail(IntegerColumn("replayed", "", Better::kNeither, "Of the calls, those in launches of CUDA graphs.")),
+      {Detail(NumberColumn("replayed", "Of the calls, those in launches of CUDA graphs.")),
        [](const KernelRow& row) { return row.group.replayed; }},
-      {Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids and blocks.")),
+      {Detail(NumberColumn("grids", "Number of distinct grids and blocks.")),
        [](const KernelRow& row) {
          return row.shape == nullptr ? Cell() : Cell(static_cast<int64_t>(row.group.launches.size()));
        }},
@@ -226,7 +225,8 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
          return row.HasRegisters() ? Cell(int64_t{row.shape->static_shared_bytes} + row.shape->dynamic_shared_bytes)
                                    : Cell();
        }},
-      {Detail(RealColumn("occupancy", "%", Better::kHigher,
+      {Detail(
+           PercentColumn("occupancy", Better::kHigher,
                          "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
                          "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
        [](const KernelRow& row) {
@@ -306,16 +306,10 @@ Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
   const Collector collector(model, options);
   const KernelMap groups = collector.Collect();
   int64_t all_ns = 0;
-  std::vector<const KernelGroup*> order;
-  for (const auto& [key, group] : groups) {
-    order.push_back(&group);
-    all_ns += group.total_ns;
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const KernelGroup* a, const KernelGroup* b) { return a->total_ns > b->total_ns; });
+  for (const auto& [key, group] : groups) all_ns += group.total_ns;
   const TypedColumns<KernelRow> columns = GpuKernelsColumns(HasSeveralModels(groups), all_ns, collector.steps());
   Table table = NewTable("kernels", "Kernels by GPU time, by layer and by the op they ran for", columns);
-  for (const KernelGroup* group : order) {
+  for (const KernelGroup* group : ByWeight(groups, &KernelGroup::total_ns)) {
     AddRow(columns, {*group, StatisticsOf(*group), ShapeOf(model, *group)}, &table);
   }
   AddNotes(model, groups, &table);

@@ -1,6 +1,5 @@
 // The table `kernels` of a run with GPU times of kernels.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_KERNELS_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_GPU_KERNELS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -23,5 +22,3 @@ std::string GpuAskerOf(const TraceModel& model, GpuIndex activity);
 std::vector<bool> FirstLaunches(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_GPU_KERNELS_H_

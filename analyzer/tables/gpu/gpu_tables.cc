@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/steps/step_groups.h"

@@ -1,6 +1,5 @@
 // Shared by the tables of GPUs over time: which devices and which time they cover, and their notes.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -8,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/gpu/gpu_busy.h"
-#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/typed_columns.h"
@@ -64,5 +63,3 @@ class GpuRun {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_

@@ -20,7 +20,6 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -80,7 +79,7 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
       {time("of",
             "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
        [](const GuidedLine& line) { return Mean(line.of_ns, line.steps); }},
-      {IntegerColumn("at_stake", "ns", Better::kLower, "Upper bound on the time saved per step."),
+      {TimeColumn("at_stake", "Upper bound on the time saved per step."),
        [](const GuidedLine& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
       {Detail(TextColumn("threshold", "Threshold for low, and its source.")), &GuidedLine::threshold},
       {Detail(TextColumn("advice", "What helps.")), &GuidedLine::advice},
@@ -156,20 +155,24 @@ class Guided {
     return line;
   }
 
-  // Overlap of two things that can run at once.
-  GuidedLine Overlap(std::string metric, const IntervalSet& a, const IntervalSet& b, std::string advice) const {
-    GuidedLine line = {.metric = std::move(metric),
-                       .unit = "%",
-                       .verdict = "none",
-                       .threshold = "below 50 % of what is possible (dlhook's)",
-                       .advice = std::move(advice)};
-    line.time_ns = In(a, b);
-    line.of_ns = std::min(In(a), In(b));
+  // A part that should be large: the rest is at stake.
+  GuidedLine Part(GuidedLine line) const {
+    line.unit = "%";
+    line.verdict = "none";
     if (line.of_ns == 0) return line;
     line.value = Percent(line.time_ns, line.of_ns);
     line.at_stake_ns = line.of_ns - line.time_ns;
     line.verdict = Verdict(std::get<double>(line.value) < kLowPercent, line.of_ns - line.time_ns);
     return line;
+  }
+
+  // Overlap of two things that can run at once.
+  GuidedLine Overlap(std::string metric, const IntervalSet& a, const IntervalSet& b, std::string advice) const {
+    return Part({.metric = std::move(metric),
+                 .time_ns = In(a, b),
+                 .of_ns = std::min(In(a), In(b)),
+                 .threshold = "below 50 % of what is possible (dlhook's)",
+                 .advice = std::move(advice)});
   }
 
   GuidedLine CopyComputeOverlap() const {
@@ -225,18 +228,11 @@ class Guided {
   }
 
   GuidedLine Utilization() const {
-    GuidedLine line = {.metric = "compute utilization",
-                       .unit = "%",
-                       .verdict = "none",
-                       .threshold = "below 50 % (the default of Nsight Systems' rule gpu_time_util)",
-                       .advice = "table gpu_idle shows what the GPU waits for"};
-    line.time_ns = In(timeline_.compute);
-    line.of_ns = time_.total_ns();
-    if (line.of_ns == 0) return line;
-    line.value = Percent(line.time_ns, line.of_ns);
-    line.at_stake_ns = line.of_ns - line.time_ns;
-    line.verdict = Verdict(std::get<double>(line.value) < kLowPercent, line.of_ns - line.time_ns);
-    return line;
+    return Part({.metric = "compute utilization",
+                 .time_ns = In(timeline_.compute),
+                 .of_ns = time_.total_ns(),
+                 .threshold = "below 50 % (the default of Nsight Systems' rule gpu_time_util)",
+                 .advice = "table gpu_idle shows what the GPU waits for"});
   }
 
   // A kernel with fewer blocks than the device has multiprocessors leaves some of them idle: others could run at the

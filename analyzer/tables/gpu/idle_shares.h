@@ -1,6 +1,5 @@
 // Why GPUs do not compute, for the table gpu_idle and for what judges by it.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_IDLE_SHARES_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_IDLE_SHARES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -27,5 +26,3 @@ struct IdleShare {
 std::vector<IdleShare> IdleShares(const TraceModel& model, const TableOptions& options);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_IDLE_SHARES_H_

@@ -8,7 +8,6 @@
 #include "analyzer/steps/step_clock.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_kernels.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -113,13 +112,12 @@ TypedColumns<KernelsLaunchGroup> KernelsColumns(int64_t all_ns, int64_t steps) {
        }},
       {As(Role::kWeight, TotalTimeColumn()), &KernelsLaunchGroup::total_ns},
       {Detail(MeanTimeColumn()), [](const KernelsLaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
-      {Detail(RealColumn("launch_percent", "%", Better::kLower,
-                         "Total time as a part of that of all launches: of the host, not of the GPU.")),
+      {Detail(PercentColumn("launch_percent", Better::kLower,
+                            "Total time as a part of that of all launches: of the host, not of the GPU.")),
        [all_ns](const KernelsLaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
-      {Detail(
-           IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),
+      {Detail(NumberColumn("captured", "Launches recorded into a CUDA graph instead of executed.")),
        &KernelsLaunchGroup::captured},
-      {Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
+      {Detail(NumberColumn("grids", "Number of distinct grids.")),
        [](const KernelsLaunchGroup& group) { return static_cast<int64_t>(group.grids.size()); }},
       {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
        [](const KernelsLaunchGroup& group) { return MostFrequent(group.grids); }},
@@ -160,14 +158,9 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   const StepClock clock(model);
   const KernelsLaunchMap groups = Collect(model, clock);
   int64_t all_ns = 0;
-  std::vector<const KernelsLaunchGroup*> order;
-  for (const auto& [key, group] : groups) {
-    order.push_back(&group);
-    all_ns += group.total_ns;
-  }
-  std::stable_sort(order.begin(), order.end(), [](const KernelsLaunchGroup* a, const KernelsLaunchGroup* b) {
-    return std::make_pair(a->all(), a->total_ns) > std::make_pair(b->all(), b->total_ns);
-  });
+  for (const auto& [key, group] : groups) all_ns += group.total_ns;
+  const auto order =
+      ByWeight(groups, [](const KernelsLaunchGroup& group) { return std::pair(group.all(), group.total_ns); });
   Table table = NewTable("kernels", title, KernelsColumns(all_ns, clock.steady_steps()), order);
   AddNotes(model, *options.totals, groups, table);
   return table;

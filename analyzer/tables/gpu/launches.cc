@@ -13,7 +13,6 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_kernels.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -151,8 +150,8 @@ TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
        Quantile(&LaunchesLaunchGroup::wait_ns, 0.5)},
       {TimeColumn("gpu_time", "Median GPU time of the work of one launch."),
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.5)},
-      {RealColumn("launch_bound_percent", "%", Better::kLower,
-                  "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
+      {PercentColumn("launch_bound_percent", Better::kLower,
+                     "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
        [](const LaunchesLaunchGroup& group) {
          return Percent(group.host_bound, static_cast<int64_t>(group.host_ns.size()));
        }},
@@ -171,13 +170,13 @@ TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
        MeanOf(&LaunchesLaunchGroup::gpu_ns)},
       {Detail(TimeColumn("gpu_p95", "95 % of the launches cause at most this GPU time.")),
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
-      {Detail(IntegerColumn("first_launches", "", Better::kNeither,
-                            "The process's first launches of a kernel, which also load it (CUDA loads kernels "
-                            "lazily).")),
+      {Detail(NumberColumn("first_launches",
+                           "The process's first launches of a kernel, which also load it (CUDA loads kernels "
+                           "lazily).")),
        &LaunchesLaunchGroup::first_count},
       {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
        &LaunchesLaunchGroup::first_host_ns},
-      {Detail(IntegerColumn("pid", "", Better::kNeither, "The thread's process.")),
+      {Detail(NumberColumn("pid", "The thread's process.")),
        [&model](const LaunchesLaunchGroup& group) {
          return int64_t{model.processes[model.threads[group.thread].process].pid};
        }},
@@ -203,11 +202,7 @@ std::string Note(const LaunchesLaunchMap& groups) {
 absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions& options) {
   const LaunchesLaunchMap groups =
       GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchesLaunchMap();
-  std::vector<const LaunchesLaunchGroup*> order;
-  for (const auto& [key, group] : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(), [](const LaunchesLaunchGroup* a, const LaunchesLaunchGroup* b) {
-    return a->host_total_ns > b->host_total_ns;
-  });
+  const auto order = ByWeight(groups, &LaunchesLaunchGroup::host_total_ns);
   Table table =
       NewTable("launches", "Launches: cost on the host, and delay until the GPU starts", LaunchesColumns(model), order);
   if (!groups.empty()) table.notes.push_back(Note(groups));

@@ -1,6 +1,5 @@
 // What a GPU does after a gap: the call that requested it, for which layer, at which line of the program.
-#ifndef DLHOOK_ANALYZER_TABLES_GPU_NEXT_WORK_H_
-#define DLHOOK_ANALYZER_TABLES_GPU_NEXT_WORK_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -51,5 +50,3 @@ class NextWork {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_GPU_NEXT_WORK_H_

@@ -6,7 +6,6 @@
 
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -74,12 +73,12 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
             "In which both ran, in a mean steady step (without steps: in all); each instant counts once. By the GPU's "
             "time: work that a step requested may run in the next one's time."),
        [](const PairRow& row) { return Mean(row.sums.steady.both_ns, row.steps); }},
-      {RealColumn("percent", "%", Better::kHigher,
-                  "As a part of the smaller side's time, so of the overlap that is possible."),
+      {PercentColumn("percent", Better::kHigher,
+                     "As a part of the smaller side's time, so of the overlap that is possible."),
        [](const PairRow& row) { return row.sums.steady.Possible(); }},
-      {RealColumn("work_percent", "%", Better::kHigher, "As a part of the time in which the first side ran."),
+      {PercentColumn("work_percent", Better::kHigher, "As a part of the time in which the first side ran."),
        [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.first_ns); }},
-      {RealColumn("beside_percent", "%", Better::kHigher, "As a part of the time in which the second side ran."),
+      {PercentColumn("beside_percent", Better::kHigher, "As a part of the time in which the second side ran."),
        [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.second_ns); }},
       {time("work_time", Better::kNeither, "In which the first side ran, in a mean steady step."),
        [](const PairRow& row) { return Mean(row.sums.steady.first_ns, row.steps); }},
@@ -89,8 +88,8 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
        [](const PairRow& row) { return row.sums.steady.both_ns; }},
       {Detail(time("run_time", Better::kHigher, "In which both ran, in the whole run, as far as GPUs were measured.")),
        [](const PairRow& row) { return row.sums.run.both_ns; }},
-      {Detail(RealColumn("run_percent", "%", Better::kHigher,
-                         "The same as a part of the smaller side's time in the whole run.")),
+      {Detail(PercentColumn("run_percent", Better::kHigher,
+                            "The same as a part of the smaller side's time in the whole run.")),
        [](const PairRow& row) { return row.sums.run.Possible(); }},
       {Detail(time("run_work_time", Better::kNeither, "In which the first side ran, in the whole run.")),
        [](const PairRow& row) { return row.sums.run.first_ns; }},

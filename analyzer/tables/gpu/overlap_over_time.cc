@@ -11,7 +11,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -69,12 +68,12 @@ TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
       time("communication", Better::kNeither, "In which kernels of collectives ran.", &DeviceTimes::communication),
       time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once.",
            &DeviceTimes::copies_beside_compute),
-      {RealColumn("copies_hidden", "%", Better::kHigher, "The same as a part of the time in which copies ran."),
+      {PercentColumn("copies_hidden", Better::kHigher, "The same as a part of the time in which copies ran."),
        [](const DeviceTimes& times) { return Percent(times.copies_beside_compute, times.copies); }},
       time("communication_beside_compute", Better::kHigher, "In which collectives and other kernels ran at once.",
            &DeviceTimes::communication_beside_compute),
-      {RealColumn("communication_hidden", "%", Better::kHigher,
-                  "The same as a part of the time in which collectives ran."),
+      {PercentColumn("communication_hidden", Better::kHigher,
+                     "The same as a part of the time in which collectives ran."),
        [](const DeviceTimes& times) { return Percent(times.communication_beside_compute, times.communication); }},
       Detail(time("concurrent_kernels", Better::kHigher,
                   "In which two or more kernels ran at once, but for those of collectives.",
@@ -82,7 +81,7 @@ TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
       Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.",
                   &DeviceTimes::copies_twice)),
       time("idle", Better::kLower, "In which nothing ran for this process.", &DeviceTimes::idle),
-      {RealColumn("compute_percent", "%", Better::kHigher, "Compute as a part of the time that was measured."),
+      {PercentColumn("compute_percent", Better::kHigher, "Compute as a part of the time that was measured."),
        [](const DeviceTimes& times) { return Percent(times.compute, times.measured); }},
       Detail(time("measured", Better::kNeither, "For which GPU activity is known.", &DeviceTimes::measured)),
   });

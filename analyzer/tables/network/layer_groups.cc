@@ -3,13 +3,12 @@
 
 #include "absl/strings/match.h"
 #include "analyzer/calls/call_context.h"
-#include "analyzer/calls/collective_ranges.h"
 #include "analyzer/calls/module_names.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/functions/layer_functions.h"
-#include "analyzer/tables/columns.h"
 #include "analyzer/time/activity_labels.h"
 #include "analyzer/time/gap_places.h"
 #include "preload/format/taps.h"
@@ -132,7 +131,7 @@ void LayerGroups::GroupSamples() {
                                                         : LayerBetweenCalls(attribution_.layers, module));
   };
   const SampleColumns& samples = model_.samples;
-  const auto find = [&](size_t sample, const std::string& function) -> SampleGroup {
+  const auto find = [&](size_t sample, const std::string& function) -> GroupPlace {
     if (by_ == LayersBy::kFunction) return {function.empty() ? kNone : Group("", function)};
     const StackIndex python = samples.python_stack[sample];
     if (by_ == LayersBy::kLine) return {OfStack(python, kNone)};
@@ -143,7 +142,7 @@ void LayerGroups::GroupSamples() {
     groups_[group].is_sampled = true;
     return {group, place->direction};
   };
-  std::map<std::pair<FrameIndex, StackIndex>, std::pair<SampleGroup, std::string>> alike;
+  std::map<std::pair<FrameIndex, StackIndex>, std::pair<GroupPlace, std::string>> alike;
   for (size_t sample = 0; sample < samples.size(); ++sample) {
     const auto [at, is_new] = alike.try_emplace({samples.frame[sample], samples.python_stack[sample]});
     if (is_new) {
@@ -175,6 +174,25 @@ GroupIndex LayerGroups::OfGap(const UnseenGap& gap) const {
   return layer == kNone || of_layer_.empty() ? not_seen_ : of_layer_[layer];
 }
 
+GroupPlace LayerGroups::OfPiece(const TimePiece& piece) const {
+  const LayerDirection direction = PlaceOf(attribution_, piece).direction;
+  switch (piece.kind) {
+    case ActivityKind::kCall:
+      return {OfCall(piece.index), direction};
+    case ActivityKind::kScope:
+      return {OfScope(piece.index), direction};
+    case ActivityKind::kNotSeen:
+      return {OfGap(piece.gap), direction};
+    case ActivityKind::kDataLoading:
+      return {data_loading_};
+    case ActivityKind::kWaiting:
+      return {waiting_};
+    case ActivityKind::kUnattributed:
+      break;
+  }
+  return {unattributed_};
+}
+
 // A launch belongs to the library op around it.
 GroupIndex LayerGroups::OfGpuCall(CallIndex call) const {
   if (by_ != LayersBy::kOp) return OfCall(call);
@@ -193,7 +211,7 @@ GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
 }
 
 GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
-  const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
+  const LayerIndex layer = attribution_.PlaceOfScope(scope).layer;
   if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
   const bool is_op = !FactsOf(model_.scopes.look[scope].kind).is_bracket;
   if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.look[scope].name];

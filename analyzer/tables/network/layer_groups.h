@@ -1,6 +1,5 @@
 // The rows of the table `layers`: layers, or what they are folded into.
-#ifndef DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_
-#define DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -8,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -25,8 +24,9 @@ struct LayerGroup {
   bool is_sampled = false;         // a function that computes a layer, known from samples of CPU time
 };
 
-struct SampleGroup {
-  GroupIndex group = kNone;  // kNone: the sample does not tell
+// A row, and the direction in it.
+struct GroupPlace {
+  GroupIndex group = kNone;  // kNone: not known
   LayerDirection direction = LayerDirection::kUnknown;
 };
 
@@ -45,15 +45,12 @@ class LayerGroups {
   // `place`: from GpuPlaces.
   GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
   GroupIndex OfGap(const UnseenGap& gap) const;
+  GroupPlace OfPiece(const TimePiece& piece) const;
   // Where a thread computed in time that is not known better: in a function of a layer, a module, a function, a line.
-  SampleGroup OfSample(size_t sample) const { return of_sample_.empty() ? SampleGroup() : of_sample_[sample]; }
+  GroupPlace OfSample(size_t sample) const { return of_sample_.empty() ? GroupPlace() : of_sample_[sample]; }
   // Samples in code whose functions have no names, by "[library]": it may hide layers.
   const std::map<std::string, SampleSum>& nameless() const { return nameless_; }
-  GroupIndex not_seen() const { return not_seen_; }
-  GroupIndex data_loading() const { return data_loading_; }
-  GroupIndex waiting() const { return waiting_; }
   GroupIndex other_threads() const { return other_threads_; }  // for steps of a single thread
-  GroupIndex unattributed() const { return unattributed_; }
   GroupIndex gpu_idle() const { return gpu_idle_; }
   GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs in these spans
   bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }
@@ -80,7 +77,7 @@ class LayerGroups {
   // `--by line`: work without a layer still has a line.
   std::vector<GroupIndex> of_stack_;
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
-  std::vector<SampleGroup> of_sample_;
+  std::vector<GroupPlace> of_sample_;
   std::map<std::string, SampleSum> nameless_;
   GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0,
              waiting_ = 0;
@@ -89,5 +86,3 @@ class LayerGroups {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_

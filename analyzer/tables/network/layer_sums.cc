@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -12,12 +11,9 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
-#include "analyzer/time/gap_samples.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/sample_split.h"
 #include "preload/format/taps.h"
@@ -116,13 +112,13 @@ class Summer {
   void DivideBySamples() {
     const auto& samples = analysis_.Derived<GapSamples>(model_);
     std::map<GroupIndex, SampleSums> rows;
-    std::vector<SampleGroup> places;
+    std::vector<GroupPlace> places;
     std::map<std::pair<GroupIndex, LayerDirection>, uint32_t> known;
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       for (const GapSample& at : samples.Of(process)) {
-        const GroupIndex row = GroupOf(at.piece);
+        const GroupIndex row = groups_.OfPiece(at.piece).group;
         if (!MayBeDivided(at.piece)) continue;
-        const SampleGroup place = groups_.OfSample(at.sample);
+        const GroupPlace place = groups_.OfSample(at.sample);
         const auto [index, is_new] =
             known.try_emplace({place.group, place.direction}, static_cast<uint32_t>(places.size()));
         if (is_new) places.push_back(place);
@@ -139,7 +135,7 @@ class Summer {
     }
   }
 
-  void Move(int64_t ns, GroupIndex from, const SampleGroup& to) {
+  void Move(int64_t ns, GroupIndex from, const GroupPlace& to) {
     LayerSums::Group& source = sums_.groups[from];
     LayerSums::Group& target = sums_.groups[to.group];
     OpenTime& open = open_[from];
@@ -173,56 +169,25 @@ class Summer {
     }
   }
 
-  LayerIndex LayerOf(ScopeIndex scope) const {
-    return scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
-  }
-
   void AddPiece(const TimePiece& piece) {
-    LayerDirection direction = LayerDirection::kUnknown;
-    bool is_layout = false;
-    if (piece.kind == ActivityKind::kCall) {
-      direction = attribution_.of_call[piece.index].direction;
-      is_layout = is_move_[model_.calls.op[piece.index]];
-    } else if (piece.kind == ActivityKind::kScope) {
-      if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
-      is_layout = is_layout_[piece.index];
-    } else if (piece.kind == ActivityKind::kNotSeen) {
-      direction = attribution_.PlaceOfGap(piece.gap).direction;
-    }
-    const LayerIndex layer = piece.kind == ActivityKind::kScope  ? LayerOf(piece.index)
-                             : piece.kind == ActivityKind::kCall ? attribution_.of_call[piece.index].layer
-                                                                 : kNone;
-    Divide(layer, GroupOf(piece), piece.share_ns, [&](LayerSums::Group& group, int64_t ns) {
+    const auto [row, direction_in_it] = groups_.OfPiece(piece);
+    const auto direction = static_cast<size_t>(direction_in_it);
+    const bool is_call = piece.kind == ActivityKind::kCall, is_scope = piece.kind == ActivityKind::kScope;
+    const bool is_layout = is_call ? is_move_[model_.calls.op[piece.index]] : is_scope && is_layout_[piece.index];
+    const LayerIndex layer = is_call || is_scope ? PlaceOf(attribution_, piece).layer : kNone;
+    Divide(layer, row, piece.share_ns, [&](LayerSums::Group& group, int64_t ns) {
       group.share_ns += ns;
-      group.by_direction_ns[static_cast<size_t>(direction)] += ns;
+      group.by_direction_ns[direction] += ns;
       if (is_layout) group.layout_ns += ns;
     });
     if (model_.samples.empty() || !MayBeDivided(piece)) return;
-    OpenTime& open = open_[GroupOf(piece)];
+    OpenTime& open = open_[row];
     open.share_ns += piece.share_ns;
-    open.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
+    open.by_direction_ns[direction] += piece.share_ns;
   }
 
   bool MayBeDivided(const TimePiece& piece) const {
     return piece.kind != ActivityKind::kDataLoading && MaySamplesTell(model_, piece);
-  }
-
-  GroupIndex GroupOf(const TimePiece& piece) const {
-    switch (piece.kind) {
-      case ActivityKind::kCall:
-        return groups_.OfCall(piece.index);
-      case ActivityKind::kScope:
-        return groups_.OfScope(piece.index);
-      case ActivityKind::kNotSeen:
-        return groups_.OfGap(piece.gap);
-      case ActivityKind::kDataLoading:
-        return groups_.data_loading();
-      case ActivityKind::kWaiting:
-        return groups_.waiting();
-      case ActivityKind::kUnattributed:
-        break;
-    }
-    return groups_.unattributed();
   }
 
   bool Counts(ThreadIndex thread, int64_t start_ns) {
@@ -239,7 +204,8 @@ class Summer {
   Counted CountedScope(ScopeIndex scope) {
     const ScopeColumns& scopes = model_.scopes;
     if (scope == kNone || !Counts(scopes.thread[scope], scopes.start_ns[scope])) return {};
-    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.EndOf(scope), LayerOf(scope)};
+    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.EndOf(scope),
+            attribution_.PlaceOfScope(scope).layer};
   }
   Counted CountedCall(CallIndex call) {
     const CallColumns& calls = model_.calls;

@@ -1,6 +1,5 @@
 // The sums of each row of the table `layers`, over the steps that count.
-#ifndef DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_SUMS_H_
-#define DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_SUMS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -68,5 +67,3 @@ LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, cons
                     const RunTotals& totals, const StepSet& set, const Peaks* peaks);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_SUMS_H_

@@ -17,7 +17,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/network/layer_sums.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -64,7 +63,7 @@ struct LayerRow {
 };
 
 TypedColumn<LayerRow> TimeColumn(std::string name, std::string explanation, auto sum_of) {
-  return {IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
+  return {tables::TimeColumn(std::move(name), std::move(explanation)),
           [sum_of](const LayerRow& row) { return row.PerStep(std::invoke(sum_of, row.sums)); }};
 }
 
@@ -74,7 +73,7 @@ TypedColumn<LayerRow> TimeColumn(std::string name, std::string explanation, Laye
 }
 
 TypedColumn<LayerRow> GpuTimeColumn(std::string name, std::string explanation, auto sum_of) {
-  return {IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
+  return {tables::TimeColumn(std::move(name), std::move(explanation)),
           [sum_of](const LayerRow& row) { return row.PerGpuStep(std::invoke(sum_of, row.sums)); }};
 }
 
@@ -92,7 +91,7 @@ TypedColumn<LayerRow> MeanColumn(std::string name, std::string unit, Better bett
 
 TypedColumn<LayerRow> PeakColumn(std::string name, std::string explanation, auto peak_ns_of) {
   return Detail(TypedColumn<LayerRow>(
-      RealColumn(std::move(name), "%", Better::kHigher, std::move(explanation)), [peak_ns_of](const LayerRow& row) {
+      PercentColumn(std::move(name), Better::kHigher, std::move(explanation)), [peak_ns_of](const LayerRow& row) {
         const double peak_ns = std::invoke(peak_ns_of, row.sums);
         return peak_ns > 0 && row.sums.gpu_ns > 0 ? Cell(100 * peak_ns / static_cast<double>(row.sums.gpu_ns)) : Cell();
       }));
@@ -106,8 +105,8 @@ TypedColumns<LayerRow> GpuColumns() {
                        LayerDirection::kForward)),
       As(Role::kPart, GpuTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.",
                                     &LayerSums::Group::gpu_backward_ns)),
-      {RealColumn(
-           "gpu_percent", "%", Better::kLower,
+      {PercentColumn(
+           "gpu_percent", Better::kLower,
            "Its part of the GPUs' time in the steps: each instant of a GPU divided equally among the work in it."),
        [](const LayerRow& row) {
          return row.sums.gpu_share_ns == 0 ? Cell() : Percent(row.sums.gpu_share_ns, row.all.gpu_total_ns);
@@ -145,11 +144,11 @@ TypedColumns<LayerRow> GpuDetailColumns() {
                            LayerDirection::kBackwardData)),
       Detail(GpuTimeColumn("gpu_backward_weights", "Of gpu_backward: gradient of the weights.",
                            LayerDirection::kBackwardWeights)),
-      {As(Role::kWeight, Detail(IntegerColumn("gpu_total", "ns", Better::kLower,
-                                              "Sum of all durations on GPUs of all steps together."))),
+      {As(Role::kWeight,
+          Detail(tables::TimeColumn("gpu_total", "Sum of all durations on GPUs of all steps together."))),
        [](const LayerRow& row) { return row.sums.gpu_ns; }},
-      {Detail(IntegerColumn("gpu_share", "ns", Better::kLower,
-                            "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
+      {Detail(tables::TimeColumn("gpu_share",
+                                 "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
        [](const LayerRow& row) { return row.sums.gpu_share_ns; }},
   };
 }
@@ -190,7 +189,7 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
                                  &LayerSums::Group::backward_ns)),
       As(Role::kPart, TimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing).",
                                  LayerDirection::kRecompute)),
-      {RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
+      {PercentColumn("time_percent", Better::kLower, "All its time as a part of the steps' time."),
        [](const LayerRow& row) { return Percent(row.sums.share_ns, row.all.total_ns); }},
       {RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
        &LayerRow::Rate},
@@ -211,8 +210,8 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
       Detail(TimeColumn("thread_time", "Durations over all threads in a mean step, with what other layers do inside.",
                         &LayerSums::Group::thread_ns)),
       Detail(TimeColumn("self_time", "The same without what other layers do inside.", &LayerSums::Group::self_ns)),
-      {As(Role::kWeight, Detail(IntegerColumn("wall_share", "ns", Better::kLower,
-                                              "Of all steps together: the rows add up to them exactly."))),
+      {As(Role::kWeight,
+          Detail(tables::TimeColumn("wall_share", "Of all steps together: the rows add up to them exactly."))),
        [](const LayerRow& row) { return row.sums.share_ns; }},
   };
   if (by != LayersBy::kType) columns.Add(LayerColumn("type", "Kind of work.", &Layer::type));

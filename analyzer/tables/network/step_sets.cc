@@ -1,4 +1,3 @@
-// See step_sets.h.
 #include "analyzer/tables/network/step_sets.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Steps over which the table `layers` takes its means, and when they ran.
-#ifndef DLHOOK_ANALYZER_TABLES_NETWORK_STEP_SETS_H_
-#define DLHOOK_ANALYZER_TABLES_NETWORK_STEP_SETS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -57,5 +56,3 @@ class StepTimes {
 };
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_NETWORK_STEP_SETS_H_

@@ -1,15 +1,12 @@
-// See collective_arrivals.h.
 #include "analyzer/tables/ranks/collective_arrivals.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <set>
-#include <utility>
 
 #include "absl/strings/numbers.h"
-#include "analyzer/calls/collective_ranges.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
 

@@ -1,6 +1,5 @@
 // When each rank arrived at the same collective call.
-#ifndef DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
-#define DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -58,12 +57,10 @@ absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(con
 // order. Communicators of different processes are matched if they have the same number of ranks, are the process's n-th
 // of that size (and of that rank, if one process has several devices), and all ranks in them differ. Not matched:
 // operations between two ranks, captured or failed operations, unknown ranks, runs with aggregated calls, and runs of
-// which only parts were read. Ranges of backends (collective_ranges.h) do not identify a communicator: the k-th of a kind
+// which only parts were read. Ranges of backends (scope_names.h) do not identify a communicator: the k-th of a kind
 // on one rank is the k-th of that kind on every other one, unless a rank finished before another began, which shows that
 // they belong to several groups. A few of these, of operations at the same time, were begun in another order: they alone are
 // left out.
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_

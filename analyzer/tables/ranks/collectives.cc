@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/collective_ranges.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
@@ -16,7 +16,6 @@
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -140,12 +139,11 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind", "What is done.")),
        [](const CollectiveGroup& group) { return Words(EnumName(group.kind)); }},
-      {As(Role::kKey, IntegerColumn("communicator", "", Better::kNeither,
-                                    "Its number in each process, in the order of first use.")),
+      {As(Role::kKey, NumberColumn("communicator", "Its number in each process, in the order of first use.")),
        [](const CollectiveGroup& group) {
          return group.communicator == 0 ? Cell() : Cell(static_cast<int64_t>(group.communicator));
        }},
-      {As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
+      {As(Role::kChoice, NumberColumn("ranks", "Processes in the communicator.")),
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
       {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
                                       "Bytes of one call as NCCL and MPI count them: what the caller sends, or "
@@ -168,9 +166,9 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        }},
       OpWallPercent(wall_ns),
       OpMeanTime(),
-      {IntegerColumn("arrival_skew", "ns", Better::kLower,
-                     "From the first to the last rank's arrival at the same operation, median; by the kernels where "
-                     "all have them, else by the calls (table ranks: which rank is late)."),
+      {TimeColumn("arrival_skew",
+                  "From the first to the last rank's arrival at the same operation, median; by the kernels where "
+                  "all have them, else by the calls (table ranks: which rank is late)."),
        [](const CollectiveGroup& group) {
          std::vector<int64_t> skews_ns = group.skews_ns;
          std::sort(skews_ns.begin(), skews_ns.end());
@@ -190,9 +188,9 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
 }
 
 TypedColumns<CollectiveGroup> GpuColumns() {
-  return {{IntegerColumn("gpu_time", "ns", Better::kLower,
-                         "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
-                         "there."),
+  return {{TimeColumn("gpu_time",
+                      "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
+                      "there."),
            [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
           {RealColumn("gpu_rate", "GB/s", Better::kHigher,
                       "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
@@ -243,13 +241,8 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
 
 absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptions& options) {
   const CollectiveMap groups = Collect(model, options);
-  std::vector<const CollectiveGroup*> order;
-  for (const auto& [key, group] : groups) order.push_back(&group);
-  const auto weight = [](const CollectiveGroup* group) {
-    return std::pair(group->bytes() * group->calls, group->calls);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const CollectiveGroup* a, const CollectiveGroup* b) { return weight(a) > weight(b); });
+  const auto order = ByWeight(
+      groups, [](const CollectiveGroup& group) { return std::pair(group.bytes() * group.calls, group.calls); });
   TypedColumns<CollectiveGroup> columns = CollectivesColumns(model.wall_ns());
   if (GpuTimesOf(model, options) != GpuTimes::kNone) columns.InsertAfter("bytes", GpuColumns());
   Table table = NewTable("collectives", "Communication between ranks", columns, order);

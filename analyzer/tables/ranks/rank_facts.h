@@ -1,6 +1,5 @@
 // Which rank the others wait for, for the table ranks and for what judges by it.
-#ifndef DLHOOK_ANALYZER_TABLES_RANKS_RANK_FACTS_H_
-#define DLHOOK_ANALYZER_TABLES_RANKS_RANK_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -24,5 +23,3 @@ struct RankFacts {
 std::vector<RankFacts> RanksCompared(const TraceModel& model, const std::vector<StepTrack>& tracks);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_RANKS_RANK_FACTS_H_

@@ -14,7 +14,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
 #include "analyzer/tables/ranks/rank_facts.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
 
@@ -51,49 +50,45 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
   TypedColumns<RankRow> columns = {
       {TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
        Known(&RankRow::rank)},
-      {IntegerColumn("process", "", Better::kNeither, "Process id."),
-       [](const RankRow& row) { return row.process.pid; }},
+      {NumberColumn("process", "Process id."), [](const RankRow& row) { return row.process.pid; }},
       {Detail(TextColumn("host", "Machine.")), [](const RankRow& row) { return KnownText(row.process.host); }},
-      {IntegerColumn("devices", "", Better::kNeither, "GPUs that worked for it."),
-       [](const RankRow& row) { return row.sums.devices; }},
-      {IntegerColumn("steps", "", Better::kNeither,
-                     "Steady steps that the row covers; not known: it covers the whole process."),
+      {NumberColumn("devices", "GPUs that worked for it."), [](const RankRow& row) { return row.sums.devices; }},
+      {NumberColumn("steps", "Steady steps that the row covers; not known: it covers the whole process."),
        [](const RankRow& row) { return row.time.all_steps == 0 ? Cell() : Cell(row.time.all_steps); }},
-      {IntegerColumn("step_time", "ns", Better::kLower, "Of a mean step (the process where there are none)."),
+      {TimeColumn("step_time", "Of a mean step (the process where there are none)."),
        [](const RankRow& row) { return Mean(row.time.duration_ns, row.steps()); }},
-      {IntegerColumn("compute", "ns", Better::kLower,
-                     "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
-                     "GPUs were measured."),
+      {TimeColumn("compute",
+                  "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
+                  "GPUs were measured."),
        [](const RankRow& row) { return row.OfGpu(row.sums.compute_ns); }},
-      {IntegerColumn("communication", "ns", Better::kLower, "The same of kernels of collectives, waiting included."),
+      {TimeColumn("communication", "The same of kernels of collectives, waiting included."),
        [](const RankRow& row) { return row.OfGpu(row.sums.communication_ns); }},
-      {IntegerColumn("exposed_communication", "ns", Better::kLower,
-                     "Part of it that did not overlap with compute on the same GPU."),
+      {TimeColumn("exposed_communication", "Part of it that did not overlap with compute on the same GPU."),
        [](const RankRow& row) { return row.OfGpu(row.sums.exposed_ns); }},
-      {RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that overlapped with compute."),
+      {PercentColumn("comm_overlap", Better::kHigher, "Part of the communication that overlapped with compute."),
        [](const RankRow& row) {
          return Percent(row.sums.communication_ns - row.sums.exposed_ns, row.sums.communication_ns);
        }},
-      {IntegerColumn("collectives", "", Better::kNeither,
-                     "Collective operations in these steps of which the other ranks' calls are known too."),
+      {NumberColumn("collectives",
+                    "Collective operations in these steps of which the other ranks' calls are known too."),
        [](const RankRow& row) { return row.sums.collectives; }},
       {IntegerColumn("came_last", "", Better::kLower,
                      "Those that this rank reached last, so that the others waited for it."),
        [](const RankRow& row) { return row.sums.came_last; }},
-      {Detail(IntegerColumn("waited_for", "ns", Better::kLower,
-                            "In a mean step, from the first rank's arrival to this one's where it came last.")),
+      {Detail(
+           TimeColumn("waited_for", "In a mean step, from the first rank's arrival to this one's where it came last.")),
        [](const RankRow& row) { return Mean(row.sums.caused_ns, row.steps()); }},
       {Detail(TextColumn("late",
                          "yes: the others wait mostly for this rank, in more steps or longer than chance explains.")),
        [](const RankRow& row) { return KnownText(row.sums.is_late ? "yes" : ""); }},
-      {IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
+      {TimeColumn("lateness", "Mean time from the first rank's arrival to this one's."),
        [](const RankRow& row) { return Mean(row.sums.lateness_ns, row.sums.collectives); }},
-      {IntegerColumn("waiting", "ns", Better::kLower,
-                     "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
-                     "call's, where times of GPUs are not known), at most to its end; of operations at the same time "
-                     "once. Not known of asynchronous calls without times of GPUs."),
+      {TimeColumn("waiting",
+                  "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
+                  "call's, where times of GPUs are not known), at most to its end; of operations at the same time "
+                  "once. Not known of asynchronous calls without times of GPUs."),
        [](const RankRow& row) { return row.KnowsWaiting() ? Mean(row.sums.waiting_ns, row.steps()) : Cell(); }},
-      {RealColumn("waiting_percent", "%", Better::kLower, "Waiting as a part of the step's time."),
+      {PercentColumn("waiting_percent", Better::kLower, "Waiting as a part of the step's time."),
        [](const RankRow& row) {
          return row.KnowsWaiting() ? Percent(row.sums.waiting_ns, row.time.duration_ns) : Cell();
        }},

@@ -16,11 +16,8 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/look_columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/activity_labels.h"
-#include "analyzer/time/gap_samples.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
 #include "analyzer/time/time_division.h"
@@ -180,9 +177,6 @@ struct ActivityRow {
 };
 
 TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups, const TraceModel& model) {
-  const auto time = [](std::string name, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-  };
   const auto in_phase = [](PhaseKind phase) {
     return [phase](const ActivityRow& row) { return row.MeanOf(row.sums.Of(phase)); };
   };
@@ -202,22 +196,23 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
                                  "Kind of call, name of the framework's op; of what is not seen the module and the "
                                  "lines that it lies between.")),
        [](const ActivityRow& row) { return KnownText(row.activity.what); }},
-      {time("time", "Wall share in a mean steady step."),
+      {TimeColumn("time", "Wall share in a mean steady step."),
        [](const ActivityRow& row) { return Mean(row.sums.total_ns, row.steps); }},
-      {RealColumn("percent", "%", Better::kLower, "Of the step."),
+      {PercentColumn("percent", Better::kLower, "Of the step."),
        [](const ActivityRow& row) { return Percent(row.sums.total_ns, row.whole_ns); }},
       {As(Role::kPart,
-          time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
+          TimeColumn("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
        [](const ActivityRow& row) {
          return row.MeanOf(row.sums.Of(PhaseKind::kForward) + row.sums.Of(PhaseKind::kInference));
        }},
-      {As(Role::kPart, time("backward", "The part in the backward phase.")), in_phase(PhaseKind::kBackward)},
-      {As(Role::kPart, time("update", "The part while weights are updated and gradients zeroed.")),
+      {As(Role::kPart, TimeColumn("backward", "The part in the backward phase.")), in_phase(PhaseKind::kBackward)},
+      {As(Role::kPart, TimeColumn("update", "The part while weights are updated and gradients zeroed.")),
        in_phase(PhaseKind::kUpdate)},
-      {Detail(time("input", "The part while the program waits for its next batch.")), in_phase(PhaseKind::kInput)},
-      {Detail(time("other", "The part in no phase.")), in_phase(PhaseKind::kUnknown)},
+      {Detail(TimeColumn("input", "The part while the program waits for its next batch.")),
+       in_phase(PhaseKind::kInput)},
+      {Detail(TimeColumn("other", "The part in no phase.")), in_phase(PhaseKind::kUnknown)},
       {As(Role::kWeight,
-          Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
+          Detail(TimeColumn("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
        [](const ActivityRow& row) { return row.sums.total_ns; }},
   };
   if (!model.states.empty()) {
@@ -226,9 +221,9 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
     }));
   }
   if (!model.samples.empty()) {
-    columns.Add(
-        {IntegerColumn("samples", "", Better::kNeither, "Number of CPU-time samples behind the row."),
-         [](const ActivityRow& row) { return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell(); }});
+    columns.Add({NumberColumn("samples", "Number of CPU-time samples behind the row."), [](const ActivityRow& row) {
+                   return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell();
+                 }});
   }
   columns.Find("step")->detail = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
     return group.kind == groups.front().kind && group.sort == groups.front().sort;

@@ -16,7 +16,6 @@
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "preload/format/hook_table.h"
 #include "preload/format/taps.h"
@@ -55,12 +54,11 @@ TypedColumns<KnownFact> CapabilitiesColumns() {
       {TextColumn("name", "Of a library its kind, of a tap or loss its name."), Known(&KnownFact::name)},
       {TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
        &KnownFact::state},
-      {Detail(IntegerColumn("records", "", Better::kNeither,
-                            "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
-                            "process share them.")),
+      {Detail(NumberColumn("records",
+                           "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
+                           "process share them.")),
        [](const KnownFact& row) { return row.is_known ? Cell(row.records) : Cell(); }},
-      {Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which this is the case.")),
-       &KnownFact::processes},
+      {Detail(NumberColumn("processes", "Processes of the run in which this is the case.")), &KnownFact::processes},
       {TextColumn("note", "Why, and what to do."), Known(&KnownFact::note)},
       {Detail(TextColumn("path", "Of the object.")), Known(&KnownFact::path)},
       {Detail(TextColumn("build_id", "Of the object, in hexadecimal digits; empty: it has none.")),

@@ -1,6 +1,5 @@
 // Advice on what dlhook could not see, or saw only in part.
-#ifndef DLHOOK_ANALYZER_TABLES_RUN_CAPABILITY_ADVICE_H_
-#define DLHOOK_ANALYZER_TABLES_RUN_CAPABILITY_ADVICE_H_
+#pragma once
 
 #include <string>
 
@@ -20,5 +19,3 @@ std::string AdviceFor(const Loss& loss);
 bool IsMissing(const Capability& capability);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_RUN_CAPABILITY_ADVICE_H_

@@ -11,7 +11,6 @@
 #include "analyzer/calls/compiled_names.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -50,26 +49,25 @@ TypedColumns<CompiledRow> Columns() {
        [](const CompiledRow& row) { return KnownText(CompiledFunctionName(row.code.function)); }},
       {TextColumn("line", "Where the function begins; where the graph is broken."),
        [](const CompiledRow& row) { return KnownText(FileLine(row.code)); }},
-      {IntegerColumn("compile_time", "ns", Better::kLower, "Of compiling its forward pass."),
+      {TimeColumn("compile_time", "Of compiling its forward pass."),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.code.compile_ns); }},
-      {IntegerColumn("backward_compile_time", "ns", Better::kLower,
-                     "Of compiling its backward pass, where that was done separately, when it ran first."),
+      {TimeColumn("backward_compile_time",
+                  "Of compiling its backward pass, where that was done separately, when it ran first."),
        [](const CompiledRow& row) { return Unless(row.backward_ns == 0, row.backward_ns); }},
-      {IntegerColumn("operations", "", Better::kNeither, "In its graph; 0: there was nothing to compile."),
+      {NumberColumn("operations", "In its graph; 0: there was nothing to compile."),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.code.count); }},
-      {IntegerColumn("times", "", Better::kNeither,
-                     "How often the compiled code was recorded as it ran; how often compilation broke the graph here."),
+      {NumberColumn("times",
+                    "How often the compiled code was recorded as it ran; how often compilation broke the graph here."),
        [](const CompiledRow& row) { return row.IsBreak() ? row.code.count : row.runs; }},
       {TextColumn("reason", "Why it was compiled again, or the graph broken, in PyTorch's words."),
        [](const CompiledRow& row) { return KnownText(row.code.text); }},
-      {Detail(IntegerColumn(
-           "kernels", "", Better::kNeither,
-           "Operators of libraries that its code calls; with DLHOOK_COMPILED=modules also its own loops.")),
+      {Detail(NumberColumn(
+           "kernels", "Operators of libraries that its code calls; with DLHOOK_COMPILED=modules also its own loops.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.kernels); }},
       {Detail(IntegerColumn("named_kernels", "", Better::kHigher, "Of these, those whose module is known.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.named_kernels); }},
-      {Detail(IntegerColumn("divided_kernels", "", Better::kNeither,
-                            "Loops over several modules; the table layers divides their time among these.")),
+      {Detail(NumberColumn("divided_kernels",
+                           "Loops over several modules; the table layers divides their time among these.")),
        [](const CompiledRow& row) { return Unless(!row.IsCompilation(), row.divided_kernels); }},
       {ProcessColumn(/*are_several=*/false), &CompiledRow::pid},
   };

@@ -11,7 +11,6 @@
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/metrics.h"
 
 namespace dlhook::analyzer::inline tables {

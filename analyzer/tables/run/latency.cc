@@ -12,7 +12,6 @@
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -43,21 +42,21 @@ struct RequestRow {
 
 TypedColumns<RequestRow> LatencyColumns(const std::vector<StepGroup>& groups) {
   const auto percentile = [](std::string name, std::string explanation, double part) {
-    return TypedColumn<RequestRow>(
-        IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
-        [part](const RequestRow& row) { return QuantileOfSorted(row.requests.durations_ns, part); });
+    return TypedColumn<RequestRow>(TimeColumn(std::move(name), std::move(explanation)), [part](const RequestRow& row) {
+      return QuantileOfSorted(row.requests.durations_ns, part);
+    });
   };
   return {
       {ProcessColumn(HasSeveralProcesses(groups)), &RequestRow::pid},
       {TextColumn("model", "The network, if only one ran."), Known(&RequestRow::model)},
       {TextColumn("batch", "Samples in a request; all: whatever their number."), &RequestRow::batch},
-      {IntegerColumn("requests", "", Better::kNeither, "Forward passes, without the warm-up."),
+      {NumberColumn("requests", "Forward passes, without the warm-up."),
        [](const RequestRow& row) { return row.requests.durations_ns.size(); }},
       percentile("p50", "Half of the requests took at most this long.", 0.5),
       percentile("p90", "90 % of the requests took at most this long.", 0.9),
       percentile("p95", "95 % of the requests took at most this long.", 0.95),
       percentile("p99", "99 % of the requests took at most this long.", 0.99),
-      {Detail(IntegerColumn("max", "ns", Better::kLower, "The slowest request.")),
+      {Detail(TimeColumn("max", "The slowest request.")),
        [](const RequestRow& row) { return row.requests.durations_ns.back(); }},
       {RealColumn("throughput", "samples/s", Better::kHigher, "Samples per second of request time, without pauses."),
        [](const RequestRow& row) { return row.requests.Throughput(); }},

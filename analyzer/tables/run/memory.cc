@@ -10,9 +10,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/table/human.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -40,7 +38,7 @@ TypedColumns<MemoryRow> MemoryColumns(bool has_processes) {
       {As(Role::kWeight, IntegerColumn("at_peak", "bytes", Better::kLower,
                                        "Held when the process holds most on this device: these add up to its peak.")),
        [](const MemoryRow& row) { return row.sum.at_peak_bytes; }},
-      {RealColumn("percent", "%", Better::kLower, "Of that peak."),
+      {PercentColumn("percent", Better::kLower, "Of that peak."),
        [](const MemoryRow& row) {
          return row.kind == MemoryKind::kReserved ? Cell() : Percent(row.sum.at_peak_bytes, row.peak_bytes);
        }},

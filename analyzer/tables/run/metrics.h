@@ -1,6 +1,5 @@
 // The rows of the table `summary`.
-#ifndef DLHOOK_ANALYZER_TABLES_RUN_METRICS_H_
-#define DLHOOK_ANALYZER_TABLES_RUN_METRICS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ class Metrics {
 void AddGpuMetrics(const TraceModel& model, const TableOptions& options, Metrics& metrics);
 
 }  // namespace dlhook::analyzer::tables
-
-#endif  // DLHOOK_ANALYZER_TABLES_RUN_METRICS_H_

@@ -10,8 +10,6 @@
 #include "analyzer/analysis/step_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/look_columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/state_looks.h"
 
@@ -113,17 +111,16 @@ TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups, bool 
           TextColumn("phase",
                      "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
        &PhaseRow::phase},
-      {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), &PhaseRow::steps},
-      {IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
+      {NumberColumn("steps", "Steps that the row covers."), &PhaseRow::steps},
+      {TimeColumn("time", "In a mean step; of warm-up: its mean step."),
        [](const PhaseRow& row) { return Mean(row.total_ns, row.steps); }},
-      {RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
+      {PercentColumn("percent", Better::kLower, "Of the steady steps' time."),
        [](const PhaseRow& row) { return Percent(row.total_ns, row.steady_ns); }},
       {RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),
        [](const PhaseRow& row) {
          return row.calls ? Cell(static_cast<double>(*row.calls) / static_cast<double>(row.steps)) : Cell();
        }},
-      {As(Role::kWeight, IntegerColumn("total_time", "ns", Better::kLower,
-                                       "Of all these steps: a kind's phases add up to their duration.")),
+      {As(Role::kWeight, TimeColumn("total_time", "Of all these steps: a kind's phases add up to their duration.")),
        &PhaseRow::total_ns},
   };
   if (has_looks) {

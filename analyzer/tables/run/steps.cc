@@ -11,7 +11,6 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_states.h"
 
@@ -34,22 +33,21 @@ struct StepRow {
 // For a program without visible GPU use, GPU columns are omitted rather than zero.
 TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
   return {
-      {IntegerColumn("process", "", Better::kNeither, "Process id."), &StepRow::pid},
+      {NumberColumn("process", "Process id."), &StepRow::pid},
       {TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
        &StepRow::thread},
-      {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."), &StepRow::index},
+      {NumberColumn("index", "Number of the step, from 0."), &StepRow::index},
       {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
        [](const StepRow& row) { return std::string(PhaseName(row.measured.phase)); }},
       {TextColumn("kind", "training, validation, inference; unknown if the direction of the calls is not known."),
        [](const StepRow& row) { return std::string(StepKindName(row.step.kind)); }},
-      {IntegerColumn(
-           "batch", "", Better::kNeither,
+      {NumberColumn(
+           "batch",
            "Samples in one pass (of several: in the first), where shapes show it (of sequences these may be tokens)."),
        [](const StepRow& row) { return row.step.batch > 0 ? Cell(row.step.batch) : Cell(); }},
       {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
        [start_ns](const StepRow& row) { return row.measured.start_ns - start_ns; }},
-      {IntegerColumn("duration", "ns", Better::kLower,
-                     "From its first call to the next step's; of the last one: to the end of its last call."),
+      {TimeColumn("duration", "From its first call to the next step's; of the last one: to the end of its last call."),
        [](const StepRow& row) { return row.measured.duration_ns(); }},
       {IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
        [](const StepRow& row) { return row.measured.calls; }},
@@ -57,7 +55,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [](const StepRow& row) { return row.measured.creations; }},
       {IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
        [](const StepRow& row) { return row.measured.in_library_ns; }},
-      {RealColumn("in_library_percent", "%", Better::kNeither, "The same as a part of the duration."),
+      {PercentColumn("in_library_percent", Better::kNeither, "The same as a part of the duration."),
        [](const StepRow& row) { return Percent(row.measured.in_library_ns, row.measured.duration_ns()); }},
       {IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.launches) : Cell(); }},
@@ -65,8 +63,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.copies) : Cell(); }},
       {IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.copied_bytes) : Cell(); }},
-      {Detail(IntegerColumn("micro_steps", "", Better::kNeither,
-                            "Backward passes before the weights are updated (gradient accumulation).")),
+      {Detail(NumberColumn("micro_steps", "Backward passes before the weights are updated (gradient accumulation).")),
        [](const StepRow& row) {
          return row.step.kind == StepKind::kTraining ? Cell(int64_t{row.step.micro_steps}) : Cell();
        }},
@@ -87,7 +84,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
                          "Its thread (of a process, the first) ran on a CPU. This and the next two: not known of steps "
                          "that are not much longer than the sampling interval (table threads).")),
        [](const StepRow& row) { return row.Told(row.states.running_ns); }},
-      {Detail(IntegerColumn("no_processor", "ns", Better::kLower, "The thread was runnable, waiting for a CPU.")),
+      {Detail(TimeColumn("no_processor", "The thread was runnable, waiting for a CPU.")),
        [](const StepRow& row) { return row.Told(row.states.queued_ns); }},
       {Detail(IntegerColumn("blocked", "ns", Better::kNeither, "The rest: the thread was blocked.")),
        [](const StepRow& row) { return row.Told(row.states.blocked_ns()); }},

@@ -20,7 +20,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"
 #include "analyzer/tables/run/metrics.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/gap_places.h"
 #include "analyzer/time/time_division.h"
@@ -32,11 +31,11 @@ namespace {
 TypedColumns<Metric> SummaryColumns() {
   return {
       {TextColumn("metric", "What the row measures."), &Metric::metric},
-      {IntegerColumn("value", "", Better::kNeither, "In the row's unit."), &Metric::value},
+      {NumberColumn("value", "In the row's unit."), &Metric::value},
       {TextColumn("unit", "ns, bytes; empty for counts."), &Metric::unit},
       {Within(Range::kNotNegative,
-              RealColumn("percent", "%", Better::kNeither,
-                         "The value as a part of what the note names; a sum over threads may be more than 100.")),
+              PercentColumn("percent", Better::kNeither,
+                            "The value as a part of what the note names; a sum over threads may be more than 100.")),
        &Metric::percent},
       {TextColumn("note", "What it means, or why."), &Metric::note},
   };
@@ -143,11 +142,7 @@ int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
   const auto compilation = static_cast<LayerIndex>(at - layers.begin());
   int64_t sum_ns = 0;
   DivideTime(model, kNone, {}, [&](const TimePiece& piece) {
-    LayerIndex layer = kNone;
-    if (piece.kind == ActivityKind::kCall) layer = attribution.of_call[piece.index].layer;
-    if (piece.kind == ActivityKind::kScope) layer = attribution.of_scope[piece.index].layer;
-    if (piece.kind == ActivityKind::kNotSeen) layer = attribution.PlaceOfGap(piece.gap).layer;
-    sum_ns += layer == compilation ? piece.share_ns : 0;
+    sum_ns += PlaceOf(attribution, piece).layer == compilation ? piece.share_ns : 0;
   });
   return sum_ns;
 }

@@ -144,14 +144,11 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
     all_ns += wait.duration_ns;
     if (wait.frame == kNone) unknown_ns += wait.duration_ns;
   }
-  std::vector<const PlaceRow*> order;
   for (auto& [key, row] : rows) {
     row.threads =
         row.of.size() == 1 ? ThreadLabel(model.threads[*row.of.begin()]) : absl::StrCat(row.of.size(), " threads");
-    order.push_back(&row);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const PlaceRow* a, const PlaceRow* b) { return a->blocked_ns > b->blocked_ns; });
+  const auto order = ByWeight(rows, &PlaceRow::blocked_ns);
   Table table = NewTable("threads", "Where threads were blocked (thread-state samples)",
                          PlaceColumns(by, model.processes.size() > 1), order);
   if (rows.empty()) {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_states.h"
 
@@ -34,13 +33,13 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
       {As(Role::kKey,
           TextColumn("thread", "Name and number; of threads without recorded calls name and the kernel's number.")),
        &ThreadRow::thread},
-      {Detail(IntegerColumn("tid", "", Better::kNeither, "The kernel's number of the thread.")), &ThreadRow::tid},
+      {Detail(NumberColumn("tid", "The kernel's number of the thread.")), &ThreadRow::tid},
       {As(Role::kKey,
           TextColumn("step",
                      "whole run: from the thread's beginning to its end; training, validation, inference: in a mean "
                      "steady step, also of threads that have no steps of their own.")),
        &ThreadRow::step},
-      {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."),
+      {NumberColumn("steps", "Steps that the row covers."),
        [](const ThreadRow& row) { return row.step == kWholeRun ? Cell() : Cell(row.steps); }},
       {IntegerColumn("time", "ns", Better::kNeither,
                      "Lifetime of the thread, or its part in the step. The next three add up to it."),

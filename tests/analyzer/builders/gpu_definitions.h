@@ -1,6 +1,5 @@
 // Definitions of calls of GPU libraries for tests, with the relevant properties as arguments.
-#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_DEFINITIONS_H_
-#define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_DEFINITIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -42,5 +41,3 @@ trace::OpDefinition CudaGemmDefinition(const std::string& function, int64_t m, i
                                        const std::string& cuda, const std::string& fields = "");
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_DEFINITIONS_H_

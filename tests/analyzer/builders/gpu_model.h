@@ -1,6 +1,5 @@
 // GPU work for models built by ModelBuilder.
-#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_MODEL_H_
-#define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -31,5 +30,3 @@ struct TestGpuWork {
 void AddGpuWork(const std::vector<TestGpuWork>& work, TraceModel* model);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_MODEL_H_

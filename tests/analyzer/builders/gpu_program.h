@@ -1,6 +1,5 @@
 // Programs with GPUs, for tests of GPU activity over time: calls and scopes of the host, activities of devices, steps.
-#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
-#define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -70,5 +69,3 @@ class GpuProgram {
 };
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_

@@ -1,6 +1,5 @@
 // Models for tests, written call by call instead of read from a trace.
-#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_MODEL_BUILDER_H_
-#define DLHOOK_TESTS_ANALYZER_BUILDERS_MODEL_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -125,5 +124,3 @@ void CheckShape(const Table& table);
 std::string ReadTestData(const std::string& name);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_MODEL_BUILDER_H_

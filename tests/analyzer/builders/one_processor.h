@@ -1,6 +1,5 @@
 // The rest of a scope with one of the processors that the process may use.
-#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_ONE_PROCESSOR_H_
-#define DLHOOK_TESTS_ANALYZER_BUILDERS_ONE_PROCESSOR_H_
+#pragma once
 
 #include <sched.h>
 
@@ -24,5 +23,3 @@ class OneProcessor {
 };
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_ONE_PROCESSOR_H_

@@ -1,6 +1,5 @@
 // Scopes of a training loop as PyTorch's observers report them, written step by step, with their layers.
-#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_
-#define DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -77,5 +76,3 @@ std::string Kinds(const StepTrack& track);
 std::string Phases(const Step& step);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_

@@ -1,6 +1,5 @@
 // Runs for tests of diffs: a training loop with given layers, times and noise, and its analysis.
-#ifndef DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
-#define DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -91,5 +90,3 @@ std::string Sentence(const RunsDiff& diff);
 std::string StepVerdict(const RunsDiff& diff);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_

@@ -1,6 +1,5 @@
 // Programs of equal steps on the CPU, for tests of rules: calls at a place in each step, and what the machine did.
-#ifndef DLHOOK_TESTS_ANALYZER_FINDINGS_CPU_PROGRAM_H_
-#define DLHOOK_TESTS_ANALYZER_FINDINGS_CPU_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -84,5 +83,3 @@ class CpuProgram {
 };
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_FINDINGS_CPU_PROGRAM_H_

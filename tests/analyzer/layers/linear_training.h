@@ -1,6 +1,5 @@
 // A training that PyTorch records, for tests of tables and of the answer.
-#ifndef DLHOOK_TESTS_ANALYZER_LAYERS_LINEAR_TRAINING_H_
-#define DLHOOK_TESTS_ANALYZER_LAYERS_LINEAR_TRAINING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -55,5 +54,3 @@ inline TraceModel LinearTraining(const LinearTrainingOptions& options) {
 }
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_LAYERS_LINEAR_TRAINING_H_

@@ -1,6 +1,5 @@
 // Writes the matrix products of training programs, each with its true layer, direction and step.
-#ifndef DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_
-#define DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -119,5 +118,3 @@ struct RecordedProgram {
 RecordedProgram ReadRecordedProgram(const std::string& name);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_

@@ -1,6 +1,5 @@
 // Calls of a training program as its libraries see them, each with its true layer and direction.
-#ifndef DLHOOK_TESTS_ANALYZER_LAYERS_STRUCTURE_CALLS_H_
-#define DLHOOK_TESTS_ANALYZER_LAYERS_STRUCTURE_CALLS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -65,5 +64,3 @@ std::vector<std::string> NamesOf(const Attribution& attribution);
 const Layer& LayerNamed(const Attribution& attribution, const std::string& name);
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_LAYERS_STRUCTURE_CALLS_H_

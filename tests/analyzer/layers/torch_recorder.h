@@ -1,7 +1,6 @@
 // PyTorch's scopes for tests of layers, written in the order of execution: scopes are opened and closed, time advances
 // by itself.
-#ifndef DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
-#define DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -93,5 +92,3 @@ class TorchRecorder {
 };
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_

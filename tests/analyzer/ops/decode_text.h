@@ -1,6 +1,5 @@
 // Op definitions as text, decoded.
-#ifndef DLHOOK_TESTS_ANALYZER_OPS_DECODE_TEXT_H_
-#define DLHOOK_TESTS_ANALYZER_OPS_DECODE_TEXT_H_
+#pragma once
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -21,5 +20,3 @@ inline trace::OpDefinition ParseDefinition(const std::string& text) {
 inline Op DecodeText(const std::string& text) { return DecodeOp(ParseDefinition(text)); }
 
 }  // namespace dlhook::analyzer
-
-#endif  // DLHOOK_TESTS_ANALYZER_OPS_DECODE_TEXT_H_

@@ -1,6 +1,4 @@
 // Which rows a page keeps of a table that is too large for it.
-#include "analyzer/page/fit_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "analyzer/page/page_file.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analyzer/peaks/calibration_file.h"
-
 namespace dlhook::analyzer {
 namespace {
 

@@ -1,10 +1,10 @@
 // Maps CLOCK_REALTIME to the run's axis: exact without steps; all possible times if the clock was set.
-#include "analyzer/reader/realtime_map.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "analyzer/reader/clock_map.h"
 
 namespace dlhook::analyzer {
 namespace {

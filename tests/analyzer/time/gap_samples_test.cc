@@ -1,11 +1,10 @@
 // Which samples lie in time that nothing else tells of, and in whose.
-#include "analyzer/time/gap_samples.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "analyzer/time/sample_split.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

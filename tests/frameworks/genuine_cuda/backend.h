@@ -1,8 +1,7 @@
 // The few declarations of libcudnn.so.9 that this victim needs, written by hand: it is built without NVIDIA's headers.
 // Numbers: cudnn_graph_v9.h.
 // Thread: the victim has one. No part of dlhook is linked or included here.
-#ifndef DLHOOK_TESTS_GENUINE_CUDA_BACKEND_H_
-#define DLHOOK_TESTS_GENUINE_CUDA_BACKEND_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -139,5 +138,3 @@ class Descriptor {
 };
 
 }  // namespace genuine
-
-#endif  // DLHOOK_TESTS_GENUINE_CUDA_BACKEND_H_

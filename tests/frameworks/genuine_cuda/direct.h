@@ -1,7 +1,6 @@
 // Calls with arguments in descriptors: the legacy interface of cuDNN and cuBLASLt. Without a device there is no handle,
 // so each call fails; one line of JSON per call shows its arguments.
-#ifndef DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
-#define DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
+#pragma once
 
 #include <cstdio>
 
@@ -11,5 +10,3 @@ void CallLegacy(void* library, std::FILE* out);
 void CallLt(void* library, std::FILE* out);
 
 }  // namespace genuine
-
-#endif  // DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_

@@ -1,6 +1,5 @@
 // Operation graphs as cudnn-frontend builds them: everything below the graph is destroyed once the graph is finalized.
-#ifndef DLHOOK_TESTS_GENUINE_CUDA_GRAPHS_H_
-#define DLHOOK_TESTS_GENUINE_CUDA_GRAPHS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -46,5 +45,3 @@ Graph AttentionOfPartsGraph();  // the same as two products and the operations b
 Graph MatmulOfReluGraph();
 
 }  // namespace genuine
-
-#endif  // DLHOOK_TESTS_GENUINE_CUDA_GRAPHS_H_

@@ -1,6 +1,5 @@
 // The distinct convolutions of AlexNet (two groups, as published), VGG-16, ResNet-50 and MobileNet.
-#ifndef DLHOOK_TESTS_GENUINE_CUDA_NETWORKS_H_
-#define DLHOOK_TESTS_GENUINE_CUDA_NETWORKS_H_
+#pragma once
 
 #include "graphs.h"
 
@@ -64,5 +63,3 @@ constexpr Layer kLayers[] = {
 };
 
 }  // namespace genuine
-
-#endif  // DLHOOK_TESTS_GENUINE_CUDA_NETWORKS_H_

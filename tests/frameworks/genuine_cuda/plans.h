@@ -1,6 +1,5 @@
 // Plans of operation graphs: made, executed without a device (which fails), and written in the library's own words.
-#ifndef DLHOOK_TESTS_GENUINE_CUDA_PLANS_H_
-#define DLHOOK_TESTS_GENUINE_CUDA_PLANS_H_
+#pragma once
 
 #include <cstdio>
 #include <string>
@@ -48,5 +47,3 @@ class Planner {
 };
 
 }  // namespace genuine
-
-#endif  // DLHOOK_TESTS_GENUINE_CUDA_PLANS_H_

@@ -1,7 +1,6 @@
 // BLAS as called by the victims. Declared here, so that no vendor's cblas.h is needed and both integer widths are
 // available.
-#ifndef DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_BLAS_H_
-#define DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_BLAS_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ static inline float SmallSgemm(CblasSgemm* gemm, int m, int n, int k) {
   gemm(kRowMajor, kNoTrans, kTrans, m, n, k, 1, a, k, b, k, 0, c, n);
   return c[m * n - 1];
 }
-
-#endif  // DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_BLAS_H_

@@ -1,6 +1,5 @@
 // A BLAS that does nothing, so that a victim may call it anywhere: in signal handlers, on tiny stacks, a million times.
-#ifndef DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_TINY_BLAS_H_
-#define DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_TINY_BLAS_H_
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,5 +22,3 @@ static inline void TinyGemm(int m, int n, int k) {
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_TINY_BLAS_H_

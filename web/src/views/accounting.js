@@ -2,7 +2,7 @@
 import {isNamed} from "../address.js";
 import {bars, legend} from "../bars.js";
 import {rankOf, table} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, notes} from "../dom.js";
 import {percent, time} from "../format.js";
 import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
@@ -92,11 +92,7 @@ export const accountingView = {
     }
     add(section, [
       groups.length > 16 && h("p.quiet", null, `16 of ${groups.length} processes; the table has all.`),
-      h(
-        "ul.notes",
-        null,
-        all.notes.map((note) => h("li", null, note)),
-      ),
+      notes(all.notes),
       part("Table", tablesOf(["accounting"], {accounting: {notes: false}})),
     ]);
   },

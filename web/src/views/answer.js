@@ -2,7 +2,7 @@
 import {addressAt} from "../address.js";
 import {bars, legend} from "../bars.js";
 import {hasRows, page, table} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, notes} from "../dom.js";
 import {percent, time} from "../format.js";
 import {PARTS} from "../layer_rows.js";
 import {addressOf, addressOfEvidence} from "../links.js";
@@ -107,17 +107,13 @@ function findings(answer) {
   const found = table("findings");
   if (!found) return null;
   const unseen = answer.parts.find((part) => part.kind === "not_seen");
-  const notes =
+  const judged =
     found.notes.length > 0 &&
     h(
       "details",
       {open: found.rows.length === 0},
       h("summary", null, "How it was judged, and what could not be"),
-      h(
-        "ul.notes",
-        null,
-        found.notes.map((note) => h("li", null, note)),
-      ),
+      notes(found.notes),
     );
   if (found.rows.length === 0)
     return h(
@@ -131,14 +127,14 @@ function findings(answer) {
           ? "Most of the time is outside recorded calls, so most rules could not be applied."
           : "No rule found a provable loss of 1 % of a step or more.",
       ),
-      notes,
+      judged,
     );
   return h(
     "section",
     {id: "findings"},
     h("h2", null, `Findings, by what a ${answer.step_noun} could gain`),
     found.rows.map((row) => finding(found, row)),
-    notes,
+    judged,
   );
 }
 
@@ -191,16 +187,7 @@ export const answerView = {
       findings(answer),
       heaviest(answer),
       answer.not_seen.length > 0 &&
-        h(
-          "section",
-          {id: "not-seen"},
-          h("h2", null, "What could not be seen"),
-          h(
-            "ul.notes",
-            null,
-            answer.not_seen.map((remark) => h("li", null, remark)),
-          ),
-        ),
+        h("section", {id: "not-seen"}, h("h2", null, "What could not be seen"), notes(answer.not_seen)),
     ]);
   },
 };

@@ -1,7 +1,7 @@
 // Two sides, row by row: what changed first, then what changed no more than noise.
 import {legend, segments} from "../bars.js";
 import {report, table, tables} from "../data.js";
-import {add, h, replace, searchBox} from "../dom.js";
+import {add, facts, h, notes, replace, searchBox, tickBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {tableView} from "../table_view.js";
 import {card, tip} from "../tip.js";
@@ -139,18 +139,10 @@ function pairs(one, isOrdered) {
       h("span.spacer"),
       changed.length > 0 &&
         changed.length < one.rows.length &&
-        h(
-          "label.check",
-          null,
-          h("input", {
-            type: "checkbox",
-            onchange: (event) => {
-              state.all = event.target.checked;
-              draw();
-            },
-          }),
-          "All rows",
-        ),
+        tickBox("All rows", (isTicked) => {
+          state.all = isTicked;
+          draw();
+        }),
       searchBox("Search rows", (query) => {
         state.query = query;
         draw();
@@ -260,11 +252,7 @@ export const verdictView = {
         h("p", null, verdict.title),
       ),
       verdict.rows.length > 0 && pairs(verdict, true),
-      h(
-        "ul.notes",
-        null,
-        verdict.notes.map((note) => h("li", null, note)),
-      ),
+      notes(verdict.notes),
       quietest[0] && quietest[0].rows.length > 0 && causes(quietest[0]),
       tablesOf(["differences"]),
       quietest[2] && quietest[2].rows.length > 0 && findingsOf(quietest[2]),
@@ -312,11 +300,7 @@ export const comparedViews = () =>
             ),
           ),
           state,
-          h(
-            "ul.notes",
-            null,
-            one.notes.map((note) => h("li", null, note)),
-          ),
+          notes(one.notes),
         ]);
         draw("bars");
       },
@@ -340,18 +324,14 @@ export const sidesView = {
                 "div.card",
                 null,
                 h("strong", null, one.name),
-                h(
-                  "dl.facts",
-                  null,
-                  [
-                    ["program", process.script || process.program],
-                    ["process", process.pid],
-                    ["host", process.host],
-                    ["ran", time(process.end_ns - process.start_ns)],
-                    ["ended", process.end],
-                    ["by dlhook", process.tool_version],
-                  ].map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-                ),
+                facts([
+                  ["program", process.script || process.program],
+                  ["process", process.pid],
+                  ["host", process.host],
+                  ["ran", time(process.end_ns - process.start_ns)],
+                  ["ended", process.end],
+                  ["by dlhook", process.tool_version],
+                ]),
               ),
             ),
           ),

@@ -1,17 +1,8 @@
 // What ran where, what was seen of it and what could not be, and what is not on this page for want of data.
 import {page, run} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, facts, h, notes} from "../dom.js";
 import {groups, time} from "../format.js";
 import {part, tablesOf} from "./parts.js";
-
-const pairs = (list) =>
-  h(
-    "dl.facts",
-    null,
-    list
-      .filter((pair) => pair[1] !== null && pair[1] !== undefined && pair[1] !== "")
-      .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-  );
 
 function process(one) {
   const ranks = Object.entries(one.rank_variables || {})
@@ -21,7 +12,7 @@ function process(one) {
     "div.card",
     null,
     h("strong", null, one.script || one.program),
-    pairs([
+    facts([
       ["process", one.pid],
       ["program", one.program],
       ["host", one.host],
@@ -47,14 +38,7 @@ export function environmentView(views) {
       const absent = views().filter((view) => !view.isHidden && view.missing());
       add(section, [
         notSeen.length > 0 &&
-          part(
-            "What could not be seen",
-            h(
-              "ul.notes",
-              null,
-              notSeen.map((remark) => h("li", null, remark)),
-            ),
-          ),
+          part("What could not be seen", notes(notSeen)),
         part(
           all.processes.length === 1 ? "Process" : `${groups(all.processes.length)} processes`,
           h("div.cards.wide", null, all.processes.slice(0, 60).map(process)),
@@ -64,37 +48,26 @@ export function environmentView(views) {
         all.losses.length > 0 &&
           part(
             "Lost",
-            h(
-              "ul.notes",
-              null,
-              all.losses.map((loss) =>
-                h(
-                  "li",
-                  null,
+            notes(
+              all.losses.map(
+                (loss) =>
                   `${loss.file}: ${loss.reason}, ${groups(loss.calls)} calls, ${groups(loss.bytes)} bytes${loss.detail ? ", " + loss.detail : ""}`,
-                ),
               ),
             ),
           ),
         all.oddities.length > 0 &&
           part(
             "Data warnings",
-            h(
-              "ul.notes",
-              null,
-              all.oddities.map((oddity) =>
-                h("li", null, `${oddity.sentence}${oddity.count > 1 ? ` (${groups(oddity.count)} times)` : ""}`),
+            notes(
+              all.oddities.map(
+                (oddity) => `${oddity.sentence}${oddity.count > 1 ? ` (${groups(oddity.count)} times)` : ""}`,
               ),
             ),
           ),
         absent.length > 0 &&
           part(
             "Not in this run",
-            h(
-              "ul.notes",
-              null,
-              absent.map((view) => h("li", null, h("strong", null, view.title), ": ", view.missing())),
-            ),
+            notes(absent.map((view) => [h("strong", null, view.title), ": ", view.missing()])),
           ),
         part(
           "This page",

@@ -4,7 +4,7 @@ import {isNamed} from "../address.js";
 import {bars, legend} from "../bars.js";
 import {frame, responsive} from "../chart.js";
 import {hasRows, table} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, notes} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
@@ -104,11 +104,7 @@ function idle() {
   return part(
     "Why GPUs do not compute, in a mean step",
     bars(rows.filter((row) => row.parts[0].value > 0).slice(0, 20)),
-    h(
-      "ul.notes",
-      null,
-      all.notes.map((note) => h("li", null, note)),
-    ),
+    notes(all.notes),
   );
 }
 

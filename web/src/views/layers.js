@@ -2,7 +2,7 @@
 import {get, namedBy, set} from "../address.js";
 import {bars, segments} from "../bars.js";
 import {hasRows, page, table} from "../data.js";
-import {add, h, replace, searchBox} from "../dom.js";
+import {add, h, notes, replace, searchBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {icicle} from "../icicle.js";
 import {PARTS, barOfBlock, blocksOf, layerRows, legendOfLayers} from "../layer_rows.js";
@@ -182,11 +182,7 @@ export const layersView = {
         searchBox("Search layers", change("find"), state.find),
       ),
       box,
-      h(
-        "ul.notes",
-        null,
-        layers.notes.map((note) => h("li", null, note)),
-      ),
+      notes(layers.notes),
     ]);
     draw();
   },

@@ -2,7 +2,7 @@
 import {bars} from "../bars.js";
 import {responsive} from "../chart.js";
 import {table} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, notes} from "../dom.js";
 import {human, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, sum, tablesOf} from "./parts.js";
@@ -200,11 +200,7 @@ export const layoutView = {
           })),
         ),
       ),
-      h(
-        "ul.notes",
-        null,
-        layout.notes.map((note) => h("li", null, note)),
-      ),
+      notes(layout.notes),
       part("Table", tablesOf(["layout"], {layout: {notes: false}})),
     ]);
   },

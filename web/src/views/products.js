@@ -4,7 +4,7 @@ import {scaleLog, scaleSqrt} from "d3-scale";
 import {bars, legend} from "../bars.js";
 import {frame, responsive} from "../chart.js";
 import {page, table} from "../data.js";
-import {add, h} from "../dom.js";
+import {add, h, notes} from "../dom.js";
 import {groups, human, percent, time} from "../format.js";
 import {addressOfLayer} from "../links.js";
 import {card, tip} from "../tip.js";
@@ -13,23 +13,27 @@ import {missingTables, part, tablesOf} from "./parts.js";
 const rateText = (rate) =>
   rate >= 1000 ? `${human(rate / 1000)} TFLOP/s` : `${human(rate)} GFLOP/s`;
 
+// What a row of products and one of layers say alike.
+const reached = (get) => ({
+  calls: get("calls"),
+  onGpu: get("gpu_time") > 0,
+  rate: get("gpu_time") > 0 ? get("gpu_rate") : get("rate"),
+  intensity: get("intensity"),
+  bound: get("bound"),
+  boundPercent: get("bound_percent"),
+  lost: get("lost_time"),
+});
+
 function products() {
   const gemm = table("gemm");
   return (gemm ? gemm.rows : []).map((row) => {
     const get = (name) => gemm.get(row, name);
-    const onGpu = get("gpu_time") > 0;
     const batch = get("batch");
     return {
       name: `${get("kind")} ${get("m") === null ? "" : `${get("m")} × ${get("n")} × ${get("k")}`}${batch > 1 ? ` × ${groups(batch)}` : ""} ${get("trans") || ""}`,
       types: get("types"),
-      calls: get("calls"),
-      onGpu,
-      time: (onGpu ? get("gpu_time") : get("total_time")) || 0,
-      rate: onGpu ? get("gpu_rate") : get("rate"),
-      intensity: get("intensity"),
-      bound: get("bound"),
-      boundPercent: get("bound_percent"),
-      lost: get("lost_time"),
+      time: get("gpu_time") || get("total_time") || 0,
+      ...reached(get),
       tensorCore: get("tensor_core"),
     };
   });
@@ -40,20 +44,13 @@ function convolutions() {
   const layers = table("layers");
   const rows = layers ? layers.rows.filter((row) => layers.get(row, "type") === "convolution") : [];
   return rows.map((row) => {
-    const get = (name) => layers.get(row, name),
-      onGpu = get("gpu_time") > 0;
+    const get = (name) => layers.get(row, name);
     return {
       name: get("layer"),
       types: "convolution",
       isConvolution: true,
-      calls: get("calls"),
-      onGpu,
-      time: (onGpu ? get("gpu_time") : get("time")) || 0,
-      rate: onGpu ? get("gpu_rate") : get("rate"),
-      intensity: get("intensity"),
-      bound: get("bound"),
-      boundPercent: get("bound_percent"),
-      lost: get("lost_time"),
+      time: get("gpu_time") || get("time") || 0,
+      ...reached(get),
     };
   });
 }
@@ -254,11 +251,7 @@ export const productsView = {
         "Heaviest convolutions, in a mean step",
         all.filter((one) => one.isConvolution),
       ),
-      h(
-        "ul.notes",
-        null,
-        [...roofNotes, ...(gemm ? gemm.notes : [])].map((note) => h("li", null, note)),
-      ),
+      notes([...roofNotes, ...(gemm ? gemm.notes : [])]),
       part("Table", tablesOf(["gemm"], {gemm: {notes: false}})),
     ]);
   },

@@ -3,7 +3,7 @@ import {scaleLinear} from "d3-scale";
 import {legend, segments} from "../bars.js";
 import {frame, responsive} from "../chart.js";
 import {hasRows, page, table} from "../data.js";
-import {add, h, replace} from "../dom.js";
+import {add, h, replace, tickBox} from "../dom.js";
 import {groups, time} from "../format.js";
 import {card, tip} from "../tip.js";
 import {missingTables, part, quantile, tablesOf} from "./parts.js";
@@ -241,18 +241,10 @@ export const stepsView = {
                 redraw();
               },
             ),
-          h(
-            "label.check",
-            null,
-            h("input", {
-              type: "checkbox",
-              onchange: (event) => {
-                state.isWhole = event.target.checked;
-                redraw();
-              },
-            }),
-            "Show the longest steps whole",
-          ),
+          tickBox("Show the longest steps whole", (isTicked) => {
+            state.isWhole = isTicked;
+            redraw();
+          }),
         ),
         box,
         note,

@@ -1,15 +1,16 @@
 // Stacks of calls without native frames, of scopes and of gaps: Python frames, with the scopes of the framework's operators in between.
-#ifndef DLHOOK_ANALYZER_PROFILE_FRAMEWORK_STACKS_H_
-#define DLHOOK_ANALYZER_PROFILE_FRAMEWORK_STACKS_H_
+#pragma once
 
 #include <cstdint>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile.h"
+#include "analyzer/stacks/call_stacks.h"
 #include "analyzer/time/scope_paths.h"
 #include "analyzer/time/thread_activity.h"
 
@@ -54,6 +55,34 @@ class FrameworkStacks {
   absl::flat_hash_map<std::tuple<NodeIndex, PathIndex, StackIndex, StackIndex>, NodeIndex> woven_gaps_;
 };
 
-}  // namespace dlhook::analyzer::profiles
+// Unwound stacks of calls, with Python frames woven in (stacks/call_stacks.h).
+struct NativeStackOptions {
+  bool with_python = true;
+  bool with_plumbing = false;  // functions that only forward a call
+};
 
-#endif  // DLHOOK_ANALYZER_PROFILE_FRAMEWORK_STACKS_H_
+// Caches results: `profile` must outlive it.
+class NativeStacks {
+ public:
+  NativeStacks(const NativeStackOptions& options, Profile* profile);
+
+  // The node of the stack of `call` inside `outer`, without the call itself. A nested call is inside the outer call's
+  // node: only the part of its stack that is further in is added.
+  NodeIndex Under(NodeIndex outer, CallIndex call);
+  // The same of a sample: with the function that it interrupted.
+  NodeIndex UnderSample(NodeIndex outer, FrameIndex frame, StackIndex python);
+
+ private:
+  std::vector<ProfileFrameIndex> FramesOf(FrameIndex frame, StackIndex python);  // outermost first
+  ProfileFrameIndex FrameOf(const StackEntry& entry, FrameIndex native, bool is_inlined);
+  size_t FramesInCommon(NodeIndex outer, const std::vector<ProfileFrameIndex>& frames) const;
+
+  const TraceModel& model_;
+  const NativeStackOptions options_;
+  Profile& profile_;
+  CallStacks stacks_;
+  Limit steps_{"frames around calls in calls", kMaxProfileSteps};
+  absl::flat_hash_map<std::tuple<NodeIndex, FrameIndex, StackIndex>, NodeIndex> known_;
+};
+
+}  // namespace dlhook::analyzer::profiles
