@@ -25,6 +25,7 @@ Command DoctorCommand();
 Command CountersCommand();
 Command CalibrateCommand();
 Command TryCommand();
+Command ContendCommand();
 Command ReplayCommand();
 Command SkillCommand();
 

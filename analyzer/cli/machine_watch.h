@@ -1,0 +1,59 @@
+// What `dlhook contend` knows of a run: its times, and what the machine counted meanwhile.
+#ifndef DLHOOK_ANALYZER_CLI_MACHINE_WATCH_H_
+#define DLHOOK_ANALYZER_CLI_MACHINE_WATCH_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "analyzer/cli/try_run.h"
+#include "analyzer/io/package_energy.h"
+#include "analyzer/io/resctrl.h"
+#include "analyzer/whatif/contend_table.h"
+
+namespace dlhook::analyzer::inline cli {
+
+class MachineWatch {
+ public:
+  // `masks`: of the program and its neighbours (ResctrlGroup).
+  MachineWatch(std::string sys, const std::string (&masks)[2]);
+
+  // An error: a mask can't be set.
+  absl::Status Open();
+  const std::vector<std::string>& notes() const { return notes_; }  // what this machine can't tell
+
+  // In any process. What can't be added is not counted.
+  void AddProgram(pid_t task) const { Add("program", task); }
+  void AddNeighbour(pid_t task) const { Add("neighbours", task); }
+
+  void Start() { looks_.clear(); }  // of a run
+  void Look();
+  ContendedRun Read(const TryRun& run) const;
+
+ private:
+  // Sums since some time, by name; and amounts at that time.
+  struct MachineLook {
+    int64_t time_ns = 0;
+    std::map<std::string, double> sums, amounts;
+  };
+  void Add(const char* group, pid_t task) const;
+  std::optional<double> SumAt(const std::string& name, int64_t time_ns) const;
+  void AddLooks(int64_t start_ns, int64_t end_ns, double steps, std::map<std::string, double>* counts) const;
+
+  const std::string sys_;
+  const std::vector<std::string> masks_;
+  std::optional<PackageEnergy> energy_;
+  std::map<std::string, ResctrlGroup> groups_;
+  std::vector<MachineLook> looks_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace dlhook::analyzer::cli
+
+#endif  // DLHOOK_ANALYZER_CLI_MACHINE_WATCH_H_
