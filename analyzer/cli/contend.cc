@@ -31,6 +31,7 @@ namespace {
 
 constexpr char kStandardContendBudget[] = "10min";
 constexpr size_t kMostCompared = 6;  // runs a side, by diff
+constexpr size_t kMostNamedDifferences = 6;
 
 struct ContendSettings {
   TryOptions run;
@@ -124,6 +125,7 @@ class Contending {
   TryHooks Hooks(bool is_beside);
   absl::StatusOr<bool> RunRound(bool is_backwards);
   absl::StatusOr<std::optional<ContendedRun>> RunSide(bool is_beside);
+  std::string WorkNote() const;
   int Print();
 
   const ContendSettings& settings_;
@@ -189,18 +191,29 @@ absl::StatusOr<bool> Contending::RunRound(bool is_backwards) {
   return true;
 }
 
+// Whether the times are of the same work.
+std::string Contending::WorkNote() const {
+  const absl::StatusOr<RunsDiff> diff = DiffFolders(kept_[0], kept_[1]);
+  if (!diff.ok()) return absl::StrCat("Whether it does the same work is not known: ", diff.status().message(), ".");
+  if (diff->differences.empty()) return "It does the same work in the same way alone and beside them (dlhook diff).";
+  std::vector<std::string> words;
+  for (const Difference& difference : diff->differences) {
+    if (words.size() < kMostNamedDifferences) words.push_back(difference.words);
+  }
+  return absl::StrCat("It does other work beside them (dlhook diff): ", absl::StrJoin(words, "; "), ".");
+}
+
 int Contending::Print() {
   contended_.unit = session_.unit();
   contended_.neighbours = neighbours_.uses();
   session_.progress().Show("comparing runs of");
-  const std::string moved = contended_.rounds.empty() ? "" : MovedBetween(kept_[0], kept_[1]);
   std::vector<Table> tables = ContendTables(contended_);
   std::vector<std::string>& notes = tables.front().notes;
   notes.push_back(absl::StrFormat(
       "%d rounds, alone and beside in turns. Bounds and outcomes of a table hold for all of its rows and all rounds "
       "together with %.0f %% (sequential t-test of paired rounds); %s.",
       contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
-  if (!moved.empty()) notes.push_back(absl::StrCat("dlhook diff of the runs alone and beside: ", moved, "."));
+  if (!contended_.rounds.empty()) notes.push_back(WorkNote());
   for (const std::vector<std::string>& more : {watch_.notes(), session_.Notes()})
     notes.insert(notes.end(), more.begin(), more.end());
   for (Table& table : tables) {

@@ -30,11 +30,11 @@ void AddPlaces(const Table& work, std::map<ContendedPlace, double>* places) {
     const auto of_step = static_cast<double>(*ns);
     const auto text = [&](size_t i) { return CellText(row[columns[i]]); };
     const std::string layer = text(0), direction = text(1), activity = text(2), what = text(3), problem = text(4);
-    (*places)[{PlaceLevel::kPhase, direction.empty() ? activity : direction}] += of_step;
-    if (!layer.empty()) (*places)[{PlaceLevel::kLayer, layer}] += of_step;
-    std::vector<std::string> words = {layer, direction, what.empty() ? activity : what, problem};
+    (*places)[{PlaceLevel::kPhase, direction.empty() ? activity : direction, ""}] += of_step;
+    if (!layer.empty()) (*places)[{PlaceLevel::kLayer, layer, ""}] += of_step;
+    std::vector<std::string> words = {layer, direction, what.empty() ? activity : what};
     words.erase(std::remove(words.begin(), words.end(), ""), words.end());
-    (*places)[{PlaceLevel::kOperation, absl::StrJoin(words, " ")}] += of_step;
+    (*places)[{PlaceLevel::kOperation, absl::StrJoin(words, " "), problem}] += of_step;
   }
 }
 
@@ -139,7 +139,7 @@ ContendedRun MachineWatch::Read(const TryRun& run) const {
   if (const auto& states = run.time.states) {
     const auto mean = [&](int64_t ns) { return static_cast<double>(ns) / run.time.states_count; };
     read.wall_ns = mean(states->wall_ns);
-    read.states = {mean(states->running_ns), mean(states->queued_ns), mean(states->blocked_ns())};
+    read.states = {mean(states->running_ns), mean(states->queued_ns), std::max(mean(states->blocked_ns()), 0.0)};
   }
   absl::StatusOr<LoadedRun> loaded = LoadRun(run.run);
   if (!loaded.ok()) return read;

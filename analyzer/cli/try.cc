@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/cli/try_session.h"
@@ -200,7 +201,10 @@ void Tryout::Finish() {
     const Outcome outcome = entries_[i].tried.outcome;
     if ((outcome != Outcome::kFaster && outcome != Outcome::kSlower) || ++moved > kMostMoved) continue;
     session_.progress().Show("comparing runs of");
-    entries_[i].tried.moved = MovedBetween({base_.last.run}, {entries_[i].last.run});
+    const absl::StatusOr<RunsDiff> diff = DiffFolders({base_.last.run}, {entries_[i].last.run});
+    if (!diff.ok()) continue;
+    absl::string_view sentence = diff->tables.front().title;
+    entries_[i].tried.moved = absl::StrCat(absl::ConsumePrefix(&sentence, "NEW is ") ? "it is " : "", sentence);
   }
 }
 

@@ -10,10 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
-#include "analyzer/diff/diff_runs.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -137,22 +135,20 @@ std::vector<std::string> TrySession::Notes() const {
   return notes;
 }
 
-std::string MovedBetween(const std::vector<std::string>& base, const std::vector<std::string>& others) {
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others) {
   std::list<LoadedRun> loaded;
   std::list<RunAnalysis> analyses;
   std::vector<AnalyzedRun> sides[2];
   for (const bool is_other : {false, true}) {
     for (const std::string& path : is_other ? others : base) {
       absl::StatusOr<LoadedRun> run = LoadRun(path);
-      if (!run.ok() || run->model.processes.empty()) return "";
+      if (!run.ok()) return run.status();
+      if (run->model.processes.empty()) return absl::NotFoundError("nothing was recorded");
       TraceModel& model = loaded.emplace_back(*std::move(run)).model;
       sides[is_other].push_back({&model, analyses.emplace_back(&model).options()});
     }
   }
-  const absl::StatusOr<RunsDiff> diff = DiffRuns(BaseSide(sides[0]), NewSide(sides[1]), {});
-  if (!diff.ok()) return "";
-  absl::string_view sentence = diff->tables.front().title;
-  return absl::ConsumePrefix(&sentence, "NEW is ") ? absl::StrCat("it is ", sentence) : std::string(sentence);
+  return DiffRuns(BaseSide(sides[0]), NewSide(sides[1]), {});
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/try_run.h"
+#include "analyzer/diff/diff_runs.h"
 
 namespace dlhook::analyzer::inline cli {
 
@@ -55,8 +56,8 @@ class TrySession {
   std::string writes_;  // a note
 };
 
-// The first sentence of dlhook diff on folders of runs. Empty: they can't be compared.
-std::string MovedBetween(const std::vector<std::string>& base, const std::vector<std::string>& others);
+// dlhook diff on folders of runs.
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others);
 
 }  // namespace dlhook::analyzer::cli
 

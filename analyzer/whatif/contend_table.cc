@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,12 +22,14 @@ using Rounds = std::vector<std::pair<ContendedRun, ContendedRun>>;
 constexpr double kPlaceCounts = 0.01;  // of a step
 constexpr size_t kFewestPlaces = 3;    // operations that have a median
 constexpr size_t kMostNamed = 3;
+constexpr size_t kMostOfCommand = 40;  // characters
 constexpr const char* kLevels[] = {"phase", "layer", "operation"};
-constexpr char kNotTold[] = "not told apart";
+constexpr char kNotTold[] = "not told apart", kBeyond[] = "more than the rest", kOnlyBeside[] = "only beside";
 
 // A row: its values in each round.
 struct Compared {
   std::string name;
+  std::string words = {};  // in the answer; of an operation its problem
   PlaceLevel level = PlaceLevel::kPhase;
   std::vector<double> alone, beside;
   std::vector<double> rest;  // logarithms of the ratio that is common to all; empty: none is
@@ -80,7 +83,7 @@ void JudgeRatio(double alpha, Compared* row) {
   if (!judged->low) return;
   const bool has_rest = row->beyond.has_value();
   row->outcome = OutcomeOf(std::log(*judged->low), std::log(*judged->high), std::log(kWorth),
-                           has_rest ? "more than the rest" : "more", has_rest ? "less than the rest" : "less");
+                           has_rest ? kBeyond : "more", has_rest ? "less than the rest" : "less");
   if (has_rest && row->outcome == "unchanged") row->outcome = "as the rest";
 }
 
@@ -106,11 +109,15 @@ bool HasStates(const Rounds& rounds) {
 std::vector<Compared> PartsOf(const Contended& contended) {
   const Rounds& rounds = contended.rounds;
   std::vector<Compared> rows = {Of(rounds, contended.unit, [](const ContendedRun& run) { return run.wall_ns; })};
+  const auto add = [&](const char* name, const char* words, const auto& value) {
+    rows.push_back(Of(rounds, name, value));
+    rows.back().words = words;
+  };
   if (HasStates(rounds)) {
-    rows.push_back(Of(rounds, "on a processor", [](const ContendedRun& run) { return run.states->running_ns; }));
-    rows.push_back(Of(rounds, "waiting for one", [](const ContendedRun& run) { return run.states->waiting_ns; }));
-    rows.push_back(Of(rounds, "blocked", [](const ContendedRun& run) { return run.states->blocked_ns; }));
-    rows.push_back(Of(rounds, "all threads' processor time", [](const ContendedRun& run) { return run.cpu_ns; }));
+    add("running", "time on a processor", [](const ContendedRun& run) { return run.states->running_ns; });
+    add("waiting", "wait for a processor", [](const ContendedRun& run) { return run.states->waiting_ns; });
+    add("blocked", "blocked", [](const ContendedRun& run) { return run.states->blocked_ns; });
+    add("all threads", "processor time of all threads", [](const ContendedRun& run) { return run.cpu_ns; });
   }
   for (Compared& row : rows) JudgeChange(kTryAlpha / static_cast<double>(rows.size()), rows.front().Alone(), &row);
   return rows;
@@ -137,7 +144,9 @@ std::vector<double> CommonRatios(const std::vector<Compared>& rows) {
   return common;
 }
 
-// Those of a hundredth of a step and more; by level, the longest first.
+bool IsBeyond(const Compared& place) { return place.outcome == kBeyond || place.outcome == kOnlyBeside; }
+
+// Those of a hundredth of a step and more; what is beyond the rest first, then by level, the longest first.
 std::vector<Compared> PlacesOf(const Rounds& rounds) {
   std::map<ContendedPlace, double> all_ns;
   double step_ns = 0;
@@ -150,20 +159,24 @@ std::vector<Compared> PlacesOf(const Rounds& rounds) {
   std::vector<Compared> rows;
   for (const auto& [place, ns] : all_ns) {
     if (ns < kPlaceCounts * step_ns) continue;
-    rows.push_back(Of(rounds, place.second, [&place = place](const ContendedRun& run) {
+    rows.push_back(Of(rounds, place.name, [&place = place](const ContendedRun& run) {
       const auto found = run.places_ns.find(place);
       return found == run.places_ns.end() ? 0 : found->second;
     }));
-    rows.back().level = place.first;
+    rows.back().level = place.level;
+    rows.back().words = place.problem;
   }
   const std::vector<double> common = CommonRatios(rows);
   for (Compared& row : rows) {
     row.rest = common;
     JudgeRatio(kTryAlpha / static_cast<double>(rows.size()), &row);
     if (common.empty()) row.outcome = kNotTold;
+    if (row.Alone() == 0) row.outcome = kOnlyBeside;
+    if (row.Beside() == 0) row.outcome = "only alone";
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Compared& a, const Compared& b) { return a.level == b.level && a.Beside() > b.Beside(); });
+  std::stable_sort(rows.begin(), rows.end(), [](const Compared& a, const Compared& b) {
+    return std::tuple(!IsBeyond(a), a.level, b.Beside()) < std::tuple(!IsBeyond(b), b.level, a.Beside());
+  });
   return rows;
 }
 
@@ -183,16 +196,20 @@ std::vector<Compared> CountsOf(const Rounds& rounds) {
 
 std::string Times(const Speed& times) { return absl::StrFormat("%.2f%s", times.value, IntervalText(times)); }
 
-// "waiting for one +19.8 ms [18.1..21.5]".
+// "wait for a processor +19.8 ms [18.1..21.5]".
 std::string ChangeText(const Compared& row) {
   const auto text = [](double ns) { return absl::StrFormat("%+.3g", ns / 1e6); };
-  return absl::StrCat(row.name, " ", text(row.change), " ms",
+  return absl::StrCat(row.words, " ", text(row.change), " ms",
                       row.low ? absl::StrCat(" [", text(*row.low), "..", text(*row.high), "]") : "");
 }
 
 std::string NeighboursText(const std::vector<NeighbourUse>& neighbours) {
   std::vector<std::string> words;
-  for (const NeighbourUse& use : neighbours) words.push_back(absl::StrCat(use.copies, " x ", use.name));
+  for (const NeighbourUse& use : neighbours) {
+    words.push_back(use.intensity ? absl::StrCat(use.copies, use.copies == 1 ? " load" : " loads", " on ", use.name)
+                                  : absl::StrCat(use.copies, " x '", use.name.substr(0, kMostOfCommand),
+                                                 use.name.size() > kMostOfCommand ? "..." : "", "'"));
+  }
   return absl::StrJoin(words, ", ");
 }
 
@@ -211,7 +228,7 @@ std::string Answer(const Contended& contended, const std::vector<Compared>& part
   std::map<std::string, std::vector<std::string>> by_outcome;
   for (size_t i = 1; i < parts.size(); ++i) {
     const bool is_moved = parts[i].outcome == "longer" || parts[i].outcome == "shorter";
-    by_outcome[is_moved ? "moved" : parts[i].outcome].push_back(is_moved ? ChangeText(parts[i]) : parts[i].name);
+    by_outcome[is_moved ? "moved" : parts[i].outcome].push_back(ChangeText(parts[i]));
   }
   for (const char* outcome : {"moved", "unchanged", kNotTold}) {
     if (by_outcome.contains(outcome))
@@ -220,8 +237,9 @@ std::string Answer(const Contended& contended, const std::vector<Compared>& part
   if (parts.size() == 1) absl::StrAppend(&answer, "; what its thread waited for was not seen in all runs");
   std::vector<std::string> named;
   for (const Compared& place : places) {
-    if (place.level == PlaceLevel::kOperation && place.outcome == "more than the rest" && named.size() < kMostNamed)
-      named.push_back(absl::StrCat(place.name, " ", Times(*place.times), " times as long"));
+    if (place.level == PlaceLevel::kOperation && IsBeyond(place) && named.size() < kMostNamed)
+      named.push_back(
+          absl::StrCat(place.name, " ", place.times ? Times(*place.times) + " times as long" : kOnlyBeside));
   }
   return named.empty() ? answer : absl::StrCat(answer, "; more than the rest: ", absl::StrJoin(named, ", "));
 }
@@ -244,7 +262,7 @@ TypedColumns<Compared> PartColumns() {
     return ns ? Cell(static_cast<int64_t>(std::llround(*ns))) : Cell();
   };
   TypedColumns<Compared> columns = {
-      {TextColumn("part", "The step, the states of its thread, which add up to it; the processor time of all threads."),
+      {TextColumn("part", "The step; the states of its thread, which add up to it; the running time of all threads."),
        &Compared::name},
       {TimeColumn("alone", "Mean over runs."), [whole](const Compared& row) { return whole(row.Alone()); }},
       {TimeColumn("beside", "The same beside the neighbours."),
@@ -263,7 +281,8 @@ TypedColumns<Compared> PlaceColumns() {
   TypedColumns<Compared> columns = {
       {TextColumn("place", "phase, layer or operation."),
        [](const Compared& row) { return Cell(kLevels[static_cast<size_t>(row.level)]); }},
-      {TextColumn("name", "Its name; of an operation: layer, direction, kind, size."), &Compared::name},
+      {TextColumn("name", "Its name; of an operation: layer, direction, kind."), &Compared::name},
+      {Detail(TextColumn("problem", "Of an operation: its size.")), Known(&Compared::words)},
       {TimeColumn("alone", "Wall share of a mean step, mean over runs."),
        [](const Compared& row) { return Nanoseconds(row.Alone()); }},
       {TimeColumn("beside", "The same beside the neighbours."),
@@ -271,8 +290,10 @@ TypedColumns<Compared> PlaceColumns() {
   columns.Add(RatioColumns("times_as_long", "By paired rounds.", &Compared::times));
   columns.Add(
       RatioColumns("beyond", "The same, relative to the median operation in the same rounds.", &Compared::beyond));
-  columns.Add({TextColumn("outcome", "By beyond: more or less than the rest, as the rest (by 3 %), not told apart."),
-               &Compared::outcome});
+  columns.Add(
+      {TextColumn("outcome",
+                  "By beyond: more or less than the rest, as the rest (by 3 %), not told apart; or only beside."),
+       &Compared::outcome});
   return columns;
 }
 

@@ -9,6 +9,7 @@
 #ifndef DLHOOK_ANALYZER_WHATIF_CONTEND_TABLE_H_
 #define DLHOOK_ANALYZER_WHATIF_CONTEND_TABLE_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,7 +33,11 @@ struct NeighbourUse {
 };
 
 enum class PlaceLevel : uint8_t { kPhase, kLayer, kOperation };
-using ContendedPlace = std::pair<PlaceLevel, std::string>;
+struct ContendedPlace {
+  PlaceLevel level = PlaceLevel::kPhase;
+  std::string name, problem;  // problem: of an operation
+  auto operator<=>(const ContendedPlace&) const = default;
+};
 
 // Of a step's thread; together its wall time.
 struct StepStates {
