@@ -71,7 +71,7 @@ absl::Status ReadMasks(const Args& args, ContendSettings* settings) {
   for (size_t i = 0; i < parts.size() && i < 2; ++i) settings->masks[i] = parts[i];
   for (const std::string& mask : settings->masks) {
     uint64_t ways = 0;
-    if (parts.size() > 2 || !(mask.empty() || (absl::SimpleHexAtoi(mask, &ways) && ways > 0)))
+    if (parts.size() > 2 || *text == ":" || !(mask.empty() || (absl::SimpleHexAtoi(mask, &ways) && ways > 0)))
       return absl::InvalidArgumentError(absl::StrCat(
           "--resctrl-mask expects ways of the L3 cache in hexadecimal, PROGRAM:NEIGHBOURS such as ff0:f, found '",
           *text, "'"));
@@ -228,7 +228,7 @@ int Contending::Run() {
   if (status.ok()) status = session_.First(Hooks(false)).status();
   bool is_backwards = false;
   while (status.ok() && WasAsked() == Asked::kNothing &&
-         (settings_.rounds > 0 ? contended_.rounds.size() < settings_.rounds : !IsDecided(contended_))) {
+         (settings_.rounds > 0 ? contended_.rounds.size() < settings_.rounds : !IsDecided(contended_.rounds))) {
     const absl::StatusOr<bool> round = RunRound(is_backwards);
     status = round.status();
     if (!round.ok() || !*round) break;

@@ -3,196 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/whatif/contest.h"
 #include "analyzer/whatif/try_table.h"
 
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-using Rounds = std::vector<std::pair<ContendedRun, ContendedRun>>;
-
-constexpr double kPlaceCounts = 0.01;  // of a step
-constexpr size_t kFewestPlaces = 3;    // operations that have a median
+constexpr const char* kLevels[] = {"phase", "layer", "operation"};
 constexpr size_t kMostNamed = 3;
 constexpr size_t kMostOfCommand = 40;  // characters
-constexpr const char* kLevels[] = {"phase", "layer", "operation"};
-constexpr char kNotTold[] = "not told apart", kBeyond[] = "more than the rest", kOnlyBeside[] = "only beside";
-
-// A row: its values in each round.
-struct Compared {
-  std::string name;
-  std::string words = {};  // in the answer; of an operation its problem
-  PlaceLevel level = PlaceLevel::kPhase;
-  std::vector<double> alone, beside;
-  std::vector<double> rest;  // logarithms of the ratio that is common to all; empty: none is
-  // The change of the mean and its bounds; where all values are positive also the ratio, and that relative to the rest.
-  double change = 0;
-  std::optional<double> low, high;
-  std::optional<Speed> times, beyond;
-  std::string outcome = kNotTold;
-
-  double Alone() const { return BoundsOf(alone).mean; }
-  double Beside() const { return BoundsOf(beside).mean; }
-};
-
-Compared Of(const Rounds& rounds, std::string name, const std::function<double(const ContendedRun&)>& value) {
-  Compared row = {.name = std::move(name)};
-  for (const auto& [alone, beside] : rounds) {
-    row.alone.push_back(value(alone));
-    row.beside.push_back(value(beside));
-  }
-  return row;
-}
-
-// `low` and `high` of a change, between -same and same where nothing changes.
-std::string OutcomeOf(std::optional<double> low, std::optional<double> high, double same, const char* more,
-                      const char* less) {
-  if (!low) return kNotTold;
-  if (*low > -same && *high < same) return "unchanged";
-  if (*low > 0) return more;
-  return *high < 0 ? less : kNotTold;
-}
-
-std::vector<double> LogRatios(const Compared& row) {
-  std::vector<double> logs;
-  for (size_t i = 0; i < row.alone.size(); ++i) {
-    if (row.alone[i] <= 0 || row.beside[i] <= 0) return {};
-    logs.push_back(std::log(row.beside[i] / row.alone[i]));
-  }
-  return logs;
-}
-
-void JudgeRatio(double alpha, Compared* row) {
-  std::vector<double> logs = LogRatios(*row);
-  if (logs.empty()) return;
-  row->times = SpeedOf(logs, alpha);
-  const Speed* judged = &*row->times;
-  if (!row->rest.empty()) {
-    for (size_t i = 0; i < logs.size(); ++i) logs[i] -= row->rest[i];
-    row->beyond = SpeedOf(logs, alpha);
-    judged = &*row->beyond;
-  }
-  if (!judged->low) return;
-  const bool has_rest = row->beyond.has_value();
-  row->outcome = OutcomeOf(std::log(*judged->low), std::log(*judged->high), std::log(kWorth),
-                           has_rest ? kBeyond : "more", has_rest ? "less than the rest" : "less");
-  if (has_rest && row->outcome == "unchanged") row->outcome = "as the rest";
-}
-
-void JudgeChange(double alpha, double step_ns, Compared* row) {
-  std::vector<double> changes;
-  for (size_t i = 0; i < row->alone.size(); ++i) changes.push_back(row->beside[i] - row->alone[i]);
-  row->change = BoundsOf(changes).mean;
-  if (const std::optional<double> bound = BoundOfMean(changes, alpha, kLeastSpread * step_ns)) {
-    row->low = row->change - *bound;
-    row->high = row->change + *bound;
-  }
-  const std::vector<double> logs = LogRatios(*row);
-  if (!logs.empty()) row->times = SpeedOf(logs, alpha);
-  row->outcome = OutcomeOf(row->low, row->high, (kWorth - 1) * step_ns, "longer", "shorter");
-}
-
-bool HasStates(const Rounds& rounds) {
-  return std::all_of(rounds.begin(), rounds.end(),
-                     [](const auto& round) { return round.first.states && round.second.states; });
-}
-
-// The step, then what it consists of.
-std::vector<Compared> PartsOf(const Contended& contended) {
-  const Rounds& rounds = contended.rounds;
-  std::vector<Compared> rows = {Of(rounds, contended.unit, [](const ContendedRun& run) { return run.wall_ns; })};
-  const auto add = [&](const char* name, const char* words, const auto& value) {
-    rows.push_back(Of(rounds, name, value));
-    rows.back().words = words;
-  };
-  if (HasStates(rounds)) {
-    add("running", "time on a processor", [](const ContendedRun& run) { return run.states->running_ns; });
-    add("waiting", "wait for a processor", [](const ContendedRun& run) { return run.states->waiting_ns; });
-    add("blocked", "blocked", [](const ContendedRun& run) { return run.states->blocked_ns; });
-    add("all threads", "processor time of all threads", [](const ContendedRun& run) { return run.cpu_ns; });
-  }
-  for (Compared& row : rows) JudgeChange(kTryAlpha / static_cast<double>(rows.size()), rows.front().Alone(), &row);
-  return rows;
-}
-
-double MedianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-// Of each round the median of the operations' logarithms.
-std::vector<double> CommonRatios(const std::vector<Compared>& rows) {
-  std::vector<std::vector<double>> by_round;
-  for (const Compared& row : rows) {
-    const std::vector<double> logs = LogRatios(row);
-    if (row.level != PlaceLevel::kOperation || logs.empty()) continue;
-    by_round.resize(logs.size());
-    for (size_t i = 0; i < logs.size(); ++i) by_round[i].push_back(logs[i]);
-  }
-  std::vector<double> common;
-  if (by_round.empty() || by_round.front().size() < kFewestPlaces) return common;
-  for (std::vector<double>& logs : by_round) common.push_back(MedianOf(std::move(logs)));
-  return common;
-}
-
-bool IsBeyond(const Compared& place) { return place.outcome == kBeyond || place.outcome == kOnlyBeside; }
-
-// Those of a hundredth of a step and more; what is beyond the rest first, then by level, the longest first.
-std::vector<Compared> PlacesOf(const Rounds& rounds) {
-  std::map<ContendedPlace, double> all_ns;
-  double step_ns = 0;
-  for (const auto& [alone, beside] : rounds) {
-    step_ns += alone.wall_ns + beside.wall_ns;
-    for (const ContendedRun* run : {&alone, &beside}) {
-      for (const auto& [place, ns] : run->places_ns) all_ns[place] += ns;
-    }
-  }
-  std::vector<Compared> rows;
-  for (const auto& [place, ns] : all_ns) {
-    if (ns < kPlaceCounts * step_ns) continue;
-    rows.push_back(Of(rounds, place.name, [&place = place](const ContendedRun& run) {
-      const auto found = run.places_ns.find(place);
-      return found == run.places_ns.end() ? 0 : found->second;
-    }));
-    rows.back().level = place.level;
-    rows.back().words = place.problem;
-  }
-  const std::vector<double> common = CommonRatios(rows);
-  for (Compared& row : rows) {
-    row.rest = common;
-    JudgeRatio(kTryAlpha / static_cast<double>(rows.size()), &row);
-    if (common.empty()) row.outcome = kNotTold;
-    if (row.Alone() == 0) row.outcome = kOnlyBeside;
-    if (row.Beside() == 0) row.outcome = "only alone";
-  }
-  std::stable_sort(rows.begin(), rows.end(), [](const Compared& a, const Compared& b) {
-    return std::tuple(!IsBeyond(a), a.level, b.Beside()) < std::tuple(!IsBeyond(b), b.level, a.Beside());
-  });
-  return rows;
-}
-
-std::vector<Compared> CountsOf(const Rounds& rounds) {
-  std::vector<Compared> rows;
-  if (rounds.empty()) return rows;
-  for (const auto& [name, unused] : rounds.front().first.counts) {
-    const bool is_everywhere = std::all_of(rounds.begin(), rounds.end(), [&name = name](const auto& round) {
-      return round.first.counts.contains(name) && round.second.counts.contains(name);
-    });
-    if (is_everywhere)
-      rows.push_back(Of(rounds, name, [&name = name](const ContendedRun& run) { return run.counts.at(name); }));
-  }
-  for (Compared& row : rows) JudgeRatio(kTryAlpha / static_cast<double>(rows.size()), &row);
-  return rows;
-}
 
 std::string Times(const Speed& times) { return absl::StrFormat("%.2f%s", times.value, IntervalText(times)); }
 
@@ -221,16 +45,16 @@ std::string Answer(const Contended& contended, const std::vector<Compared>& part
   const std::string times = absl::StrCat(step.times ? Times(*step.times) : "", " times as long (",
                                          HumanTime(step.Alone()), " -> ", HumanTime(step.Beside()), ")");
   absl::StrAppend(&answer,
-                  step.outcome == kNotTold      ? " is not told apart from alone: "
-                  : step.outcome == "unchanged" ? " takes no other time by 3 %: "
-                                                : " takes ",
+                  step.outcome == kNotTold     ? " is not told apart from alone: "
+                  : step.outcome == kUnchanged ? " takes no other time by 3 %: "
+                                               : " takes ",
                   times);
   std::map<std::string, std::vector<std::string>> by_outcome;
   for (size_t i = 1; i < parts.size(); ++i) {
     const bool is_moved = parts[i].outcome == "longer" || parts[i].outcome == "shorter";
     by_outcome[is_moved ? "moved" : parts[i].outcome].push_back(ChangeText(parts[i]));
   }
-  for (const char* outcome : {"moved", "unchanged", kNotTold}) {
+  for (const char* outcome : {"moved", kUnchanged, kNotTold}) {
     if (by_outcome.contains(outcome))
       absl::StrAppend(&answer, "; ", outcome, ": ", absl::StrJoin(by_outcome[outcome], ", "));
   }
@@ -324,15 +148,8 @@ TypedColumns<NeighbourUse> NeighbourColumns() {
 
 }  // namespace
 
-bool IsDecided(const Contended& contended) {
-  if (contended.rounds.size() < kLeastContendRounds) return false;
-  const std::vector<Compared> parts = PartsOf(contended);
-  return std::all_of(parts.begin(), parts.begin() + std::min<int64_t>(parts.size(), 2),
-                     [](const Compared& part) { return part.outcome != kNotTold; });
-}
-
 std::vector<Table> ContendTables(const Contended& contended) {
-  const std::vector<Compared> parts = PartsOf(contended), places = PlacesOf(contended.rounds),
+  const std::vector<Compared> parts = PartsOf(contended.unit, contended.rounds), places = PlacesOf(contended.rounds),
                               counts = CountsOf(contended.rounds);
   std::vector<Table> tables = {NewTable("contend", Answer(contended, parts, places), PartColumns(), parts)};
   if (!places.empty()) {

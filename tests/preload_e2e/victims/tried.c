@@ -1,9 +1,10 @@
-// What `dlhook try` is tried on: steps of a network of two layers, to no end. Variables say what else it does:
+// What `dlhook try` and `dlhook contend` are tried on: steps of a network of two layers, to no end. Variables say what else it does:
 //   REST_MS      sleeps so long in each step         STEPS    ends by itself after so many
 //   WORK         computes each product so often      LOSSES   prints REST_MS as its loss, in each step
 //   STUBBORN     ignores SIGINT and SIGTERM          WRITES   writes a file of this name again and again
 //   FORKS        starts a worker, and one in a session of its own, which sleep for ever
 //   FAILS        ends with code 3 in its third step
+//   PLANT        while a file of this name exists, computes the second product ten times as often
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,13 @@ static void Product(int trans_a, int trans_b, int m, int n, int k, const float* 
   }
 }
 
+static int IsPlanted(void) { return getenv("PLANT") != NULL && access(getenv("PLANT"), F_OK) == 0; }
+
 static void Step(void) {
   Product(kNoTrans, kNoTrans, kBatch, kHidden, kIn, in, first, hidden);
-  Product(kNoTrans, kNoTrans, kBatch, kOut, kHidden, hidden, second, out);
+  for (int i = IsPlanted() ? 10 : 1; i > 0; --i) {
+    Product(kNoTrans, kNoTrans, kBatch, kOut, kHidden, hidden, second, out);
+  }
   Product(kTrans, kNoTrans, kHidden, kOut, kBatch, hidden, out, second_change);
   Product(kNoTrans, kTrans, kBatch, kHidden, kOut, out, second, hidden);
   Product(kTrans, kNoTrans, kIn, kHidden, kBatch, in, hidden, first_change);
