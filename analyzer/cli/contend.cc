@@ -146,13 +146,15 @@ TryHooks Contending::Hooks(bool is_beside) {
           .while_running = [this] { watch_.Look(); },
           .when_over =
               [this, is_beside] {
+                watch_.Look();
                 if (is_beside) stopped_ = neighbours_.Stop();
               }};
 }
 
 // Unset: there is no time for it.
 absl::StatusOr<std::optional<ContendedRun>> Contending::RunSide(bool is_beside) {
-  watch_.Start();
+  watch_.Forget();
+  watch_.Look();
   stopped_ = absl::OkStatus();
   if (is_beside) {
     const absl::Status started = neighbours_.Start([this](pid_t neighbour) { watch_.AddNeighbour(neighbour); });
@@ -195,12 +197,12 @@ absl::StatusOr<bool> Contending::RunRound(bool is_backwards) {
 std::string Contending::WorkNote() const {
   const absl::StatusOr<RunsDiff> diff = DiffFolders(kept_[0], kept_[1]);
   if (!diff.ok()) return absl::StrCat("Whether it does the same work is not known: ", diff.status().message(), ".");
-  if (diff->differences.empty()) return "It does the same work in the same way alone and beside them (dlhook diff).";
+  if (diff->differences.empty()) return "dlhook diff sees the same work, done in the same way, alone and beside them.";
   std::vector<std::string> words;
   for (const Difference& difference : diff->differences) {
     if (words.size() < kMostNamedDifferences) words.push_back(difference.words);
   }
-  return absl::StrCat("It does other work beside them (dlhook diff): ", absl::StrJoin(words, "; "), ".");
+  return absl::StrCat("dlhook diff sees other work beside them: ", absl::StrJoin(words, "; "), ".");
 }
 
 int Contending::Print() {

@@ -32,8 +32,8 @@ class MachineWatch {
   void AddProgram(pid_t task) const { Add("program", task); }
   void AddNeighbour(pid_t task) const { Add("neighbours", task); }
 
-  void Start() { looks_.clear(); }  // of a run
   void Look();
+  void Forget() { looks_.clear(); }  // looks at another run
   ContendedRun Read(const TryRun& run) const;
 
  private:

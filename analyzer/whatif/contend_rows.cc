@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/whatif/try_table.h"
+
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
@@ -120,6 +122,9 @@ void JudgePlaces(std::vector<Compared>* rows) {
 }
 
 }  // namespace
+
+double Compared::Alone() const { return BoundsOf(alone).mean; }
+double Compared::Beside() const { return BoundsOf(beside).mean; }
 
 bool IsBeyond(const Compared& place) { return place.outcome == kBeyond || place.outcome == kOnlyBeside; }
 

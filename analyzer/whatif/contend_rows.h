@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "analyzer/whatif/contest.h"
-#include "analyzer/whatif/try_table.h"
 
 namespace dlhook::analyzer::inline whatif {
 
@@ -61,8 +60,8 @@ struct Compared {
   std::optional<Speed> times, beyond;
   std::string outcome = kNotTold;
 
-  double Alone() const { return BoundsOf(alone).mean; }
-  double Beside() const { return BoundsOf(beside).mean; }
+  double Alone() const;  // means
+  double Beside() const;
 };
 
 bool IsBeyond(const Compared& place);

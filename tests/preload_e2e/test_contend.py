@@ -26,6 +26,7 @@ class Kernel(threading.Thread):
         self.write(os.path.join(self.energy, "name"), "package-0\n")
         self.write(os.path.join(self.energy, "max_energy_range_uj"), "1000000\n")
         self.seen = {}  # of groups by the end of their names: the last text of each file
+        self.made = set()
         self.is_over = threading.Event()
         self.ticks = 0
         self.tick()
@@ -46,7 +47,8 @@ class Kernel(threading.Thread):
         for group in self.groups():
             try:
                 data = os.path.join(group, "mon_data", "mon_L3_00")
-                if not os.path.exists(data):
+                if group not in self.made:  # and none while it is being removed
+                    self.made.add(group)
                     os.mkdir(os.path.dirname(data))
                     os.mkdir(data)
                 self.write(os.path.join(data, "llc_occupancy"), f"{4 << 20}\n")
@@ -93,7 +95,6 @@ class Contend(trying.Case):
         self.assertIn(planted, beyond)
         self.assertLessEqual(beyond, {planted, ("layer", "fc 64x16"), ("phase", "forward")})
         self.assertIn("more than the rest: fc 64x16 forward gemm", step["title"])
-        self.assertIn("gemm", " ".join(note for note in step["notes"] if "other work" in note))
         self.assertEqual(self.rows_of(neighbours)[self.gardener]["ended"], 0)
         self.assertIn("Energy is not measured", " ".join(self.tables("--load", "disk", "--rounds", "1", "--sys", "/none")[0]["notes"]))
 

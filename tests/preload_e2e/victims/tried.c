@@ -4,7 +4,7 @@
 //   STUBBORN     ignores SIGINT and SIGTERM          WRITES   writes a file of this name again and again
 //   FORKS        starts a worker, and one in a session of its own, which sleep for ever
 //   FAILS        ends with code 3 in its third step
-//   PLANT        while a file of this name exists, computes the second product ten times as often
+//   PLANT        see planted_blas.c
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,13 +29,9 @@ static void Product(int trans_a, int trans_b, int m, int n, int k, const float* 
   }
 }
 
-static int IsPlanted(void) { return getenv("PLANT") != NULL && access(getenv("PLANT"), F_OK) == 0; }
-
 static void Step(void) {
   Product(kNoTrans, kNoTrans, kBatch, kHidden, kIn, in, first, hidden);
-  for (int i = IsPlanted() ? 10 : 1; i > 0; --i) {
-    Product(kNoTrans, kNoTrans, kBatch, kOut, kHidden, hidden, second, out);
-  }
+  Product(kNoTrans, kNoTrans, kBatch, kOut, kHidden, hidden, second, out);
   Product(kTrans, kNoTrans, kHidden, kOut, kBatch, hidden, out, second_change);
   Product(kNoTrans, kTrans, kBatch, kHidden, kOut, out, second, hidden);
   Product(kTrans, kNoTrans, kIn, kHidden, kBatch, in, hidden, first_change);
