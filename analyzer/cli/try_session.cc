@@ -13,6 +13,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kStandardSteps = 20;
 constexpr int64_t kFewestSteps = 3;   // of which a mean is taken
 constexpr size_t kMostFiles = 20000;  // of the working folder
+constexpr uint64_t kMostCopied = uint64_t{2} << 30;
 constexpr std::chrono::seconds kLeastRun(20);
 
 // Files of the working folder that the program has written since: some of their names.
@@ -39,11 +41,30 @@ std::vector<std::string> WrittenSince(fs::file_time_type start) {
   return written;
 }
 
+// What --workdir-copy copies for each run.
+absl::Status CheckWorkdir(const std::string& to) {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  const uint64_t most = std::min(kMostCopied, fs::space(to, error).available / 2);
+  uint64_t bytes = 0;
+  for (auto file = fs::recursive_directory_iterator(here, error); !error && file != fs::end(file);
+       file.increment(error)) {
+    std::error_code gone;
+    if (file->symlink_status(gone).type() == fs::file_type::regular) bytes += file->file_size(gone);
+    if (bytes <= most) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("--workdir-copy: each run would copy more than ",
+                     HumanCell(Cell(static_cast<int64_t>(most)), "bytes"), " of ", here.string(), " to ", to,
+                     ": at most 2 GiB and half of what is free there; start it in a smaller folder, or set TMPDIR"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Flag> ProgramFlags() {
   return {{"steps", "N", "a run is stopped after so many steady steps (default: 20)"},
-          {"workdir-copy", "", "each run in a copy of the working folder, removed behind it"},
+          {"workdir-copy", "", "each run in a copy of the working folder (at most 2 GiB), removed behind it"},
           {"format", "FORMAT", "text, csv or json (default: text)"},
           ColorFlag()};
 }
@@ -62,9 +83,13 @@ absl::StatusOr<TryOptions> PrepareTry(absl::string_view command, const Args& arg
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return shim.status();
   std::error_code error;
+  const std::string temporary = fs::temp_directory_path(error).string();
+  if (options.copies_workdir) {
+    if (absl::Status status = CheckWorkdir(temporary); !status.ok()) return status;
+  }
   options.program = fs::absolute(*program, error).string();
   options.shim = *shim;
-  options.folder = absl::StrCat(fs::temp_directory_path(error).string(), "/dlhook-", command, "-XXXXXX");
+  options.folder = absl::StrCat(temporary, "/dlhook-", command, "-XXXXXX");
   if (mkdtemp(options.folder.data()) == nullptr)
     return absl::ErrnoToStatus(errno, absl::StrCat(options.folder, ": can't be made"));
   return options;

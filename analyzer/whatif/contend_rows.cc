@@ -42,21 +42,9 @@ std::vector<double> LogRatios(const Compared& row) {
   return logs;
 }
 
-void JudgeRatio(double alpha, Compared* row) {
-  std::vector<double> logs = LogRatios(*row);
-  if (logs.empty()) return;
-  row->times = SpeedOf(logs, alpha);
-  const Speed* judged = &*row->times;
-  if (!row->rest.empty()) {
-    for (size_t i = 0; i < logs.size(); ++i) logs[i] -= row->rest[i];
-    row->beyond = SpeedOf(logs, alpha);
-    judged = &*row->beyond;
-  }
-  if (!judged->low) return;
-  const bool has_rest = row->beyond.has_value();
-  row->outcome = OutcomeOf(std::log(*judged->low), std::log(*judged->high), std::log(kWorth),
-                           has_rest ? kBeyond : "more", has_rest ? kWithin : "less");
-  if (has_rest && row->outcome == kUnchanged) row->outcome = "as the rest";
+std::string OutcomeOf(const Speed& ratio, const char* more, const char* less) {
+  if (!ratio.low) return kNotTold;
+  return OutcomeOf(std::log(*ratio.low), std::log(*ratio.high), std::log(kWorth), more, less);
 }
 
 void JudgeChange(double alpha, double step_ns, Compared* row) {
@@ -80,10 +68,12 @@ bool HasStates(const Rounds& rounds) {
 // Of each round the logarithm of the ratio of all operations together that are no place of their own yet, but for `row`.
 std::vector<double> RatiosOfRest(const std::vector<Compared>& rows, const std::set<const Compared*>& told,
                                  const Compared& row) {
-  Compared rest = {.alone = std::vector<double>(row.alone.size()), .beside = rest.alone};
+  const std::vector<double> zeros(row.alone.size());
+  Compared rest = {.alone = zeros, .beside = zeros};
   size_t operations = 0;
   for (const Compared& other : rows) {
-    if (other.level != PlaceLevel::kOperation || told.contains(&other) || &other == &row) continue;
+    const bool is_of_both = other.Alone() > 0 && other.Beside() > 0;
+    if (other.level != PlaceLevel::kOperation || !is_of_both || told.contains(&other) || &other == &row) continue;
     ++operations;
     for (size_t i = 0; i < row.alone.size(); ++i) {
       rest.alone[i] += other.alone[i];
@@ -107,11 +97,18 @@ void JudgePlaces(std::vector<Compared>* rows) {
   std::set<const Compared*> told;
   for (const Compared* farthest = nullptr;; told.insert(farthest)) {
     for (Compared& row : *rows) {
-      row.rest = RatiosOfRest(*rows, told, row);
-      JudgeRatio(kTryAlpha / static_cast<double>(rows->size()), &row);
-      if (row.rest.empty()) row.outcome = kNotTold;
+      std::vector<double> logs = LogRatios(row);
+      const std::vector<double> rest = RatiosOfRest(*rows, told, row);
       if (row.Alone() == 0) row.outcome = kOnlyBeside;
       if (row.Beside() == 0) row.outcome = "only alone";
+      if (logs.empty()) continue;
+      const double alpha = kTryAlpha / static_cast<double>(rows->size());
+      row.times = SpeedOf(logs, alpha);
+      if (rest.empty()) continue;
+      for (size_t i = 0; i < logs.size(); ++i) logs[i] -= rest[i];
+      row.beyond = SpeedOf(logs, alpha);
+      row.outcome = OutcomeOf(*row.beyond, kBeyond, kWithin);
+      if (row.outcome == kUnchanged) row.outcome = "as the rest";
     }
     farthest = nullptr;
     for (const Compared& row : *rows) {
@@ -180,7 +177,12 @@ std::vector<Compared> CountsOf(const Rounds& rounds) {
     if (is_everywhere)
       rows.push_back(Of(rounds, name, [&name = name](const ContendedRun& run) { return run.counts.at(name); }));
   }
-  for (Compared& row : rows) JudgeRatio(kTryAlpha / static_cast<double>(rows.size()), &row);
+  for (Compared& row : rows) {
+    const std::vector<double> logs = LogRatios(row);
+    if (logs.empty()) continue;
+    row.times = SpeedOf(logs, kTryAlpha / static_cast<double>(rows.size()));
+    row.outcome = OutcomeOf(*row.times, "more", "less");
+  }
   return rows;
 }
 

@@ -53,7 +53,6 @@ struct Compared {
   std::string words = {};  // in the answer; of an operation its problem
   PlaceLevel level = PlaceLevel::kPhase;
   std::vector<double> alone, beside;
-  std::vector<double> rest;  // logarithms of the ratio that is common to all; empty: none is
   // The change of the mean and its bounds; where all values are positive also the ratio, and that relative to the rest.
   double change = 0;
   std::optional<double> low, high;

@@ -32,9 +32,8 @@ class Kernel(threading.Thread):
         self.tick()
 
     @staticmethod
-    def write(path, text):
-        """In place: a folder that is being removed gets no new files."""
-        with open(path, "r+" if os.path.exists(path) else "w", encoding="ascii") as file:
+    def write(path, text, mode="w"):
+        with open(path, mode, encoding="ascii") as file:
             file.write(text)
 
     def groups(self):
@@ -43,16 +42,18 @@ class Kernel(threading.Thread):
 
     def tick(self):
         self.ticks += 1
-        self.write(os.path.join(self.energy, "energy_uj"), f"{self.ticks * 50000 % 1000000:06}\n")  # it wraps
+        energy = f"{self.ticks * 50000 % 1000000:06}\n"  # it wraps
+        self.write(os.path.join(self.energy, "energy_uj"), energy, "w" if self.ticks == 1 else "r+")
         for group in self.groups():
             try:
                 data = os.path.join(group, "mon_data", "mon_L3_00")
-                if group not in self.made:  # and none while it is being removed
+                mode = "r+" if group in self.made else "w"  # a group that is being removed gets no new files
+                if mode == "w":
                     self.made.add(group)
                     os.mkdir(os.path.dirname(data))
                     os.mkdir(data)
-                self.write(os.path.join(data, "llc_occupancy"), f"{4 << 20}\n")
-                self.write(os.path.join(data, "mbm_total_bytes"), f"{self.ticks * GIB:020}\n")
+                self.write(os.path.join(data, "llc_occupancy"), f"{4 << 20}\n", mode)
+                self.write(os.path.join(data, "mbm_total_bytes"), f"{self.ticks * GIB:020}\n", mode)
                 for name in ("tasks", "schemata"):
                     path = os.path.join(group, name)
                     if os.path.exists(path):

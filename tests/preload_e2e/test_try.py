@@ -49,6 +49,14 @@ class Try(trying.Case):
             self.assertIn(complaint, result.err)
         self.assert_nothing_left()
 
+    def test_large_working_folders_are_not_copied(self):
+        with open(os.path.join(self.places["work"], "weights"), "wb") as file:
+            file.truncate((2 << 30) + 1)
+        result = e2e.run(self.argv("--workdir-copy"), env=self.environment_of(), cwd=self.places["work"])
+        self.assertEqual((result.code, result.out), (2, b""))
+        self.assertIn(b"--workdir-copy: each run would copy more than ", result.err)
+        self.assert_nothing_left()
+
     def test_what_ignores_signals_forks_and_writes(self):
         result = e2e.run(self.argv("--env", "REST_MS=2", "--budget", "12s"), cwd=self.places["work"],
                          env=self.environment_of(STUBBORN=1, FORKS=1, WRITES="checkpoint"))

@@ -122,6 +122,7 @@ TEST(ContendTest, WhatRunsOnlyBesideNeighboursIsNamed) {
   for (auto& [alone, beside] : contended.rounds) beside.places_ns[{PlaceLevel::kOperation, "other", "m2"}] = 1e7;
   const std::vector<Table> tables = ContendTables(contended);
   EXPECT_THAT(Beyond(tables[1]), ElementsAre("other"));
+  EXPECT_NE(CellOf(tables[1], "op1", "outcome"), "less than the rest");
   EXPECT_THAT(tables.front().title, HasSubstr("more than the rest: other only beside"));
 }
 
