@@ -212,7 +212,7 @@ int Contending::Print() {
   std::vector<Table> tables = ContendTables(contended_);
   std::vector<std::string>& notes = tables.front().notes;
   notes.push_back(absl::StrFormat(
-      "%d rounds, alone and beside in turns. Bounds and outcomes of a table hold for all of its rows and all rounds "
+      "Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows and all rounds "
       "together with %.0f %% (sequential t-test of paired rounds); %s.",
       contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
   if (!contended_.rounds.empty()) notes.push_back(WorkNote());

@@ -1,6 +1,8 @@
 // See machine_watch.h.
 #include "analyzer/cli/machine_watch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -85,7 +87,10 @@ absl::Status MachineWatch::Open() {
 
 void MachineWatch::Add(const char* group, pid_t task) const {
   const auto found = groups_.find(group);
-  if (found != groups_.end()) found->second.Add(task).IgnoreError();
+  const absl::Status status = found == groups_.end() ? absl::OkStatus() : found->second.Add(task);
+  if (status.ok()) return;
+  PrintError(status.message());
+  _exit(126);
 }
 
 void MachineWatch::Look() {
@@ -144,17 +149,20 @@ ContendedRun MachineWatch::Read(const TryRun& run) const {
   absl::StatusOr<LoadedRun> loaded = LoadRun(run.run);
   if (!loaded.ok()) return read;
   const RunAnalysis analysis(&loaded->model);
+  const ComparedSteps main = MainSteps(analysis.layers().steps());
+  if (main.kind != run.kind) return read;  // it was not taken for what the others were
   const absl::StatusOr<Table> work = MeanWorkTable(loaded->model, analysis.options());
   if (work.ok()) AddPlaces(*work, &read.places_ns);
   std::vector<Interval> times;
-  for (const StepTrack& track : MainSteps(analysis.layers().steps()).tracks) {
+  for (const StepTrack& track : main.tracks) {
     for (const Step& step : track.steps) times.push_back({step.start_ns, step.end_ns});
   }
   if (times.empty())
     times.push_back({loaded->model.processes.front().start_ns, loaded->model.processes.front().end_ns});
   const auto steps = static_cast<double>(std::max<int64_t>(run.time.steps, 1));
   AddCounts(loaded->model, times, steps, &read.counts);
-  AddLooks(times.front().start_ns, times.back().end_ns, steps, &read.counts);
+  const IntervalSet all(std::move(times));
+  AddLooks(all.intervals().front().start_ns, all.intervals().back().end_ns, steps, &read.counts);
   return read;
 }
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "analyzer/cli/try_run.h"
-#include "analyzer/io/package_energy.h"
+#include "analyzer/io/machine_files.h"
 #include "analyzer/io/resctrl.h"
 #include "analyzer/whatif/contend_table.h"
 
@@ -28,7 +28,7 @@ class MachineWatch {
   absl::Status Open();
   const std::vector<std::string>& notes() const { return notes_; }  // what this machine can't tell
 
-  // In any process. What can't be added is not counted.
+  // In the process that is added or that starts it, which ends if that fails.
   void AddProgram(pid_t task) const { Add("program", task); }
   void AddNeighbour(pid_t task) const { Add("neighbours", task); }
 

@@ -117,7 +117,9 @@ absl::Status Neighbours::Start(const std::function<void(pid_t)>& join) {
     const bool is_load = process.use >= options_.commands.size();
     while (is_load && *process.done == 0 && WasAsked() == Asked::kNothing) {
       nanosleep(&kMoment, nullptr);
-      if (kill(process.pid, 0) != 0 || TryClock::now() > end)
+      siginfo_t ended = {};
+      waitid(P_PID, static_cast<id_t>(process.pid), &ended, WEXITED | WNOHANG | WNOWAIT);
+      if (ended.si_pid != 0 || TryClock::now() > end)
         return absl::UnavailableError(
             absl::StrCat("the neighbour ", uses_[process.use].name, " does not start to work"));
     }

@@ -302,11 +302,11 @@ void Trying::Read() {
       pipe_ >= 0 && read(pipe_, &launched_.wait_status, sizeof launched_.wait_status) == sizeof launched_.wait_status;
   close(pipe_);
   run_.ended_itself = run_.ended_by == 0;
-  if (run_.ended_itself && !has_status) {
-    run_.failure = "it can't be started, or its launcher was killed";
-  } else if (run_.ended_itself && launched_.wait_status != 0) {
+  if (run_.ended_itself && (!has_status || launched_.wait_status != 0)) {
     const std::string last = LastLine(run_.output);
-    run_.failure = absl::StrCat("it ", FailureOf(launched_.wait_status), last.empty() ? "" : ": ", last);
+    run_.failure = absl::StrCat(
+        has_status ? "it " + FailureOf(launched_.wait_status) : "it can't be started, or its launcher was killed",
+        last.empty() ? "" : ": ", last);
   }
   const std::optional<Looked> looked = LookAt(run_.run, kind_, true);
   if (!looked) {

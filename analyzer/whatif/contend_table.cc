@@ -112,8 +112,8 @@ TypedColumns<Compared> PlaceColumns() {
       {TimeColumn("beside", "The same beside the neighbours."),
        [](const Compared& row) { return Nanoseconds(row.Beside()); }}};
   columns.Add(RatioColumns("times_as_long", "By paired rounds.", &Compared::times));
-  columns.Add(
-      RatioColumns("beyond", "The same, relative to the median operation in the same rounds.", &Compared::beyond));
+  columns.Add(RatioColumns("beyond", "The same, relative to all other operations together in the same rounds.",
+                           &Compared::beyond));
   columns.Add(
       {TextColumn("outcome",
                   "By beyond: more or less than the rest, as the rest (by 3 %), not told apart; or only beside."),
@@ -156,7 +156,7 @@ std::vector<Table> ContendTables(const Contended& contended) {
     tables.push_back(NewTable("places", "What became longer, and what by more than the rest", PlaceColumns(), places));
     tables.back().notes.push_back(
         "Phases, layers and operations of a hundredth of a step and more. A wait for a processor hits all of them: "
-        "only what is beyond the median operation is a place of its own.");
+        "only what is beyond all other operations together is told.");
   }
   if (!counts.empty()) tables.push_back(NewTable("counters", "Counted in a step", CountColumns(), counts));
   tables.push_back(NewTable("neighbours", "What the neighbours did", NeighbourColumns(), contended.neighbours));

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/this_machine.h"
-#include "analyzer/io/package_energy.h"
 #include "analyzer/io/resctrl.h"
 
 namespace dlhook::analyzer {
