@@ -216,6 +216,9 @@ int Contending::Print() {
       "together with %.0f %% (sequential t-test of paired rounds); %s.",
       contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
   if (!contended_.rounds.empty()) notes.push_back(WorkNote());
+  if (getenv("DLHOOK_COUNTERS") != nullptr && !contended_.rounds.empty() &&
+      contended_.rounds.front().first.counts.empty())
+    notes.emplace_back("None of the counters asked for was recorded: dlhook counters says why.");
   for (const std::vector<std::string>& more : {watch_.notes(), session_.Notes()})
     notes.insert(notes.end(), more.begin(), more.end());
   for (Table& table : tables) {

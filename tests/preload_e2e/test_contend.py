@@ -116,12 +116,14 @@ class Contend(trying.Case):
         kernel = Kernel(os.path.join(self.folder, "sys"))
         kernel.start()
         try:
-            tables = self.tables("--load", "processors", "--rounds", "2", "--sys", kernel.folder, "--resctrl-mask", "ff0:f")
+            tables = self.tables("--load", "processors", "--rounds", "2", "--sys", kernel.folder, "--resctrl-mask", "ff0:f",
+                                 "--counters", "software")
         finally:
             kernel.stop()
         counters = self.rows_of(next(table for table in tables if table["name"] == "counters"))
         self.assertEqual(counters["L3 cache, program (bytes)"]["alone"], 4 << 20)
-        for name in ("energy of all processors (J)", "memory traffic, program (bytes)", "memory traffic, neighbours (bytes)"):
+        for name in ("energy of all processors (J)", "memory traffic, program (bytes)", "memory traffic, neighbours (bytes)",
+                     "task-clock"):
             self.assertGreater(counters[name]["alone"], 0)
             self.assertGreater(counters[name]["beside"], 0)
         self.assertEqual(kernel.seen["program"]["schemata"], "L3:0=ff0;1=ff0\n")

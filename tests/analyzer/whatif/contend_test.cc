@@ -110,9 +110,10 @@ TEST(ContendTest, AWaitIsToldApartFromProcessorTime) {
 
 TEST(ContendTest, AnOperationIsFoundAmongWaits) {
   std::mt19937 random(4712);
-  const std::vector<Table> tables = ContendTables(Play({.wait = 0.1}, {.wait = 0.1, .planted = 3}, 10, &random));
+  const std::vector<Table> tables = ContendTables(Play({.wait = 0.1}, {.wait = 0.1, .planted = 10}, 10, &random));
   EXPECT_THAT(Beyond(tables[1]), ElementsAre("layer0", "op3"));
   EXPECT_THAT(tables.front().title, HasSubstr("more than the rest: op3 "));
+  EXPECT_NE(CellOf(tables[1], "op1", "outcome"), "less than the rest");
   EXPECT_EQ(CellOf(tables.front(), "running", "outcome"), "longer");
 }
 
