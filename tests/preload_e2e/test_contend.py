@@ -83,6 +83,12 @@ class Contend(trying.Case):
         self.plant = os.path.join(self.folder, "plant")
         self.gardener = f"trap 'rm -f {self.plant}; exit' TERM; touch {self.plant}; sleep 1000 & wait"
 
+    def kernel(self, name):
+        kernel = Kernel(os.path.join(self.folder, name))
+        kernel.start()
+        self.addCleanup(kernel.stop)
+        return kernel
+
     def processes(self, program=b""):
         return super().processes(program)
 
@@ -113,13 +119,10 @@ class Contend(trying.Case):
         self.assertLess(sum(row["processors"] for row in rows.values()), 1.05)  # they share one
 
     def test_resctrl_and_energy(self):
-        kernel = Kernel(os.path.join(self.folder, "sys"))
-        kernel.start()
-        try:
-            tables = self.tables("--load", "processors", "--rounds", "2", "--sys", kernel.folder, "--resctrl-mask", "ff0:f",
-                                 "--counters", "software")
-        finally:
-            kernel.stop()
+        kernel = self.kernel("sys")
+        tables = self.tables("--load", "processors", "--rounds", "2", "--sys", kernel.folder, "--resctrl-mask", "ff0:f",
+                             "--counters", "software")
+        kernel.stop()
         counters = self.rows_of(next(table for table in tables if table["name"] == "counters"))
         self.assertEqual(counters["L3 cache, program (bytes)"]["alone"], 4 << 20)
         for name in ("energy of all processors (J)", "memory traffic, program (bytes)", "memory traffic, neighbours (bytes)",
@@ -162,8 +165,7 @@ class Contend(trying.Case):
         for how in (kill, self.kill_worker, interrupt, end):
             for is_beside in (False, True):
                 with self.subTest(how=how.__name__, is_beside=is_beside):
-                    kernel = Kernel(os.path.join(self.folder, f"sys-{how.__name__}-{is_beside}"))
-                    kernel.start()
+                    kernel = self.kernel(f"sys-{how.__name__}-{is_beside}")
 
                     def is_moment(kernel=kernel, is_beside=is_beside):
                         is_there = os.path.exists(self.plant) if is_beside else super(Contend, self).processes(b"victim_tried")
