@@ -241,7 +241,10 @@ int Contending::Run() {
   }
   if (WasAsked() == Asked::kEnd) return kExitBadInput;
   session_.progress().Clear();
-  return status.ok() ? Print() : Fail("contend", status);
+  if (status.ok()) return Print();
+  const int code = Fail("contend", status);
+  if (!contended_.rounds.empty()) Print();  // what was known before
+  return code;
 }
 
 int RunContend(const Args& args) {
