@@ -146,7 +146,6 @@ TryHooks Contending::Hooks(bool is_beside) {
           .while_running = [this] { watch_.Look(); },
           .when_over =
               [this, is_beside] {
-                watch_.Look();
                 if (is_beside) stopped_ = neighbours_.Stop();
               }};
 }
@@ -154,7 +153,6 @@ TryHooks Contending::Hooks(bool is_beside) {
 // Unset: there is no time for it.
 absl::StatusOr<std::optional<ContendedRun>> Contending::RunSide(bool is_beside) {
   watch_.Forget();
-  watch_.Look();
   stopped_ = absl::OkStatus();
   if (is_beside) {
     const absl::Status started = neighbours_.Start([this](pid_t neighbour) { watch_.AddNeighbour(neighbour); });

@@ -103,40 +103,23 @@ void MachineWatch::Look() {
   looks_.push_back(std::move(look));
 }
 
-// Between two looks it is taken to grow evenly.
-std::optional<double> MachineWatch::SumAt(const std::string& name, int64_t time_ns) const {
-  const MachineLook* before = nullptr;
+// Between the first and the last look in the steps sums are taken to grow evenly.
+void MachineWatch::AddLooks(const Interval& time, double steps, std::map<std::string, double>* counts) const {
+  std::vector<const MachineLook*> inside;
   for (const MachineLook& look : looks_) {
-    const auto sum = look.sums.find(name);
-    if (sum == look.sums.end()) continue;
-    if (look.time_ns >= time_ns) {
-      if (before == nullptr) return look.time_ns == time_ns ? std::optional(sum->second) : std::nullopt;
-      const double part =
-          static_cast<double>(time_ns - before->time_ns) / static_cast<double>(look.time_ns - before->time_ns);
-      return before->sums.at(name) + part * (sum->second - before->sums.at(name));
-    }
-    before = &look;
+    if (look.time_ns >= time.start_ns && look.time_ns <= time.end_ns) inside.push_back(&look);
   }
-  return std::nullopt;
-}
-
-void MachineWatch::AddLooks(int64_t start_ns, int64_t end_ns, double steps,
-                            std::map<std::string, double>* counts) const {
-  if (looks_.empty()) return;
-  for (const auto& [name, unused] : looks_.back().sums) {
-    const std::optional<double> first = SumAt(name, start_ns),
-                                last = SumAt(name, std::min(end_ns, looks_.back().time_ns));
-    if (first && last) (*counts)[name] = (*last - *first) / steps;
+  if (inside.size() < 2) return;
+  const MachineLook &first = *inside.front(), &last = *inside.back();
+  const double ns_of_step = static_cast<double>(time.end_ns - time.start_ns) / steps;
+  for (const auto& [name, sum] : first.sums) {
+    const auto end = last.sums.find(name);
+    if (end != last.sums.end())
+      (*counts)[name] = (end->second - sum) / static_cast<double>(last.time_ns - first.time_ns) * ns_of_step;
   }
-  std::map<std::string, std::pair<double, double>> means;
-  for (const MachineLook& look : looks_) {
-    if (look.time_ns < start_ns || look.time_ns > end_ns) continue;
-    for (const auto& [name, amount] : look.amounts) {
-      means[name].first += amount;
-      means[name].second += 1;
-    }
+  for (const MachineLook* look : inside) {
+    for (const auto& [name, amount] : look->amounts) (*counts)[name] += amount / static_cast<double>(inside.size());
   }
-  for (const auto& [name, mean] : means) (*counts)[name] = mean.first / mean.second;
 }
 
 ContendedRun MachineWatch::Read(const TryRun& run) const {
@@ -162,7 +145,7 @@ ContendedRun MachineWatch::Read(const TryRun& run) const {
   const auto steps = static_cast<double>(std::max<int64_t>(run.time.steps, 1));
   AddCounts(loaded->model, times, steps, &read.counts);
   const IntervalSet all(std::move(times));
-  AddLooks(all.intervals().front().start_ns, all.intervals().back().end_ns, steps, &read.counts);
+  AddLooks({all.intervals().front().start_ns, all.intervals().back().end_ns}, steps, &read.counts);
   return read;
 }
 

@@ -15,6 +15,7 @@
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/resctrl.h"
+#include "analyzer/time/intervals.h"
 #include "analyzer/whatif/contend_table.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -43,8 +44,7 @@ class MachineWatch {
     std::map<std::string, double> sums, amounts;
   };
   void Add(const char* group, pid_t task) const;
-  std::optional<double> SumAt(const std::string& name, int64_t time_ns) const;
-  void AddLooks(int64_t start_ns, int64_t end_ns, double steps, std::map<std::string, double>* counts) const;
+  void AddLooks(const Interval& time, double steps, std::map<std::string, double>* counts) const;
 
   const std::string sys_;
   const std::vector<std::string> masks_;

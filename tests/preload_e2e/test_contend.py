@@ -124,7 +124,7 @@ class Contend(trying.Case):
                              "--counters", "software")
         kernel.stop()
         counters = self.rows_of(next(table for table in tables if table["name"] == "counters"))
-        self.assertEqual(counters["L3 cache, program (bytes)"]["alone"], 4 << 20)
+        self.assertAlmostEqual(counters["L3 cache, program (bytes)"]["alone"], 4 << 20)
         for name in ("energy of all processors (J)", "memory traffic, program (bytes)", "memory traffic, neighbours (bytes)",
                      "task-clock"):
             self.assertGreater(counters[name]["alone"], 0)
