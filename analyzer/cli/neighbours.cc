@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -27,6 +28,15 @@ constexpr timespec kMoment = {0, 20 * 1000 * 1000};
 constexpr std::chrono::seconds kStartWithin(20);  // for loads to have their memory
 constexpr std::chrono::seconds kGraceOfNeighbour(2);
 
+// A process's, without its children's; 0: it has ended.
+double ProcessorSeconds(pid_t pid) {
+  clockid_t clock;
+  timespec used = {};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+// Of all children that were waited for, and theirs.
 double ProcessorSeconds() {
   rusage used = {};
   getrusage(RUSAGE_CHILDREN, &used);
@@ -124,6 +134,7 @@ absl::Status Neighbours::Start(const std::function<void(pid_t)>& join) {
             absl::StrCat("the neighbour ", uses_[process.use].name, " does not start to work"));
     }
     process.done_at_start = *process.done;
+    process.seconds_at_start = is_load ? ProcessorSeconds(process.pid) : 0;
   }
   start_ = TryClock::now();
   return absl::OkStatus();
@@ -134,9 +145,15 @@ absl::Status Neighbours::Stop() {
   absl::Status status;
   if (processes_.empty()) return status;
   const double seconds = std::chrono::duration<double>(TryClock::now() - start_).count();
+  const auto is_load = [this](const Process& process) { return process.use >= options_.commands.size(); };
   for (const Process& process : processes_) {
+    if (!is_load(process)) continue;
     NeighbourUse& use = uses_[process.use];
     use.bytes += static_cast<double>(*process.done - process.done_at_start);
+    use.processor_seconds += std::max(ProcessorSeconds(process.pid) - process.seconds_at_start, 0.0);
+  }
+  for (const Process& process : processes_) {
+    NeighbourUse& use = uses_[process.use];
     const double before = ProcessorSeconds();
     int how = 0;
     const bool had_ended = waitpid(process.pid, &how, WNOHANG) == process.pid;
@@ -154,8 +171,10 @@ absl::Status Neighbours::Stop() {
       if (TryClock::now() > end || WasAsked() == Asked::kEnd) kill(-process.pid, SIGKILL);
       nanosleep(&kMoment, nullptr);
     }
-    kill(-process.pid, SIGKILL);  // what it has left
-    use.processor_seconds += ProcessorSeconds() - before;
+    kill(-process.pid, SIGKILL);  // what it has left is now this process's child
+    while (waitpid(-process.pid, nullptr, 0) > 0) {
+    }
+    if (!is_load(process)) use.processor_seconds += ProcessorSeconds() - before;
   }
   for (NeighbourUse& use : uses_) use.seconds += seconds;
   processes_.clear();

@@ -48,6 +48,7 @@ class Neighbours {
     pid_t pid = 0;
     std::atomic<uint64_t>* done = nullptr;
     uint64_t done_at_start = 0;
+    double seconds_at_start = 0;  // of a processor
   };
   pid_t Start(size_t use, std::atomic<uint64_t>* done, const std::function<void(pid_t)>& join) const;
 
