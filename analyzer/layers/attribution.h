@@ -1,6 +1,6 @@
 // Which layer of the network, and which direction, each call and each scope of a run belongs to, and by which evidence.
 //
-// Evidence, strongest first (docs/design.md, "Layers"):
+// Evidence, strongest first (docs/layers.md, "How calls are matched"):
 //   framework   the framework's own links: TensorFlow's node names, PyTorch's sequence numbers that pair a forward op with its
 //               backward node, NVTX ranges
 //   module      the innermost user module in the Python stack

@@ -57,16 +57,16 @@ bool EndsTrainingStep(const char* scope_name) {
   return strncmp(scope_name, kPrefix, sizeof kPrefix - 1) == 0;
 }
 
-uint64_t StepTimes::LowerQuartile() const {
+uint64_t LastValues::Median() const {
   uint32_t count = count_ < kMost ? count_ : kMost;
   if (count == 0) return 0;
   uint64_t sorted[kMost];
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t place = i;
-    for (; place > 0 && sorted[place - 1] > ns_[i]; --place) sorted[place] = sorted[place - 1];
-    sorted[place] = ns_[i];
+    for (; place > 0 && sorted[place - 1] > values_[i]; --place) sorted[place] = sorted[place - 1];
+    sorted[place] = values_[i];
   }
-  return sorted[count / 4];
+  return sorted[count / 2];
 }
 
 void DutyCycle::Begin(uint64_t now_ns, uint32_t budget_ppm) {
@@ -78,14 +78,23 @@ void DutyCycle::Begin(uint64_t now_ns, uint32_t budget_ppm) {
   recorded_ = true;
 }
 
+// A step ended that was recorded as `recorded_` says.
+void DutyCycle::CompareSides(uint64_t took_ns, uint64_t observed_ns) {
+  side_ns_ = side_steps_ > 0 && side_last_ns_ < took_ns ? side_last_ns_ : took_ns;
+  side_last_ns_ = took_ns;
+  if (++side_steps_ != kStepsPerWindow || other_side_ns_ == 0) return;
+  uint64_t outside_ns = recorded_ ? other_side_ns_ : side_ns_, inside_ns = recorded_ ? side_ns_ : other_side_ns_;
+  added_ppm_.Add(inside_ns <= outside_ns ? 0 : (inside_ns - outside_ns) * 1000000 / outside_ns);
+  if (recorded_) observers_ppm_ = observed_ns * 1000000 / outside_ns;
+}
+
 void DutyCycle::PlanCycle() {
   window_steps_ = kStepsPerWindow;
   cycle_steps_ = kStepsPerCycle;
-  uint64_t outside_ns = times_[0].LowerQuartile(), inside_ns = times_[1].LowerQuartile();
-  if (budget_ppm_ == 0 || outside_ns == 0) return;
-  uint64_t added_ppm = inside_ns <= outside_ns ? 0 : (inside_ns - outside_ns) * 1000000 / outside_ns;
+  if (budget_ppm_ == 0 || added_ppm_.count() == 0) return;
+  uint64_t added_ppm = added_ppm_.Median() > observers_ppm_ ? added_ppm_.Median() : observers_ppm_;
   uint64_t steps = added_ppm * kStepsPerWindow / budget_ppm_ + 1;
-  if (added_ppm <= budget_ppm_) {
+  if (added_ppm <= budget_ppm_ && added_ppm_.count() >= kFewestComparisons) {
     cycle_steps_ = kMostStepsPerCycle;
     window_steps_ = kMostStepsPerCycle - kStepsPerCycle;
   } else if (steps > kStepsPerCycle) {
@@ -93,17 +102,21 @@ void DutyCycle::PlanCycle() {
   }
 }
 
-bool DutyCycle::StepEnded(uint64_t now_ns) {
+bool DutyCycle::StepEnded(uint64_t now_ns, uint64_t observed_ns) {
   step_took_ns_ = now_ns - last_step_ns_;
   last_step_ns_ = now_ns;
-  if (cycles_start_ns_ == 0) times_[recorded_].Add(step_took_ns_);
+  if (cycles_start_ns_ == 0) CompareSides(step_took_ns_, observed_ns);
+  bool time_decided = cycles_start_ns_ != 0;
   cycles_start_ns_ = 0;
   ++steps_;
-  if (++place_ == cycle_steps_) {
-    place_ = 0;
-    PlanCycle();
+  if (++place_ == cycle_steps_) place_ = 0;
+  if (place_ == kStepsPerWindow) PlanCycle();
+  bool recorded = steps_ < kFirstSteps || place_ < window_steps_;
+  if (recorded != recorded_ || time_decided) {
+    other_side_ns_ = time_decided ? 0 : side_ns_;
+    side_steps_ = 0;
   }
-  recorded_ = steps_ < kFirstSteps || place_ < window_steps_;
+  recorded_ = recorded;
   return recorded_;
 }
 

@@ -59,25 +59,27 @@ bool IsTriedTorchVersion(TorchVersion version);
 // The name of the range around an optimizer's step ("Optimizer.step#SGD.step").
 bool EndsTrainingStep(const char* scope_name);
 
-// The last steps of one sort.
-class StepTimes {
+// The last of many values.
+class LastValues {
  public:
-  static constexpr uint32_t kMost = 16;
+  static constexpr uint32_t kMost = 8;
 
-  void Add(uint64_t ns) { ns_[count_++ % kMost] = ns; }
+  void Add(uint64_t value) { values_[count_++ % kMost] = value; }
   uint32_t count() const { return count_; }
-  // 0: none. Steps that something disturbed do not count.
-  uint64_t LowerQuartile() const;
+  // 0: none.
+  uint64_t Median() const;
 
  private:
-  uint64_t ns_[kMost];
+  uint64_t values_[kMost];
   uint32_t count_;
 };
 
 // When operators are recorded, if not always. All of the first steps, then windows of two (two, so that they include one
 // whole step wherever it begins, and both halves if two optimizers alternate); without steps a part of the time.
-// Windows are sixteen steps apart (light mode), or as many as keep their cost within a budget: what a step takes in
-// windows and outside is measured. If all steps may be recorded, they are, with a pause after each 1 008 to measure again.
+// Windows are sixteen steps apart (light mode), or as many as keep their cost within a budget. The cost: two steps
+// beside each border of a window against the two on its other side, since a busy machine's speed changes within seconds;
+// at least what the observers took themselves. If all steps may be recorded, they are, with a pause after each 1 008 to
+// measure again.
 class DutyCycle {
  public:
   static constexpr uint64_t kFirstSteps = 20;
@@ -88,14 +90,16 @@ class DutyCycle {
   static constexpr uint64_t kWindowNs = 100'000'000;
   static constexpr uint64_t kPatienceNs = 2'000'000'000;  // plus four times the last step: then time decides
   static constexpr uint64_t kPresumedPpm = 300'000;       // what recording adds where no steps show it
+  static constexpr uint32_t kFewestComparisons = 4;       // before all steps are recorded
 
   // `budget_ppm`: millionths that recording may add to steps; 0: light mode.
   void Begin(uint64_t now_ns, uint32_t budget_ppm);
-  // Both return whether operators are recorded from now on.
-  bool StepEnded(uint64_t now_ns);
+  // Both return whether operators are recorded from now on. `observed_ns`: what observers took in the step.
+  bool StepEnded(uint64_t now_ns, uint64_t observed_ns);
   bool TimePassed(uint64_t now_ns);
 
  private:
+  void CompareSides(uint64_t took_ns, uint64_t observed_ns);
   void PlanCycle();
 
   uint32_t budget_ppm_;
@@ -107,7 +111,14 @@ class DutyCycle {
   uint64_t step_took_ns_;
   uint64_t cycles_start_ns_;  // if time decides; 0: steps do
   bool recorded_;
-  StepTimes times_[2];  // outside of windows, in windows
+  // Since the last border of a window: steps, the last one, the shorter of the last two; before it: the shorter of the two
+  // nearest.
+  uint64_t side_steps_;
+  uint64_t side_last_ns_;
+  uint64_t side_ns_;
+  uint64_t other_side_ns_;
+  LastValues added_ppm_;
+  uint64_t observers_ppm_;
 };
 
 }  // namespace dlhook::inline tap

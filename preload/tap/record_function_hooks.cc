@@ -41,6 +41,7 @@ namespace {
 
 constexpr char kWindowName[] = "[dlhook] scopes recorded";
 constexpr uint32_t kOperatorsPerLook = 32;  // between reads of the clock, with windows
+constexpr uint64_t kScopePerStart = 3;      // a scope's time in PyTorch and dlhook, in times of its observer's start
 
 // Up to kPaused the interposed function has work to do.
 enum TapPhase : uint32_t {
@@ -61,10 +62,12 @@ struct Tap {
 
 std::atomic<uint32_t> g_phase{kUnseen};
 Tap g_tap;
-// For the switch: g_phase's changes, g_duty, g_window_start_ticks, and PyTorch's own lock, which must not be held at a
-// fork.
+// For the switch: g_phase's changes, g_duty and what it goes by, g_window_start_ticks, and PyTorch's own lock, which must
+// not be held at a fork.
 SpinLock g_switch_lock;
 DutyCycle g_duty;
+LastValues g_start_ns;                       // of observers
+uint64_t g_step_operators;                   // observed since the last step
 std::atomic<uint64_t> g_window_start_ticks;  // 0: no window is open
 
 __thread uint32_t t_operators;  // since the last read of the clock
@@ -167,16 +170,25 @@ void ResumeIfWanted() {
   SwitchOthers(true);
 }
 
-void LookAtClock() {
-  if (++t_operators < kOperatorsPerLook) return;
+// At each 32nd operator of a thread. True: at this one.
+bool LookAtClock() {
+  if (++t_operators < kOperatorsPerLook) return false;
   t_operators = 0;
   SpinLockHolder holder(&g_switch_lock);
+  if (g_phase.load(std::memory_order_relaxed) == kOn) g_step_operators += kOperatorsPerLook;
   FollowDuty(g_duty.TimePassed(NowNs()));
+  return true;
+}
+
+void NoteStart(uint64_t took_ns) {
+  SpinLockHolder holder(&g_switch_lock);
+  g_start_ns.Add(took_ns);
 }
 
 void NoteStepEnd() {
   SpinLockHolder holder(&g_switch_lock);
-  FollowDuty(g_duty.StepEnded(NowNs()));
+  FollowDuty(g_duty.StepEnded(NowNs(), g_step_operators * kScopePerStart * g_start_ns.Median()));
+  g_step_operators = 0;
 }
 
 // ---- scopes that end on another thread than they began on (futures)
@@ -268,9 +280,10 @@ void* OnStart(void* context, const void* record_function) {
   note.record_function = nullptr;
   ThreadState* thread = BeginOnThread();
   if (__builtin_expect(thread == nullptr, 0)) return context;
+  uint64_t measured_from_ns = 0;
   if (kKind != ScopeKind::kUserRange && __builtin_expect(g_tap.is_light, 0)) {
     if (g_window_start_ticks.load(std::memory_order_relaxed) == 0) BeginWindow(thread);
-    LookAtClock();
+    if (LookAtClock()) measured_from_ns = NowNs();
   }
   if (kKind == ScopeKind::kUserRange && g_tap.torch.is_async(record_function)) {
     BeginAsynchronousRange(thread, record_function);
@@ -278,6 +291,7 @@ void* OnStart(void* context, const void* record_function) {
   }
   const char* name = g_tap.torch.name(record_function);
   OpenScope(thread, kKind, name, strlen(name), sequence_number, record_function);
+  if (__builtin_expect(measured_from_ns != 0, 0)) NoteStart(NowNs() - measured_from_ns);
   return context;
 }
 

@@ -68,7 +68,7 @@ std::vector<int> RecordedSteps(int count, uint64_t step_ms, uint32_t budget_ppm 
     const uint64_t half_ns = step_ms * kStepUnit / 200 * (recorded ? 100 + added_percent : 100);
     if (recorded) steps.push_back(step);
     recorded = duty.TimePassed(now_ns += half_ns);
-    recorded = duty.StepEnded(now_ns += half_ns);
+    recorded = duty.StepEnded(now_ns += half_ns, 0);
   }
   return steps;
 }
@@ -111,7 +111,7 @@ TEST(DutyCycle, FollowsACostThatGrows) {
   bool recorded = true;
   for (int step = 0; step < 8000; ++step) {
     const uint64_t added_ns = !recorded || step < 2000 ? 0 : 3 * kStepUnit;
-    recorded = duty.StepEnded(now_ns += 10 * kStepUnit + added_ns);
+    recorded = duty.StepEnded(now_ns += 10 * kStepUnit + added_ns, 0);
     if (step >= 4000 && recorded) ++recorded_late;
   }
   EXPECT_LE(recorded_late, 4000 / 60 * 2 + 2);
@@ -125,10 +125,39 @@ TEST(DutyCycle, DisturbedStepsDoNotCount) {
   bool recorded = true;
   for (int step = 0; step < 4000; ++step) {
     const uint64_t disturbed_ns = recorded && step % 2 == 0 ? 50 * kStepUnit : 0;
-    recorded = duty.StepEnded(now_ns += 10 * kStepUnit + disturbed_ns);
+    recorded = duty.StepEnded(now_ns += 10 * kStepUnit + disturbed_ns, 0);
     recorded_count += recorded ? 1 : 0;
   }
   EXPECT_GT(recorded_count, 3800u);
+}
+
+// The machine becomes slower and faster for many steps at a time, as others use it, by more than recording costs.
+TEST(DutyCycle, AMachineWhoseSpeedChangesCostsNoMore) {
+  DutyCycle duty;
+  uint64_t now_ns = 0;
+  duty.Begin(now_ns, 10000);
+  size_t recorded_count = 0;
+  bool recorded = true;
+  for (int step = 0; step < 10000; ++step) {
+    const uint64_t speed = step / 37 % 2 == 0 ? 10 : 17;
+    recorded = duty.StepEnded(now_ns += speed * kStepUnit * (recorded ? 13 : 10) / 10, 0);
+    if (step >= 200 && recorded) ++recorded_count;
+  }
+  EXPECT_LE(recorded_count, 10000u / 60 * 2 + 20);
+}
+
+// What can't be told from noise costs at least what the observers took.
+TEST(DutyCycle, TheObserversOwnTimeCounts) {
+  DutyCycle duty;
+  uint64_t now_ns = 0;
+  duty.Begin(now_ns, 10000);
+  size_t recorded_count = 0;
+  bool recorded = true;
+  for (int step = 0; step < 4000; ++step) {
+    recorded = duty.StepEnded(now_ns += 10 * kStepUnit, recorded ? 3 * kStepUnit : 0);
+    recorded_count += recorded ? 1 : 0;
+  }
+  EXPECT_LE(recorded_count, 4000u / 60 * 2 + 40);
 }
 
 // Share of the milliseconds from `begin_ms` to `end_ms` that is recorded while no step ends.
@@ -154,9 +183,9 @@ TEST(DutyCycle, StepsTakeOverFromTimeAndGiveBack) {
   EXPECT_EQ(RecordedShare(&duty, 2000, 10000), 0.125);
   uint64_t now_ms = 10000;
   int recorded = 0;
-  for (int step = 1; step < 20; ++step) recorded += duty.StepEnded((now_ms += 10) * kStepUnit) ? 1 : 0;
+  for (int step = 1; step < 20; ++step) recorded += duty.StepEnded((now_ms += 10) * kStepUnit, 0) ? 1 : 0;
   EXPECT_EQ(recorded, 19) << "the first steps";
-  EXPECT_FALSE(duty.StepEnded((now_ms += 10) * kStepUnit));
+  EXPECT_FALSE(duty.StepEnded((now_ms += 10) * kStepUnit, 0));
   EXPECT_EQ(RecordedShare(&duty, now_ms, now_ms + 2000), 0.0) << "inside a step that takes its time";
   EXPECT_EQ(RecordedShare(&duty, now_ms + 3000, now_ms + 11000), 0.125) << "training is over";
 }
