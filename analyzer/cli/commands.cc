@@ -115,9 +115,9 @@ const std::vector<ExitCode>& ExitCodes() {
 
 const std::vector<Command>& Commands() {
   static const auto& kCommands = *new std::vector<Command>{
-      RunCommand(),      ReportCommand(),    TopCommand(),  DiffCommand(),   ScalingCommand(),
-      ExportCommand(),   ImportCommand(),    DumpCommand(), CtlCommand(),    DoctorCommand(),
-      CountersCommand(), CalibrateCommand(), TryCommand(),  ReplayCommand(), SkillCommand(),
+      RunCommand(),    ReportCommand(),  TopCommand(),    DiffCommand(),   ScalingCommand(),  ExportCommand(),
+      ImportCommand(), DumpCommand(),    CtlCommand(),    DoctorCommand(), CountersCommand(), CalibrateCommand(),
+      TryCommand(),    ContendCommand(), ReplayCommand(), SkillCommand(),
   };
   return kCommands;
 }

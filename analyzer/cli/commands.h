@@ -13,7 +13,8 @@ namespace dlhook::analyzer::inline cli {
 
 using CommandMaker = Command();
 CommandMaker ReportCommand, TopCommand, DiffCommand, ScalingCommand, ImportCommand, DumpCommand, ExportCommand,
-    RunCommand, CtlCommand, DoctorCommand, CountersCommand, CalibrateCommand, TryCommand, ReplayCommand, SkillCommand;
+    RunCommand, CtlCommand, DoctorCommand, CountersCommand, CalibrateCommand, TryCommand, ContendCommand, ReplayCommand,
+    SkillCommand;
 
 const std::vector<Command>& Commands();  // in the order of the help
 

@@ -38,7 +38,7 @@ namespace dlhook::analyzer::inline cli {
 namespace {
 
 using Json = nlohmann::json;
-using Variables = std::vector<std::pair<std::string, std::string>>;
+using ReplayVariables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr char kStandardReplayBudget[] = "2min";
 constexpr size_t kRoundsAtOnce = 3;  // of a problem, before the next one's turn
@@ -46,7 +46,7 @@ constexpr size_t kMostTurns = 10;    // what differs so little is not worth more
 constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
 constexpr double kDisturbed = 0.1;   // of a measurement, waiting for processors: it decides nothing
 constexpr int64_t kLeastCache = 16 << 20;
-constexpr std::chrono::seconds kGrace(20);  // for a measurement that began within the budget
+constexpr std::chrono::seconds kGraceOfMeasurement(20);  // for a measurement that began within the budget
 constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
 constexpr size_t kWholeSetting = 63;  // bytes; longer settings were cut
 
@@ -131,7 +131,7 @@ class Replaying {
  private:
   void ChoosePythons(const TraceModel& model);
   absl::StatusOr<Json> Answered(ChildProcess& child, const Json& request);
-  absl::StatusOr<Json> Ask(bool is_numpy, const Variables& environment, const Json& request);
+  absl::StatusOr<Json> Ask(bool is_numpy, const ReplayVariables& environment, const Json& request);
   bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false);
   void AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant);
   void RunRound(size_t number, bool is_backwards);
@@ -151,7 +151,7 @@ class Replaying {
   std::string pythons_[2];                     // by through_numpy
   std::string torch_;                          // its release in the run; empty: not known
   std::map<std::string, std::string> of_run_;  // variables
-  std::map<std::pair<bool, Variables>, ChildProcess> children_;
+  std::map<std::pair<bool, ReplayVariables>, ChildProcess> children_;
   std::set<std::string> frameworks_;     // with versions
   std::string other_release_;            // a note: what the run had
   size_t measured_ = 0, disturbed_ = 0;  // measurements
@@ -213,7 +213,7 @@ void Replaying::ChoosePythons(const TraceModel& model) {
 // What else a child writes is left out.
 absl::StatusOr<Json> Replaying::Answered(ChildProcess& child, const Json& request) {
   child.Send(request.dump() + "\n");
-  const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGrace; };
+  const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGraceOfMeasurement; };
   while (true) {
     const absl::StatusOr<std::string> line = child.ReadLine(goes_on);
     if (!line.ok()) return line.status();
@@ -222,7 +222,7 @@ absl::StatusOr<Json> Replaying::Answered(ChildProcess& child, const Json& reques
   }
 }
 
-absl::StatusOr<Json> Replaying::Ask(bool is_numpy, const Variables& environment, const Json& request) {
+absl::StatusOr<Json> Replaying::Ask(bool is_numpy, const ReplayVariables& environment, const Json& request) {
   std::map<std::string, std::string> variables = of_run_;
   for (const auto& [name, value] : environment) variables[name] = value;
   const std::string& python = pythons_[is_numpy];

@@ -1,4 +1,4 @@
-// fork, signals, /proc. The processes: `dlhook try` itself; below it one that does all the work, in a process group of its own;
+// fork, signals, /proc. The processes: the command itself; below it one that does all the work, in a process group of its own;
 // below that, for each run, a launcher that records as `dlhook run` does, in a session of its own, and the program, in a process
 // group of its own. The first two adopt what loses its parent (PR_SET_CHILD_SUBREAPER).
 #include "analyzer/cli/try_run.h"
@@ -102,8 +102,9 @@ void EndDescendants(TryClock::duration grace) {
   }
 }
 
-void CleanUp(const std::string& folder) {
+void CleanUp(const std::string& folder, absl::FunctionRef<void()> undo) {
   EndDescendants(seconds(0));
+  undo();
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   RemoveOrphanedRings();  // of the runs that were there
@@ -120,7 +121,7 @@ struct Launched {
 };
 
 [[noreturn]] void Launch(const TryOptions& options, const Variation& variation, const std::string& run,
-                         const std::string& output, const std::string& workdir, int pipe) {
+                         const std::string& output, const std::string& workdir, const TryHooks& hooks, int pipe) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   const sigset_t signals = WatchedSignals();
@@ -135,8 +136,9 @@ struct Launched {
   if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);
   SetEnvironment(variation);
   Collector collector(run);
-  const LaunchOptions launch = {.ends_with_launcher = true, .before_start = [pipe](pid_t program) {
+  const LaunchOptions launch = {.ends_with_launcher = true, .before_start = [pipe, &hooks](pid_t program) {
                                   setpgid(program, program);  // signals to its group do not reach this process
+                                  if (hooks.before_start) hooks.before_start(program);
                                   const int pid = program;
                                   if (write(pipe, &pid, sizeof pid) < 0) _exit(1);
                                 }};
@@ -151,8 +153,8 @@ struct Launched {
 // A run in the making.
 class Trying {
  public:
-  Trying(const TryOptions& options, std::optional<StepKind> kind, TryRun* run)
-      : options_(options), kind_(kind), run_(*run) {}
+  Trying(const TryOptions& options, std::optional<StepKind> kind, const TryHooks& hooks, TryRun* run)
+      : options_(options), kind_(kind), hooks_(hooks), run_(*run) {}
 
   void Start(const Variation& variation, const std::string& workdir);
   void Watch(TryClock::time_point until);
@@ -165,6 +167,7 @@ class Trying {
 
   const TryOptions& options_;
   const std::optional<StepKind> kind_;
+  const TryHooks& hooks_;
   TryRun& run_;
   std::string output_;
   pid_t launcher_ = 0;
@@ -178,7 +181,7 @@ void Trying::Start(const Variation& variation, const std::string& workdir) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return;
   launcher_ = fork();
-  if (launcher_ == 0) Launch(options_, variation, run_.run, output_, workdir, ends[1]);
+  if (launcher_ == 0) Launch(options_, variation, run_.run, output_, workdir, hooks_, ends[1]);
   close(ends[1]);
   pipe_ = ends[0];
   if (read(pipe_, &launched_.pid, sizeof launched_.pid) != sizeof launched_.pid) launched_.pid = 0;
@@ -198,30 +201,37 @@ struct Looked {
 
 // What the thread of the steps did in them, the much longer ones included: without the time in which it had no processor these
 // are no accidents. Without steps: the first thread, in all its life.
-StateSums StatesIn(const TraceModel& model, const ComparedSteps& steps, double* count) {
+void AddStates(const TraceModel& model, const ComparedSteps& steps, TryTime* time) {
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   std::map<const ThreadStates*, std::vector<Interval>> times;
+  double count = 0;
   for (const std::vector<StepTrack>* tracks : {&steps.tracks, &steps.interrupted_tracks}) {
     for (const StepTrack& track : *tracks) {
       std::vector<Interval>& of_thread = times[StatesOf(model, threads, track)];
       for (const Step& step : track.steps) of_thread.push_back({step.start_ns, step.end_ns});
-      *count += static_cast<double>(track.steps.size());
+      count += static_cast<double>(track.steps.size());
     }
   }
+  if (times.contains(nullptr)) return;
   StateSums sums;
-  if (*count == 0) {
-    *count = 1;
-    const auto first = std::find_if(threads.begin(), threads.end(), [&](const ThreadStates& states) {
-      return states.process == 0 && states.tid == model.processes.front().pid;
-    });
-    return first == threads.end() ? sums : first->until.back();
-  }
-  if (times.contains(nullptr)) return sums;
+  std::vector<Interval> all;
   for (auto& [states, intervals] : times) {
+    all.insert(all.end(), intervals.begin(), intervals.end());
     const IntervalSet stretches(std::move(intervals));
     for (const Interval& stretch : stretches.intervals()) sums.Add(states->In(stretch));
   }
-  return sums;
+  const IntervalSet stretches(std::move(all));
+  for (const ThreadStates& states : threads) {
+    const bool is_first = states.process == 0 && states.tid == model.processes.front().pid;
+    if (count == 0 && is_first) sums = states.until.back();
+    if (states.tid != 0) continue;
+    if (count == 0) time->cpu_ns += static_cast<double>(states.until.back().running_ns);
+    for (const Interval& stretch : stretches.intervals())
+      time->cpu_ns += static_cast<double>(states.In(stretch).running_ns);
+  }
+  time->states_count = std::max(count, 1.0);
+  time->cpu_ns /= time->states_count;
+  if (sums.IsTold()) time->states = sums;
 }
 
 // `model`: it has processes.
@@ -230,9 +240,7 @@ TryTime TimeOf(const TraceModel& model, const ComparedSteps& steps) {
   const ProcessInfo& process = model.processes.front();
   time.wall_ns = time.steps > 0 ? static_cast<double>(steps.total_ns()) / static_cast<double>(time.steps)
                                 : static_cast<double>(process.end_ns - process.start_ns);
-  double count = 0;
-  const StateSums sums = StatesIn(model, steps, &count);
-  if (sums.IsTold()) time.own_ns = static_cast<double>(sums.wall_ns - sums.queued_ns) / count;
+  AddStates(model, steps, &time);
   return time;
 }
 
@@ -260,6 +268,7 @@ void Trying::Watch(TryClock::time_point until) {
   TryClock::time_point next = TryClock::now() + kLookEvery;
   while (!IsOver()) {
     NapOfTry();
+    if (hooks_.while_running) hooks_.while_running();
     const TryClock::time_point now = TryClock::now();
     if (g_asked_of_try != Asked::kNothing || now >= until) return;
     if (now < next) continue;
@@ -281,13 +290,9 @@ void Trying::Stop() {
     const TryClock::time_point end = TryClock::now() + (is_in_vain ? kGraceInVain : milliseconds(kGraceOfSignal));
     while (!IsOver() && TryClock::now() < end) NapOfTry();
   }
+  if (hooks_.when_over) hooks_.when_over();
   EndDescendants(g_asked_of_try == Asked::kEnd ? seconds(0) : kGraceOfChildren);
   launcher_ = 0;
-}
-
-std::string LastLine(const std::string& text) {
-  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
-  return lines.empty() ? "" : std::string(lines.back());
 }
 
 void Trying::Read() {
@@ -297,11 +302,11 @@ void Trying::Read() {
       pipe_ >= 0 && read(pipe_, &launched_.wait_status, sizeof launched_.wait_status) == sizeof launched_.wait_status;
   close(pipe_);
   run_.ended_itself = run_.ended_by == 0;
-  if (run_.ended_itself && !has_status) {
-    run_.failure = "it can't be started, or its launcher was killed";
-  } else if (run_.ended_itself && launched_.wait_status != 0) {
+  if (run_.ended_itself && (!has_status || launched_.wait_status != 0)) {
     const std::string last = LastLine(run_.output);
-    run_.failure = absl::StrCat("it ", FailureOf(launched_.wait_status), last.empty() ? "" : ": ", last);
+    run_.failure = absl::StrCat(
+        has_status ? "it " + FailureOf(launched_.wait_status) : "it can't be started, or its launcher was killed",
+        last.empty() ? "" : ": ", last);
   }
   const std::optional<Looked> looked = LookAt(run_.run, kind_, true);
   if (!looked) {
@@ -330,6 +335,16 @@ std::string CopyOfWorkdir(const std::string& folder) {
 }
 
 }  // namespace
+
+std::optional<double> TryTime::own_ns() const {
+  if (!states) return std::nullopt;
+  return static_cast<double>(states->wall_ns - states->queued_ns) / states_count;
+}
+
+std::string LastLine(const std::string& text) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  return lines.empty() ? "" : std::string(lines.back());
+}
 
 Asked WasAsked() {
   NapOfTry({0, 0});
@@ -360,7 +375,7 @@ int PrintTables(const TryFlags& flags, std::vector<Table> tables) {
       {.run = nullptr, .tables = std::move(tables), .width = OutputWidth(STDOUT_FILENO), .color = flags.color}));
 }
 
-int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work) {
+int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work, absl::FunctionRef<void()> undo) {
   const pid_t keeper = getpid();
   const sigset_t signals = WatchedSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
@@ -372,7 +387,7 @@ int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work) {
     setpgid(0, 0);  // what is sent to the keeper's group is passed on by it
     if (getppid() != keeper) g_asked_of_try = Asked::kEnd;
     const int code = work();
-    CleanUp(folder);
+    CleanUp(folder, undo);
     _exit(code);
   }
   int status = worker < 0 ? 1 << 8 : 0;
@@ -383,12 +398,12 @@ int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work) {
     kill(worker, signal);
     if (signal != SIGINT) ending = signal;
   }
-  CleanUp(folder);
+  CleanUp(folder, undo);
   return EndAs(ending != 0 ? ending : status);
 }
 
 TryRun RunOnce(const TryOptions& options, const Variation& variation, std::optional<StepKind> kind,
-               TryClock::time_point until) {
+               TryClock::time_point until, const TryHooks& hooks) {
   TryRun run;
   const TryClock::time_point start = TryClock::now();
   std::string workdir;
@@ -396,7 +411,7 @@ TryRun RunOnce(const TryOptions& options, const Variation& variation, std::optio
     run.failure = "the working folder can't be copied";
     return run;
   }
-  Trying trying(options, kind, &run);
+  Trying trying(options, kind, hooks, &run);
   trying.Start(variation, workdir);
   trying.Watch(until);
   trying.Stop();

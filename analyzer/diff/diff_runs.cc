@@ -183,6 +183,7 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
       FindDifferences(BaseSide(before->input), NewSide(after->input), changes.front(), names);
   RunsDiff diff;
   diff.environment = EnvironmentText(differences);
+  diff.differences = differences;
   diff.decision = Decide(BaseSide<const MeasuredRun*>(&before->run), NewSide<const MeasuredRun*>(&after->run), pace,
                          differences.empty());
   AddLongerSteps(own_findings, before->run.steps, after->run.steps, diff.decision);

@@ -21,6 +21,7 @@ struct AnalyzedRun {
 
 struct RunsDiff {
   std::string environment;  // differences in the environment, reported first; empty: none
+  std::vector<Difference> differences;
   // `verdict` first (its title is the sentence), then `causes`, `differences`, and one table per kind.
   std::vector<Table> tables;
   Decision decision;

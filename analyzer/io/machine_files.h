@@ -1,10 +1,11 @@
-// What Linux tells of a machine in files: how fast its processors run, and how long a quota stopped a process.
+// What Linux tells of a machine in files: how fast its processors run, their energy, and how long a quota stopped a process.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline io {
@@ -33,6 +34,24 @@ class ThrottledTime {
 
  private:
   std::vector<std::string> files_;  // cpu.stat of the groups
+};
+
+// The energy that processors have used (RAPL), as the kernel's powercap tells it.
+class PackageEnergy {
+ public:
+  // `root`: usually /sys/class/powercap. An error says why it can't be read.
+  static absl::StatusOr<PackageEnergy> Open(const std::string& root);
+
+  // Of all packages since it was opened; counters wrap, so it is to be read every few minutes.
+  double Joules();
+
+ private:
+  struct Zone {
+    std::string file;
+    uint64_t range_uj = 0, last_uj = 0;
+  };
+  std::vector<Zone> zones_;
+  double joules_ = 0;
 };
 
 }  // namespace dlhook::analyzer::io

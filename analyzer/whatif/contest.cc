@@ -8,10 +8,9 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-constexpr double kEffect = 100;        // gains worth telling are many times what equal runs differ by
-constexpr double kLeastSpread = 1e-3;  // of a few runs that agree by chance
-constexpr size_t kFirstRounds = 2;     // of all variations
-constexpr size_t kAtOnce = 4;          // in later rounds
+constexpr double kEffect = 100;     // gains worth telling are many times what equal runs differ by
+constexpr size_t kFirstRounds = 2;  // of all variations
+constexpr size_t kAtOnce = 4;       // in later rounds
 
 }  // namespace
 
@@ -31,20 +30,27 @@ const char* OutcomeName(Outcome outcome) {
   return "";
 }
 
-Speed SpeedOf(const std::vector<double>& log_ratios, double alpha) {
-  const auto n = static_cast<double>(log_ratios.size());
-  if (log_ratios.empty()) return {};
-  const double mean = std::accumulate(log_ratios.begin(), log_ratios.end(), 0.0) / n;
-  Speed speed = {std::exp(mean), std::nullopt, std::nullopt};
+std::optional<double> BoundOfMean(const std::vector<double>& samples, double alpha, double least_spread) {
+  const auto n = static_cast<double>(samples.size());
   const double a = 1 + n * kEffect;
   const double q = std::pow(a / (alpha * alpha), 1 / n);
-  if (n < 2 || q >= a) return speed;
+  if (n < 2 || q >= a) return std::nullopt;
+  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
   double squares = 0;
-  for (double ratio : log_ratios) squares += (ratio - mean) * (ratio - mean);
-  const double spread = std::max(std::sqrt(squares / (n - 1)), kLeastSpread);
-  const double bound = spread / std::sqrt(n) * std::sqrt((n - 1) * (q - 1) / (1 - q / a));
-  speed.low = std::exp(mean - bound);
-  speed.high = std::exp(mean + bound);
+  for (double sample : samples) squares += (sample - mean) * (sample - mean);
+  const double spread = std::max(std::sqrt(squares / (n - 1)), least_spread);
+  return spread / std::sqrt(n) * std::sqrt((n - 1) * (q - 1) / (1 - q / a));
+}
+
+Speed SpeedOf(const std::vector<double>& log_ratios, double alpha) {
+  if (log_ratios.empty()) return {};
+  const double mean =
+      std::accumulate(log_ratios.begin(), log_ratios.end(), 0.0) / static_cast<double>(log_ratios.size());
+  Speed speed = {std::exp(mean), std::nullopt, std::nullopt};
+  if (const std::optional<double> bound = BoundOfMean(log_ratios, alpha)) {
+    speed.low = std::exp(mean - *bound);
+    speed.high = std::exp(mean + *bound);
+  }
   return speed;
 }
 

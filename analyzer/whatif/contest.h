@@ -34,6 +34,10 @@ struct Speed {
   std::optional<double> low, high;  // unknown: too few rounds
 };
 
+// The bound of the formula above. Unset: too few samples. `least_spread`: of a few samples that agree by chance.
+inline constexpr double kLeastSpread = 1e-3;
+std::optional<double> BoundOfMean(const std::vector<double>& samples, double alpha, double least_spread = kLeastSpread);
+
 // `log_ratios`: of the program's time to that of its variation, one a round.
 Speed SpeedOf(const std::vector<double>& log_ratios, double alpha);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/this_machine.h"
+#include "analyzer/io/resctrl.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -37,6 +39,49 @@ TEST_F(MachineFilesTest, FrequencyIsKnownOnlyWhereLinuxTells) {
   EXPECT_EQ(FrequencyMhz(root_), 0u);
   Write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2400123\n");
   EXPECT_EQ(FrequencyMhz(root_), 2400u);
+}
+
+TEST_F(MachineFilesTest, EnergyOfAllPackagesWraps) {
+  EXPECT_EQ(PackageEnergy::Open(root_).status().code(), absl::StatusCode::kNotFound);
+  for (const char* zone : {"/intel-rapl:0", "/intel-rapl:1"}) {
+    Write(absl::StrCat(zone, "/name"), "package-0\n");
+    Write(absl::StrCat(zone, "/max_energy_range_uj"), "10000000\n");
+  }
+  Write("/intel-rapl:0/energy_uj", "9000000\n");
+  EXPECT_EQ(PackageEnergy::Open(root_).status().code(), absl::StatusCode::kPermissionDenied);
+  Write("/intel-rapl:1/energy_uj", "100\n");
+  Write("/intel-rapl:0:0/name", "core\n");
+  absl::StatusOr<PackageEnergy> energy = PackageEnergy::Open(root_);
+  ASSERT_TRUE(energy.ok()) << energy.status();
+  EXPECT_EQ(energy->Joules(), 0);
+  Write("/intel-rapl:0/energy_uj", "1000000\n");
+  Write("/intel-rapl:1/energy_uj", "500100\n");
+  EXPECT_DOUBLE_EQ(energy->Joules(), 2.5);
+}
+
+TEST_F(MachineFilesTest, GroupsOfResctrl) {
+  EXPECT_EQ(CheckResctrl(root_).code(), absl::StatusCode::kNotFound);
+  Write("/info/last_cmd_status", "ok\n");
+  Write("/tasks", "");
+  fs::create_directory(root_ + "/mon_groups");
+  ASSERT_TRUE(CheckResctrl(root_).ok());
+  const absl::StatusOr<ResctrlGroup> watched = ResctrlGroup::Make(root_, "program", "");
+  ASSERT_TRUE(watched.ok()) << watched.status();
+  EXPECT_EQ(ResctrlGroup::Make(root_, "neighbours", "f").status().code(), absl::StatusCode::kFailedPrecondition);
+  const std::string group = fs::directory_iterator(root_ + "/mon_groups")->path().string().substr(root_.size());
+  EXPECT_EQ(watched->CacheBytes(), std::nullopt);
+  for (const char* cache : {"/mon_data/mon_L3_00", "/mon_data/mon_L3_01"}) {
+    Write(absl::StrCat(group, cache, "/llc_occupancy"), "1024\n");
+    Write(absl::StrCat(group, cache, "/mbm_total_bytes"), "Unavailable\n");
+  }
+  EXPECT_EQ(watched->CacheBytes(), 2048);
+  EXPECT_EQ(watched->TrafficBytes(), std::nullopt);
+  EXPECT_TRUE(watched->Add(4711).ok());
+  EXPECT_EQ(ReadSmallFile(root_ + group + "/tasks"), "4711\n");
+  RemoveResctrlGroups(root_, getpid() + 1);  // another living process's stay
+  EXPECT_TRUE(fs::exists(root_ + group));
+  RemoveResctrlGroups(root_, getpid());
+  EXPECT_FALSE(fs::exists(root_ + group));
 }
 
 TEST_F(MachineFilesTest, QuotaOfVersionTwo) {

@@ -1,59 +1,21 @@
 """dlhook try: planted effects of several times are found, whatever the program does against being stopped; nothing is left."""
 
-import json
 import os
 import signal
 import time
 
 import e2e
+import trying
 
-PATIENCE = 120  # seconds until a test gives up waiting for what must come
 
-
-class Try(e2e.Case):
-    def setUp(self):
-        super().setUp()
-        self.places = {}
-        for name in ("work", "tmp"):
-            self.places[name] = os.path.join(self.folder, name)
-            os.mkdir(self.places[name])
-        self.mark = f"TRY_MARK={self.folder}"
-
-    def environment_of(self, **extra):
-        return e2e.clean_environment(TMPDIR=self.places["tmp"], TRY_MARK=self.folder, REST_MS=20, **extra)
-
-    def argv(self, *words):
-        return [e2e.DLHOOK, "try", "--format", "json", *words, "--", e2e.victim("tried")]
+class Try(trying.Case):
+    command = "try"
 
     def tried(self, *words, **extra):
         """{variation: its row}, {variation: its sentences}, notes, the answer."""
-        result = e2e.run(self.argv(*words), env=self.environment_of(**extra), cwd=self.places["work"])
-        self.assertEqual(result.code, 0, result.err)
-        self.assert_nothing_left()
-        tables = json.loads(result.out)["tables"]
-        named = []
-        for table in tables:
-            names = [column["name"] for column in table["columns"]]
-            named.append({row[0]: dict(zip(names, row, strict=True)) for row in table["rows"]})
+        tables = self.tables(*words, **extra)
+        named = [self.rows_of(table) for table in tables]
         return named[0], named[1] if len(named) > 1 else {}, " ".join(tables[0]["notes"]), tables[0]["title"]
-
-    def processes(self):
-        """Those that the program started, and the program."""
-        found = []
-        for pid in filter(str.isdecimal, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    is_marked = self.mark.encode() in file.read().split(b"\0")
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    if is_marked and b"victim_tried" in file.read().split(b"\0")[0]:
-                        found.append(int(pid))
-            except OSError:  # it has ended
-                pass
-        return found
-
-    def assert_nothing_left(self):
-        self.assertEqual(self.processes(), [])
-        self.assertEqual(os.listdir(self.places["tmp"]), [])
 
     def test_large_effects_are_found(self):
         rows, sentences, notes, answer = self.tried("--env", "REST_MS=4,100", "--env", "FAILS=1", "--workdir-copy", LOSSES=1,
@@ -87,6 +49,14 @@ class Try(e2e.Case):
             self.assertIn(complaint, result.err)
         self.assert_nothing_left()
 
+    def test_large_working_folders_are_not_copied(self):
+        with open(os.path.join(self.places["work"], "weights"), "wb") as file:
+            file.truncate((2 << 30) + 1)
+        result = e2e.run(self.argv("--workdir-copy"), env=self.environment_of(), cwd=self.places["work"])
+        self.assertEqual((result.code, result.out), (2, b""))
+        self.assertIn(b"--workdir-copy: each run would copy more than ", result.err)
+        self.assert_nothing_left()
+
     def test_what_ignores_signals_forks_and_writes(self):
         result = e2e.run(self.argv("--env", "REST_MS=2", "--budget", "12s"), cwd=self.places["work"],
                          env=self.environment_of(STUBBORN=1, FORKS=1, WRITES="checkpoint"))
@@ -95,24 +65,10 @@ class Try(e2e.Case):
         self.assert_nothing_left()
 
     def stopped(self, how):
-        process = e2e.start(self.argv("--env", "REST_MS=2"), env=self.environment_of(FORKS=1), cwd=self.places["work"])
-        end = time.monotonic() + PATIENCE
-        while len(self.processes()) < 3 and time.monotonic() < end:
-            time.sleep(0.05)
-        self.assertEqual(len(self.processes()), 3)
-        how(process.pid)
-        while (self.processes() or os.listdir(self.places["tmp"])) and time.monotonic() < end:
-            time.sleep(0.05)
-        self.assert_nothing_left()
-        process.communicate()
+        self.stopped_when(["--env", "REST_MS=2"], lambda: len(self.processes()) == 3, how, FORKS=1)
 
     def test_killed(self):
         self.stopped(lambda pid: os.kill(pid, signal.SIGKILL))
-
-    @staticmethod
-    def kill_worker(pid):
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            os.kill(int(file.read().split()[0]), signal.SIGKILL)
 
     def test_its_worker_is_killed(self):
         self.stopped(self.kill_worker)
@@ -120,7 +76,7 @@ class Try(e2e.Case):
     def test_all_of_it_is_killed(self):
         """No process is left to clean up: the program ends with its launcher."""
         process = e2e.start(self.argv("--env", "REST_MS=2"), env=self.environment_of(), cwd=self.places["work"])
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + trying.PATIENCE
         while not self.processes() and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(len(self.processes()), 1)

@@ -1,9 +1,10 @@
-// What `dlhook try` is tried on: steps of a network of two layers, to no end. Variables say what else it does:
+// What `dlhook try` and `dlhook contend` are tried on: steps of a network of two layers, to no end. Variables say what else it does:
 //   REST_MS      sleeps so long in each step         STEPS    ends by itself after so many
 //   WORK         computes each product so often      LOSSES   prints REST_MS as its loss, in each step
 //   STUBBORN     ignores SIGINT and SIGTERM          WRITES   writes a file of this name again and again
 //   FORKS        starts a worker, and one in a session of its own, which sleep for ever
 //   FAILS        ends with code 3 in its third step
+//   PLANT        see planted_blas.c
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

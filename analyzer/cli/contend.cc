@@ -1,0 +1,297 @@
+// `dlhook contend`: runs the program alone and beside neighbours in turns, and says what they slow down, and by what.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/calibrate/this_machine.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/machine_watch.h"
+#include "analyzer/cli/neighbours.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/cli/try_session.h"
+#include "analyzer/io/resctrl.h"
+#include "analyzer/table/table_ops.h"
+#include "analyzer/whatif/contend_table.h"
+#include "analyzer/whatif/contest.h"
+
+namespace dlhook::analyzer::inline cli {
+namespace {
+
+constexpr char kStandardContendBudget[] = "10min";
+constexpr size_t kMostCompared = 6;  // runs a side, by diff
+constexpr size_t kMostNamedDifferences = 6;
+
+struct ContendSettings {
+  TryOptions run;
+  TryFlags flags;
+  NeighbourOptions neighbours;
+  std::vector<int> pin;      // of the program; empty: everywhere
+  std::string masks[2];      // of the program and its neighbours; empty: the whole cache
+  std::string sys = "/sys";  // or a test's
+  size_t rounds = 0;         // 0: until it is decided
+
+  std::string Resctrl() const { return sys + "/fs/resctrl"; }
+};
+
+absl::Status ReadNumbers(const Args& args, ContendSettings* settings) {
+  NeighbourOptions& neighbours = settings->neighbours;
+  const size_t all = std::max<size_t>(AllowedProcessors().size(), 1);
+  neighbours.copies = neighbours.processors.empty() ? all : neighbours.processors.size();
+  const std::string intensity = args.Last("intensity").value_or("100");
+  double percent = 0;
+  if (!absl::SimpleAtod(intensity, &percent) || !(percent > 0 && percent <= 100))
+    return absl::InvalidArgumentError(
+        absl::StrCat("--intensity expects a part of the time in percent, from 1 to 100, found '", intensity, "'"));
+  neighbours.intensity = percent / 100;
+  for (const auto& [flag, value] :
+       {std::pair("neighbours", &neighbours.copies), std::pair("rounds", &settings->rounds)}) {
+    const std::optional<std::string> text = args.Last(flag);
+    if (text && (!absl::SimpleAtoi(*text, value) || *value < 1 || *value > 10000))
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects a number from 1 on, found '", *text, "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMasks(const Args& args, ContendSettings* settings) {
+  const std::optional<std::string> text = args.Last("resctrl-mask");
+  if (!text) return absl::OkStatus();
+  const std::vector<std::string> parts = absl::StrSplit(*text, ':');
+  for (size_t i = 0; i < parts.size() && i < 2; ++i) settings->masks[i] = parts[i];
+  for (const std::string& mask : settings->masks) {
+    uint64_t ways = 0;
+    if (parts.size() > 2 || *text == ":" || !(mask.empty() || (absl::SimpleHexAtoi(mask, &ways) && ways > 0)))
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--resctrl-mask expects ways of the L3 cache in hexadecimal, PROGRAM:NEIGHBOURS such as ff0:f, found '",
+          *text, "'"));
+  }
+  const absl::Status status = CheckResctrl(settings->Resctrl());
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--resctrl-mask: ", status.message()));
+}
+
+absl::StatusOr<ContendSettings> ReadContendSettings(const Args& args) {
+  ContendSettings settings;
+  settings.sys = args.Last("sys").value_or(settings.sys);
+  settings.neighbours.commands = args.All("with");
+  for (const std::string& name : args.All("load")) {
+    const absl::StatusOr<LoadKind> load = FindLoad(name);
+    if (!load.ok()) return load.status();
+    settings.neighbours.loads.push_back(*load);
+  }
+  if (settings.neighbours.commands.empty() && settings.neighbours.loads.empty())
+    return absl::InvalidArgumentError("beside what? --load processors, cache, memory or disk, or --with 'COMMAND'");
+  for (const auto& [flag, pinned] :
+       {std::pair("pin", &settings.pin), std::pair("pin-neighbours", &settings.neighbours.processors)}) {
+    const std::optional<std::string> text = args.Last(flag);
+    if (!text) continue;
+    absl::StatusOr<std::vector<int>> processors = ReadProcessors(flag, *text);
+    if (!processors.ok()) return processors.status();
+    *pinned = *std::move(processors);
+  }
+  if (absl::Status status = ReadNumbers(args, &settings); !status.ok()) return status;
+  if (absl::Status status = ReadMasks(args, &settings); !status.ok()) return status;
+  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardContendBudget);
+  if (!flags.ok()) return flags.status();
+  settings.flags = *flags;
+  const absl::StatusOr<TryOptions> run = PrepareTry("contend", args);
+  if (!run.ok()) return run.status();
+  settings.run = *run;
+  settings.neighbours.folder = run->folder;
+  return settings;
+}
+
+class Contending {
+ public:
+  explicit Contending(const ContendSettings& settings)
+      : settings_(settings),
+        session_("contend", settings.run, settings.flags),
+        neighbours_(settings.neighbours),
+        watch_(settings.sys, settings.masks) {}
+
+  int Run();
+
+ private:
+  TryHooks Hooks(bool is_beside);
+  absl::StatusOr<bool> RunRound(bool is_backwards);
+  absl::StatusOr<std::optional<ContendedRun>> RunSide(bool is_beside);
+  std::string WorkNote() const;
+  int Print();
+
+  const ContendSettings& settings_;
+  TrySession session_;
+  Neighbours neighbours_;
+  MachineWatch watch_;
+  Contended contended_;
+  std::vector<std::string> kept_[2];  // folders of the last runs alone and beside
+  absl::Status stopped_;              // of the neighbours of the last run
+};
+
+TryHooks Contending::Hooks(bool is_beside) {
+  return {.before_start =
+              [this](pid_t program) {
+                PinTo(program, settings_.pin);
+                watch_.AddProgram(program);
+              },
+          .while_running = [this] { watch_.Look(); },
+          .when_over =
+              [this, is_beside] {
+                if (is_beside) stopped_ = neighbours_.Stop();
+              }};
+}
+
+// Unset: there is no time for it.
+absl::StatusOr<std::optional<ContendedRun>> Contending::RunSide(bool is_beside) {
+  watch_.Forget();
+  stopped_ = absl::OkStatus();
+  if (is_beside) {
+    const absl::Status started = neighbours_.Start([this](pid_t neighbour) { watch_.AddNeighbour(neighbour); });
+    if (!started.ok()) {
+      const absl::Status stopped = neighbours_.Stop();
+      return stopped.ok() ? started : stopped;
+    }
+  }
+  const std::optional<TryRun> run = session_.Next({}, is_beside ? "beside" : "alone", Hooks(is_beside));
+  if (is_beside) stopped_.Update(neighbours_.Stop());
+  if (!run) return std::nullopt;
+  if (!stopped_.ok()) return stopped_;
+  if (!run->failure.empty())
+    return absl::FailedPreconditionError(
+        absl::StrCat("the program ", is_beside ? "beside its neighbours" : "alone", ": ", run->failure));
+  std::vector<std::string>& kept = kept_[is_beside];
+  kept.push_back(run->run);
+  std::error_code error;
+  if (kept.size() > kMostCompared) {
+    std::filesystem::remove_all(kept.front(), error);
+    kept.erase(kept.begin());
+  }
+  return watch_.Read(*run);
+}
+
+// False: there is no time for one.
+absl::StatusOr<bool> Contending::RunRound(bool is_backwards) {
+  std::optional<ContendedRun> sides[2];
+  for (const bool is_beside : {is_backwards, !is_backwards}) {
+    absl::StatusOr<std::optional<ContendedRun>> side = RunSide(is_beside);
+    if (!side.ok()) return side.status();
+    if (!*side) return false;
+    sides[is_beside] = **std::move(side);
+  }
+  contended_.rounds.emplace_back(*std::move(sides[0]), *std::move(sides[1]));
+  return true;
+}
+
+// Whether the times are of the same work.
+std::string Contending::WorkNote() const {
+  const absl::StatusOr<RunsDiff> diff = DiffFolders(kept_[0], kept_[1]);
+  if (!diff.ok()) return absl::StrCat("Whether it does the same work is not known: ", diff.status().message(), ".");
+  if (diff->differences.empty()) return "dlhook diff sees the same work, done in the same way, alone and beside them.";
+  std::vector<std::string> words;
+  for (const Difference& difference : diff->differences) {
+    if (words.size() < kMostNamedDifferences) words.push_back(difference.words);
+  }
+  return absl::StrCat("dlhook diff sees other work beside them: ", absl::StrJoin(words, "; "), ".");
+}
+
+int Contending::Print() {
+  contended_.unit = session_.unit();
+  contended_.neighbours = neighbours_.uses();
+  session_.progress().Show("comparing runs of");
+  std::vector<Table> tables = ContendTables(contended_);
+  std::vector<std::string>& notes = tables.front().notes;
+  notes.push_back(absl::StrFormat(
+      "Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows and all rounds "
+      "together with %.0f %% (sequential t-test of paired rounds); %s.",
+      contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
+  if (!contended_.rounds.empty()) notes.push_back(WorkNote());
+  if (getenv("DLHOOK_COUNTERS") != nullptr && !contended_.rounds.empty() &&
+      contended_.rounds.front().first.counts.empty())
+    notes.emplace_back("None of the counters asked for was recorded: dlhook counters says why.");
+  for (const std::vector<std::string>& more : {watch_.notes(), session_.Notes()})
+    notes.insert(notes.end(), more.begin(), more.end());
+  for (Table& table : tables) {
+    if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
+  }
+  session_.progress().Clear();
+  return PrintTables(settings_.flags, std::move(tables));
+}
+
+int Contending::Run() {
+  absl::Status status = watch_.Open();
+  if (status.ok()) status = session_.First(Hooks(false)).status();
+  bool is_backwards = false;
+  while (status.ok() && WasAsked() == Asked::kNothing &&
+         (settings_.rounds > 0 ? contended_.rounds.size() < settings_.rounds : !IsDecided(contended_.rounds))) {
+    const absl::StatusOr<bool> round = RunRound(is_backwards);
+    status = round.status();
+    if (!round.ok() || !*round) break;
+    is_backwards = !is_backwards;
+  }
+  if (WasAsked() == Asked::kEnd) return kExitBadInput;
+  session_.progress().Clear();
+  if (status.ok()) return Print();
+  const int code = Fail("contend", status);
+  if (!contended_.rounds.empty()) Print();  // what was known before
+  return code;
+}
+
+int RunContend(const Args& args) {
+  const absl::StatusOr<ContendSettings> settings = ReadContendSettings(args);
+  if (!settings.ok()) return Fail("contend", settings.status());
+  return WithKeeper(
+      settings->run.folder, [&] { return Contending(*settings).Run(); },
+      [&] { RemoveResctrlGroups(settings->Resctrl(), getpid()); });
+}
+
+}  // namespace
+
+Command ContendCommand() {
+  return {.name = "contend",
+          .summary = "measure what other programs on the machine slow down, and by what",
+          .operands = "PROGRAM [WORD]...",
+          .flags = Joined({{{"load", "KIND", "neighbours: processors, cache, memory or disk; may be repeated"},
+                            {"with", "COMMAND", "neighbours: this command of a shell; may be repeated"},
+                            {"neighbours", "N", "copies of each (default: as many as they have processors)"},
+                            {"intensity", "PERCENT", "a load works for this part of the time (default: 100)"},
+                            {"pin", "LIST", "the program's processors: 0-1,3 (default: all)"},
+                            {"pin-neighbours", "LIST", "the neighbours' processors (default: all)"},
+                            {"resctrl-mask", "MASKS", "ways of the L3 cache: PROGRAM:NEIGHBOURS, ff0:f"},
+                            {"rounds", "N", "so many (default: until it is decided, 6 or more)"},
+                            {"budget", "TIME", "ends after this time, decided or not (default: 10min)"},
+                            {"sys", "FOLDER", "where resctrl and powercap are looked for (default: /sys)"}},
+                           ProgramFlags(),
+                           VariableFlags(kBudgetFlag)}),
+          .examples = {{"dlhook contend --load processors -- python train.py", "beside a busy loop for each processor"},
+                       {"dlhook contend --load memory --pin 0-3 --pin-neighbours 4-7 -- python train.py",
+                        "shared caches and memory, but no shared processor"},
+                       {"dlhook contend --with 'python serve.py' --neighbours 1 -- python train.py",
+                        "beside another program"},
+                       {"dlhook contend --load cache --counters basic -- python train.py",
+                        "with what the processor counts"}},
+          .min_operands = 1,
+          .max_operands = SIZE_MAX,
+          .stops_at_operand = true,
+          .details =
+              [] {
+                return std::string(
+                    "Runs the program alone and beside its neighbours in turns, each for some steps, and\n"
+                    "stops it as dlhook try does. A test over paired rounds says what became longer: the\n"
+                    "step, the time on a processor, the wait for one, blocked; and which phases, layers and\n"
+                    "operations beyond all others (docs/compare.md). What can't be told apart is called so.\n"
+                    "Ctrl-C ends it with what is known. Nothing is left: no process, no file, no group of\n"
+                    "resctrl.\n");
+              },
+          .run = RunContend};
+}
+
+}  // namespace dlhook::analyzer::cli

@@ -1,0 +1,65 @@
+// The processes beside which `dlhook contend` runs a program: started before, stopped and measured after it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/calibrate/neighbour_load.h"
+#include "analyzer/cli/try_run.h"
+#include "analyzer/whatif/contend_table.h"
+
+namespace dlhook::analyzer::inline cli {
+
+struct NeighbourOptions {
+  std::vector<std::string> commands;  // for sh
+  std::vector<LoadKind> loads;
+  size_t copies = 1;            // of each
+  double intensity = 1;         // of the loads
+  std::vector<int> processors;  // where they may run; empty: everywhere
+  std::string folder;           // for what they write
+};
+
+class Neighbours {
+ public:
+  explicit Neighbours(const NeighbourOptions& options);
+  Neighbours(const Neighbours&) = delete;
+  Neighbours& operator=(const Neighbours&) = delete;
+
+  // Returns when all loads do their work. `join`: called with each before it does anything.
+  absl::Status Start(const std::function<void(pid_t)>& join);
+  // An error: a command had failed before.
+  absl::Status Stop();
+
+  const std::vector<NeighbourUse>& uses() const { return uses_; }  // by command and load
+
+ private:
+  struct Process {
+    size_t use = 0;
+    pid_t pid = 0;
+    std::atomic<uint64_t>* done = nullptr;
+    uint64_t done_at_start = 0;
+    double seconds_at_start = 0;  // of a processor
+  };
+  pid_t Start(size_t use, std::atomic<uint64_t>* done, const std::function<void(pid_t)>& join) const;
+
+  const NeighbourOptions options_;
+  std::atomic<uint64_t>* const meters_;  // shared, one a process
+  std::vector<NeighbourUse> uses_;
+  std::vector<Process> processes_;
+  TryClock::time_point start_;
+};
+
+// "0-1,3".
+absl::StatusOr<std::vector<int>> ReadProcessors(absl::string_view flag, const std::string& text);
+void PinTo(pid_t task, const std::vector<int>& processors);
+
+}  // namespace dlhook::analyzer::cli

@@ -1,0 +1,179 @@
+// See try_session.h.
+#include "analyzer/cli/try_session.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <list>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/executable.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/table/human.h"
+
+namespace dlhook::analyzer::inline cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kStandardSteps = 20;
+constexpr int64_t kFewestSteps = 3;   // of which a mean is taken
+constexpr size_t kMostFiles = 20000;  // of the working folder
+constexpr uint64_t kMostCopied = uint64_t{2} << 30;
+constexpr std::chrono::seconds kLeastRun(20);
+
+// Files of the working folder that the program has written since: some of their names.
+std::vector<std::string> WrittenSince(fs::file_time_type start) {
+  std::vector<std::string> written;
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  size_t seen = 0;
+  for (auto file = fs::recursive_directory_iterator(here, fs::directory_options::skip_permission_denied, error);
+       !error && file != fs::recursive_directory_iterator() && ++seen < kMostFiles; file.increment(error)) {
+    std::error_code gone;
+    if (file->is_regular_file(gone) && file->last_write_time(gone) >= start && !gone)
+      written.push_back(file->path().lexically_relative(here).string());
+  }
+  return written;
+}
+
+// What --workdir-copy copies for each run.
+absl::Status CheckWorkdir(const std::string& to) {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  const uint64_t most = std::min(kMostCopied, fs::space(to, error).available / 2);
+  uint64_t bytes = 0;
+  for (auto file = fs::recursive_directory_iterator(here, error); !error && file != fs::end(file);
+       file.increment(error)) {
+    std::error_code gone;
+    if (file->symlink_status(gone).type() == fs::file_type::regular) bytes += file->file_size(gone);
+    if (bytes <= most) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("--workdir-copy: each run would copy more than ",
+                     HumanCell(Cell(static_cast<int64_t>(most)), "bytes"), " of ", here.string(), " to ", to,
+                     ": at most 2 GiB and half of what is free there; start it in a smaller folder, or set TMPDIR"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<Flag> ProgramFlags() {
+  return {{"steps", "N", "a run is stopped after so many steady steps (default: 20)"},
+          {"workdir-copy", "", "each run in a copy of the working folder (at most 2 GiB), removed behind it"},
+          {"format", "FORMAT", "text, csv or json (default: text)"},
+          ColorFlag()};
+}
+
+absl::StatusOr<TryOptions> PrepareTry(absl::string_view command, const Args& args) {
+  TryOptions options = {.words = args.operands(), .copies_workdir = args.Has("workdir-copy")};
+  const std::string steps = args.Last("steps").value_or(absl::StrCat(kStandardSteps));
+  if (!absl::SimpleAtoi(steps, &options.steps) || options.steps < kFewestSteps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--steps expects a number of steps, ", kFewestSteps, " or more, found '", steps, "'"));
+  }
+  if (absl::Status status = SetVariables(args, kBudgetFlag); !status.ok()) return status;
+  const absl::StatusOr<std::string> program = FindProgram(options.words.front());
+  if (!program.ok()) return program.status();
+  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return status;
+  const absl::StatusOr<std::string> shim = FindShim();
+  if (!shim.ok()) return shim.status();
+  std::error_code error;
+  const std::string temporary = fs::temp_directory_path(error).string();
+  if (options.copies_workdir) {
+    if (absl::Status status = CheckWorkdir(temporary); !status.ok()) return status;
+  }
+  options.program = fs::absolute(*program, error).string();
+  options.shim = *shim;
+  options.folder = absl::StrCat(temporary, "/dlhook-", command, "-XXXXXX");
+  if (mkdtemp(options.folder.data()) == nullptr)
+    return absl::ErrnoToStatus(errno, absl::StrCat(options.folder, ": can't be made"));
+  return options;
+}
+
+TrySession::TrySession(absl::string_view command, const TryOptions& options, const TryFlags& flags)
+    : command_(command), options_(options), flags_(flags), progress_(BaseName(options.words.front())) {}
+
+// Why a run can't be compared; empty: it can.
+std::string TrySession::WhyNot(const TryRun& run) const {
+  if (!run.failure.empty()) return run.failure;
+  if (!is_by_step_) return run.ended_itself ? "" : "it did not end in the time it was given";
+  if (run.time.steps >= kFewestSteps) return "";
+  return absl::StrCat("only ", run.time.steps, " steady steps in ", absl::StrFormat("%.0f s", run.took.count()));
+}
+
+absl::StatusOr<TryRun> TrySession::First(const TryHooks& hooks) {
+  const fs::file_time_type before = fs::file_time_type::clock::now();
+  progress_.Show("first run of");
+  TryRun first = RunOnce(options_, {}, std::nullopt, start_ + flags_.budget / 2, hooks);
+  ++runs_;
+  is_by_step_ = first.time.steps >= kFewestSteps;
+  if (is_by_step_) kind_ = first.kind;
+  if (is_by_step_) unit_ = StepWord(*kind_);
+  took_ = first.took;
+  options_.ends_by = first.ended_by;
+  if (WasAsked() != Asked::kNothing) return absl::CancelledError("stopped before the first run had ended");
+  if (const std::string why = WhyNot(first); !why.empty()) {
+    const std::string hint =
+        absl::StrCat("; dlhook ", command_, " needs a program that repeats steps, or ends by itself");
+    return absl::FailedPreconditionError(
+        absl::StrCat("the program as it is: ", why, first.failure.empty() ? hint : ""));
+  }
+  const std::vector<std::string> written = WrittenSince(before);
+  if (!written.empty() && !options_.copies_workdir) {
+    writes_ = absl::StrCat("The program writes in its working folder (", written.front(),
+                           written.size() > 1 ? absl::StrCat(" and ", written.size() - 1, " more") : "",
+                           "), each run over the last one's files; --workdir-copy gives each a copy.");
+    progress_.Clear();
+    PrintError(absl::StrCat(command_, ": ", writes_));
+  }
+  return first;
+}
+
+std::optional<TryRun> TrySession::Next(const Variation& variation, absl::string_view what, const TryHooks& hooks) {
+  const TryClock::time_point now = TryClock::now();
+  is_out_of_time_ = now + std::chrono::duration_cast<TryClock::duration>(took_) > End();
+  if (is_out_of_time_ || WasAsked() != Asked::kNothing) return std::nullopt;
+  progress_.Show(absl::StrFormat("run %d (%s) of", runs_, what));
+  const auto most = std::max<TryClock::duration>(kLeastRun, std::chrono::duration_cast<TryClock::duration>(10 * took_));
+  TryRun run = RunOnce(options_, variation, kind_, std::min(now + most, End() + kLeastRun), hooks);
+  ++runs_;
+  if (WasAsked() != Asked::kNothing) return std::nullopt;
+  run.failure = WhyNot(run);
+  return run;
+}
+
+std::string TrySession::RunsText() const {
+  return absl::StrFormat(
+      "%d runs in %.0f s%s", runs_, std::chrono::duration<double>(TryClock::now() - start_).count(),
+      is_out_of_time_ ? absl::StrCat(", then the budget of ", flags_.budget_text, " was used up") : "");
+}
+
+std::vector<std::string> TrySession::Notes() const {
+  std::vector<std::string> notes;
+  if (WasAsked() == Asked::kReport) notes.emplace_back("Stopped by SIGINT before all was decided.");
+  if (!writes_.empty()) notes.push_back(writes_);
+  return notes;
+}
+
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others) {
+  std::list<LoadedRun> loaded;
+  std::list<RunAnalysis> analyses;
+  std::vector<AnalyzedRun> sides[2];
+  for (const bool is_other : {false, true}) {
+    for (const std::string& path : is_other ? others : base) {
+      absl::StatusOr<LoadedRun> run = LoadRun(path);
+      if (!run.ok()) return run.status();
+      if (run->model.processes.empty()) return absl::NotFoundError("nothing was recorded");
+      TraceModel& model = loaded.emplace_back(*std::move(run)).model;
+      sides[is_other].push_back({&model, analyses.emplace_back(&model).options()});
+    }
+  }
+  return DiffRuns(BaseSide(sides[0]), NewSide(sides[1]), {});
+}
+
+}  // namespace dlhook::analyzer::cli
