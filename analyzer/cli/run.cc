@@ -106,7 +106,7 @@ void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_share
     held.lost = collector.calls() - held.calls;
     held.reasons.insert(LossSentence(LossReason::kOutputGone));
   }
-  std::string line = absl::StrCat(held.calls, " calls recorded");
+  std::string line = absl::StrCat(held.calls, held.calls == 1 ? " call recorded" : " calls recorded");
   if (held.lost > 0) absl::StrAppend(&line, ", ", held.lost, " lost (", absl::StrJoin(held.reasons, "; "), ")");
   if (is_shared)
     absl::StrAppend(&line, collector.processes() == 1 ? " of the process" : " of the processes",

@@ -48,7 +48,8 @@ void AppendFinding(const Finding& finding, size_t width, bool color, std::string
 std::string CountLabel(const LibraryReport& library) {
   std::vector<std::string> parts;
   if (!library.families.empty()) parts.push_back(absl::StrJoin(library.families, ", "));
-  if (library.recorded.has_value()) parts.push_back(absl::StrCat(*library.recorded, " calls recorded"));
+  if (library.recorded.has_value())
+    parts.push_back(absl::StrCat(*library.recorded, *library.recorded == 1 ? " call recorded" : " calls recorded"));
   if (!library.past.empty()) {
     parts.push_back(absl::StrCat("calls past dlhook of ", library.past.size(), " functions"));
   }

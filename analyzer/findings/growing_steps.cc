@@ -34,6 +34,7 @@ namespace {
 constexpr double kGrowingPercent = 5;
 constexpr double kGrownCpu = 1.25;  // a trend grows by half at least
 constexpr double kMoreOften = 1.5;
+constexpr double kOfOne = 0.8;      // of what all operations grow by: then that one is told
 constexpr double kBusyPercent = 5;  // of a step, waiting for a processor
 constexpr double kMoreThanOthers = 1.5;
 
@@ -75,7 +76,7 @@ class Thirds {
     for (const auto& [scope, growth] : of_looks_) add(growth);
     for (const auto& [kind, growth] : of_calls_) add(growth);
     const bool are_more = all.late_count >= kMoreOften * all.early_count && all.ns() > 0;
-    return are_more && 2 * longest.ns() < all.ns() ? std::optional(all) : std::nullopt;
+    return are_more && longest.ns() < kOfOne * all.ns() ? std::optional(all) : std::nullopt;
   }
 
   // What grows most.
@@ -200,34 +201,40 @@ std::string AdviceFor(const Grown& grown) {
          "not detached).";
 }
 
-}  // namespace
-
-std::optional<Trend> GrowthOfSteps(const StepFacts& facts) {
+std::optional<Trend> GrowthOfTimes(const StepFacts& facts) {
   BlockMeans medians, means;
   for (const ComparedSteps& block : CutIntoBlocks(facts.steps(), kBlocks)) {
     medians.push_back(static_cast<double>(QuartilesOf(block.Durations()).median));
     means.push_back(static_cast<double>(block.total_ns()) / static_cast<double>(block.count()));
   }
-  const Samples &waiting = facts.load().waiting_samples, &cpu = facts.load().cpu_samples;
+  const Samples& waiting = facts.load().waiting_samples;
   for (size_t i = 0; !waiting.empty() && i < std::min(means.size(), waiting.front().size()); ++i)
     means[i] = std::max(means[i] - waiting.front()[i], 0.0);
   std::optional<Trend> trend = TrendOf(means);
   if (!trend) trend = TrendOf(WithoutOutliers(medians));
-  if (!cpu.empty() && !HasGrown(cpu.front())) return std::nullopt;  // other programs did
   return trend && trend->IsGrowth() ? trend : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Trend> GrowthOfSteps(const StepFacts& facts) {
+  const Samples& cpu = facts.load().cpu_samples;
+  if (!cpu.empty() && !HasGrown(cpu.front())) return std::nullopt;  // other programs did
+  return GrowthOfTimes(facts);
 }
 
 std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (!facts.HasSteps()) return {};
-  const std::optional<Trend> trend = GrowthOfSteps(facts);
-  if (!trend || !FindDenormals(facts).empty()) return {};
+  const std::optional<Trend> trend = GrowthOfTimes(facts);
+  if (!trend) return {};
+  const Thirds thirds(facts);
+  const std::optional<Growth> more = thirds.MoreOperations();  // which no other program makes
+  if ((!more && !GrowthOfSteps(facts)) || !FindDenormals(facts).empty()) return {};
   Finding finding;
   // By what the trend's own mean is above its start.
   finding.gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
   if (!facts.IsAtLeast(finding.gain_ns, kGrowingPercent)) return {};
-  const Thirds thirds(facts);
   Grown grown = thirds.Largest();
-  const std::optional<Growth> more = thirds.MoreOperations();
   if (more) grown = {"all operations", kNone, *more};
   const Growth& growth = grown.growth;
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;

@@ -18,7 +18,8 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr uint64_t kLongestFile = 4 << 20;
-constexpr size_t kMostLinesBetween = 2;  // lines
+constexpr size_t kMostLinesAfter = 2;   // the first one …
+constexpr size_t kMostLinesBefore = 4;  // … and the last one
 
 // Of a line without code: any.
 size_t IndentOf(absl::string_view line) {
@@ -90,14 +91,14 @@ std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) 
   std::vector<size_t> shown = {first};
   // What lies between: to a line further down all; back to the beginning of a loop the rest of its body.
   // Nothing where another function begins.
-  for (size_t line = first + 1; line <= lines.size() && shown.size() <= kMostLinesBetween; ++line) {
+  for (size_t line = first + 1; line <= lines.size() && shown.size() <= kMostLinesAfter; ++line) {
     if ((last <= first && !is_around) || line == last || defines(line) || defines(last)) break;
     if (indent(line) < indent(first)) break;
     if (has_code(line)) shown.push_back(line);
   }
   // From the beginning of that loop, or of a function further up, to the last line.
   std::vector<size_t> before;
-  for (size_t line = last - 1; is_around && line > 0 && before.size() < kMostLinesBetween; --line) {
+  for (size_t line = last - 1; is_around && line > 0 && before.size() < kMostLinesBefore; --line) {
     const bool is_outside = indent(line) < std::min(indent(first), indent(last));
     if (defines(line) || defines(last) || (is_outside && !Loops(lines[line - 1]))) break;
     if (has_code(line)) before.push_back(line);

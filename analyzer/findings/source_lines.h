@@ -16,7 +16,7 @@ class SourceLines {
   explicit SourceLines(const TraceModel& model);
 
   // Of "train.py:42" or "train.py:42 to 45": {"42: x = f(y)", …}, with at most two of the lines that run after the first one
-  // and, around a loop or into a function further up, two before the last one; `in_loop`: of one line, too. Empty if the
+  // and, around a loop or into a function further up, four before the last one; `in_loop`: of one line, too. Empty if the
   // file is not known, is not here, was changed after the run began, is no *.py of this user or root, or if several files
   // have this name.
   std::vector<std::string> Of(absl::string_view label, bool in_loop = false) const;

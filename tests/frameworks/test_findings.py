@@ -323,6 +323,24 @@ class Findings(FindingsCase):
         self.assert_line(finding, "torch.tensor(arrays)")
         self.assertIn("np.stack", finding["advice"])
 
+    def test_what_has_a_cheaper_form(self):
+        finding = self.found("heavy-operations", least_percent=20)
+        self.assert_line(finding, "scores.sort")
+        self.assertIn("torch.topk", finding["advice"])
+
+    def test_a_thread_that_waits_for_the_one_that_trains_is_none(self):
+        finding = self.found("slow-lines", "polled-queue", least_percent=20)
+        self.assertIn("time.sleep(0.02)", finding["source"])
+
+    def test_a_graph_that_grows(self):
+        finding = self.found("growing-steps", "kept-states", least_percent=20)
+        self.assertEqual(finding["where"], "number of operations")
+        self.assertIn("detach", finding["advice"])
+
+    def test_a_model_called_for_each_sample(self):
+        finding = self.found("python-bound", "each-sample", least_percent=20)
+        self.assertIn("The model runs 48 times a training step, for one row each", finding["advice"])
+
     def test_rows_fetched_one_by_one(self):
         finding = self.found("input-wait", "rows-one-by-one", least_percent=20)
         self.assertIn("Rows are fetched one by one", finding["finding"])

@@ -10,6 +10,7 @@ first thread, which tests/bench/findings.py compares.
 import contextlib
 import ctypes
 import os
+import queue
 import statistics
 import subprocess
 import sys
@@ -643,6 +644,62 @@ def recomputation(side):
         for block in blocks:
             y = block(y) if side == "advised" else torch.utils.checkpoint.checkpoint(block, y, use_reentrant=False)
         y.square().mean().backward()
+        optimizer.step()
+        yield
+
+
+def heavy_operations(side):
+    """The largest of many values: by sorting all of them, or not."""
+    head = nn.Linear(64, 20000, bias=False).eval()
+    x = torch.randn(8, 64)
+    while True:
+        with torch.inference_mode():
+            scores = head(x)
+            best = scores.topk(50).values if side == "advised" else scores.sort(descending=True).values[:, :50]
+            best.softmax(-1)
+        yield
+
+
+def polled_queue(side):
+    """Another thread makes batches; the program waits for them in the queue, or looks into it now and then."""
+    batches = queue.Queue(maxsize=8)
+
+    def make():
+        while True:
+            batches.put((torch.randn(64, 64), torch.zeros(64, dtype=torch.long)))
+
+    threading.Thread(target=make, daemon=True).start()
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        if side == "victim":
+            time.sleep(0.02)
+        x, y = batches.get()
+        optimizer.zero_grad()
+        cross_entropy(model, x, y).backward()
+        optimizer.step()
+        yield
+
+
+def kept_states(side):
+    """Gradients through the states of all earlier steps, or of this one."""
+    cell, head = nn.GRUCell(32, 64), nn.Linear(64, 4)
+    state = torch.zeros(16, 64)
+    while True:
+        state = cell(torch.randn(16, 32), state.detach() if side == "advised" else state)
+        torch.autograd.grad(head(state).square().mean(), [*cell.parameters(), *head.parameters()], retain_graph=True)
+        yield
+
+
+def each_sample(side):
+    """The model is called for each sample, or once for all."""
+    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = torch.randn(48, 256), torch.zeros(48, dtype=torch.long)
+    while True:
+        optimizer.zero_grad()
+        parts = [(x, y)] if side == "advised" else zip(x.split(1), y.split(1))
+        sum(cross_entropy(model, *part) for part in parts).backward()
         optimizer.step()
         yield
 
