@@ -15,6 +15,14 @@ namespace {
 
 using Key = std::pair<std::string, std::string>;  // rule; place where a rule has several findings
 
+// Its layers or part of a step, else its lines' text without their numbers, which change with the file, else its line.
+std::string PlaceOf(const Finding& finding) {
+  if (!finding.where.empty() || finding.source.empty()) return finding.where.empty() ? finding.line : finding.where;
+  std::string text;
+  for (const std::string& line : finding.source) absl::StrAppend(&text, line.substr(line.find(':')));
+  return text;
+}
+
 std::set<std::string> RulesWithSeveral(const FindingsOfRuns& base, const FindingsOfRuns& new_side) {
   std::set<std::string> rules;
   for (const FindingsOfRuns* side : {&base, &new_side}) {
@@ -38,7 +46,7 @@ std::map<Key, Found> FoundOn(const FindingsOfRuns& side, const std::set<std::str
   for (const std::vector<RuleFinding>& run : side) {
     std::set<Key> seen;
     for (const RuleFinding& finding : run) {
-      Key key = {finding.rule, several.contains(finding.rule) ? finding.finding.where : ""};
+      Key key = {finding.rule, several.contains(finding.rule) ? PlaceOf(finding.finding) : ""};
       if (!seen.insert(key).second) continue;
       Found& sum = found[std::move(key)];
       ++sum.runs;
@@ -57,7 +65,8 @@ void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::
   for (const auto& [key, found] : own) {
     const auto same = others.find(key);
     const bool is_on_other = same != others.end() && 2 * same->second.runs > other.size();
-    const double other_ns = is_on_other ? same->second.first->finding.gain_ns : 0;
+    const bool is_same_place = is_on_other && PlaceOf(found.first->finding) == PlaceOf(same->second.first->finding);
+    const double other_ns = is_same_place ? same->second.first->finding.gain_ns : 0;
     if (2 * found.runs <= side.size()) continue;
     if (!is_on_other || (other_ns > 0 && found.first->finding.gain_ns >= kMuchMore * other_ns))
       changes.push_back({is_new, found.first, other_ns});

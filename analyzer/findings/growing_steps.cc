@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -77,6 +78,21 @@ class Thirds {
     for (const auto& [kind, growth] : of_calls_) add(growth);
     const bool are_more = all.late_count >= kMoreOften * all.early_count && all.ns() > 0;
     return are_more && longest.ns() < kOfOne * all.ns() ? std::optional(all) : std::nullopt;
+  }
+
+  // Whether those of the backward pass alone become more: with a graph that is kept.
+  bool IsInBackwardOnly() const {
+    double early = 0, late = 0;
+    for (const auto& [scope, growth] : of_looks_) {
+      if (scope == kNone) continue;
+      const ScopeLook& look = facts_.model().scopes.look[scope];
+      // autograd::engine::evaluate_function: one around each node
+      if (look.kind == ScopeKind::kBackwardNode || absl::StartsWith(facts_.model().names[look.name], "autograd::"))
+        continue;
+      early += growth.early_count;
+      late += growth.late_count;
+    }
+    return late < kMoreOften * early;
   }
 
   // What grows most.
@@ -267,11 +283,12 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table steps: durations over the run; the gain is a mean step less one at the start of the trend";
-  finding.advice =
-      more && facts.PhaseNs(PhaseKind::kBackward) > facts.step_ns() / 2
-          ? "The backward pass goes through the earlier steps, too: detach what one step hands to the next "
-            "(hidden = hidden.detach()), and sum losses as numbers (loss.item())."
-          : AdviceFor(grown);
+  finding.advice = !more ? AdviceFor(grown)
+                   : thirds.IsInBackwardOnly()
+                       ? "The backward pass goes through the earlier steps, too: detach what one step hands to "
+                         "the next (hidden = hidden.detach()), and sum losses as numbers (loss.item())."
+                       : "Look for a list or a cache that each step appends to and goes through; or the inputs "
+                         "become longer.";
   return {finding};
 }
 

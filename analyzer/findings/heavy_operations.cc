@@ -15,12 +15,13 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kHeavyPercent = 10;
+constexpr double kHeavyFftPercent = 30;
 
 struct Heavy {
   std::vector<std::string> ops;
   const char* what;
   const char* advice;
-  double percent = kHeavyPercent;
+  double least_percent = kHeavyPercent;  // of a step
   bool is_information = false;
   bool counts_in_backward = false;
   bool in_inference_only = false;
@@ -28,51 +29,48 @@ struct Heavy {
 
 const std::vector<Heavy>& HeavyOperations() {
   static const auto& kHeavy = *new std::vector<Heavy>{
-      {{"_linalg_svd", "linalg_svd", "linalg_svdvals", "svd", "_linalg_eigh", "linalg_eigh", "linalg_eig",
-        "linalg_eigvals", "linalg_inv_ex", "linalg_inv", "inverse", "linalg_pinv", "linalg_lstsq", "linalg_qr"},
-       "A whole matrix is decomposed or inverted",
-       "For a spectral norm, or the largest singular values, products do: power iteration "
-       "(torch.nn.utils.parametrizations.spectral_norm), torch.svd_lowrank; torch.linalg.solve(A, b) in place of "
-       "inv(A) @ b; or not in each step."},
-      {{"sort", "argsort", "msort"},
-       "Whole tensors are sorted",
-       "torch.topk where only the largest are needed, max or argmax for one."},
-      {{"_unique2", "unique_dim", "unique_consecutive"},
-       "Distinct values are searched",
-       "Once, before training, if they do not change; of small integers torch.bincount finds them without sorting."},
-      {{"one_hot"},
-       "A one-hot matrix is made",
-       "In place of a product with it F.embedding(ids, weight), or weight[ids]; cross_entropy takes the ids "
-       "themselves."},
-      {{"_index_put_impl_", "index_put_", "index_put"},
-       "Elements are written or added by indices",
-       "If that is the gradient of table[ids]: F.embedding(ids, table) or table.index_select(0, ids) have a faster "
-       "one; of "
-       "x[mask] = value: masked_fill_ or torch.where.",
-       kHeavyPercent,
-       /*is_information=*/false,
-       /*counts_in_backward=*/true},
-      {{"histc", "histogram", "bincount", "quantile", "nanquantile", "median", "nanmedian", "kthvalue"},
-       "Statistics of tensors are computed",
-       "Compute them in each n-th step only, or of a part of the elements."},
-      {{"repeat", "tile", "repeat_interleave"},
-       "Copies of a tensor are made",
-       "Where they are only read, expand() gives the same values without copying, and operations broadcast by "
-       "themselves."},
-      {{"bernoulli_", "native_dropout", "feature_dropout"},
-       "Dropout runs in inference",
-       "model.eval() before inference: its results are random without it.",
-       kHeavyPercent,
-       /*is_information=*/false,
-       /*counts_in_backward=*/false,
-       /*in_inference_only=*/true},
-      {{"_fft_r2c", "_fft_c2r", "_fft_c2c"},
-       "Fourier transforms are computed",
-       "A length that is a product of 2, 3, 5 and 7 (scipy.fft.next_fast_len) is several times faster than a prime "
-       "one.",
-       30,
-       /*is_information=*/true,
-       /*counts_in_backward=*/true},
+      {.ops = {"_linalg_svd", "linalg_svd", "linalg_svdvals", "svd", "_linalg_eigh", "linalg_eigh", "linalg_eig",
+               "linalg_eigvals", "linalg_inv_ex", "linalg_inv", "inverse", "linalg_pinv", "linalg_lstsq", "linalg_qr"},
+       .what = "A whole matrix is decomposed or inverted",
+       .advice =
+           "For a spectral norm, or the largest singular values, products do: power iteration "
+           "(torch.nn.utils.parametrizations.spectral_norm), torch.svd_lowrank; torch.linalg.solve(A, b) in place "
+           "of inv(A) @ b; or not in each step."},
+      {.ops = {"sort", "argsort", "msort"},
+       .what = "Whole tensors are sorted",
+       .advice = "torch.topk where only the largest are needed (before top-p, too), max or argmax for one."},
+      {.ops = {"_unique2", "unique_dim", "unique_consecutive"},
+       .what = "Distinct values are searched",
+       .advice = "Once, before training, if they do not change; of small integers torch.bincount finds them without "
+                 "sorting."},
+      {.ops = {"one_hot"},
+       .what = "A one-hot matrix is made",
+       .advice = "In place of a product with it F.embedding(ids, weight), or weight[ids]; cross_entropy takes the ids "
+                 "themselves."},
+      {.ops = {"_index_put_impl_", "index_put_", "index_put"},
+       .what = "Elements are written or added by indices",
+       .advice = "If that is the gradient of table[ids]: F.embedding(ids, table) or table.index_select(0, ids) have a "
+                 "faster one; of x[mask] = value: masked_fill_ or torch.where.",
+       .counts_in_backward = true},
+      {.ops = {"histc", "histogram", "bincount", "quantile", "nanquantile", "median", "nanmedian", "kthvalue"},
+       .what = "Statistics of tensors are computed",
+       .advice = "If they are only watched: in each n-th step, or of a part of the elements."},
+      {.ops = {"repeat", "tile", "repeat_interleave"},
+       .what = "Copies of a tensor are made",
+       .advice =
+           "Where they are only read, expand() gives the same values without copying, and operations broadcast by "
+           "themselves."},
+      {.ops = {"bernoulli_", "native_dropout", "feature_dropout"},
+       .what = "Dropout runs in inference",
+       .advice = "model.eval() before inference, unless its results are to be random.",
+       .in_inference_only = true},
+      {.ops = {"_fft_r2c", "_fft_c2r", "_fft_c2c"},
+       .what = "Fourier transforms are computed",
+       .advice = "A length that is a product of 2, 3, 5 and 7 (scipy.fft.next_fast_len) is several times faster than a "
+                 "prime one.",
+       .least_percent = kHeavyFftPercent,
+       .is_information = true,
+       .counts_in_backward = true},
   };
   return kHeavy;
 }
@@ -98,7 +96,7 @@ std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
   };
   for (const auto& [kind, found] : SumNamedOperations(facts, KindOf, refine)) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];
-    if (!facts.IsAtLeast(found.ns, heavy.percent)) continue;
+    if (!facts.IsAtLeast(found.ns, heavy.least_percent)) continue;
     if (heavy.in_inference_only && facts.steps().kind != StepKind::kInference) continue;
     const auto longest = std::max_element(found.by_op.begin(), found.by_op.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });

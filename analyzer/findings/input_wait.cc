@@ -104,6 +104,7 @@ std::string WhyNotMore(const StepFacts& facts, const Preparing& preparing) {
 // What fetches rows one by one.
 struct RowByRow {
   double times = 0;   // in a step
+  double ns = 0;      // between operations there; of workers not known
   std::string place;  // "Rows.__getitem__ (train.py:17)"
   std::string line;
 };
@@ -135,7 +136,7 @@ RowByRow MostFrequentOfWorkers(const StepFacts& facts) {
   if (most == by_look.end() || steps == 0) return {};
   const PythonPlace place = ReadPythonPlaces(model)[model.scopes.look[most->second.second].stack];
   const std::string function = FunctionName(model, place.function), line = LineLabel(model, place);
-  return {most->second.first / steps, PlaceText(function, line), line};
+  return {most->second.first / steps, 0, PlaceText(function, line), line};
 }
 
 std::optional<RowByRow> FetchedRowByRow(const StepFacts& facts, Preparer preparer) {
@@ -144,8 +145,11 @@ std::optional<RowByRow> FetchedRowByRow(const StepFacts& facts, Preparer prepare
   if (preparer == Preparer::kProgram) {
     for (const GapLines& lines : InputLinesOf(facts)) {
       if (lines.count <= rows.times) continue;
-      rows = {lines.count, PlaceText(lines.function, lines.text), lines.text};
+      rows = {lines.count, lines.ns, PlaceText(lines.function, lines.text), lines.text};
     }
+    double all_ns = 0;
+    for (const GapLines& lines : InputLinesOf(facts)) all_ns += lines.ns;
+    if (rows.ns < kMostOfInput * all_ns) return std::nullopt;  // something else takes the time
   }
   const double least = std::max(kLeastRows, kRowsOfBatch * static_cast<double>(facts.steps().batch));
   return rows.times >= least && !rows.place.empty() ? std::optional(rows) : std::nullopt;
@@ -161,6 +165,7 @@ std::string ComputedPerRow(const StepFacts& facts) {
     if (colon == std::string::npos || name[colon + 1] == ':' || times <= most || batch < kLeastRows) continue;
     if (std::abs(times - batch) > kOncePerRow * batch) continue;
     op = name.substr(colon + 1);
+    if (absl::StartsWith(op, "Decode") || absl::StrContains(op, "PyFunc")) return "";  // of one row, by nature
     most = times;
   }
   return op;

@@ -110,8 +110,8 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   if (longer * extra_ns < kLongerPercent / 100 * all_ns) return {};
   const Reasons reasons = ReasonsOf(facts, extra_ns);
   const bool have_reason = reasons.starting > 0 || reasons.input_ns > 0 || reasons.lines != nullptr;
-  const bool is_own =
-      reasons.starting > 0 || (reasons.lines != nullptr && !facts.IsAtLeast(facts.load().waiting_ns, kOthersPercent));
+  const bool is_idle = facts.load().is_known && !facts.IsAtLeast(facts.load().waiting_ns, kOthersPercent);
+  const bool is_own = reasons.starting > 0 || (reasons.lines != nullptr && is_idle);
   if (steps.interrupted_every == 0 && (!is_own || steps.interrupted < kLeastIrregular)) return {};
   if (!FindRecompilations(facts).empty()) return {};
   Finding finding;

@@ -18,6 +18,23 @@ std::pair<Key, double> Longest(const std::map<Key, double>& by) {
   return most == by.end() ? std::pair(Key(kNone), 0.0) : std::pair(most->first, most->second);
 }
 
+// Those that begin a quarter as many scopes as the busiest one of their process, or more: what one beside the steps does (a
+// monitor, a loader) takes no time of these.
+std::vector<bool> ThreadsThatCount(const TraceModel& model) {
+  std::vector<size_t> scopes;
+  std::map<ProcessIndex, size_t> most;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    const auto [begin, end] = model.scopes.thread.RangeOf(thread);
+    scopes.push_back(end - begin);
+    size_t& of_process = most[model.threads[thread].process];
+    of_process = std::max(of_process, scopes.back());
+  }
+  std::vector<bool> counts;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread)
+    counts.push_back(4 * scopes[thread] >= most[model.threads[thread].process]);
+  return counts;
+}
+
 }  // namespace
 
 std::string NamedOperations::Line(const StepFacts& facts) const {
@@ -39,9 +56,10 @@ std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
   const auto is_op = [&](ScopeIndex scope) {
     return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
   };
+  const std::vector<bool> counts = ThreadsThatCount(model);
   std::map<int, NamedOperations> all;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (!is_op(scope) || kinds[scopes.look[scope].name] == 0) continue;
+    if (!is_op(scope) || kinds[scopes.look[scope].name] == 0 || !counts[scopes.thread[scope]]) continue;
     if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
     ScopeIndex outermost = scope;  // which has the line
     bool is_inside = false;

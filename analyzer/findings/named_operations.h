@@ -20,7 +20,7 @@ struct NamedOperations {
 };
 
 // By `kind` of the operation's name without "aten::" (0: not wanted), or what `refine` makes of it, given the operation and
-// the outermost one around it. What is inside of a wanted one belongs to that.
+// the outermost one around it. What is inside of a wanted one belongs to that. Without threads that do little beside others.
 std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
                                                   const std::function<int(const std::string&)>& kind,
                                                   const std::function<int(int, ScopeIndex, ScopeIndex)>& refine);

@@ -36,7 +36,8 @@ constexpr double kLeastCollectives = 8;
 constexpr double kLeastRowCalls = 8;
 constexpr double kLeastBackwardCalls = 8;  // for one in the forward pass
 constexpr double kTinyOpNs = 5'000;        // mean time in the framework, per op that computes next to nothing
-constexpr double kManyOps = 1'000;         // of a step: then tiny ones are a loss without Python's part
+constexpr double kLargeOpNs = 20'000;
+constexpr double kManyOps = 1'000;  // of a step: then tiny ones are a loss without Python's part
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
@@ -141,8 +142,10 @@ std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std:
   if (const double backward_calls = CallsOf(facts, /*is_forward=*/false);
       forward_calls > 0 && backward_calls >= kLeastBackwardCalls * forward_calls && !GrowthOfSteps(facts)) {
     return absl::StrFormat(
-        "The backward pass runs about %.0f times for one forward pass: compute these gradients together "
-        "(torch.func.jacrev or vmap, jacobian(vectorize=True), grad(is_grads_batched=True)).",
+        "The backward pass runs again and again for one forward pass (%.0f times as many products): if these passes do "
+        "not "
+        "depend on each other, compute them together (torch.func.jacrev or vmap, jacobian(vectorize=True), "
+        "grad(is_grads_batched=True)).",
         backward_calls / forward_calls);
   }
   if (const double calls = CallsOfOneRow(facts); facts.UsesTorch() && calls >= kLeastRowCalls) {
@@ -166,15 +169,17 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const auto is_python = [](const WorkItem& item) {
     return item.doing.activity == ActivityKind::kNotSeen && item.doing.direction != LayerDirection::kUpdate;
   };
-  const auto is_framework = [](const WorkItem& item) {
-    return item.scope != nullptr && item.doing.direction != LayerDirection::kUpdate;
+  // Time waiting for a processor, which is part of all intervals, doesn't count.
+  const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
+  // A few large operations are no overhead, whatever the mean.
+  const auto is_framework = [&](const WorkItem& item) {
+    const bool is_large = item.begun > 0 && running * item.ns / item.begun > kLargeOpNs;
+    return item.scope != nullptr && item.doing.direction != LayerDirection::kUpdate && !is_large;
   };
   const double asleep_ns = AsleepNs(facts), stretches_ns = StretchesNs(facts);
   const std::optional<double> share = PythonsShare(facts);
   const double ns = std::max(facts.Sum(is_python) - std::max(asleep_ns, stretches_ns), 0.0) * share.value_or(1),
                framework_ns = facts.Sum(is_framework);
-  // Time waiting for a processor, which is part of all intervals, doesn't count.
-  const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
   if (ops < kPythonBoundLeastOps || running * ns / ops > kShortOpNs) return {};
   const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
   const bool tiny_ops_are_all = are_tiny && (ops >= kManyOps || facts.IsAtLeast(ns, kTinyPercent)) &&

@@ -15,6 +15,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
 #include "analyzer/table/human.h"
+#include "analyzer/time/time_division.h"
 #include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -61,8 +62,13 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   finding.line = HasSamples(longest) ? longest.sampled->line : longest.text;
   finding.is_in_loop = !HasSamples(longest) && longest.package.empty() && !MakesTensor(longest);
   finding.gain_ns = std::min(stretches.ns, facts.step_ns());
+  const bool may_wait =
+      !longest.blocked_ns && !HasSamples(longest) && !HasOneThread(facts.model(), facts.steps().tracks.front().process);
   finding.sentence = absl::StrCat(WhoRuns(longest), " ",
-                                  is_blocked ? "is blocked" : "runs Python or native code that calls no hooked library",
+                                  is_blocked ? "is blocked"
+                                  : may_wait ? "runs Python or native code that calls no hooked library, or waits for "
+                                               "another thread (states were not sampled),"
+                                             : "runs Python or native code that calls no hooked library",
                                   " for ", facts.PartOfStep(finding.gain_ns), ", in stretches of ",
                                   HumanTime(stretches.ns / std::max(stretches.count, 1.0)), " on average",
                                   longest.before.empty() || longest.after.empty()

@@ -383,6 +383,8 @@ double CallsOfOneRow(const StepFacts& facts) {
   double most = 0, of_one_row = 0, all = 0;
   for (const WorkItem& item : facts.items()) {
     if (item.doing.direction != LayerDirection::kForward || !IsJudged(item)) continue;
+    const std::vector<LayerIndex>& layers = item.group->layers;
+    if (layers.empty() || facts.attribution().layers[layers.front()].module.empty()) continue;  // not a model's
     all += item.calls;
     if (FewRows(*item.op) != 1 || IsRecurrent(facts, item)) continue;
     of_one_row += item.calls;

@@ -94,7 +94,9 @@ class BatchFinder {
         }
         spans_[i].is_rows = spans_[i].batch > 0;
       }
-      if (spans_[i].batch == 1 && guess.first_calls >= kLeastRepeats) spans_[i].batch = guess.first_calls;
+      // So many samples, or passes over one.
+      if (spans_[i].batch == 1 && guess.first_calls >= kLeastRepeats)
+        spans_[i] = {spans_[i].start_ns, spans_[i].end_ns};
     }
   }
 
@@ -123,7 +125,7 @@ class BatchFinder {
     TakeProduct(call, model_.ops[op], guess);
   }
 
-  // A loop over samples calls the first layer for each.
+  // A loop over samples, or over time, calls the first layer again and again.
   void CountRepeats(CallIndex call, OpIndex op, Guess& guess) const {
     const bool is_product = model_.ops[op].gemm() && !HasNoBatch(attribution_, call);
     if (guess.is_over || (batches_[op] == 0 && !is_product)) return;

@@ -23,8 +23,8 @@ struct BatchSpan {
 // - else the number of rows that all products of the first forward pass have in common, not counting products that
 //   compute convolutions. Unknown if two numbers are common to all, or there is only one product, and no framework op
 //   shows which side is rows; or if these show that rows differ. With sequences, rows may be tokens.
-// Where the first of these is of one sample and its layer makes it 8 times or more before the backward pass (a loop over
-// samples), so many. With gradient accumulation it is the batch size of one pass.
+// Unknown, too, where the first of these is of one sample and its layer makes it 8 times or more before the backward pass: a
+// loop over samples, or over one sample. With gradient accumulation it is the batch size of one pass.
 void SetBatchSizes(const TraceModel& model, const Attribution& attribution, ProcessIndex process, ThreadIndex thread,
                    std::vector<BatchSpan>& spans);
 

@@ -12,12 +12,25 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-constexpr size_t kLittle = 4;  // times fewer calls and scopes
+constexpr ScopeIndex kMostAsked = 2000;  // scopes of a thread
 
-size_t ItemsOf(const TraceModel& model, ThreadIndex thread) {
+bool HasItems(const TraceModel& model, ThreadIndex thread) {
   const auto [call, calls_end] = model.calls.RangeOf(thread);
   const auto [scope, scopes_end] = model.scopes.thread.RangeOf(thread);
-  return calls_end - call + scopes_end - scope;
+  return call < calls_end || scope < scopes_end;
+}
+
+// Whether a network's modules run in it, by some of its scopes.
+bool RunsModules(const TraceModel& model, ThreadIndex thread) {
+  const auto [begin, end] = model.scopes.thread.RangeOf(thread);
+  for (ScopeIndex scope = begin; scope < end; scope += (end - begin) / kMostAsked + 1) {
+    const StackIndex stack = model.scopes.look[scope].stack;
+    if (stack == kNone) continue;
+    const std::vector<PythonFrame>& frames = model.python_stacks[stack].frames;
+    if (std::any_of(frames.begin(), frames.end(), [](const PythonFrame& frame) { return frame.module != kNone; }))
+      return true;
+  }
+  return false;
 }
 
 class TimeDivision {
@@ -51,12 +64,11 @@ class TimeDivision {
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
       if (process != kNone && model_.threads[thread].process != process) continue;
       threads_.emplace_back(model_, rules_, thread);
-      if (threads_.back().next_time_ns() == INT64_MAX) {
-        threads_.pop_back();
-      } else {
-        items_.push_back(ItemsOf(model_, thread));
-      }
+      if (threads_.back().next_time_ns() == INT64_MAX) threads_.pop_back();
     }
+    runs_modules_.resize(threads_.size());
+    for (size_t i = 0; threads_.size() > 1 && i < threads_.size(); ++i)
+      runs_modules_[i] = RunsModules(model_, threads_[i].thread());
     for (const ThreadActivity& thread : threads_) current_.push_back(&thread.now());
     place_.resize(threads_.size());
   }
@@ -130,15 +142,16 @@ class TimeDivision {
     }
   }
 
-  // Of the threads that do not work: of those in gaps without the ones that do little beside another.
+  // Of the threads that do not work: of those in gaps only the ones that run modules, if there are any.
   const std::vector<size_t>& Foremost() {
     if (idling_.size() < 2) return idling_;
     const auto is_in_gap = [&](size_t index) { return current_[index]->kind == ActivityKind::kNotSeen; };
-    size_t most = 0;
-    for (const size_t index : idling_) most = is_in_gap(index) ? std::max(most, items_[index]) : most;
+    const bool any_runs_modules = std::any_of(idling_.begin(), idling_.end(),
+                                              [&](size_t index) { return is_in_gap(index) && runs_modules_[index]; });
+    if (!any_runs_modules) return idling_;
     foremost_.clear();
     std::copy_if(idling_.begin(), idling_.end(), std::back_inserter(foremost_),
-                 [&](size_t index) { return !is_in_gap(index) || kLittle * items_[index] >= most; });
+                 [&](size_t index) { return !is_in_gap(index) || runs_modules_[index]; });
     return foremost_;
   }
 
@@ -196,7 +209,7 @@ class TimeDivision {
   std::vector<size_t> place_;             // in its set
   std::vector<size_t> working_;
   std::vector<size_t> idling_, foremost_;
-  std::vector<size_t> items_;  // by index in threads_: its calls and scopes
+  std::vector<bool> runs_modules_;  // by index in threads_, if there are several
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   int64_t turn_ = 0;
 };
@@ -228,7 +241,7 @@ bool HasOneThread(const TraceModel& model, ProcessIndex process) {
   int threads = 0;
   for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
     if (model.threads[thread].process != process) continue;
-    threads += ItemsOf(model, thread) > 0 ? 1 : 0;
+    threads += HasItems(model, thread) ? 1 : 0;
   }
   return threads == 1;
 }

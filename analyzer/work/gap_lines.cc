@@ -13,6 +13,7 @@
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/state_looks.h"
 #include "analyzer/time/thread_activity.h"
+#include "analyzer/work/source_lines.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {
@@ -70,7 +71,8 @@ class LinesInSteps {
         where_(where),
         count_(where == Where::kLonger ? static_cast<double>(facts.steps().interrupted) : facts.count()),
         has_steps_(facts.model().processes.size()),
-        places_(ReadPythonPlaces(facts.model())) {
+        places_(ReadPythonPlaces(facts.model())),
+        sources_(facts.options().analysis->Derived<SourceLines>(facts.model())) {
     for (const StepTrack& track : facts.options().analysis->steps()) has_steps_[track.process] = true;
     const FoldedTime& time = FoldedTime::Of(model_, *facts.options().analysis);
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
@@ -114,6 +116,23 @@ class LinesInSteps {
     return absl::StrCat(line, " to ", from.file == to.file ? absl::StrCat(to.line) : LineLabel(model_, to));
   }
 
+  // Where both stacks are in the innermost of the program's functions that they have in common by name.
+  std::pair<PythonPlace, PythonPlace> InnermostOfBoth(const Stacks& stacks) const {
+    const auto &before = model_.python_stacks[stacks.first].frames, &after = model_.python_stacks[stacks.second].frames;
+    std::pair<PythonPlace, PythonPlace> places;
+    for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+      const PythonFrame &frame = before[before.size() - i - 1], &other = after[after.size() - i - 1];
+      if (frame.file != other.file || frame.function != other.function) break;
+      if (frame.file == kNone || IsFrameworkFile(model_.names[frame.file])) continue;
+      for (const auto& [place, of] : {std::pair(&places.first, &frame), {&places.second, &other}}) {
+        place->file = of->file;
+        place->function = of->function;
+        place->line = of->line;
+      }
+    }
+    return places;
+  }
+
   // Lines of the innermost functions where only one end of the gap is deeper than what both have in common: this one
   // was called, and has not made a call before, or makes none any more. Else those of the common function.
   Gaps* GapsOf(const Stacks& stacks, bool is_input) {
@@ -127,7 +146,20 @@ class LinesInSteps {
     const bool has_common = where_ != Where::kWorkers && at != of_gap.end() && at->second.file != kNone;
     Function common = has_common ? Function(at->second.file, at->second.function) : FunctionOf(before);
     std::string text = has_common ? at->second.line : Label(before, after);
-    const bool is_deeper_before = FunctionOf(before) != common, is_deeper_after = FunctionOf(after) != common;
+    bool is_deeper_before = FunctionOf(before) != common, is_deeper_after = FunctionOf(after) != common;
+    if (is_deeper_before && is_deeper_after) {
+      // Whether a function was called again, or goes around a loop of its own, the stacks don't tell.
+      const auto [in_before, in_after] = InnermostOfBoth(stacks);
+      const std::string label = Label(in_before, in_after);
+      const auto [in_loop, is_unknown] = in_loop_.try_emplace(label);
+      if (is_unknown) in_loop->second = sources_.AreInOneLoop(label);
+      if (in_loop->second) {
+        text = label;
+        common = FunctionOf(in_before);
+        is_deeper_before = FunctionOf(before) != common;
+        is_deeper_after = FunctionOf(after) != common;
+      }
+    }
     if (is_deeper_before != is_deeper_after) {
       text = Label(before, after);
       common = FunctionOf(is_deeper_before ? before : after);
@@ -197,9 +229,11 @@ class LinesInSteps {
     return most == gaps.running.end() || rank(most->second) == 0 ? "" : PackageFunction(most->first);
   }
 
-  // torch.ops: passes calls on to operators.
+  // torch.ops, torch.profiler: pass calls on to operators, or mark what others do.
   bool PassesOn(const PythonFrame& frame) const {
-    return frame.file != kNone && absl::EndsWith(model_.names[frame.file], "/torch/_ops.py");
+    if (frame.file == kNone) return false;
+    const std::string& file = model_.names[frame.file];
+    return absl::EndsWith(file, "/torch/_ops.py") || absl::EndsWith(file, "/torch/autograd/profiler.py");
   }
 
   // Who made the call before, if the program is still at the line that asked for it.
@@ -372,6 +406,8 @@ class LinesInSteps {
   const double count_;           // steps
   std::vector<bool> has_steps_;  // by process
   const std::vector<PythonPlace> places_;
+  const SourceLines& sources_;
+  std::map<std::string, bool> in_loop_;  // by label
   ByText gaps_, input_;
   int64_t input_walked_ns_ = 0;                             // with what no line is known of
   absl::flat_hash_map<Stacks, Gaps*> gaps_of_, inputs_of_;  // in these

@@ -1,5 +1,5 @@
 // The text of lines that findings name: only of the file that ran.
-#include "analyzer/findings/source_lines.h"
+#include "analyzer/work/source_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,13 +66,26 @@ TEST_F(SourceLinesTest, IsThatOfTheLoopAround) {
   EXPECT_THAT(of_loop("train.py:5"), ElementsAre("2: for x in data:", "3: f(x)", "4: g(x)", "5: h(x)"));
   EXPECT_THAT(of_loop("train.py:6"), ElementsAre("6: print()"));
   EXPECT_THAT(of_loop("train.py:9"), ElementsAre("9: g(x)"));
-  EXPECT_THAT(Of("train.py:5 to 9"), ElementsAre("5: h(x)", "9: g(x)"));
+}
+
+TEST_F(SourceLinesTest, GoesOnBehindInnerLoopsAndStatementsOfSeveralLines) {
+  std::ofstream(folder_ / "train.py")
+      << "for x in data:\n  for y in x:\n    f(\n      y, ')'\n    )\n  slow(x)\n  z = (1,\n  2)\n  h(x)\n";
+  EXPECT_THAT(Of("train.py:3 to 9"), ElementsAre("3: f(", "6: slow(x)", "7: z = (1,", "8: 2)", "9: h(x)"));
+  EXPECT_THAT(Of("train.py:9 to 3"), ElementsAre("9: h(x)", "1: for x in data:", "2: for y in x:", "3: f("));
 }
 
 TEST_F(SourceLinesTest, IsThatOfTheFunctionFurtherUp) {
   std::ofstream(folder_ / "train.py")
       << "def sample(n):\n  rows = slow(n)\n  return f(rows)\n\nfor i in range(9):\n  f(sample(i))\n";
   EXPECT_THAT(Of("train.py:6 to 3"), ElementsAre("6: f(sample(i))", "2: rows = slow(n)", "3: return f(rows)"));
+}
+
+TEST_F(SourceLinesTest, IsThatOfTheFunctionFurtherDown) {
+  std::ofstream(folder_ / "train.py") << "def main():\n  for i in range(9):\n    f(sample(i))\n    g()\n\ndef "
+                                         "sample(n):\n  rows = slow(n)\n  return f(rows)\n";
+  EXPECT_THAT(Of("train.py:3 to 8"),
+              ElementsAre("3: f(sample(i))", "4: g()", "7: rows = slow(n)", "8: return f(rows)"));
 }
 
 TEST_F(SourceLinesTest, IsNothingForWhatIsNotTheFileThatRan) {

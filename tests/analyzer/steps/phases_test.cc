@@ -157,7 +157,8 @@ TEST(PhasesTest, PassesOfUnequalSizeAddUp) {
   }
 }
 
-TEST(PhasesTest, SamplesOneByOneAreOneBatch) {
+// Another loop may compute one of them again and again.
+TEST(PhasesTest, HowManySamplesRunOneByOneIsNotKnown) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
   for (int i = 0; i < 4; ++i) {
@@ -167,8 +168,8 @@ TEST(PhasesTest, SamplesOneByOneAreOneBatch) {
     program.Update();
   }
   for (const Step& step : OnlyTrack(program).steps) {
-    EXPECT_EQ(step.batch, 16);
-    EXPECT_EQ(step.samples, 16);
+    EXPECT_EQ(step.batch, 0);
+    EXPECT_EQ(step.samples, 0);
   }
 }
 

@@ -193,19 +193,20 @@ TEST_F(TimeDivision, ARunWithoutCallsIsUnattributed) {
 }
 
 // A thread that feeds a queue and the one that trains, both between two calls.
-TEST_F(TimeDivision, AThreadThatDoesLittleWaitsBesideAnother) {
-  const ThreadIndex feeder = builder_.AddThread();
-  const OpIndex gemm = Gemm();
-  const StackIndex stack = Stack();
-  const auto call = [&](int64_t start_ns, ThreadIndex thread) {
-    builder_.Call(gemm, start_ns, 10, thread);
-    builder_.StackOfLastCall(stack);
-  };
-  for (int64_t start_ns : {0, 10, 20, 30, 40, 50, 60, 70, 190}) call(start_ns, 0);
-  for (int64_t start_ns : {80, 170}) call(start_ns, feeder);
-  const std::map<Key, int64_t> shares = Shares(builder_.Build(200));
-  EXPECT_EQ(shares.at({kNotSeen, 0}), 80 + 10);
-  EXPECT_EQ(shares.count({kNotSeen, feeder}), 0u);
+TEST_F(TimeDivision, AThreadWithoutModulesWaitsBesideOneThatRunsThem) {
+  for (const bool has_modules : {false, true}) {
+    builder_ = ModelBuilder();
+    const ThreadIndex feeder = builder_.AddThread();
+    const ModuleIndex module = has_modules ? builder_.AddModule("Linear", {"fc"}) : kNone;
+    const StackIndex main = builder_.AddStack({{"net.py", "forward", 3, module}, {"train.py", "<module>", 8}});
+    for (const int64_t start_ns : {0, 110})
+      AddScope("aten::linear", Scope::kFrameworkOp, start_ns, start_ns + 10, main);
+    for (const int64_t start_ns : {20, 60, 80})
+      AddScope("aten::randn", Scope::kFrameworkOp, start_ns, start_ns + 10, Stack(), feeder);
+    const std::map<Key, int64_t> shares = Shares(builder_.Build(120));
+    EXPECT_EQ(shares.at({kNotSeen, 0}), has_modules ? 70 : 50);
+    EXPECT_EQ(shares.count({kNotSeen, feeder}), has_modules ? 0u : 1u);
+  }
 }
 
 // --- Random runs ---
@@ -364,24 +365,14 @@ bool IsWork(const TraceModel& model, const Key& key) {
 }
 
 std::multiset<Key> KeysAt(const TraceModel& model, const std::vector<ThreadByDefinition>& threads, int64_t time_ns) {
-  std::multiset<Key> working, foremost;
-  std::vector<std::pair<size_t, Key>> idling;  // with their threads' numbers of calls and scopes
-  for (ThreadIndex thread = 0; thread < threads.size(); ++thread) {
-    const Key key = threads[thread].At(time_ns);
+  std::multiset<Key> working, idling;
+  for (const ThreadByDefinition& thread : threads) {
+    const Key key = thread.At(time_ns);
     if (key.first == kUnattributed) continue;
-    const auto [call, calls_end] = model.calls.RangeOf(thread);
-    const auto [scope, scopes_end] = model.scopes.thread.RangeOf(thread);
-    if (IsWork(model, key)) working.insert(key);
-    if (!IsWork(model, key)) idling.emplace_back(calls_end - call + scopes_end - scope, key);
+    (IsWork(model, key) ? working : idling).insert(key);
   }
   if (!working.empty()) return working;
-  if (idling.empty()) return {{kUnattributed, kNone}};
-  size_t most = 0;
-  for (const auto& [items, key] : idling) most = key.first == kNotSeen ? std::max(most, items) : most;
-  for (const auto& [items, key] : idling) {
-    if (key.first != kNotSeen || 4 * items >= most) foremost.insert(key);
-  }
-  return foremost;
+  return idling.empty() ? std::multiset<Key>{{kUnattributed, kNone}} : idling;
 }
 
 auto AllOf(const TimePiece& piece) {

@@ -1,6 +1,8 @@
-// The text of lines of the program that findings name.
+// The text of lines of the program.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -9,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer::inline findings {
+namespace dlhook::analyzer::inline work {
 
 class SourceLines {
  public:
@@ -21,9 +23,15 @@ class SourceLines {
   // have this name.
   std::vector<std::string> Of(absl::string_view label, bool in_loop = false) const;
 
+  // Whether both lines are in one loop of one function.
+  bool AreInOneLoop(absl::string_view label) const;
+
  private:
+  // The text of its file, and its lines; false: as above.
+  bool Find(absl::string_view label, std::string& text, size_t& first, size_t& last) const;
+
   std::map<std::string, std::set<std::string>> paths_;  // by name without folder
   int64_t began_s_ = 0;                                 // by CLOCK_REALTIME; 0: not known
 };
 
-}  // namespace dlhook::analyzer::findings
+}  // namespace dlhook::analyzer::work

@@ -1,0 +1,183 @@
+// See source_lines.h.
+#include "analyzer/work/source_lines.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/io/whole_file.h"
+
+namespace dlhook::analyzer::inline work {
+namespace {
+
+constexpr uint64_t kLongestFile = 4 << 20;
+constexpr size_t kLongestStatement = 40;  // lines
+constexpr size_t kMostLinesAfter = 2;     // the first one …
+constexpr size_t kMostLinesBefore = 4;    // … and the last one
+
+// Lines from 1; 0: none.
+class PythonText {
+ public:
+  explicit PythonText(std::vector<absl::string_view> lines) : lines_(std::move(lines)) {}
+
+  size_t count() const { return lines_.size(); }
+  absl::string_view Code(size_t line) const { return absl::StripAsciiWhitespace(lines_[line - 1]); }
+  bool HasCode(size_t line) const { return !Code(line).empty() && Code(line).front() != '#'; }
+
+  // Of a line without code: any.
+  size_t Indent(size_t line) const {
+    const size_t indent = lines_[line - 1].find_first_not_of(" \t\r");
+    return HasCode(line) && indent != absl::string_view::npos ? indent : SIZE_MAX;
+  }
+
+  // The line that defines its function; 0: it is the main code's.
+  size_t FunctionOf(size_t line) const {
+    return Around(line, [](absl::string_view code) {
+      return absl::StartsWith(code, "def ") || absl::StartsWith(code, "async def ");
+    });
+  }
+
+  // The innermost loop of its function around both lines.
+  size_t LoopAround(size_t first, size_t last) const {
+    const size_t function = FunctionOf(first);
+    if (FunctionOf(last) != function) return 0;
+    const auto loops = [](absl::string_view code) {
+      return absl::StartsWith(code, "for ") || absl::StartsWith(code, "async for ") || absl::StartsWith(code, "while ");
+    };
+    for (size_t loop = loops(Code(last)) ? last : Around(last, loops); loop > function; loop = Around(loop, loops)) {
+      if (loop < first && EndOfBlock(loop) >= first) return loop;
+    }
+    return 0;
+  }
+
+  // The last line of what begins there and goes on while brackets are open; the same if that is not found soon.
+  size_t EndOfStatement(size_t begin) const {
+    int64_t open = 0;
+    for (size_t line = begin; line <= count() && line < begin + kLongestStatement; ++line) {
+      char quote = 0;
+      for (const char letter : Code(line)) {
+        if (quote == 0 && letter == '#') break;
+        if (letter == '"' || letter == '\'') quote = quote == 0 ? letter : quote == letter ? 0 : quote;
+        if (quote == 0) open += absl::StrContains("([{", letter) ? 1 : absl::StrContains(")]}", letter) ? -1 : 0;
+      }
+      if (open <= 0) return line;
+    }
+    return begin;
+  }
+
+  // The last line with code that is further to the right than this one, behind it.
+  size_t EndOfBlock(size_t line) const {
+    size_t end = line;
+    for (size_t next = EndOfStatement(line) + 1; next <= count() && Indent(next) > Indent(line); ++next)
+      end = HasCode(next) ? next : end;
+    return end;
+  }
+
+  // The last line before one that is less to the right.
+  size_t EndOfSuite(size_t line) const {
+    const size_t indent = Indent(line);
+    while (line < count() && Indent(line + 1) >= indent) ++line;
+    return line;
+  }
+
+  std::vector<size_t> WithCode(size_t from, size_t to) const {
+    std::vector<size_t> found;
+    for (size_t line = from; line <= to && line <= count(); ++line) {
+      if (HasCode(line)) found.push_back(line);
+    }
+    return found;
+  }
+
+ private:
+  // The nearest line above, less to the right than all between, that is one of these.
+  size_t Around(size_t of, const std::function<bool(absl::string_view)>& is_one) const {
+    size_t indent = Indent(of);
+    for (size_t line = of - 1; line > 0 && indent > 0; --line) {
+      if (Indent(line) >= indent) continue;
+      indent = Indent(line);
+      if (is_one(Code(line))) return line;
+    }
+    return 0;
+  }
+
+  std::vector<absl::string_view> lines_;
+};
+
+}  // namespace
+
+SourceLines::SourceLines(const TraceModel& model) {
+  for (const PythonStack& stack : model.python_stacks) {
+    for (const PythonFrame& frame : stack.frames) {
+      if (frame.file == kNone) continue;
+      const std::string& path = model.names[frame.file];
+      if (absl::StartsWith(path, "/") && absl::EndsWith(path, ".py"))
+        paths_[path.substr(path.rfind('/') + 1)].insert(path);
+    }
+  }
+  if (model.processes.empty()) return;
+  const ProcessInfo& first = model.processes.front();
+  began_s_ = first.realtime_offset_ns ? (first.start_ns + *first.realtime_offset_ns) / 1'000'000'000 : 0;
+}
+
+bool SourceLines::Find(absl::string_view label, std::string& text, size_t& first, size_t& last) const {
+  const std::vector<absl::string_view> parts = absl::StrSplit(label, ':');
+  const auto paths = paths_.find(std::string(parts.front()));
+  struct stat status = {};
+  if (parts.size() != 2 || paths == paths_.end() || paths->second.size() != 1) return false;
+  const std::string& path = *paths->second.begin();
+  if (stat(path.c_str(), &status) != 0 || std::max(status.st_mtime, status.st_ctime) > began_s_) return false;
+  auto read = ReadWholeFile(path, kLongestFile, FileIs::kFound);
+  if (!read.ok()) return false;
+  text = *std::move(read);
+  const std::vector<absl::string_view> ends = absl::StrSplit(parts[1], " to ");
+  if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last)) return false;
+  const auto count = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  return std::min(first, last) > 0 && std::max(first, last) <= count;
+}
+
+bool SourceLines::AreInOneLoop(absl::string_view label) const {
+  std::string text;
+  size_t first = 0, last = 0;
+  return Find(label, text, first, last) && PythonText(absl::StrSplit(text, '\n')).LoopAround(first, last) > 0;
+}
+
+std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) const {
+  std::string text;
+  size_t first = 0, last = 0;
+  if (!Find(label, text, first, last)) return {};
+  const PythonText lines(absl::StrSplit(text, '\n'));
+  const size_t function = lines.FunctionOf(last), loop = lines.LoopAround(first, last);
+  const bool is_one_function = lines.FunctionOf(first) == function;
+  const bool goes_around = last < first || (last == first && in_loop && loop > 0);
+  // What runs behind the first line, and before the last one.
+  std::vector<size_t> after, before;
+  if (is_one_function && last > first) {
+    after = lines.WithCode(lines.EndOfStatement(first) + 1, last - 1);
+    before.assign(after.begin() + static_cast<ptrdiff_t>(std::min(after.size(), kMostLinesAfter)), after.end());
+  } else if (!is_one_function || goes_around) {
+    const size_t next = lines.EndOfStatement(first) + 1;
+    after = lines.WithCode(next, loop > 0 ? lines.EndOfBlock(loop) : lines.EndOfSuite(first));
+    before = lines.WithCode(loop > 0 ? loop : function + 1, last - 1);
+  }
+  if (!is_one_function && function == 0) before.clear();  // the main code, after a function
+  after.resize(std::min(after.size(), kMostLinesAfter));
+  before.erase(before.begin(), before.end() - static_cast<ptrdiff_t>(std::min(before.size(), kMostLinesBefore)));
+  std::vector<size_t> shown = {first};
+  shown.insert(shown.end(), after.begin(), after.end());
+  shown.insert(last == first ? shown.begin() : shown.end(), before.begin(), before.end());
+  if (last != first) shown.push_back(last);
+  std::vector<std::string> sources;
+  for (const size_t line : shown) sources.push_back(absl::StrCat(line, ": ", lines.Code(line)));
+  return sources;
+}
+
+}  // namespace dlhook::analyzer::work
