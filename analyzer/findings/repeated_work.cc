@@ -54,18 +54,27 @@ bool IsOfParametrization(const WorkItem& item) {
 }
 
 std::vector<Finding> FindParametrizations(const StepFacts& facts) {
-  // How often a step computes each: as often as the rarest operation of it in the forward pass, but for those that not each
-  // step has.
+  // How often a step computes each: as its operations are called in the forward pass, by time. One computation may call some
+  // of them several times, and others are not of each: the lower quartile.
   struct Times {
-    double ns = 0, times = 0;
+    double ns = 0, times = 0, forward_ns = 0;
+    std::map<double, double> ns_by_calls;
   };
   std::map<std::string, Times> by_layer;
   for (const WorkItem& item : facts.items()) {
     if (!IsOfParametrization(item)) continue;
     Times& times = by_layer[item.group->label];
     times.ns += item.ns;
-    if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward && item.begun >= 1)
-      times.times = times.times == 0 ? item.begun : std::min(times.times, item.begun);
+    if (item.scope == nullptr || item.doing.direction != LayerDirection::kForward || item.begun == 0) continue;
+    times.ns_by_calls[item.begun] += item.ns;
+    times.forward_ns += item.ns;
+  }
+  for (auto& [layer, times] : by_layer) {
+    double below_ns = 0;
+    for (const auto& [calls, ns] : times.ns_by_calls) {
+      if (4 * below_ns <= times.forward_ns) times.times = calls;
+      below_ns += ns;
+    }
   }
   double ns = 0, gain_ns = 0, most = 0;
   for (const auto& [layer, times] : by_layer) {
