@@ -11,10 +11,22 @@
 
 namespace dlhook::analyzer::inline cli {
 
-using CommandMaker = Command();
-CommandMaker ReportCommand, TopCommand, DiffCommand, ScalingCommand, ImportCommand, DumpCommand, ExportCommand,
-    RunCommand, CtlCommand, DoctorCommand, CountersCommand, CalibrateCommand, TryCommand, ContendCommand, ReplayCommand,
-    SkillCommand;
+Command ReportCommand();
+Command TopCommand();
+Command DiffCommand();
+Command ScalingCommand();
+Command ImportCommand();
+Command DumpCommand();
+Command ExportCommand();
+Command RunCommand();
+Command CtlCommand();
+Command DoctorCommand();
+Command CountersCommand();
+Command CalibrateCommand();
+Command TryCommand();
+Command ContendCommand();
+Command ReplayCommand();
+Command SkillCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
 

@@ -95,9 +95,8 @@ bool IsCause(absl::string_view rule) {
 Table FindingsDiff(const std::vector<FindingChange>& changes) {
   const TypedColumns<FindingChange> columns = {
       {TextColumn("change",
-                  "new: only NEW has it; gone: only BASE has it; more, less: its gain in NEW is at least twice, or at "
-                  "most half "
-                  "of that in BASE."),
+                  "new: only NEW has it; gone: only BASE has it; more, less: its gain in NEW is at least twice that in "
+                  "BASE, or at most half."),
        [](const FindingChange& row) {
          if (row.other_ns > 0) return Cell(std::string(row.is_new ? "more" : "less"));
          return Cell(std::string(row.is_new ? "new" : "gone"));

@@ -332,6 +332,12 @@ class Findings(FindingsCase):
         finding = self.found("slow-lines", "polled-queue", least_percent=20)
         self.assertIn("time.sleep(0.02)", finding["source"])
 
+    def test_a_loop_in_a_function_that_is_called_once(self):
+        findings = self.findings("slow-lines", "looped", "function", command=program("looped_function", "60"))
+        self.assertEqual([finding["line"] for finding in findings], ["looped_function.py:15 to 13"])
+        self.assertIn("for number in range", findings[0]["source"])
+        self.assertTrue(findings[0]["finding"].startswith("train (looped_function.py:15 to 13)"), findings[0]["finding"])
+
     def test_a_graph_that_grows(self):
         finding = self.found("growing-steps", "kept-states", least_percent=20)
         self.assertEqual(finding["where"], "number of operations")

@@ -19,6 +19,8 @@ struct Spec {
   std::vector<int> longer;  // numbers of 41 steps, the last of which does not count
   int64_t longer_ns = 60 * kMs;
   bool starts_process = false;
+  bool has_lines = false;      // an operation at the beginning of each step, and one at its end
+  bool is_load_known = false;  // nothing waits
 };
 
 // Steps of 10 ms.
@@ -26,10 +28,24 @@ std::vector<std::string> Found(const Spec& spec) {
   GpuProgram program;
   std::vector<int64_t> starts = {0};
   std::vector<int64_t> children;
+  ModelBuilder& builder = program.builder();
+  const StackIndex first = builder.AddStack({{"train.py", "<module>", 7}}),
+                   last = builder.AddStack({{"train.py", "<module>", 9}});
   for (int step = 0; step < 41; ++step) {
     const bool is_longer = std::find(spec.longer.begin(), spec.longer.end(), step) != spec.longer.end();
     if (is_longer) children.push_back(starts.back() + kMs);
     starts.push_back(starts.back() + (is_longer ? spec.longer_ns : 10 * kMs));
+    const int64_t start_ns = starts[starts.size() - 2], end_ns = starts.back();
+    if (spec.has_lines) {
+      builder.Scope("aten::linear", ScopeKind::kFrameworkOp, start_ns, kMs, 0, -1, first);
+      builder.Scope("aten::mean", ScopeKind::kFrameworkOp, end_ns - kMs, kMs, 0, -1, last);
+    }
+    if (!spec.is_load_known) continue;
+    LoadSample sample;
+    sample.time_ns = sample.cpu_ns = sample.first_thread_cpu_ns = end_ns;
+    sample.threads = sample.runnable = 1;
+    sample.processors = 2;
+    builder.model().loads.push_back(sample);
   }
   program.Steps(starts);
   TraceModel& model = program.builder().model();
@@ -53,6 +69,13 @@ TEST(LongerSteps, ComeRegularly) {
   EXPECT_THAT(
       Found({.longer = {5, 15, 25, 35}}),
       ElementsAre(HasSubstr("4 of 40 training steps (each 10th) take 60.0 ms on average, the others 10.0 ms.")));
+}
+
+// Other programs may have had the processor, if nobody looked.
+TEST(LongerSteps, AtNoRegularDistanceNeedAnIdleMachine) {
+  EXPECT_THAT(Found({.longer = {5, 9, 25, 33}, .has_lines = true, .is_load_known = true}),
+              ElementsAre(HasSubstr("in each of them the program spends 58.0 ms at train.py:7 to 9")));
+  EXPECT_THAT(Found({.longer = {5, 9, 25, 33}, .has_lines = true}), IsEmpty());
 }
 
 TEST(LongerSteps, StartProcesses) {
