@@ -39,6 +39,10 @@ class PythonText {
     return HasCode(line) && indent != absl::string_view::npos ? indent : SIZE_MAX;
   }
 
+  static bool Loops(absl::string_view code) {
+    return absl::StartsWith(code, "for ") || absl::StartsWith(code, "async for ") || absl::StartsWith(code, "while ");
+  }
+
   // The line that defines its function; 0: it is the main code's.
   size_t FunctionOf(size_t line) const {
     return Around(line, [](absl::string_view code) {
@@ -50,10 +54,7 @@ class PythonText {
   size_t LoopAround(size_t first, size_t last) const {
     const size_t function = FunctionOf(first);
     if (FunctionOf(last) != function) return 0;
-    const auto loops = [](absl::string_view code) {
-      return absl::StartsWith(code, "for ") || absl::StartsWith(code, "async for ") || absl::StartsWith(code, "while ");
-    };
-    for (size_t loop = loops(Code(last)) ? last : Around(last, loops); loop > function; loop = Around(loop, loops)) {
+    for (size_t loop = Loops(Code(last)) ? last : Around(last, Loops); loop > function; loop = Around(loop, Loops)) {
       if (loop < first && EndOfBlock(loop) >= first) return loop;
     }
     return 0;
@@ -168,7 +169,8 @@ std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) 
     after = lines.WithCode(next, loop > 0 ? lines.EndOfBlock(loop) : lines.EndOfSuite(first));
     before = lines.WithCode(loop > 0 ? loop : function + 1, last - 1);
   }
-  if (!is_one_function && function == 0) before.clear();  // the main code, after a function
+  if (!is_one_function && function == 0) before.clear();                        // the main code, after a function
+  if (!is_one_function && PythonText::Loops(lines.Code(first))) after.clear();  // it asks for what the loop goes over
   after.resize(std::min(after.size(), kMostLinesAfter));
   before.erase(before.begin(), before.end() - static_cast<ptrdiff_t>(std::min(before.size(), kMostLinesBefore)));
   std::vector<size_t> shown = {first};

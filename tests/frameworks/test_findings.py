@@ -353,6 +353,10 @@ class Findings(FindingsCase):
         self.assertIn("BatchSampler", finding["advice"])
         self.assertNotIn("num_workers", finding["advice"])  # they made it slower
 
+    def test_rows_that_are_not_what_takes_the_time(self):
+        finding = self.findings("input-wait", "slow-collate", "victim")[0]
+        self.assertNotIn("Rows are fetched one by one", finding["finding"])
+
     def test_workers_that_are_started_again(self):
         finding = self.found("longer-steps", least_percent=20)
         self.assertRegex(finding["finding"], r"each 8th\) take .* in each of them the program starts [12] process")

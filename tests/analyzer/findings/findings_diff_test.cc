@@ -46,6 +46,19 @@ TEST(FindingsDiffTest, MuchMoreOrLess) {
   EXPECT_EQ(Changes({{Found("slow-lines", "", 100), Found("input-wait", "", 500), Found("float64", "", 100)}},
                     {{Found("slow-lines", "", 250), Found("input-wait", "", 200), Found("float64", "", 190)}}),
             (Rows{{"less", "input-wait"}, {"more", "slow-lines"}}));
+  EXPECT_EQ(Changes({{Found("slow-lines", "load", 100)}}, {{Found("slow-lines", "save", 500)}}), Rows())
+      << "not the same";
+}
+
+TEST(FindingsDiffTest, LinesAreMatchedByTheirText) {
+  const auto at = [](const std::string& line, double gain_ns) {
+    RuleFinding found = Found("slow-lines", "", gain_ns);
+    found.finding.line = "train.py:" + line;
+    found.finding.source = {line + (gain_ns < 200 ? ": load(x)" : ": save(x)")};
+    return found;
+  };
+  EXPECT_EQ(Changes({{at("4", 300), at("7", 100)}}, {{at("5", 300), at("8", 110)}}), Rows());
+  EXPECT_EQ(Changes({{at("4", 300), at("7", 100)}}, {{at("5", 900), at("8", 110)}}), (Rows{{"more", "slow-lines"}}));
 }
 
 TEST(FindingsDiffTest, ARuleWithSeveralFindingsIsMatchedByPlace) {

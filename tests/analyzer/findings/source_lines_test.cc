@@ -86,6 +86,7 @@ TEST_F(SourceLinesTest, IsThatOfTheFunctionFurtherDown) {
                                          "sample(n):\n  rows = slow(n)\n  return f(rows)\n";
   EXPECT_THAT(Of("train.py:3 to 8"),
               ElementsAre("3: f(sample(i))", "4: g()", "7: rows = slow(n)", "8: return f(rows)"));
+  EXPECT_THAT(Of("train.py:2 to 8"), ElementsAre("2: for i in range(9):", "7: rows = slow(n)", "8: return f(rows)"));
 }
 
 TEST_F(SourceLinesTest, IsNothingForWhatIsNotTheFileThatRan) {

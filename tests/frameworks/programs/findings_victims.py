@@ -608,6 +608,20 @@ def rows_one_by_one(side):
         yield from training(model, optimizer, cross_entropy, DataLoader(data, **options))
 
 
+def slow_collate(side):
+    """Rows are fetched one by one, which takes no time beside what is done with them then."""
+    def collate(rows):
+        if side == "victim":
+            sum(number * number for number in range(300_000))
+        return [torch.stack(column) for column in zip(*rows)]
+
+    data = TensorDataset(torch.randn(2048, 32), torch.randint(0, 2, (2048,)))
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        yield from training(model, optimizer, cross_entropy, DataLoader(data, batch_size=32, collate_fn=collate))
+
+
 class Opened(Dataset):
     """Each worker opens it first, which takes a while."""
 
