@@ -62,6 +62,7 @@ class Collector {
 
   ProcessMoments Run() {
     result_.has_compiled = turns_.has_any();
+    result_.moments.SetFunctions(FunctionsOfTensorFlow());
     if (model_.scopes.size() > 0) CollectScopes();
     result_.moments.Order(0);
     const size_t scopes = result_.moments.size();
@@ -82,6 +83,27 @@ class Collector {
     int64_t end_ns = -1;  // where the optimizer's own operations begin, else of its last scope
     bool is_open = false;
   };
+
+  // Those of several threads that ran at the same time can't be told apart by time: none of them.
+  std::vector<std::pair<int64_t, int64_t>> FunctionsOfTensorFlow() const {
+    std::vector<std::pair<int64_t, int64_t>> all, result;
+    const auto is_function = [this](const ScopeLook& look) {
+      const absl::string_view name = model_.names[look.name];
+      return look.kind == Scope::kTraceMe && (name == "KernelAndDeviceFunc::Run" || name == "SessionRun");
+    };
+    ForEachScopeThat(model_.scopes, is_function, [&](ScopeIndex scope) {
+      if (model_.threads[model_.scopes.thread[scope]].process == process_)
+        all.emplace_back(model_.scopes.start_ns[scope], model_.scopes.EndOf(scope));
+    });
+    absl::c_sort(all);
+    for (size_t i = 0, next = 0; i < all.size(); i = next) {
+      int64_t end_ns = all[i].second;
+      for (next = i + 1; next < all.size() && all[next].first < end_ns; ++next)
+        end_ns = std::max(end_ns, all[next].second);
+      if (next == i + 1) result.push_back(all[i]);
+    }
+    return result;
+  }
 
   void CollectScopes() {
     MarkWork();
@@ -277,6 +299,9 @@ class Collector {
     if (role == ScopeRole::kGradientNode) return MomentKind::kBackward;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kForward && !has_work_[scope]) return MomentKind::kOther;
+    // What an optimizer reads is ready before the step.
+    const absl::string_view name = model_.names[model_.scopes.look[scope].name];
+    if (kind == MomentKind::kUpdate && absl::EndsWith(name, ":ReadVariableOp")) return MomentKind::kOther;
     return kind;
   }
 

@@ -1,9 +1,11 @@
 // The activities of a process over time, as far as its scopes and calls show them: the basis of steps and phases.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -39,7 +41,8 @@ struct Moment {
                       // op)
   uint32_t name = 0;  // for scopes; 0 for calls
   int64_t run = -1;   // of a program that XLA compiled; -1: none
-  int64_t link = -1;  // for kForward: the sequence number of its backward node, if any
+  int64_t function = -1;  // a run of one of TensorFlow's; -1: none, or not known
+  int64_t link = -1;      // for kForward: the sequence number of its backward node, if any
 
   // Of so many equal ones.
   void KeepPart(size_t part, size_t parts) {
@@ -85,6 +88,10 @@ class Moments {
     (others.told_[i].flags & kIsApart) != 0 ? AddApart(others[i]) : told_.push_back(others.told_[i]);
   }
 
+  // When functions of TensorFlow's ran, ascending, one at a time: all of a loop in one is one run of it.
+  bool has_functions() const { return !functions_.empty(); }
+  void SetFunctions(std::vector<std::pair<int64_t, int64_t>> functions) { functions_ = std::move(functions); }
+
   // Orders by start those from one on, or merges those before and from one on, which are in order each.
   void Order(size_t from);
   void Merge(size_t middle);
@@ -103,10 +110,17 @@ class Moments {
     return (told.flags & kIsScope) != 0 ? model_->scopes.start_ns[told.index] : model_->calls.start_ns[told.index];
   }
 
+  // The index of the one that ran then; -1: none.
+  int64_t FunctionAt(int64_t ns) const {
+    const auto next = std::upper_bound(functions_.begin(), functions_.end(), std::pair(ns, INT64_MAX));
+    return next != functions_.begin() && ns < std::prev(next)->second ? std::prev(next) - functions_.begin() : -1;
+  }
+
   const TraceModel* model_;
   const Attribution* attribution_;
   std::vector<Told> told_;
   std::vector<Moment> apart_;
+  std::vector<std::pair<int64_t, int64_t>> functions_;
 };
 
 inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
@@ -125,6 +139,7 @@ inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
   moment.name = scopes.look[scope].name;
   const int64_t link = scopes.link[scope];
   if (is_xla) moment.run = CompiledLink::Of(link).run;
+  if ((moment.is_graph_node && !is_xla) || kind == MomentKind::kInput) moment.function = FunctionAt(moment.start_ns);
   if (!is_xla) moment.link = link;
   return moment;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "analyzer/steps/function_steps.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -20,7 +21,12 @@ constexpr size_t kSampleMoments = 1 << 16;
 class ItemMaker {
  public:
   ItemMaker(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links, bool updates_apart)
-      : moments_(moments), trained_links_(trained_links), updates_apart_(updates_apart), last_rank_(1), final_rank_(1) {
+      : moments_(moments),
+        function_steps_(moments),
+        trained_links_(trained_links),
+        updates_apart_(updates_apart),
+        last_rank_(1),
+        final_rank_(1) {
     std::map<std::string, Network> networks = {{"", 0}};
     for (const Layer& layer : attribution.layers) {
       network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
@@ -113,6 +119,15 @@ class ItemMaker {
     return items_.empty() || (items_.back().kind != MomentKind::kBackward && items_.back().kind != MomentKind::kUpdate);
   }
 
+  // What belongs to no item of a function's step: what is ahead of its pass, and a batch that is fetched during one.
+  bool IsAside(const Moment& moment) {
+    if (moment.function < 0) return false;
+    const size_t number = function_steps_.NumberOf(moment);
+    if (number != function_step_) of_function_.clear();
+    function_step_ = number;
+    return function_steps_.IsAhead(moment) || (moment.kind == MomentKind::kInput && !of_function_.empty());
+  }
+
   // A weight that is computed is a part of the pass around it, or begins the next one: whoever looks at it runs none.
   bool IsWeight(const Moment& moment) {
     if (moment.kind != MomentKind::kForward || moment.layer == kNone || !is_weight_[moment.layer]) return false;
@@ -129,7 +144,7 @@ class ItemMaker {
       arrived_ns_ = moment.end_ns;
       return;
     }
-    if (IsBookkeeping(moment) || IsWeight(moment)) return;
+    if (IsBookkeeping(moment) || IsWeight(moment) || IsAside(moment)) return;
     StepItem* item = is_cut_ ? nullptr : Continued(moment);
     if (item == nullptr) {
       if (arrival_ && BeginsStep(moment.kind)) Begin(*arrival_, MomentKind::kInput).end_ns = arrived_ns_;
@@ -138,7 +153,10 @@ class ItemMaker {
     if (moment.kind == MomentKind::kForward && weight_ns_) item->start_ns = std::min(item->start_ns, *weight_ns_);
     weight_ns_.reset();
     arrival_.reset();
-    item->end_ns = std::max(item->end_ns, moment.end_ns);
+    if (moment.function >= 0) of_function_[moment.kind] = static_cast<size_t>(item - items_.data());
+    const bool is_late =
+        moment.function >= 0 && moment.kind == MomentKind::kForward && of_function_.contains(MomentKind::kBackward);
+    if (!is_late) item->end_ns = std::max(item->end_ns, moment.end_ns);
     if (moment.kind == MomentKind::kForward) AddToRun(moment, *item);
   }
 
@@ -190,6 +208,10 @@ class ItemMaker {
   // The item that `moment` continues; nullptr: it begins a new one.
   StepItem* Continued(const Moment& moment) {
     if (items_.empty()) return nullptr;
+    if (moment.function >= 0) {
+      const auto item = of_function_.find(moment.kind);
+      return item == of_function_.end() ? nullptr : &items_[item->second];
+    }
     StepItem& last = items_.back();
     if (moment.kind == MomentKind::kInput) return nullptr;  // fetching an input continues nothing
     if (updates_apart_ && moment.kind == MomentKind::kUpdate && moment.is_scope) return nullptr;
@@ -217,12 +239,15 @@ class ItemMaker {
   bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
 
   const Moments& moments_;
+  const FunctionSteps function_steps_;
   const NumberSet& trained_links_;
   const bool updates_apart_;
-  std::vector<Network> network_;     // by layer
-  std::vector<bool> is_loss_;        // by layer
-  std::vector<bool> is_weight_;      // by layer: ComputesWeight
-  std::vector<uint32_t> last_rank_;  // by network
+  size_t function_step_ = SIZE_MAX;           // the last one …
+  std::map<MomentKind, size_t> of_function_;  // … and its items
+  std::vector<Network> network_;              // by layer
+  std::vector<bool> is_loss_;                 // by layer
+  std::vector<bool> is_weight_;               // by layer: ComputesWeight
+  std::vector<uint32_t> last_rank_;           // by network
   // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
   std::vector<uint32_t> final_rank_;
   std::optional<Moment> last_forward_;

@@ -81,7 +81,10 @@ class Counter {
         work_.loaders.insert(loaders[name]);
     }
     ForEachScopeThat(model_.scopes, is_counted, [&](ScopeIndex scope) {
-      if (IsIn(model_.scopes, scope)) ++counts[model_.scopes.look[scope].name];
+      if (!IsIn(model_.scopes, scope)) return;
+      const ScopeLook& look = model_.scopes.look[scope];
+      ++counts[look.name];
+      if (look.kind == ScopeKind::kGraphNode) work_.graph_ops += Share();
     });
     for (NameIndex name = 0; name < counts.size(); ++name) {
       if (counts[name] > 0) work_.ops[model_.names[name]] = static_cast<double>(counts[name]) * Share();

@@ -22,6 +22,7 @@ struct DoneWork {
   std::map<std::string, double>
       calls;  // of libraries, by kind; only those that the program decides on: no queries, no allocations
   std::map<std::string, double> ops;    // framework ops and user ranges, by name
+  double graph_ops = 0;                 // of these, those that TensorFlow's executor starts
   std::map<std::string, double> types;  // calls by data types
   std::map<StepKind, double> other_steps;
   int64_t micro_steps = 0;  // of most steps

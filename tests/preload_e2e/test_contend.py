@@ -93,7 +93,8 @@ class Contend(trying.Case):
         return super().processes(program)
 
     def test_what_a_neighbour_slows_down_is_found(self):
-        tables = self.tables("--with", self.gardener, "--neighbours", "1", "--rounds", "8", PLANT=self.plant, WORK=200, REST_MS=2)
+        tables = self.tables("--with", self.gardener, "--neighbours", "1", "--rounds", "6", "--steps", "8",
+                             PLANT=self.plant, WORK=100, REST_MS=10)
         step, places, neighbours = tables
         names = [column["name"] for column in places["columns"]]
         rows = [dict(zip(names, row, strict=True)) for row in places["rows"]]

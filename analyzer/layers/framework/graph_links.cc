@@ -3,6 +3,9 @@
 //   StatefulPartitionedCall/sequential_1/conv2d_1/Relu:_MklNativeFusedConv2D                  forward of sequential_1/conv2d_1
 //   …/gradient_tape/sequential_1/conv2d_1/convolution/Conv2DBackpropFilter:_MklNativeConv…   its backward-weights
 //   StatefulPartitionedCall/sgd/Mul_3:Mul                                                    the optimizer
+//   sequential_1/lstm_1/while/body/_9/sequential_1/lstm_1/while/lstm_cell_1/MatMul:MatMul    forward of …/lstm_cell_1
+//   gradient_tape/while/while_grad/body/_6/gradient_tape/while/gradients/while/MatMul_grad/MatMul:MatMul  backward of
+//     while/MatMul: a function without layers
 //
 // A layer's path ends before the first part that names an op, or one of the scopes that ops open inside a layer. Layers
 // are ordered by when the last of their forward nodes ran in the first step, because the executor starts whatever is
@@ -19,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "analyzer/layers/framework/framework_links.h"
 
 namespace dlhook::analyzer::inline framework {
@@ -34,10 +38,13 @@ struct GraphName {
 };
 
 // clang-format off
-constexpr absl::string_view kOptimizers[] = {"sgd",  "adam", "adamw", "rmsprop", "adagrad",  "nadam",     "ftrl",
-                                             "lion", "lamb", "muon",  "adamax",  "adadelta", "adafactor", "loss_scale_optimizer"};
+constexpr absl::string_view kOptimizers[] = {"sgd",      "adam",     "adam_w",    "rm_sprop", "adagrad", "nadam", "ftrl", "lion",
+                                             "lamb",     "muon",     "adamw",     "rmsprop",  "adamax",
+                                             "adadelta", "adafactor", "loss_scale_optimizer"};
 constexpr absl::string_view kInnerScopes[] = {"convolution", "batchnorm", "moments", "stateless_dropout", "depthwise",
-                                              "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot"};
+                                              "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot",
+                                              "strided_slice", "transpose", "split"};
+constexpr absl::string_view kLoops[] = {"while", "cond"};
 // clang-format on
 
 // "conv2d_1" -> "conv2d".
@@ -60,28 +67,52 @@ bool EndsLayer(absl::string_view part) {
   return absl::ascii_isupper(part[0]) || part[0] == '_' || OneOf(part, kInnerScopes);
 }
 
+using Parts = std::vector<absl::string_view>;
+
+// A node of a loop's or a condition's function has its own full name behind the loop's: "while/body/_12/".
+void DropAround(Parts& parts) {
+  static constexpr absl::string_view kFunctions[] = {"body", "cond", "then", "else"};
+  for (size_t i = parts.size(); i-- > 1;) {
+    if (parts[i][0] != '_' || !OneOf(parts[i - 1], kFunctions)) continue;
+    parts.erase(parts.begin(), parts.begin() + static_cast<int64_t>(i + 1));
+    return;
+  }
+}
+
+size_t LayerLength(const Parts& parts) {
+  size_t length = 0;
+  while (length + 1 < parts.size() && !EndsLayer(parts[length])) ++length;
+  return length;
+}
+
+// A layer is the same one in a loop. Without layers the loop's name distinguishes the loop's products from others.
+void DropLoops(Parts& parts) {
+  Parts rest = parts;
+  std::erase_if(rest, [](absl::string_view part) { return OneOf(part, kLoops); });
+  if (LayerLength(rest) > 0) parts = std::move(rest);
+}
+
 GraphName ReadGraphName(absl::string_view name) {
   GraphName read;
   const size_t colon = name.rfind(':');
   if (colon != absl::string_view::npos) read.kernel = std::string(name.substr(colon + 1));
-  std::vector<absl::string_view> parts = absl::StrSplit(name.substr(0, colon), '/', absl::SkipEmpty());
-  size_t first = 0;
-  for (; first < parts.size(); ++first) {
-    if (parts[first] == "gradient_tape" || parts[first] == "gradients") {
-      read.is_backward = true;
-    } else if (!IsFunctionCall(parts[first])) {
-      break;
-    }
-  }
-  parts.erase(parts.begin(), parts.begin() + static_cast<int64_t>(first));
+  if (absl::StartsWith(name, "_send_")) return read;  // a result of constants that are folded before the first run
+  Parts parts = absl::StrSplit(name.substr(0, colon), '/', absl::SkipEmpty());
+  DropAround(parts);
+  std::erase_if(parts, IsFunctionCall);
+  const auto is_gradient = [](absl::string_view part) { return part == "gradient_tape" || part == "gradients"; };
+  const auto gradient = std::find_if(parts.rbegin(), parts.rend(), is_gradient);
+  read.is_backward = gradient != parts.rend();
+  parts.erase(parts.begin(), gradient.base());
   if (parts.empty()) return read;
+  for (absl::string_view& part : parts) {
+    if (read.is_backward) absl::ConsumeSuffix(&part, "_grad");
+  }
+  DropLoops(parts);
   read.whole = absl::StrJoin(parts, "/");
   read.node = std::string(parts.back());
   if (parts.size() > 1 && OneOf(parts.front(), kOptimizers)) read.optimizer = std::string(parts.front());
-  parts.pop_back();
-  size_t length = 0;
-  while (length < parts.size() && !EndsLayer(parts[length])) ++length;
-  parts.resize(length);
+  parts.resize(LayerLength(parts));
   read.path = absl::StrJoin(parts, "/");
   return read;
 }
@@ -132,7 +163,8 @@ class GraphLinker {
         continue;
       }
       if (!read.path.empty() && read.path.find('/') != std::string::npos) forward_.insert(read.path);
-      if (read.path.empty() && IsWeighted(read)) forward_.insert(read.node);
+      const bool is_without_layers = read.path.empty() || OneOf(read.path, kLoops);
+      if (is_without_layers && IsWeighted(read)) forward_.insert(read.whole);
     }
   }
 
@@ -233,7 +265,8 @@ class GraphLinker {
       layer.name = name;
       layer.type = type;
       layer.evidence = Evidence::kFramework;
-      const size_t slash = name.find('/');
+      size_t slash = name.find('/');
+      if (OneOf(absl::string_view(name).substr(0, slash), kLoops)) slash = std::string::npos;
       if (slash != std::string::npos && !IsLoss(name)) layer.model = name.substr(0, slash);
       if (slash != std::string::npos) layer.module = name;
       attribution_.layers.push_back(layer);

@@ -1,0 +1,61 @@
+// Steps in runs of TensorFlow's functions: see function_steps.h.
+#include "analyzer/steps/function_steps.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/algorithm/container.h"
+
+namespace dlhook::analyzer::inline steps {
+
+FunctionSteps::FunctionSteps(const Moments& moments) {
+  if (!moments.has_functions()) return;
+  std::map<int64_t, uint32_t> last_update;  // its name, by function
+  for (const Moment& moment : moments) {
+    if (moment.function >= 0 && moment.kind == MomentKind::kUpdate) last_update[moment.function] = moment.name;
+  }
+  Step step;
+  int64_t last_forward_ns = 0;
+  std::vector<int64_t> gradients;  // when they begin
+  const auto end_step = [&](bool has_last_update) {
+    const bool follows_update = !has_last_update && last_update.contains(step.function) && !steps_.empty() &&
+                                steps_.back().function == step.function;
+    if (!gradients.empty()) {
+      step.backward_from_ns = std::min(last_forward_ns, gradients[gradients.size() / 2]);
+      step.updates_from_ns = std::min(gradients.back(), step.end_ns);
+    }
+    if (follows_update) {
+      steps_.back().end_ns = step.end_ns;
+    } else if (step.function >= 0) {
+      steps_.push_back(step);
+    }
+    step = {};
+    last_forward_ns = 0;
+    gradients.clear();
+  };
+  for (const Moment& moment : moments) {
+    if (moment.function < 0) continue;
+    if (moment.function != step.function) end_step(false);
+    step.function = moment.function;
+    step.end_ns = moment.start_ns;
+    if (moment.kind == MomentKind::kForward) last_forward_ns = moment.start_ns;
+    if (moment.kind == MomentKind::kBackward) gradients.push_back(moment.start_ns);
+    const bool is_update = moment.kind == MomentKind::kUpdate && moment.name == last_update.at(moment.function);
+    if (is_update) end_step(true);
+  }
+  end_step(false);
+}
+
+size_t FunctionSteps::NumberOf(const Moment& moment) const {
+  const auto is_before = [](const Step& step, int64_t ns) { return step.end_ns < ns; };
+  return static_cast<size_t>(absl::c_lower_bound(steps_, moment.start_ns, is_before) - steps_.begin());
+}
+
+bool FunctionSteps::IsAhead(const Moment& moment) const {
+  const size_t number = NumberOf(moment);
+  if (number == steps_.size()) return false;
+  if (moment.kind == MomentKind::kBackward) return moment.start_ns < steps_[number].backward_from_ns;
+  return moment.kind == MomentKind::kUpdate && moment.start_ns < steps_[number].updates_from_ns;
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,67 @@
+"""A loop inside of a function of TensorFlow's: loops.py times | keras | steps | requests. It is over the time steps of an own
+recurrent network, over those of a layer of Keras, or over training steps; requests: over time steps, without training."""
+
+import sys
+
+import tensorflow as tf
+
+STEPS, EPOCHS, IN_ONE_CALL, REQUESTS = 20, 2, 15, 25
+TIMES, ROWS, FEATURES, HIDDEN, CLASSES = 6, 8, 16, 32, 10
+
+recurrent = tf.Variable(tf.random.normal([HIDDEN, HIDDEN]) / HIDDEN)
+entering = tf.Variable(tf.random.normal([FEATURES, HIDDEN]) / HIDDEN)
+leaving = tf.Variable(tf.random.normal([HIDDEN, CLASSES]) / HIDDEN)
+weights = [recurrent, entering, leaving]
+optimizer = tf.keras.optimizers.SGD(0.01)
+optimizer.build(weights)
+rows = tf.random.normal([ROWS, TIMES, FEATURES])
+labels = tf.zeros([ROWS], tf.int32)
+
+
+def hidden_state():
+    state = tf.zeros([ROWS, HIDDEN])
+    for time in tf.range(TIMES):
+        state = tf.tanh(tf.matmul(state, recurrent) + tf.matmul(rows[:, time, :], entering))
+    return state
+
+
+@tf.function
+def one_step():
+    with tf.GradientTape() as tape:
+        logits = tf.matmul(hidden_state(), leaving)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+
+
+@tf.function
+def many_steps(count):
+    for _ in tf.range(count):
+        with tf.GradientTape() as tape:
+            logits = tf.matmul(tf.nn.relu(tf.matmul(rows[:, 0, :], entering)), leaving)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights[1:]), weights[1:]))
+
+
+def layer_of_keras():
+    model = tf.keras.Sequential([tf.keras.layers.Input((TIMES, FEATURES)), tf.keras.layers.LSTM(HIDDEN, name="cells"),
+                                 tf.keras.layers.Dense(CLASSES, name="head")])
+    model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(tf.repeat(rows, STEPS, 0), tf.repeat(labels, STEPS), batch_size=ROWS, epochs=EPOCHS, verbose=0)
+
+
+@tf.function
+def request():
+    return hidden_state()
+
+
+if sys.argv[1] == "times":
+    for _ in range(STEPS):
+        one_step()
+elif sys.argv[1] == "keras":
+    layer_of_keras()
+elif sys.argv[1] == "steps":
+    for _ in range(2):
+        many_steps(tf.constant(IN_ONE_CALL))
+else:
+    for _ in range(REQUESTS):
+        request()
