@@ -2,7 +2,7 @@
 #include "analyzer/analysis/layer_analysis.h"
 
 #include "analyzer/layers/framework/framework_links.h"
-#include "analyzer/layers/functions/function_layers.h"
+#include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/layers/structure/structure.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/time/gap_places.h"

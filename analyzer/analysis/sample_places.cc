@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/stacks/shared_code.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/call_stacks.h"

@@ -1,6 +1,4 @@
 // The answer for programs: see answer_json.h. What does not fit is left out, the least important first, and counted.
-#include "analyzer/answer/answer_json.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/answer/answer.h"
 #include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"

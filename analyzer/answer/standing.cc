@@ -8,7 +8,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
 

@@ -15,7 +15,7 @@
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
 #include "analyzer/time/sample_split.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline answer {

@@ -27,8 +27,8 @@
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/decision.h"
 #include "analyzer/diff/difference.h"
+#include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/row_keys.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline diff {

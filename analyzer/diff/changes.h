@@ -7,7 +7,6 @@
 
 #include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/row_keys.h"
 #include "analyzer/work/noise.h"
 #include "analyzer/work/sides.h"
 

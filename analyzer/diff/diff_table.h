@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/diff/changes.h"
-#include "analyzer/diff/row_keys.h"
+#include "analyzer/diff/match_rows.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/typed_columns.h"
 

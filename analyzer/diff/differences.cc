@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <map>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -19,8 +17,7 @@
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/time/activity_labels.h"
-#include "analyzer/work/step_work.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -8,14 +8,13 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/difference.h"
-#include "analyzer/diff/environment.h"
+#include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/row_keys.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/compilations.h"
-#include "analyzer/work/done_work.h"
 #include "analyzer/work/sides.h"
+#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {
 

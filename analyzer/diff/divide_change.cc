@@ -15,7 +15,6 @@
 #include "analyzer/diff/causes.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/work_row.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline diff {

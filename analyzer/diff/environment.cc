@@ -1,6 +1,4 @@
 // See environment.h.
-#include "analyzer/diff/environment.h"
-
 #include <algorithm>
 
 #include "absl/strings/escaping.h"
@@ -8,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "analyzer/diff/difference.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/release.h"
 

@@ -2,15 +2,35 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
-#include "analyzer/diff/row_keys.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/sides.h"
 
 namespace dlhook::analyzer::inline diff {
+
+// The identity of a table row as a string: rows of two runs with equal keys describe the same thing.
+
+// Selects columns by role (table.h).
+enum class KeyParts {
+  kAll,             // what it is and how it is done
+  kWithoutChoices,  // what it is, however it is done
+  kWithoutShape,    // … and whatever its sizes
+  kShape            // only its sizes
+};
+
+// Layer names in BASE -> names in NEW.
+using NameMap = std::map<std::string, std::string, std::less<>>;
+
+// `names` translates columns of Role::kName; null: unchanged.
+std::string RowKey(const Table& table, size_t row, KeyParts parts, const NameMap* names = nullptr);
+
+std::string CellText(const Cell& cell);  // "" if unknown
 
 inline constexpr size_t kNoRow = static_cast<size_t>(-1);
 

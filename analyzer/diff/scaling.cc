@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {

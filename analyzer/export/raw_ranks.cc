@@ -18,7 +18,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline exports {

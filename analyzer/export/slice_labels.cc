@@ -11,7 +11,6 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"
-#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {

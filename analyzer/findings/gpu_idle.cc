@@ -22,7 +22,6 @@
 #include "analyzer/table/human.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
-#include "analyzer/tables/gpu/next_work.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

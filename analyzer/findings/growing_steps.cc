@@ -25,7 +25,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/human.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"
 

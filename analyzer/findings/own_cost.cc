@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/table/human.h"
-#include "analyzer/work/window_cost.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

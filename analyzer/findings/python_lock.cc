@@ -14,7 +14,6 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
-#include "analyzer/time/state_looks.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/compiled_names.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 

@@ -1,5 +1,4 @@
 // See kernel_name.h. Accepts any text.
-#include "analyzer/names/kernel_name.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline names {
 namespace {

@@ -1,5 +1,3 @@
-#include "analyzer/page/call_tree.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -7,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
+
+#include "analyzer/page/report_page.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {

@@ -10,7 +10,6 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/human.h"
-#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {

@@ -1,5 +1,3 @@
-#include "analyzer/page/timelines.h"
-
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,8 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
+#include "analyzer/page/report_page.h"
 #include "analyzer/page/slice_names.h"
 #include "analyzer/steps/phases.h"
 

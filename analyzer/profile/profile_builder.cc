@@ -6,15 +6,15 @@
 #include <set>
 #include <utility>
 
-#include "analyzer/analysis/step_division.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline profiles {
 namespace {

@@ -1,4 +1,5 @@
 // Tables in Markdown (GitHub's), for issues and wikis: the values of text, all columns that have some.
+// Tables as a page of plain HTML, without scripts: to be read, printed, or pasted into other pages.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,38 @@ void AppendMarkdownTable(const Table& table, std::string& out) {
   for (const std::string& note : table.notes) absl::StrAppend(&out, "\n", MarkdownText(note), "\n");
 }
 
+constexpr char kHead[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+    "content=\"width=device-width\">\n<style>\nbody { font: 14px/1.4 sans-serif; margin: 1em; color-scheme: light "
+    "dark; }\n"
+    "table { border-collapse: collapse; }\nth, td { border-bottom: 1px solid #8888; padding: 0.1em 0.6em; text-align: "
+    "left; "
+    "vertical-align: top; }\n.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
+    "</style>\n";
+
+void AppendHtmlTable(const Table& table, std::string& out) {
+  absl::StrAppend(&out, "<h2 id=\"", HtmlText(table.name), "\">", HtmlText(table.name), table.title.empty() ? "" : ": ",
+                  HtmlText(table.title), "</h2>\n");
+  const TextColumns columns = LayOutColumns(table, kAnyWidth, 1);
+  const auto cell = [&](const char* element, const TextColumn& column, const std::string& text) {
+    absl::StrAppend(&out, "<", element, column.right ? " class=\"n\">" : ">", HtmlText(text), "</", element, ">");
+  };
+  if (table.rows.empty()) {
+    out += "<p>(no rows)</p>\n";
+  } else {
+    out += "<table>\n<thead><tr>";
+    for (const TextColumn& column : columns.shown) cell("th", column, absl::StrJoin(column.header, " "));
+    out += "</tr></thead>\n<tbody>\n";
+    for (size_t row = 0; row < table.rows.size(); ++row) {
+      out += "<tr>";
+      for (const TextColumn& column : columns.shown) cell("td", column, column.cells[row]);
+      out += "</tr>\n";
+    }
+    out += "</tbody>\n</table>\n";
+  }
+  for (const std::string& note : table.notes) absl::StrAppend(&out, "<p>", HtmlText(note), "</p>\n");
+}
+
 }  // namespace
 
 std::string RenderMarkdown(const Report& report) {
@@ -39,6 +72,15 @@ std::string RenderMarkdown(const Report& report) {
   }
   for (const std::string& remark : ReportRemarks(report)) absl::StrAppend(&out, "\n", MarkdownText(remark), "\n");
   return out;
+}
+
+std::string RenderHtml(const Report& report) {
+  const std::string title = report.run == nullptr ? "dlhook" : report.run->name;
+  std::string out =
+      absl::StrCat(kHead, "<title>", HtmlText(title), "</title>\n</head>\n<body>\n<h1>", HtmlText(title), "</h1>\n");
+  for (const Table& table : report.tables) AppendHtmlTable(table, out);
+  for (const std::string& remark : ReportRemarks(report)) absl::StrAppend(&out, "<p>", HtmlText(remark), "</p>\n");
+  return out + "</body>\n</html>\n";
 }
 
 }  // namespace dlhook::analyzer::render

@@ -10,7 +10,7 @@
 #include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline tables {
 

@@ -12,7 +12,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/compiler_files.h"
 

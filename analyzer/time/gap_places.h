@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/calls/module_names.h"
+#include "analyzer/calls/python_places.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 

@@ -11,8 +11,8 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/time/sample_split.h"
-#include "analyzer/time/state_looks.h"
 #include "analyzer/time/thread_activity.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/source_lines.h"
 
 namespace dlhook::analyzer::inline work {

@@ -8,8 +8,8 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/time/state_looks.h"
-#include "analyzer/work/done_work.h"
+#include "analyzer/time/thread_states.h"
+#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline work {
 

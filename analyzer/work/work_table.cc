@@ -12,7 +12,7 @@
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/table_kind.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 #include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline work {

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/xla/hlo_products.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 

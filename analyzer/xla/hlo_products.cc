@@ -1,6 +1,4 @@
 // See hlo_products.h. Sizes come from a file: what is out of range leaves a product without a problem.
-#include "analyzer/xla/hlo_products.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 
 namespace dlhook::analyzer::inline xla {

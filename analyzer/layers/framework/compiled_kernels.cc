@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 

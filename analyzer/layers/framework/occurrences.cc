@@ -1,11 +1,10 @@
 // Counts repetitions of ops: see occurrences.h.
-#include "analyzer/layers/framework/occurrences.h"
-
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -1,6 +1,4 @@
 // Layers of PyTorch's forward passes: see torch_layers.h.
-#include "analyzer/layers/framework/torch_layers.h"
-
 #include <map>
 #include <set>
 #include <string>
@@ -9,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/module_names.h"
-#include "analyzer/layers/framework/occurrences.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {

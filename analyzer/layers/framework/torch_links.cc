@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "analyzer/layers/framework/framework_links.h"
-#include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_products.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/beside.h"

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "analyzer/calls/compiled_names.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {

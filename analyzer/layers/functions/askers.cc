@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/functions/layer_functions.h"
-#include "analyzer/stacks/shared_code.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline functions {

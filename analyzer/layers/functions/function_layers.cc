@@ -1,5 +1,4 @@
 // Layers from the functions above their calls: see function_layers.h.
-#include "analyzer/layers/functions/function_layers.h"
 
 #include <algorithm>
 #include <map>

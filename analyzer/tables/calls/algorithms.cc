@@ -10,7 +10,6 @@
 #include "analyzer/calls/call_context.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 #include "preload/format/taps.h"

@@ -10,9 +10,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/peaks/convolution_cost.h"
-#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 

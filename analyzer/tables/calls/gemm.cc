@@ -7,9 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"

@@ -15,7 +15,6 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/move_ends.h"
-#include "analyzer/tables/calls/round_trips.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"

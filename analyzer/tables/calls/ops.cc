@@ -4,12 +4,10 @@
 #include <tuple>
 
 #include "analyzer/table/table_ops.h"
-#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

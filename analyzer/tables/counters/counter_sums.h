@@ -12,7 +12,6 @@
 #include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/time/counter_division.h"
-#include "analyzer/time/counter_timeline.h"
 #include "analyzer/time/derived_metrics.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -11,7 +11,7 @@
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/tables/counters/counter_sums.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/counter_division.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

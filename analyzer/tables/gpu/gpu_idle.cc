@@ -15,9 +15,8 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
-#include "analyzer/tables/gpu/next_work.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

@@ -1,6 +1,4 @@
 // The table `kernels` with GPU times: see gpu_kernels.h.
-#include "analyzer/tables/gpu/gpu_kernels.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -12,12 +10,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/call_context.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/gpu/occupancy.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {

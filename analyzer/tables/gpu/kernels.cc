@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/step_clock.h"
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu/gpu_kernels.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -12,7 +12,7 @@
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu/gpu_kernels.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
@@ -14,7 +12,6 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/layout_moves.h"
-#include "analyzer/time/intervals.h"
 #include "analyzer/time/sample_split.h"
 #include "preload/format/taps.h"
 

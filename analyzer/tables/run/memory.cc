@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"
