@@ -1,4 +1,4 @@
-// The answer for programs: see answer_json.h. What does not fit is left out, the least important first, and counted.
+// The answer for programs: see answer.h. What does not fit is left out, the least important first, and counted.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

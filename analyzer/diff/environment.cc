@@ -1,4 +1,4 @@
-// See environment.h.
+// See difference.h.
 #include <algorithm>
 
 #include "absl/strings/escaping.h"

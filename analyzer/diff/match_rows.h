@@ -50,7 +50,7 @@ struct RowPair {
 
 // Every row of both tables is in exactly one pair. Matched in this order: equal in what the row is and how it is done;
 // equal in what it is (several: in the order of the rows); of the same form, most similar sizes first (at least half of
-// them equal, unless both rows belong to the same layer). `names`: see row_keys.h.
+// them equal, unless both rows belong to the same layer). `names`: see RowKey.
 std::vector<RowPair> MatchRows(BaseSide<const Table*> base, NewSide<const Table*> new_side, const NameMap& names);
 
 // Matches layers of the two runs even if their names differ: a layer inserted into an nn.Sequential shifts the names of

@@ -1,4 +1,4 @@
-// See kernel_name.h. Accepts any text.
+// See fold_names.h. Accepts any text.
 
 #include <algorithm>
 #include <iterator>

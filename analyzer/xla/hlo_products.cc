@@ -1,4 +1,4 @@
-// See hlo_products.h. Sizes come from a file: what is out of range leaves a product without a problem.
+// See xla_profiles.h. Sizes come from a file: what is out of range leaves a product without a problem.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

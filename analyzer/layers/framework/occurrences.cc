@@ -1,4 +1,4 @@
-// Counts repetitions of ops: see occurrences.h.
+// Counts repetitions of ops: see torch_units.h.
 #include <algorithm>
 #include <tuple>
 #include <utility>

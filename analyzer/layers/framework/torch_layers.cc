@@ -1,4 +1,4 @@
-// Layers of PyTorch's forward passes: see torch_layers.h.
+// Layers of PyTorch's forward passes: see torch_units.h.
 #include <map>
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-// Layers from the functions above their calls: see function_layers.h.
+// Layers from the functions above their calls: see layer_functions.h.
 
 #include <algorithm>
 #include <map>

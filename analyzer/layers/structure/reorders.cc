@@ -1,4 +1,4 @@
-// Reorders and the layers that need them: see reorders.h.
+// Reorders and the layers that need them: see networks.h.
 #include <algorithm>
 #include <optional>
 

@@ -1,4 +1,4 @@
-// The table `kernels` with GPU times: see gpu_kernels.h.
+// The table `kernels` with GPU times: see gpu_tables.h.
 #include <algorithm>
 #include <cmath>
 #include <map>
