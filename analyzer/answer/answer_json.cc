@@ -15,13 +15,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/answer/answer.h"
-#include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/run_facts.h"
+#include "analyzer/render/renderer.h"
 #include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline answer {

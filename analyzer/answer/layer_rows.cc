@@ -1,5 +1,5 @@
-// The heaviest layers: see layer_rows.h.
-#include "analyzer/answer/layer_rows.h"
+// The heaviest layers: see step_parts.h.
+#include "analyzer/answer/step_parts.h"
 
 #include <algorithm>
 #include <map>

@@ -17,7 +17,7 @@
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

@@ -17,7 +17,7 @@
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/generation.h"
 

@@ -13,7 +13,7 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/gap_lines.h"

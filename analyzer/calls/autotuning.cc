@@ -1,5 +1,5 @@
-// Autotuning through cuDNN's graph API: see autotuning.h.
-#include "analyzer/calls/autotuning.h"
+// Autotuning through cuDNN's graph API: see choices.h.
+#include "analyzer/calls/choices.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
-// Slower or faster: see decision.h.
-#include "analyzer/diff/decision.h"
+// Slower or faster: see causes.h.
+#include "analyzer/diff/causes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {

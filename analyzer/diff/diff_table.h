@@ -8,7 +8,7 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/match_rows.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -1,5 +1,5 @@
-// What two programs do differently: see differences.h.
-#include "analyzer/diff/differences.h"
+// What two programs do differently: see difference.h.
+#include "analyzer/diff/difference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/noise.h"
 #include "analyzer/work/preparing.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "analyzer/layers/gpu_places.h"
-
 namespace dlhook::analyzer::inline diff {
 namespace {
 

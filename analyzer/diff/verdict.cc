@@ -1,5 +1,5 @@
-// The table `verdict`: see verdict.h.
-#include "analyzer/diff/verdict.h"
+// The table `verdict`: see diff_runs.h.
+#include "analyzer/diff/diff_runs.h"
 
 #include <algorithm>
 #include <cmath>

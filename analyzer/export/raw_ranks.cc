@@ -13,7 +13,7 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/op_groups.h"

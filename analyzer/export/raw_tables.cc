@@ -11,7 +11,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/counter_division.h"

@@ -18,8 +18,8 @@
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/layers/gpu_places.h"
-#include "analyzer/table/human.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
 

@@ -4,7 +4,7 @@
 
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 
 namespace dlhook::analyzer::inline findings {

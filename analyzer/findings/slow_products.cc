@@ -32,7 +32,7 @@
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/work/generation.h"
 #include "preload/format/taps.h"
 

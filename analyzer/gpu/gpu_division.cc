@@ -7,7 +7,7 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline gpu {

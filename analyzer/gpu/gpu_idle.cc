@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 
 namespace dlhook::analyzer::inline gpu {
 namespace {

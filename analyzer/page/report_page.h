@@ -29,10 +29,4 @@ std::string ReportPage(const StepFacts& facts, const std::vector<Table>& tables)
 // Times are in nanoseconds since the run (tracks: since the window) began; layer -1: none.
 nlohmann::ordered_json Timelines(const StepFacts& facts, size_t most_slices);
 
-// The stacks of a run as a tree, for web/src/flame.js.
-
-// {"functions": [[name, kind, object, file]], "left_out": N, "parent": [], "function": [], "line": [], "total": [], "self": []}
-// with the root first, parents before children, times in ns. The `most_nodes` heaviest, others are in their parents' totals.
-nlohmann::ordered_json CallTree(const Profile& profile, size_t most_nodes);
-
 }  // namespace dlhook::analyzer::page

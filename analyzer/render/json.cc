@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 

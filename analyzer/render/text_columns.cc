@@ -18,7 +18,7 @@
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {

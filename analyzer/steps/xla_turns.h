@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 

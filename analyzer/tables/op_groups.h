@@ -12,7 +12,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 

@@ -13,7 +13,7 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/step_work.h"

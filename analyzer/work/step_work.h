@@ -15,7 +15,7 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/tables/network/layer_groups.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 

@@ -11,7 +11,7 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_activity.h"
 #include "analyzer/work/step_work.h"
 

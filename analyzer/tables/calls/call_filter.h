@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 

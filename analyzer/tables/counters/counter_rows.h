@@ -10,7 +10,7 @@
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -12,7 +12,7 @@
 #include "analyzer/calls/call_context.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/gpu/occupancy.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"

@@ -11,7 +11,7 @@
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline tables {

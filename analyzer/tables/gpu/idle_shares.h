@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/gpu/gpu_idle.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 

@@ -9,7 +9,6 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/time/sample_split.h"

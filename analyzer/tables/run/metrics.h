@@ -8,7 +8,7 @@
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
-#include "analyzer/steps/measure_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_groups.h"

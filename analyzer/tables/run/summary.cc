@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/steps/measure_steps.h"
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"

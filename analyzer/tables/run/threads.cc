@@ -227,33 +227,6 @@ std::string WordOf(BlockedIn blocked_in) {
   return BlockedInText(found_ns);
 }
 
-}  // namespace
-
-absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& options) {
-  if (options.threads_by != ThreadsBy::kThread) return ThreadWaitsTable(model, options.threads_by);
-  const std::vector<ThreadStates> threads = ReadThreadStates(model);
-  const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  std::vector<ThreadRow> rows = RowsOf(model, threads, groups);
-  AddRests(model, threads, rows);
-  std::stable_sort(rows.begin(), rows.end(), [](const ThreadRow& a, const ThreadRow& b) {
-    const bool a_whole = a.step == kWholeRun, b_whole = b.step == kWholeRun;
-    return a_whole != b_whole ? b_whole : a.sums.running_ns > b.sums.running_ns;
-  });
-  Table table = NewTable("threads", "Thread states: running, waiting for a CPU, blocked",
-                         ThreadsColumns(model.processes.size() > 1), rows);
-  if (rows.empty()) {
-    table.notes.push_back(
-        "Thread states were not sampled: `dlhook run` does that, from outside, if it has access to the program's "
-        "processes; a preloaded library alone does not.");
-  } else if (std::any_of(rows.begin(), rows.end(),
-                         [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
-    table.notes.push_back(
-        "Empty: too few steps follow each other without a pause, and they are shorter than the sampling interval "
-        "(DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 samples more often).");
-  }
-  return table;
-}
-
 Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
   Places places(model, by);
   std::map<PlaceKey, PlaceRow> rows;
@@ -288,6 +261,33 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
   }
   const std::vector<std::string>& notes = model.native_symbols.notes;
   if (!rows.empty()) table.notes.insert(table.notes.end(), notes.begin(), notes.end());
+  return table;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& options) {
+  if (options.threads_by != ThreadsBy::kThread) return ThreadWaitsTable(model, options.threads_by);
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  std::vector<ThreadRow> rows = RowsOf(model, threads, groups);
+  AddRests(model, threads, rows);
+  std::stable_sort(rows.begin(), rows.end(), [](const ThreadRow& a, const ThreadRow& b) {
+    const bool a_whole = a.step == kWholeRun, b_whole = b.step == kWholeRun;
+    return a_whole != b_whole ? b_whole : a.sums.running_ns > b.sums.running_ns;
+  });
+  Table table = NewTable("threads", "Thread states: running, waiting for a CPU, blocked",
+                         ThreadsColumns(model.processes.size() > 1), rows);
+  if (rows.empty()) {
+    table.notes.push_back(
+        "Thread states were not sampled: `dlhook run` does that, from outside, if it has access to the program's "
+        "processes; a preloaded library alone does not.");
+  } else if (std::any_of(rows.begin(), rows.end(),
+                         [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
+    table.notes.push_back(
+        "Empty: too few steps follow each other without a pause, and they are shorter than the sampling interval "
+        "(DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 samples more often).");
+  }
   return table;
 }
 

@@ -1,5 +1,5 @@
 // Rows of layers on the answer screen: repeated blocks in one row, no two rows with the same name.
-#include "analyzer/answer/layer_rows.h"
+#include "analyzer/answer/step_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

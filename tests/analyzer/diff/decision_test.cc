@@ -1,5 +1,5 @@
 // The decision on two runs: how often --fail-above fails equal programs, which doubts prevent it, when it can't tell.
-#include "analyzer/diff/decision.h"
+#include "analyzer/diff/causes.h"
 
 #include <gtest/gtest.h>
 

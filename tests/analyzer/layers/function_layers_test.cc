@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/functions/layer_functions.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/layers/structure_calls.h"
 
 namespace dlhook::analyzer {

@@ -1,5 +1,5 @@
 // Where GPU work belongs, and how a GPU's time is divided.
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 
 #include <gtest/gtest.h>
 

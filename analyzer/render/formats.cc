@@ -1,16 +1,42 @@
-// Tables in Markdown (GitHub's), for issues and wikis: the values of text, all columns that have some.
-// Tables as a page of plain HTML, without scripts: to be read, printed, or pasted into other pages.
+// The list of formats, and those that are written cell by cell: csv, Markdown, plain HTML.
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 #include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {
+
+std::string CellText(const Cell& cell) {
+  if (const auto* text = std::get_if<CellString>(&cell)) return CsvField(text->str());
+  if (const auto* integer = std::get_if<int64_t>(&cell)) return absl::StrCat(*integer);
+  if (const auto* real = std::get_if<double>(&cell)) return absl::StrFormat("%.9g", *real);
+  return "";
+}
+
+void AppendCsv(const Table& table, std::string* out) {
+  const char* separator = "";
+  for (const Column& column : table.columns) {
+    absl::StrAppend(out, separator, CsvField(column.name));
+    separator = ",";
+  }
+  out->push_back('\n');
+  for (const Row& row : table.rows) {
+    separator = "";
+    for (const Cell& cell : row) {
+      absl::StrAppend(out, separator, CellText(cell));
+      separator = ",";
+    }
+    out->push_back('\n');
+  }
+}
 
 void AppendMarkdownTable(const Table& table, std::string& out) {
   absl::StrAppend(&out, "## ", MarkdownText(table.name), table.title.empty() ? "" : ": ", MarkdownText(table.title),
@@ -64,6 +90,27 @@ void AppendHtmlTable(const Table& table, std::string& out) {
 
 }  // namespace
 
+// RFC 4180, but with "\n" line ends, as is usual on this system. A row is a line: line ends inside a cell are escaped.
+std::string RenderCsv(const Report& report) {
+  std::string out;
+  for (const Table& table : report.tables) {
+    if (!out.empty()) out.push_back('\n');
+    AppendCsv(table, &out);
+  }
+  return out;
+}
+
+std::vector<std::string> CsvNotes(const Report& report) {
+  std::vector<std::string> notes;
+  if (!report.environment.empty()) notes.push_back(absl::StrCat("environment: ", report.environment));
+  for (const Table& table : report.tables) {
+    for (const std::string& note : table.notes) notes.push_back(absl::StrCat(table.name, ": ", note));
+  }
+  for (std::string& remark : ReportRemarks(report)) notes.push_back(std::move(remark));
+  return notes;
+}
+
+// Tables in Markdown (GitHub's), for issues and wikis: the values of text, all columns that have some.
 std::string RenderMarkdown(const Report& report) {
   std::string out;
   for (const Table& table : report.tables) {
@@ -74,6 +121,7 @@ std::string RenderMarkdown(const Report& report) {
   return out;
 }
 
+// Tables as a page of plain HTML, without scripts: to be read, printed, or pasted into other pages.
 std::string RenderHtml(const Report& report) {
   const std::string title = report.run == nullptr ? "dlhook" : report.run->name;
   std::string out =
@@ -81,6 +129,17 @@ std::string RenderHtml(const Report& report) {
   for (const Table& table : report.tables) AppendHtmlTable(table, out);
   for (const std::string& remark : ReportRemarks(report)) absl::StrAppend(&out, "<p>", HtmlText(remark), "</p>\n");
   return out + "</body>\n</html>\n";
+}
+
+const std::vector<Renderer>& Renderers() {
+  static const auto& kRenderers = *new std::vector<Renderer>{
+      {"text", "aligned columns and units for people", RenderText, true},
+      {"csv", "a header line and raw numbers; tables are separated by an empty line", RenderCsv, false, CsvNotes},
+      {"json", "one object: tables with typed columns, and the run", RenderJson},
+      {"markdown", "tables for issues and wikis, with the values of text", RenderMarkdown, true},
+      {"html", "the tables alone, as a plain page without scripts; with pictures: --html FILE", RenderHtml, true},
+  };
+  return kRenderers;
 }
 
 }  // namespace dlhook::analyzer::render
