@@ -1,6 +1,4 @@
 // The heaviest layers: see step_parts.h.
-#include "analyzer/answer/step_parts.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/answer/step_parts.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {

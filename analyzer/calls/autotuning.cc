@@ -1,6 +1,4 @@
 // Autotuning through cuDNN's graph API: see choices.h.
-#include "analyzer/calls/choices.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "analyzer/calls/call_context.h"
+#include "analyzer/calls/choices.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {

@@ -1,10 +1,9 @@
 // Slower or faster: see causes.h.
-#include "analyzer/diff/causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "analyzer/diff/causes.h"
 #include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline diff {

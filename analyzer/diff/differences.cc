@@ -1,6 +1,4 @@
 // What two programs do differently: see difference.h.
-#include "analyzer/diff/difference.h"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -15,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/difference.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/thread_activity.h"

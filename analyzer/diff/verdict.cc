@@ -1,6 +1,4 @@
 // The table `verdict`: see diff_runs.h.
-#include "analyzer/diff/diff_runs.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/diff/diff_runs.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"

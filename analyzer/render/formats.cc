@@ -61,8 +61,7 @@ constexpr char kHead[] =
     "content=\"width=device-width\">\n<style>\nbody { font: 14px/1.4 sans-serif; margin: 1em; color-scheme: light "
     "dark; }\n"
     "table { border-collapse: collapse; }\nth, td { border-bottom: 1px solid #8888; padding: 0.1em 0.6em; text-align: "
-    "left; "
-    "vertical-align: top; }\n.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
+    "left; vertical-align: top; }\n.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
     "</style>\n";
 
 void AppendHtmlTable(const Table& table, std::string& out) {

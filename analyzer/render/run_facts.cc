@@ -1,6 +1,4 @@
 // Text for losses, capabilities and oddities.
-#include "analyzer/render/renderer.h"
-
 #include <map>
 #include <set>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/losses.h"
+#include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/table/table.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 #include "analyzer/time/thread_states.h"
 

@@ -154,19 +154,18 @@ TypedColumns<BoundSums> BoundColumns(const TableOptions& options, int64_t steps)
       {Detail(RealColumn("intensity", "FLOP/byte", Better::kNeither,
                          "Arithmetic intensity: operations per byte of the operands, each operand counted once.")),
        [](const BoundSums& sums) { return sums.bytes > 0 && sums.flops > 0 ? Cell(sums.flops / sums.bytes) : Cell(); }},
-      {Detail(TextColumn(
-           "bound",
-           "What limits it on this machine: compute, memory, launch (starting it takes longer than its work), "
-           "serial (too little work to divide among threads). Empty: the memory bandwidth is not known, or the calls "
-           "took less time than that (see bound_percent).")),
+      {Detail(TextColumn("bound",
+                         "What limits it on this machine: compute, memory, launch (starting it takes longer than its "
+                         "work), serial (too little work to divide among threads). Empty: the memory bandwidth is not "
+                         "known, or the calls took less time than that (see bound_percent).")),
        [](const BoundSums& sums) {
          return KnownText(BoundKindName(sums.IsBelow() ? BoundKind::kUnknown : sums.Kind()));
        }},
-      {Detail(PercentColumn(
-           "bound_percent", Better::kHigher,
-           "The least time that this machine needs, as a percentage of the measured time. Empty where the "
-           "calls took less: by an algorithm with fewer operations, or on a machine that is faster than "
-           "its peaks say (measured while it was busy, or stated ones, which leave out turbo).")),
+      {Detail(
+           PercentColumn("bound_percent", Better::kHigher,
+                         "The least time that this machine needs, as a percentage of the measured time. Empty where "
+                         "the calls took less: by an algorithm with fewer operations, or on a machine that is faster "
+                         "than its peaks say (measured while it was busy, or stated ones, which leave out turbo).")),
        [](const BoundSums& sums) {
          return sums.time_ns > 0 && !sums.IsBelow() ? Cell(100 * sums.bound_ns / sums.time_ns) : Cell();
        }},

@@ -109,9 +109,9 @@ TypedColumns<Choice> AlgorithmsColumns(int64_t wall_ns) {
        &Choice::candidates},
       {Detail(IntegerColumn("workspace", "bytes", Better::kLower, "Workspace memory it was given.")),
        &Choice::workspace_bytes},
-      {Detail(TextColumn("tensor_core",
-                         "Whether it may run on tensor cores, and why not: as the library notes, else by the rules of "
-                         "its manual.")),
+      {Detail(TextColumn(
+           "tensor_core",
+           "Whether it may run on tensor cores, and why not: as the library notes, else by the rules of its manual.")),
        &Choice::tensor_cores},
       {Detail(TextColumn("compute_type", "Type in which it computes.")), &Choice::compute_types},
       {Detail(TextColumn("math_mode", "Math mode that the program allows.")), &Choice::math_modes},
@@ -200,14 +200,13 @@ void AddFallbackNotes(const TraceModel& model, const Choices& choices, Table& ta
 
 void AddNotes(const LeftOut& left_out, Table& table) {
   if (left_out.trials > 0) {
-    table.notes.push_back(absl::StrCat(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
-                                       ") that only tried an algorithm are not listed: see the tables tuning and "
-                                       "candidates."));
+    table.notes.push_back(
+        absl::StrCat(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
+                     ") that only tried an algorithm are not listed: see the tables tuning and candidates."));
   }
   if (left_out.captured > 0) {
-    table.notes.push_back(absl::StrCat(left_out.captured,
-                                       " calls are not listed: they were recorded into CUDA graphs, not executed "
-                                       "then."));
+    table.notes.push_back(absl::StrCat(
+        left_out.captured, " calls are not listed: they were recorded into CUDA graphs, not executed then."));
   }
   if (left_out.of_xla > 0) {
     table.notes.push_back(absl::StrCat(left_out.of_xla,
@@ -215,9 +214,9 @@ void AddNotes(const LeftOut& left_out, Table& table) {
                                        "computed them is not known, because its program does not say so."));
   }
   if (left_out.silent_calls > 0) {
-    table.notes.push_back(absl::StrCat(left_out.silent_calls,
-                                       " calls are not listed: their library does not tell which implementation it "
-                                       "took (BLAS)."));
+    table.notes.push_back(
+        absl::StrCat(left_out.silent_calls,
+                     " calls are not listed: their library does not tell which implementation it took (BLAS)."));
   }
 }
 

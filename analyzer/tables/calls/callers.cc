@@ -38,12 +38,10 @@ TypedColumns<CallersSums> CallersColumns(int64_t thread_ns) {
   return {
       {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &CallersSums::kind},
       {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))), &CallersSums::problem},
-      {As(Role::kKey,
-          TextColumn(
-              "asked_by",
-              "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
-              "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, else the innermost "
-              "Python function. [libfoo.so]: a function without a name.")),
+      {As(Role::kKey, TextColumn("asked_by",
+                                 "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
+                                 "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, "
+                                 "else the innermost Python function. [libfoo.so]: a function without a name.")),
        Known(&CallersSums::asked_by)},
       {As(Role::kKey,
           TextColumn("line",

@@ -78,9 +78,8 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
       {As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
        [](const Product& product) { return product.shape.trans; }},
       {As(Role::kChoice, TextColumn("types",
-                                    "Data types; one where all are equal. After a slash: how cuBLASLt "
-                                    "scales the matrix (mxfp8, nvfp4, outer: by row or column, "
-                                    "1x128 and 128x128: by block).")),
+                                    "Data types; one where all are equal. After a slash: how cuBLASLt scales the "
+                                    "matrix (mxfp8, nvfp4, outer: by row or column, 1x128 and 128x128: by block).")),
        &Product::types},
       {CallsColumn("Calls, without those inside another call of the same kind."), &Product::calls},
       OpTotalTime(),
@@ -88,8 +87,8 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
        [gemm_ns](const Product& product) { return Percent(product.total_ns, gemm_ns); }},
       OpRate(),
       {TextColumn("tensor_core",
-                  "On a GPU: whether it may run on tensor cores, and why not: as the library notes, "
-                  "else by the rules of its manual."),
+                  "On a GPU: whether it may run on tensor cores, and why not: as the library notes, else by the rules "
+                  "of its manual."),
        &Product::tensor_cores},
       OpWallPercent(wall_ns),
       OpMeanTime(),

@@ -195,10 +195,9 @@ class Hotspots {
                                    " was at work for a call, where it must not be disturbed."));
     }
     if (late_ns_ > 0) {
-      notes.push_back(
-          absl::StrCat(HumanTime(late_ns_),
-                       " have no place: their threads had blocked the signal (SIGURG) meanwhile, or were in one "
-                       "system call for more than 100 ms."));
+      notes.push_back(absl::StrCat(HumanTime(late_ns_),
+                                   " have no place: their threads had blocked the signal (SIGURG) meanwhile, or were "
+                                   "in one system call for more than 100 ms."));
     }
     for (std::string& note : TickNotes(model_, GroupSteps(steps_))) notes.push_back(std::move(note));
     notes.insert(notes.end(), model_.native_symbols.notes.begin(), model_.native_symbols.notes.end());

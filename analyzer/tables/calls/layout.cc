@@ -70,24 +70,25 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
                      "program's weights, or the result of an operator that calls no library.")),
        Known(&MoveTotals::written_by)},
       {As(Role::kKey, TextColumn("read_by",
-                                 "The op that reads the tensor in the format after: the next library call, if it "
-                                 "takes such a tensor; of a round trip the one after its second half. On a GPU the "
-                                 "call that reads this address, or that begins with this kernel.")),
+                                 "The op that reads the tensor in the format after: the next library call, if it takes "
+                                 "such a tensor; of a round trip the one after its second half. On a GPU the call that "
+                                 "reads this address, or that begins with this kernel.")),
        Known(&MoveTotals::read_by)},
       OpTotalTime(),
       {CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."), &MoveTotals::calls},
       {TextColumn("caused_by",
-                  "On a GPU: the ops that these calls are charged to, with the number of calls: the "
-                  "library call around it, else the next one that reads what was written."),
+                  "On a GPU: the ops that these calls are charged to, with the number of calls: the library call "
+                  "around it, else the next one that reads what was written."),
        [](const MoveTotals& totals) { return CausesLabel(totals.causes); }},
       OpWallPercent(wall_ns),
       {As(Role::kKey,
           TextColumn("tensor",
                      "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
        [](const MoveTotals& move) { return TensorClassText(move.tensor); }},
-      {As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
-                                       "Of these calls, those that are one half of a round trip: converted and back "
-                                       "between two ops.")),
+      {As(Role::kAmount,
+          IntegerColumn(
+              "round_trip_calls", "", Better::kLower,
+              "Of these calls, those that are one half of a round trip: converted and back between two ops.")),
        &MoveTotals::round_trip_calls},
       {TimeColumn("round_trip_time", "Total time of those."), &MoveTotals::round_trip_ns},
       {IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."), &MoveTotals::bytes},
@@ -116,10 +117,9 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
   const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
   table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).", calls,
                                         HumanTime(total_ns), HumanTime(share_ns), percent));
-  table.notes.push_back(
-      absl::StrFormat("%d round trips (a tensor converted and back between two ops of the same "
-                      "pass) took %s, both halves together.",
-                      round_trips, HumanTime(trip_ns)));
+  table.notes.push_back(absl::StrFormat(
+      "%d round trips (a tensor converted and back between two ops of the same pass) took %s, both halves together.",
+      round_trips, HumanTime(trip_ns)));
 }
 
 // The op at an end of a move, and its place in the network.

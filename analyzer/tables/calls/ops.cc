@@ -51,10 +51,11 @@ struct RowSums : OpGroup {
 
 TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind",
-                                 "What was computed; create: the library prepared a primitive for it; search: it "
-                                 "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
-                                 "was recorded into a CUDA graph.")),
+      {As(Role::kKey,
+          TextColumn(
+              "kind",
+              "What was computed; create: the library prepared a primitive for it; search: it was asked for an "
+              "algorithm; trial: an algorithm was only tried; capture: the call was recorded into a CUDA graph.")),
        [](const RowSums& row) { return KindLabel(*row.op); }},
       {As(Role::kKey,
           TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),

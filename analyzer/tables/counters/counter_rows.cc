@@ -34,11 +34,11 @@ class LayerRows : public CounterRows {
   TypedColumns<size_t> Columns() const override {
     TypedColumns<size_t> columns = {
         {As(Role::kName,
-            TextColumn("layer",
-                       "Layer as in the table layers, or what --by asks for; [not seen: native code or Python], [data "
-                       "loading], [waiting]: a thread was in none; [other threads]: threads without recorded calls "
-                       "while no thread did anything known; [not sampled]: the process counted it, but no reading of a "
-                       "thread.")),
+            TextColumn(
+                "layer",
+                "Layer as in the table layers, or what --by asks for; [not seen: native code or Python], [data "
+                "loading], [waiting]: a thread was in none; [other threads]: threads without recorded calls while no "
+                "thread did anything known; [not sampled]: the process counted it, but no reading of a thread.")),
          [this](size_t row) {
            if (row == kRest) return kNotSampled;
            return GroupOf(row) == nullptr ? kOtherThreads : GroupOf(row)->label.c_str();

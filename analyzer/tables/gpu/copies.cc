@@ -355,8 +355,8 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
       {TotalTimeColumn(), &CopyGroup::total_ns},
       {RealColumn("rate", "GB/s", Better::kHigher,
                   has_gpu ? "Bytes over GPU time; for calls without GPU time see rate_source."
-                          : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
-                            "for them: waiting for earlier work is included. Others: not known."),
+                          : "Bytes over time, of synchronous copies from or to the host, as the caller waits for them: "
+                            "waiting for earlier work is included. Others: not known."),
        [](const CopyGroup& group) {
          return group.gpu.timed_ns > 0 ? Rate(group.gpu.timed_bytes, 1, group.gpu.timed_ns)
                                        : Rate(group.timed_bytes, 1, group.timed_ns);

@@ -154,9 +154,9 @@ class Rows {
       if (users.size() < 2) continue;
       std::vector<std::string> labels;
       for (const ProcessIndex user : users) labels.push_back(ProcessLabel(model_, user));
-      table->notes.push_back(absl::StrCat(absl::StrJoin(labels, ", "), " share the device ", uuid,
-                                          ": what one does is in its own row alone, idle time of the other may be work "
-                                          "of it."));
+      table->notes.push_back(
+          absl::StrCat(absl::StrJoin(labels, ", "), " share the device ", uuid,
+                       ": what one does is in its own row alone, idle time of the other may be work of it."));
     }
     for (ProcessIndex i = 0; i < times_.size(); ++i) {
       const bool has_work = std::any_of(works_.begin(), works_.end(), [&](const DeviceWork& work) {

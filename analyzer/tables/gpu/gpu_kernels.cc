@@ -192,9 +192,9 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
        [](const KernelRow& row) { return row.group.total_ns; }},
       {PercentColumn("gpu_percent", Better::kLower, "GPU time as a part of that of all kernels."),
        [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
-      {TimeColumn("mean_time",
-                  "Duration, excluding the process's first launch of this kernel if there are others, as the next "
-                  "five."),
+      {TimeColumn(
+           "mean_time",
+           "Duration, excluding the process's first launch of this kernel if there are others, as the next five."),
        [](const KernelRow& row) { return row.times.mean; }},
       {TimeColumn("median_time", "Half of them took at most this long."),
        [](const KernelRow& row) { return row.times.median; }},
@@ -224,10 +224,9 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
          return row.HasRegisters() ? Cell(int64_t{row.shape->static_shared_bytes} + row.shape->dynamic_shared_bytes)
                                    : Cell();
        }},
-      {Detail(
-           PercentColumn("occupancy", Better::kHigher,
-                         "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
-                         "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
+      {Detail(PercentColumn("occupancy", Better::kHigher,
+                            "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory "
+                            "and block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
        [](const KernelRow& row) {
          if (row.shape == nullptr) return Cell();
          const std::optional<double> part = TheoreticalOccupancy(*row.shape, row.group.compute_capability);

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/gpu/gpu_idle.h"
-#include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/attribution.h"
+#include "analyzer/layers/functions/askers.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/tables.h"
 

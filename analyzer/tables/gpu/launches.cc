@@ -170,9 +170,9 @@ TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
        MeanOf(&LaunchesLaunchGroup::gpu_ns)},
       {Detail(TimeColumn("gpu_p95", "95 % of the launches cause at most this GPU time.")),
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
-      {Detail(NumberColumn("first_launches",
-                           "The process's first launches of a kernel, which also load it (CUDA loads kernels "
-                           "lazily).")),
+      {Detail(
+           NumberColumn("first_launches",
+                        "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).")),
        &LaunchesLaunchGroup::first_count},
       {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
        &LaunchesLaunchGroup::first_host_ns},

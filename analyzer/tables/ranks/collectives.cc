@@ -144,10 +144,10 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        }},
       {As(Role::kChoice, NumberColumn("ranks", "Processes in the communicator.")),
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
-      {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
-                                      "Bytes of one call as NCCL and MPI count them: what the caller sends, or "
-                                      "receives if it only receives; of reduce scatter and all to all, one rank's "
-                                      "part.")),
+      {As(Role::kShape,
+          IntegerColumn("size", "bytes", Better::kNeither,
+                        "Bytes of one call as NCCL and MPI count them: what the caller sends, or receives if it only "
+                        "receives; of reduce scatter and all to all, one rank's part.")),
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
       {As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
        [](const CollectiveGroup& group) { return TypeLabel(group.type); }},
@@ -158,16 +158,15 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes() * group.calls) : Cell(); }},
       OpTotalTime(),
       {RealColumn("rate", "GB/s", Better::kHigher,
-                  "Bytes over time of blocking calls, waiting for the others included. Others: not "
-                  "known."),
+                  "Bytes over time of blocking calls, waiting for the others included. Others: not known."),
        [](const CollectiveGroup& group) {
          return group.is_asynchronous || group.bytes() == 0 ? Cell() : Rate(group.bytes(), group.calls, group.total_ns);
        }},
       OpWallPercent(wall_ns),
       OpMeanTime(),
       {TimeColumn("arrival_skew",
-                  "From the first to the last rank's arrival at the same operation, median; by the kernels where "
-                  "all have them, else by the calls (table ranks: which rank is late)."),
+                  "From the first to the last rank's arrival at the same operation, median; by the kernels where all "
+                  "have them, else by the calls (table ranks: which rank is late)."),
        [](const CollectiveGroup& group) {
          std::vector<int64_t> skews_ns = group.skews_ns;
          std::sort(skews_ns.begin(), skews_ns.end());
@@ -187,20 +186,20 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
 }
 
 TypedColumns<CollectiveGroup> GpuColumns() {
-  return {{TimeColumn("gpu_time",
-                      "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
-                      "there."),
-           [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
-          {RealColumn("gpu_rate", "GB/s", Better::kHigher,
-                      "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
-           &CollectiveGroup::GpuRate},
-          {RealColumn("bus_rate", "GB/s", Better::kHigher,
-                      "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
-                      "nccl-tests has it."),
-           [](const CollectiveGroup& group) {
-             const std::optional<double> rate = group.GpuRate();
-             return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
-           }}};
+  return {
+      {TimeColumn("gpu_time",
+                  "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks there."),
+       [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
+      {RealColumn("gpu_rate", "GB/s", Better::kHigher,
+                  "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
+       &CollectiveGroup::GpuRate},
+      {RealColumn("bus_rate", "GB/s", Better::kHigher,
+                  "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
+                  "nccl-tests has it."),
+       [](const CollectiveGroup& group) {
+         const std::optional<double> rate = group.GpuRate();
+         return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
+       }}};
 }
 
 CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {

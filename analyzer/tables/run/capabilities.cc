@@ -47,10 +47,9 @@ struct KnownFact : Fact {
 
 TypedColumns<KnownFact> CapabilitiesColumns() {
   return {
-      {TextColumn(
-           "kind",
-           "library: its functions were called through dlhook; caller: it called them; tap: it reports its own work; "
-           "counter; loss."),
+      {TextColumn("kind",
+                  "library: its functions were called through dlhook; caller: it called them; tap: it reports its own "
+                  "work; counter; loss."),
        &KnownFact::kind},
       {TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
        Known(&KnownFact::object)},

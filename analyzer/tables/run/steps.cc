@@ -74,18 +74,16 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        [](const StepRow& row) { return KnownText(row.step.model); }},
       {Detail(TextColumn(
            "step",
-           "The kind; in brackets, if there are several of a kind: the program's own range, the network, the "
-           "batch.")),
+           "The kind; in brackets, if there are several of a kind: the program's own range, the network, the batch.")),
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
       {Detail(TextColumn("left_out",
                          "Why it is in no mean: warm-up, unlike the others, not recorded, the last, much longer.")),
        [](const StepRow& row) { return KnownText(LeftOutName(row.step.left_out)); }},
       {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},
-      {Detail(
-           IntegerColumn("running", "ns", Better::kNeither,
-                         "Its thread (of a process, the first) ran on a CPU. This and the next two: not known of steps "
-                         "that are not much longer than the sampling interval (table threads).")),
+      {Detail(IntegerColumn("running", "ns", Better::kNeither,
+                            "Its thread (of a process, the first) ran on a CPU. This and the next two: not known of "
+                            "steps that are not much longer than the sampling interval (table threads).")),
        [](const StepRow& row) { return row.Told(row.states.running_ns); }},
       {Detail(TimeColumn("no_processor", "The thread was runnable, waiting for a CPU.")),
        [](const StepRow& row) { return row.Told(row.states.queued_ns); }},
@@ -222,8 +220,8 @@ TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups, bool 
       {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
       {As(Role::kKey,
           TextColumn("step",
-                     "training, validation, inference; unknown if the direction of calls is not known. In brackets, "
-                     "if there are several of a kind: the program's own range, the network, the batch.")),
+                     "training, validation, inference; unknown if the direction of calls is not known. In brackets, if "
+                     "there are several of a kind: the program's own range, the network, the batch.")),
        &PhaseRow::step},
       {As(Role::kKey,
           TextColumn("phase",

@@ -42,10 +42,9 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
           TextColumn("thread", "Name and number; of threads without recorded calls name and the kernel's number.")),
        &ThreadRow::thread},
       {Detail(NumberColumn("tid", "The kernel's number of the thread.")), &ThreadRow::tid},
-      {As(Role::kKey,
-          TextColumn("step",
-                     "whole run: from the thread's beginning to its end; training, validation, inference: in a mean "
-                     "steady step, also of threads that have no steps of their own.")),
+      {As(Role::kKey, TextColumn("step",
+                                 "whole run: from the thread's beginning to its end; training, validation, inference: "
+                                 "in a mean steady step, also of threads that have no steps of their own.")),
        &ThreadRow::step},
       {NumberColumn("steps", "Steps that the row covers."),
        [](const ThreadRow& row) { return row.step == kWholeRun ? Cell() : Cell(row.steps); }},
@@ -61,8 +60,8 @@ TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
                   "processor time was used up."),
        [](const ThreadRow& row) { return row.MeanOf(row.sums.queued_ns); }},
       {IntegerColumn("blocked", "ns", Better::kNeither,
-                     "The rest: it waited for something else, or was idle. Time without a processor counts "
-                     "here until the thread gets one."),
+                     "The rest: it waited for something else, or was idle. Time without a processor counts here until "
+                     "the thread gets one."),
        [](const ThreadRow& row) { return row.MeanOf(std::max<int64_t>(row.sums.blocked_ns(), 0)); }},
       {TextColumn(
            "blocked_in",
@@ -248,13 +247,11 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
   Table table = NewTable("threads", "Where threads were blocked (thread-state samples)",
                          PlaceColumns(by, model.processes.size() > 1), order);
   if (rows.empty()) {
-    table.notes.push_back(
-        model.samples.empty()
-            ? "Where threads were blocked is not known: record with dlhook run --sample, which reads their stacks from "
-              "outside."
-            : "No stack of a blocked thread was read: samples found none blocked of those that compute or make "
-              "recorded "
-              "calls, or the launcher may not read them (docs/waiting.md).");
+    table.notes.push_back(model.samples.empty()
+                              ? "Where threads were blocked is not known: record with dlhook run --sample, which reads "
+                                "their stacks from outside."
+                              : "No stack of a blocked thread was read: samples found none blocked of those that "
+                                "compute or make recorded calls, or the launcher may not read them (docs/waiting.md).");
   } else if (unknown_ns > 0) {
     table.notes.push_back(absl::StrCat(HumanTime(unknown_ns), " of ", HumanTime(all_ns),
                                        " have no place: the thread continued while its stack was read."));
