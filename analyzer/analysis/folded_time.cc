@@ -1,4 +1,3 @@
-// Adds up pieces of time that are alike: see folded_time.h.
 #include "analyzer/analysis/folded_time.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Layers from all evidence, and steps: see layer_analysis.h.
 #include "analyzer/analysis/layer_analysis.h"
 
 #include "analyzer/layers/framework/framework_links.h"

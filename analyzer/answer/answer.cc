@@ -1,4 +1,3 @@
-// The answer screen: see answer.h.
 #include "analyzer/answer/answer.h"
 
 #include <algorithm>

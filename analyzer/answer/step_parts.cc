@@ -1,4 +1,3 @@
-// Where a mean step's time goes: see step_parts.h.
 #include "analyzer/answer/step_parts.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// The calls around a call: see call_context.h.
 #include "analyzer/calls/call_context.h"
 
 #include "absl/strings/match.h"

@@ -1,4 +1,3 @@
-// Who chose which algorithm: see choices.h.
 #include "analyzer/calls/choices.h"
 
 #include <algorithm>

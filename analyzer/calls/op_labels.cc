@@ -1,4 +1,3 @@
-// Text for ops: see op_labels.h.
 #include "analyzer/calls/op_labels.h"
 
 #include <vector>

@@ -1,4 +1,3 @@
-// Locations in the user's program: see python_places.h.
 #include "analyzer/calls/python_places.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Parses the names of scopes: see scope_names.h.
 #include "analyzer/calls/scope_names.h"
 
 #include <algorithm>

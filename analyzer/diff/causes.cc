@@ -1,4 +1,3 @@
-// Why a step takes another time: see causes.h.
 #include "analyzer/diff/causes.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// How much rows changed: see changes.h.
 #include "analyzer/diff/changes.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Which layers cause the change, and why: see contributions.h.
 #include "analyzer/diff/contributions.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Two runs -> what changed: see diff_runs.h.
 #include "analyzer/diff/diff_runs.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// The changes of a table as a table: see diff_table.h.
 #include "analyzer/diff/diff_table.h"
 
 #include <algorithm>

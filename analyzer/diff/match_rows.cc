@@ -1,4 +1,3 @@
-// Matches rows of two runs: see match_rows.h.
 #include "analyzer/diff/match_rows.h"
 
 #include <algorithm>

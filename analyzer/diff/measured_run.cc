@@ -1,4 +1,3 @@
-// Prepares a run for comparison: see measured_run.h.
 #include "analyzer/diff/measured_run.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See scaling.h.
 #include "analyzer/diff/scaling.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Cuts a run to some of its steps: see step_slice.h.
 #include "analyzer/diff/step_slice.h"
 
 #include <algorithm>

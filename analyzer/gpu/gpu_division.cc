@@ -1,4 +1,3 @@
-// One sweep over the edges of a device's activities: see gpu_division.h.
 #include "analyzer/gpu/gpu_division.h"
 
 #include <algorithm>

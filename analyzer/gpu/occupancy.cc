@@ -1,4 +1,3 @@
-// How many warps a kernel can fill: see occupancy.h.
 #include "analyzer/gpu/occupancy.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Names of directions and evidence, places of gaps: see attribution.h.
 #include "analyzer/layers/attribution.h"
 
 #include <algorithm>

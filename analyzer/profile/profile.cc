@@ -1,4 +1,3 @@
-// The tree of stacks: see profile.h.
 #include "analyzer/profile/profile.h"
 
 #include <algorithm>

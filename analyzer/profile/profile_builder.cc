@@ -1,4 +1,3 @@
-// Adds up what took time: see profile_builder.h.
 #include "analyzer/profile/profile_builder.h"
 
 #include <algorithm>

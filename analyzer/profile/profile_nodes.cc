@@ -1,4 +1,3 @@
-// Frames around what took time: see profile_nodes.h.
 #include "analyzer/profile/profile_nodes.h"
 
 #include <algorithm>

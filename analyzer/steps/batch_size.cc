@@ -1,4 +1,3 @@
-// The batch size of a step: see batch_size.h.
 #include "analyzer/steps/batch_size.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Loops inside a layer: see call_loops.h.
 #include "analyzer/steps/call_loops.h"
 
 #include <algorithm>

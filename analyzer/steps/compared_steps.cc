@@ -1,4 +1,3 @@
-// Which steps represent a run: see compared_steps.h.
 #include "analyzer/steps/compared_steps.h"
 
 #include <algorithm>

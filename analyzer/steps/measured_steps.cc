@@ -1,4 +1,3 @@
-// The steps of a run: see measured_steps.h.
 #include "analyzer/steps/measured_steps.h"
 
 #include <algorithm>

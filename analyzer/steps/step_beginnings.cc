@@ -1,4 +1,3 @@
-// Where training steps begin: see step_beginnings.h.
 #include "analyzer/steps/step_beginnings.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Groups of steps: see step_groups.h.
 #include "analyzer/steps/step_groups.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Combines moments into items: see step_items.h.
 #include "analyzer/steps/step_items.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Ops as the step finder's symbols: see step_symbols.h.
 #include "analyzer/steps/step_symbols.h"
 
 #include <map>

@@ -1,4 +1,3 @@
-// Which pass the operations of XLA's programs are in: see xla_turns.h.
 #include "analyzer/steps/xla_turns.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Words that the tables share: see columns.h.
 #include "analyzer/tables/columns.h"
 
 #include <cmath>

@@ -1,4 +1,3 @@
-// Which ops move a tensor: see layout_moves.h.
 #include "analyzer/tables/layout_moves.h"
 
 #include "absl/strings/str_cat.h"

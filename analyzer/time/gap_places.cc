@@ -1,4 +1,3 @@
-// Where gaps between calls belong: see gap_places.h.
 #include "analyzer/time/gap_places.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Requests that a program makes itself: see request_loops.h.
 #include "analyzer/time/request_loops.h"
 
 #include <algorithm>

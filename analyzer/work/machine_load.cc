@@ -1,4 +1,3 @@
-// How busy the machine was: see machine_load.h.
 #include "analyzer/work/machine_load.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See source_lines.h.
 #include "analyzer/work/source_lines.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,3 @@
-// The facts that rules judge: see step_facts.h.
 #include "analyzer/work/step_facts.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// What a step's time consists of: see step_work.h.
 #include "analyzer/work/step_work.h"
 
 #include <algorithm>

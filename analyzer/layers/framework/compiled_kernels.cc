@@ -1,4 +1,3 @@
-// Modules of the operators that compiled code calls: see compiled_kernels.h.
 #include "analyzer/layers/framework/compiled_kernels.h"
 
 #include <algorithm>

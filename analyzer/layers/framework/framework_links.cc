@@ -1,4 +1,3 @@
-// Layers from frameworks' own information: see framework_links.h.
 #include "analyzer/layers/framework/framework_links.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Gradients of PyTorch's matrix products: see torch_products.h.
 #include "analyzer/layers/framework/torch_products.h"
 
 #include <iterator>

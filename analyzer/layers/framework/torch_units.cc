@@ -1,4 +1,3 @@
-// Parses PyTorch's scopes: see torch_units.h.
 #include "analyzer/layers/framework/torch_units.h"
 
 #include <algorithm>

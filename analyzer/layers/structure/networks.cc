@@ -1,4 +1,3 @@
-// Derives networks from passes: see networks.h.
 #include "analyzer/layers/structure/networks.h"
 
 #include <algorithm>

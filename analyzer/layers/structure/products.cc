@@ -1,4 +1,3 @@
-// Matrix products of one layer: see products.h.
 #include "analyzer/layers/structure/products.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Selects calls by function or kind: see call_filter.h.
 #include "analyzer/tables/calls/call_filter.h"
 
 #include <algorithm>

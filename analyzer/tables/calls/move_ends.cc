@@ -1,4 +1,3 @@
-// Between which ops a tensor is converted: see move_ends.h.
 #include "analyzer/tables/calls/move_ends.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Shared by the tables of GPUs over time: see gpu_tables.h.
 #include "analyzer/tables/gpu/gpu_tables.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// The rows of the table `layers`: see layer_groups.h.
 #include "analyzer/tables/network/layer_groups.h"
 
 #include "absl/strings/match.h"

@@ -1,4 +1,3 @@
-// The sums of each row of the table `layers`: see layer_sums.h.
 #include "analyzer/tables/network/layer_sums.h"
 
 #include <algorithm>
