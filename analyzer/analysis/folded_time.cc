@@ -1,8 +1,5 @@
 #include "analyzer/analysis/folded_time.h"
 
-#include <algorithm>
-#include <map>
-#include <string>
 #include <tuple>
 
 #include "analyzer/model/beside.h"

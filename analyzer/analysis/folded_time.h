@@ -2,12 +2,7 @@
 // millions of pieces become some thousand.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <future>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "analyzer/analysis/layer_analysis.h"

@@ -1,8 +1,5 @@
 #include "analyzer/analysis/memory_use.h"
 
-#include <iterator>
-#include <utility>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"

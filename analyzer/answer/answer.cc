@@ -1,9 +1,5 @@
 #include "analyzer/answer/answer.h"
 
-#include <algorithm>
-#include <optional>
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -2,10 +2,6 @@
 // next.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "analyzer/table/table.h"

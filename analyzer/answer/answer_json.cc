@@ -1,13 +1,7 @@
 // The answer for programs: see answer.h. What does not fit is left out, the least important first, and counted.
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"

@@ -1,8 +1,4 @@
 // The heaviest layers: see step_parts.h.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

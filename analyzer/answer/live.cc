@@ -1,6 +1,5 @@
 #include "analyzer/answer/live.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"

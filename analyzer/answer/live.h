@@ -1,12 +1,7 @@
 // The screen of a run that goes on: the answer about its newest part, and how its step time develops.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "analyzer/steps/phases.h"

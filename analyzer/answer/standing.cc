@@ -1,6 +1,5 @@
 #include "analyzer/answer/standing.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"

@@ -1,11 +1,6 @@
 #include "analyzer/answer/step_parts.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
-#include <tuple>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,5 @@
 // Autotuning through cuDNN's graph API: see choices.h.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,6 @@
 // The calls around a call, and what kind of call it is.
 #pragma once
 
-#include <string>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {

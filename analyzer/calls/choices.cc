@@ -1,10 +1,7 @@
 #include "analyzer/calls/choices.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_kind.h"

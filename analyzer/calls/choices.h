@@ -2,12 +2,6 @@
 // products repeated after a failure.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {

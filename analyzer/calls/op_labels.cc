@@ -1,7 +1,5 @@
 #include "analyzer/calls/op_labels.h"
 
-#include <vector>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,8 +1,6 @@
 // Text for ops, for tables and for comparing steps.
 #pragma once
 
-#include <string>
-
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline calls {

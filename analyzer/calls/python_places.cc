@@ -1,10 +1,6 @@
 #include "analyzer/calls/python_places.h"
 
-#include <algorithm>
-#include <iterator>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"

@@ -1,9 +1,6 @@
 // The location of a Python stack in the user's program and modules.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analyzer/model/trace_model.h"

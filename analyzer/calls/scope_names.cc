@@ -1,8 +1,5 @@
 #include "analyzer/calls/scope_names.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

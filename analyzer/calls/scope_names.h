@@ -1,10 +1,6 @@
 // What the names of scopes mean: op and kind of work.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 

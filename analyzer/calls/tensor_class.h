@@ -1,12 +1,6 @@
 // Whether a reorder converts weights or activations.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,9 +1,5 @@
 #include "analyzer/diff/causes.h"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"

@@ -19,11 +19,6 @@
 // program needs more processor time and its threads want more processors than there are.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/difference.h"
 #include "analyzer/diff/match_rows.h"

@@ -1,11 +1,6 @@
 #include "analyzer/diff/changes.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/match.h"
 #include "analyzer/table/table_ops.h"

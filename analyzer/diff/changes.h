@@ -1,10 +1,6 @@
 // How much each row of a table changed from one run to the other, and whether that is more than noise.
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <vector>
-
 #include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/work/noise.h"

@@ -1,10 +1,5 @@
 #include "analyzer/diff/contributions.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <variant>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,11 +1,6 @@
 // Which layers cause the change of a step, and why.
 #pragma once
 
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/match_rows.h"
 #include "analyzer/time/time_division.h"

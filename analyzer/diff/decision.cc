@@ -1,7 +1,5 @@
 // Slower or faster: see causes.h.
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "analyzer/diff/causes.h"
 #include "analyzer/steps/measured_steps.h"

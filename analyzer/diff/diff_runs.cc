@@ -1,12 +1,5 @@
 #include "analyzer/diff/diff_runs.h"
 
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <optional>
-#include <set>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/diff/diff_table.h"

@@ -1,9 +1,6 @@
 // Compares two sides of one or several runs each: the verdict first, then the tables.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "analyzer/diff/causes.h"
 #include "analyzer/diff/contributions.h"

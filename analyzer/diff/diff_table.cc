@@ -1,9 +1,5 @@
 #include "analyzer/diff/diff_table.h"
 
-#include <algorithm>
-#include <utility>
-#include <variant>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/match_rows.h"

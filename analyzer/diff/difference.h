@@ -1,13 +1,6 @@
 // One difference between two sides, found without times.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"

@@ -1,9 +1,4 @@
 // What two programs do differently: see difference.h.
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

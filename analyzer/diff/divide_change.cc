@@ -1,10 +1,4 @@
 // A change divided: see causes.h.
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"

@@ -1,5 +1,4 @@
 // See difference.h.
-#include <algorithm>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -1,10 +1,5 @@
 // Matches the layers of two runs: see match_rows.h.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"

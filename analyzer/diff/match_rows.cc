@@ -1,9 +1,6 @@
 #include "analyzer/diff/match_rows.h"
 
-#include <algorithm>
 #include <tuple>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

@@ -1,11 +1,7 @@
 // Matches rows of a table of two runs that describe the same thing.
 #pragma once
 
-#include <cstddef>
 #include <functional>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

@@ -1,9 +1,6 @@
 #include "analyzer/diff/measured_run.h"
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/match_rows.h"

@@ -1,11 +1,6 @@
 // A run prepared for comparison: tables over its steps, and how much these vary.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"

@@ -1,12 +1,5 @@
 #include "analyzer/diff/scaling.h"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <optional>
-#include <set>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/gpu/gpu_division.h"

@@ -1,7 +1,5 @@
 #include "analyzer/diff/step_slice.h"
 
-#include <algorithm>
-
 namespace dlhook::analyzer::inline diff {
 namespace {
 

@@ -1,11 +1,6 @@
 // A run as if only some of its steps had happened: every table can be made from it, and then covers only these steps.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/layers/attribution.h"

@@ -1,8 +1,4 @@
 // The table `verdict`: see diff_runs.h.
-#include <algorithm>
-#include <cmath>
-#include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,10 +1,5 @@
 #include "analyzer/gpu/gpu_division.h"
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <map>
-
 #include "absl/strings/numbers.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/step_groups.h"

@@ -3,11 +3,7 @@
 // threads.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

@@ -2,10 +2,6 @@
 // once.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include <algorithm>
-#include <iterator>
-#include <memory>
-
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 

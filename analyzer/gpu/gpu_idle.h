@@ -22,11 +22,6 @@
 //   not known       later: it waits for another stream, another device, or the host
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <vector>
-
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/thread_activity.h"

@@ -1,8 +1,5 @@
 #include "analyzer/gpu/occupancy.h"
 
-#include <algorithm>
-#include <iterator>
-
 namespace dlhook::analyzer::inline gpu {
 namespace {
 

@@ -1,9 +1,6 @@
 // How many of a multiprocessor's warps a kernel can fill, by its registers, shared memory and block size alone.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline gpu {

@@ -10,14 +10,6 @@
 //   order       the backward pass meets the layers in reverse
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,13 +1,6 @@
 #include "analyzer/page/report_page.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"

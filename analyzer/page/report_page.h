@@ -1,10 +1,7 @@
 // The page of a run: `dlhook report RUN --html FILE`.
 #pragma once
 
-#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
 
 #include "analyzer/profile/profile.h"
 #include "analyzer/table/table.h"

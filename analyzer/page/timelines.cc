@@ -1,11 +1,5 @@
-#include <algorithm>
-#include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,7 +1,5 @@
 #include "analyzer/profile/profile.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"

@@ -1,10 +1,5 @@
 #include "analyzer/profile/profile_builder.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
-
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/gpu/gpu_division.h"

@@ -1,7 +1,5 @@
 #include "analyzer/profile/profile_nodes.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"

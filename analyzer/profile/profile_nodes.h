@@ -1,12 +1,6 @@
 // Where calls, scopes, gaps and GPU work are in the tree of stacks, and their labels.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

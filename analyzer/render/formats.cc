@@ -1,8 +1,4 @@
 // The list of formats, and those that are written cell by cell: csv, Markdown, plain HTML.
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,7 +1,5 @@
 // Text for losses, capabilities and oddities.
-#include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

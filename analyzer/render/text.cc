@@ -1,9 +1,4 @@
 // Tables as text: aligned, within Report.width if possible, with remarks about the run below.
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

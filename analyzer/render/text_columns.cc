@@ -2,12 +2,8 @@
 #include "analyzer/render/text_columns.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"

@@ -16,11 +16,7 @@
 //   frame, and everything outside that is cut.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"

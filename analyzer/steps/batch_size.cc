@@ -1,8 +1,5 @@
 #include "analyzer/steps/batch_size.h"
 
-#include <algorithm>
-#include <array>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"

@@ -1,7 +1,5 @@
 #include "analyzer/steps/call_loops.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <numeric>
 

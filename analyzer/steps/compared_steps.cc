@@ -1,9 +1,6 @@
 #include "analyzer/steps/compared_steps.h"
 
-#include <algorithm>
-#include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"

@@ -1,12 +1,7 @@
 #include "analyzer/steps/measured_steps.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
 
 #include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"

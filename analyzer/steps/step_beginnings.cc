@@ -1,7 +1,5 @@
 #include "analyzer/steps/step_beginnings.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 namespace dlhook::analyzer::inline steps {

@@ -1,8 +1,6 @@
 #include "analyzer/steps/step_groups.h"
 
-#include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

@@ -1,12 +1,7 @@
 // Groups of steps that a table reports together: those of one process, kind and sort.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

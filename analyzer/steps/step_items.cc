@@ -1,11 +1,5 @@
 #include "analyzer/steps/step_items.h"
 
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-
 #include "absl/strings/match.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -1,7 +1,6 @@
 #include "analyzer/steps/step_symbols.h"
 
 #include <map>
-#include <string>
 #include <utility>
 
 #include "absl/hash/hash.h"

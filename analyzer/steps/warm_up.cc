@@ -1,10 +1,5 @@
 // Marks warm-up steps: see step_assembly.h.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_assembly.h"

@@ -1,9 +1,5 @@
 #include "analyzer/steps/xla_turns.h"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
-#include <map>
 #include <set>
 
 #include "absl/strings/match.h"

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <initializer_list>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"

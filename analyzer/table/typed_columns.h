@@ -7,15 +7,12 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
 #include <set>
-#include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"

@@ -2,10 +2,7 @@
 // Bounds of rows: sums of their calls'.
 #include "analyzer/tables/op_groups.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"

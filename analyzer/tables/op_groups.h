@@ -1,13 +1,6 @@
 // Totals of the ops of one table row.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"

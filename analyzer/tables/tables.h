@@ -5,12 +5,6 @@
 //   2. declare it in analyzer/tables/tables.h and add its line to TableKinds() in analyzer/tables/registry.cc.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"

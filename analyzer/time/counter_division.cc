@@ -2,12 +2,9 @@
 // process distributes.
 #include "analyzer/time/counter_division.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/time/thread_activity.h"
 

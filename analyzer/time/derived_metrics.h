@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"

@@ -1,12 +1,7 @@
 #include "analyzer/time/gap_places.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"

@@ -1,9 +1,5 @@
 #include "analyzer/time/request_loops.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline time {

@@ -1,8 +1,6 @@
 // Requests that a program makes itself, one after the other.
 #pragma once
 
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 

@@ -1,7 +1,5 @@
 #include "analyzer/time/thread_activity.h"
 
-#include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "absl/strings/string_view.h"

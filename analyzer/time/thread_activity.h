@@ -1,12 +1,6 @@
 // The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 

@@ -1,10 +1,8 @@
 #include "analyzer/time/thread_states.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -3,12 +3,6 @@
 // thread was blocked is known from looks alone.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/intervals.h"

@@ -19,10 +19,7 @@
 // both wait, the program waits in the latter. Instants without any activity are unattributed.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"

@@ -1,10 +1,5 @@
 #include "analyzer/work/gap_lines.h"
 
-#include <algorithm>
-#include <map>
-#include <tuple>
-#include <utility>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

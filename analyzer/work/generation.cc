@@ -1,8 +1,5 @@
 #include "analyzer/work/generation.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 

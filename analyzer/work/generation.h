@@ -2,9 +2,6 @@
 // computes much less.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline work {

@@ -1,9 +1,6 @@
 #include "analyzer/work/machine_load.h"
 
-#include <algorithm>
-#include <limits>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -2,9 +2,6 @@
 // or the like, or for work themselves. By looks from outside.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

@@ -2,9 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <functional>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

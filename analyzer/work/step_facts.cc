@@ -1,10 +1,7 @@
 #include "analyzer/work/step_facts.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,5 @@
 #include "analyzer/work/step_work.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"

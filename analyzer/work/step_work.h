@@ -1,12 +1,6 @@
 // What a step's time consists of, as finely as possible: by layer, direction and op.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "analyzer/analysis/folded_time.h"

@@ -1,8 +1,4 @@
 // Table `work`: see step_work.h.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"

@@ -5,7 +5,6 @@
 // what uses its result, where that leads only to the update of a parameter, to the layer whose forward pass reads that
 // parameter, because then it is its gradient; else to what it is made of.
 #include <algorithm>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"

@@ -1,10 +1,8 @@
 // See xla_profiles.h. Sizes come from a file: what is out of range leaves a product without a problem.
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

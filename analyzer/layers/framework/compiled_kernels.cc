@@ -1,8 +1,5 @@
 #include "analyzer/layers/framework/compiled_kernels.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -2,9 +2,6 @@
 // code calls.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/model/trace_model.h"

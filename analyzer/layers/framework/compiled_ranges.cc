@@ -1,10 +1,5 @@
 // Compiled regions, recognized by their ranges: see links.h.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,6 @@
 // Layers from the framework's own links and from modules, that is, from the scopes that taps record.
 #pragma once
 
-#include <map>
-
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

@@ -1,10 +1,6 @@
 // Layers of PyTorch's forward passes: see torch_units.h.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"

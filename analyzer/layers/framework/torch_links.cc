@@ -1,10 +1,4 @@
 // Assigns PyTorch's scopes and backward nodes to layers: see links.h.
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/framework/torch_products.h"

@@ -1,10 +1,5 @@
 #include "analyzer/layers/framework/torch_units.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <iterator>
-#include <utility>
-
 #include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {

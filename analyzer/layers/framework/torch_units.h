@@ -1,11 +1,6 @@
 // Parses PyTorch's scopes: which ops the program called, and which backward node belongs to which op.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"

@@ -1,13 +1,7 @@
 // Layers from the functions above their calls: see layer_functions.h.
 
-#include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"

@@ -2,13 +2,6 @@
 // nor modules.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/layers/attribution.h"

@@ -1,6 +1,4 @@
 // What equal steps tell about each other's products, and what remains open of a layer. See reader.h.
-#include <algorithm>
-#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/structure/products.h"

@@ -7,9 +7,7 @@
 // activations.
 #include "analyzer/layers/structure/network_pass.h"
 
-#include <map>
 #include <set>
-#include <string>
 
 #include "analyzer/layers/structure/products.h"
 #include "analyzer/model/limits.h"

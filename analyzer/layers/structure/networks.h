@@ -2,12 +2,6 @@
 // AttributeByStructure.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"

@@ -1,7 +1,4 @@
 // Which layer each product belongs to. See reader.h.
-#include <algorithm>
-#include <iterator>
-#include <utility>
 
 #include "analyzer/layers/structure/products.h"
 #include "analyzer/layers/structure/reader.h"

@@ -1,8 +1,5 @@
 #include "analyzer/layers/structure/products.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace dlhook::analyzer::inline structure {
 namespace {
 

@@ -1,8 +1,6 @@
 // Matrix products of one layer: which belong together, and which is a gradient of which.
 #pragma once
 
-#include <cstdint>
-
 #include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline structure {

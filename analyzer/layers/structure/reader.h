@@ -2,16 +2,9 @@
 // layers (places.cc), and what equal steps and open products say about these (agreement.cc).
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"

@@ -1,6 +1,4 @@
 // Reorders and the layers that need them: see networks.h.
-#include <algorithm>
-#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

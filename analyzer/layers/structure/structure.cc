@@ -5,13 +5,7 @@
 // them (reorders). Products that share matrices are handled separately (weights, reader.h).
 #include "analyzer/layers/structure/structure.h"
 
-#include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/op_facts.h"

@@ -8,8 +8,6 @@
 // one sums over). What this does not decide stays open.
 #include "analyzer/layers/structure/weights.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/structure/products.h"
 #include "analyzer/layers/structure/reader.h"

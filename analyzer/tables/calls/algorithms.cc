@@ -1,7 +1,5 @@
 // Table `algorithms`: which implementation and algorithm ran for each distinct problem, and who chose it. A problem
 // that ran in several ways has several rows; trials are left out.
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/match.h"

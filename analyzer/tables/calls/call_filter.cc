@@ -1,6 +1,5 @@
 #include "analyzer/tables/calls/call_filter.h"
 
-#include <algorithm>
 #include <set>
 
 #include "analyzer/calls/op_labels.h"

@@ -1,9 +1,6 @@
 // Which calls the tables `callers` and `stacks` cover.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/tables.h"
 

@@ -1,10 +1,4 @@
 // Table `callers`: who called each problem: framework function, user's line and layer.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,4 @@
 // Table `candidates`: which algorithms were tried or offered for a problem, and which was chosen.
-#include <algorithm>
-#include <map>
-#include <set>
 
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"

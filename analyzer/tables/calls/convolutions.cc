@@ -1,8 +1,6 @@
 // Table `convolutions`: what each convolution costs by each algorithm, so that a rate by the direct count (effective) and
 // the operations that were really done are told apart.
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,6 +1,4 @@
 // Table `gemm`: matrix products by shape, from BLAS and oneDNN.
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/str_format.h"

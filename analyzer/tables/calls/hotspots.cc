@@ -1,10 +1,5 @@
 // Table `hotspots`: where threads compute, from samples of their CPU time: what no hook sees, and the inside of what hooks
 // measure.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"

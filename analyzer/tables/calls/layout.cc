@@ -1,9 +1,5 @@
 // Table `layout`: tensors converted from one memory format to another.
-#include <algorithm>
-#include <map>
-#include <set>
 #include <tuple>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"

@@ -1,10 +1,6 @@
 #include "analyzer/tables/calls/move_ends.h"
 
-#include <algorithm>
-#include <map>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "analyzer/calls/call_context.h"

@@ -1,6 +1,4 @@
 // Table `ops`: what was computed, one row per problem and direction.
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "analyzer/table/table_ops.h"

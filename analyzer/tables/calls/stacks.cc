@@ -1,10 +1,5 @@
 // Table `stacks`: the heaviest stacks, native and Python frames merged: of all that steps spend time on, or of library
 // calls.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"

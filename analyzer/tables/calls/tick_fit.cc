@@ -1,9 +1,6 @@
 #include "analyzer/tables/calls/tick_fit.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 

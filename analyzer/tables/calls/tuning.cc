@@ -1,8 +1,4 @@
 // Table `tuning`: the cost of finding and preparing algorithms, separate from computing.
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/match.h"

@@ -1,11 +1,7 @@
 // Rows of counters by activity: layers (or what they are folded into) and scopes. See counter_rows.h.
 #include "analyzer/tables/counters/counter_rows.h"
 
-#include <algorithm>
-#include <optional>
-#include <set>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/model/limits.h"
 #include "analyzer/steps/step_groups.h"

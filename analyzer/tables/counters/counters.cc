@@ -1,15 +1,6 @@
 // Tables `counters` and `counters_over_time`: counters of the processor and the kernel, by what the program did.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

@@ -1,9 +1,4 @@
 // Table `copies`: memory copied and filled through the CUDA runtime and driver.
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"

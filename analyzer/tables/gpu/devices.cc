@@ -1,8 +1,4 @@
 // Table `devices`: what each GPU was busy with, one row per device and process.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

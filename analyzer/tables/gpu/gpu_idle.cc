@@ -1,14 +1,6 @@
 // Table `gpu_idle`: why GPUs do not compute, to the nanosecond. The rules are in gpu/gpu_idle.h.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,9 +1,5 @@
 // The table `kernels` with GPU times: see gpu_tables.h.
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"

@@ -1,11 +1,6 @@
 // Shared by the tables of GPUs over time: which devices and which time they cover, and their notes.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"

@@ -1,10 +1,6 @@
 // Why GPUs do not compute, for the table gpu_idle and for what judges by it.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/gpu/gpu_idle.h"
 #include "analyzer/layers/attribution.h"

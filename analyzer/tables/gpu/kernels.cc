@@ -1,6 +1,4 @@
 // Table `kernels`: launches by kernel and launching op.
-#include <algorithm>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/call_context.h"

@@ -1,10 +1,5 @@
 // Table `launches`: the time from the request for a kernel to its start, by thread and by what requested it.
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"

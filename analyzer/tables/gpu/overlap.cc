@@ -1,11 +1,5 @@
 // Table `overlap`: what runs at the same time on each GPU.
 // Table `overlap_over_time`: what runs at the same time on each GPU, by step or by interval.
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"

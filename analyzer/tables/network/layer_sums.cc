@@ -1,6 +1,5 @@
 #include "analyzer/tables/network/layer_sums.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "absl/container/flat_hash_set.h"

@@ -1,15 +1,6 @@
 // The sums of each row of the table `layers`, over the steps that count.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

@@ -1,12 +1,4 @@
 // Table `layers`: the cost of each layer of the network, forward and backward, in a mean step.
-#include <algorithm>
-#include <cstddef>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

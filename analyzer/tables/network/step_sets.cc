@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/tables/columns.h"

@@ -1,12 +1,7 @@
 // When each rank arrived at the same collective call.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/trace_model.h"

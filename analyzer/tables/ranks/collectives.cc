@@ -1,7 +1,4 @@
 // Table `collectives`: communication between ranks: NCCL and MPI calls, Gloo and UCC ranges.
-#include <algorithm>
-#include <map>
-#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -1,10 +1,5 @@
 // Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,11 +1,4 @@
 // Table `accounting`: where the time of a step goes, to the nanosecond.
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"

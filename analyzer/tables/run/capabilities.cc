@@ -1,13 +1,7 @@
 // Table `capabilities`: which libraries were seen and how, what could not be seen, and what to do about it. A row
 // applies to `processes` of the run's processes.
 // One line per capability and reason of loss; those of taps are in preload/format/taps.h.
-#include <algorithm>
-#include <array>
-#include <iterator>
-#include <map>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"

@@ -1,8 +1,6 @@
 // Advice on what dlhook could not see, or saw only in part.
 #pragma once
 
-#include <string>
-
 #include "analyzer/model/process_info.h"
 
 namespace dlhook::analyzer::inline tables {

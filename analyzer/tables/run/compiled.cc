@@ -1,10 +1,4 @@
 // Table `compiled`: the functions that torch.compile compiled, why again, and where it had to break a graph.
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

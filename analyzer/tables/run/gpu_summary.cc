@@ -1,9 +1,4 @@
 // The GPU rows of the table `summary`: see metrics.h.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

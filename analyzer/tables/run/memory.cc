@@ -1,9 +1,4 @@
 // Table `memory`: what the memory that a framework's allocator gave out is held for, by kind, layer and operator.
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"

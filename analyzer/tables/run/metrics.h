@@ -1,11 +1,6 @@
 // The rows of the table `summary`.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -1,11 +1,5 @@
 // Table `steps`: the steps of the program, one row per step.
 // Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"

@@ -2,12 +2,7 @@
 //
 // Each row is a metric: a whole number in `value` with its `unit`, a `percent` where that makes sense (the note says of
 // what), and a sentence. Metrics that exist once per item have the item's name after a colon: "capability:onednn-tap".
-#include <algorithm>
-#include <array>
-#include <iterator>
-#include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/match.h"

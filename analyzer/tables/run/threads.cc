@@ -1,13 +1,5 @@
 // Table `threads`: what each thread did: it ran, waited for a processor, or was blocked; in all, and in a mean step.
 // Stacks of blocked threads, read at looks from outside.
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
