@@ -75,19 +75,9 @@ void AddSamples(const Samples& from, Samples& to) {
 }  // namespace
 
 const char* SpeedName(Speed finding) {
-  switch (finding) {
-    case Speed::kEqual:
-      return "equal";
-    case Speed::kNoise:
-      return "noise";
-    case Speed::kSlower:
-      return "slower";
-    case Speed::kFaster:
-      return "faster";
-    case Speed::kUnknown:
-      break;
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"equal", "noise", "slower", "faster", "unknown"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Speed::kUnknown) + 1);
+  return kNames[static_cast<size_t>(finding)];
 }
 
 void TimeChange::Add(const TimeChange& other) {

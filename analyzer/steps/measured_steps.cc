@@ -303,15 +303,9 @@ void MeasureTrack(const TraceModel& model, MeasuredTrack& track) {
 }
 
 const char* PhaseName(Phase phase) {
-  switch (phase) {
-    case Phase::kWarmUp:
-      return "warm-up";
-    case Phase::kSteady:
-      return "steady";
-    case Phase::kOther:
-      break;
-  }
-  return "other";
+  constexpr const char* kNames[] = {"warm-up", "steady", "other"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Phase::kOther) + 1);
+  return kNames[static_cast<size_t>(phase)];
 }
 
 int64_t MeasuredTrack::Count(Phase phase) const {

@@ -69,8 +69,8 @@ void OpGroup::Add(const Op& op, const OpTotals& totals, bool at_home) {
   functions.insert(op.function);
   if (!at_home) return;
   families.insert(op.family);
-  if (!op.implementation.empty()) implementations.insert(op.implementation);
-  if (!op.algorithm.empty()) algorithms.insert(op.algorithm);
+  AddWord(op.implementation, implementations);
+  AddWord(op.algorithm, algorithms);
   if (own_calls > 0) {
     const bool op_has_rate = !op.is_asynchronous && !op.captured;
     flops = first_calls || flops == op.flops ? op.flops : std::nullopt;
@@ -88,6 +88,10 @@ std::string ChosenLabel(const Op& op) {
     if (absl::ConsumePrefix(&chosen, library)) break;
   }
   return std::string(chosen);
+}
+
+void AddWord(const std::string& word, std::set<std::string>& words) {
+  if (!word.empty()) words.insert(word);
 }
 
 std::string TensorCoreLabel(const TensorCore& tensor_core) {

@@ -81,6 +81,9 @@ std::string ChosenLabel(const Op& op);
 // "yes: type f16", "no: alignment 4 bytes".
 std::string TensorCoreLabel(const TensorCore& tensor_core);
 
+// Unless it is empty.
+void AddWord(const std::string& word, std::set<std::string>& words);
+
 // Columns that all groups have.
 TypedColumn<OpGroup> OpTotalTime();
 TypedColumn<OpGroup> OpMeanTime();

@@ -36,7 +36,6 @@ AlgorithmsKey AlgorithmsKeyOf(const Op& op) {
 }
 
 struct Choice : AlgorithmsKey, OpGroup {
-  explicit Choice(AlgorithmsKey key) : AlgorithmsKey(std::move(key)) {}
   GpuOpTime gpu;
   std::string chosen;
   int64_t cache_hits = 0;
@@ -49,10 +48,7 @@ struct Choice : AlgorithmsKey, OpGroup {
 
 using ChoiceMap = std::map<AlgorithmsKey, Choice>;
 
-Choice& ChoiceOf(const Op& op, ChoiceMap& choices) {
-  const AlgorithmsKey key = AlgorithmsKeyOf(op);
-  return choices.try_emplace(key, key).first->second;
-}
+Choice& ChoiceOf(const Op& op, ChoiceMap& choices) { return GroupOf(AlgorithmsKeyOf(op), choices); }
 
 // The largest number of candidates that a search for the problem tried or offered.
 std::map<std::string, int64_t> CountCandidates(const TraceModel& model, const Choices& choices) {
@@ -139,10 +135,6 @@ bool IsSilent(const Op& op) {
          !IsKind(op, OpKind::kCollective);
 }
 
-void AddWords(const std::string& word, std::set<std::string>& words) {
-  if (!word.empty()) words.insert(word);
-}
-
 void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::string, int64_t>& candidates,
                   Choice& choice) {
   choice.chosen = ChosenLabel(op);
@@ -155,8 +147,8 @@ void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::stri
   const int64_t count = searched != candidates.end() ? searched->second : OfferedTo(op);
   if (count > 0) choice.candidates = std::max(choice.candidates.value_or(0), count);
   for (const std::string& note : op.notes) choice.notes.insert(note);
-  AddWords(op.compute_type, choice.compute_types);
-  AddWords(op.math_mode, choice.math_modes);
+  AddWord(op.compute_type, choice.compute_types);
+  AddWord(op.math_mode, choice.math_modes);
   if (op.tensor_core) choice.tensor_cores.insert(TensorCoreLabel(*op.tensor_core));
 }
 

@@ -21,7 +21,6 @@ struct CallersKey {
 };
 
 struct CallersSums : CallersKey {
-  explicit CallersSums(CallersKey key) : CallersKey(std::move(key)) {}
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;
@@ -106,11 +105,9 @@ class CallersReport {
     const Place& place = attribution_.of_call[call];
     const Alike alike = {model_.calls.op[call], &askers_.FunctionOf(call), place.layer, place.direction};
     const auto [at, is_new] = alike_.try_emplace(alike, nullptr);
-    if (is_new) at->second = &GroupOf(KeyOf(call, op));
+    if (is_new) at->second = &GroupOf(KeyOf(call, op), groups_);
     return *at->second;
   }
-
-  CallersSums& GroupOf(const CallersKey& key) { return groups_.try_emplace(key, key).first->second; }
 
   CallersKey KeyOf(CallIndex call, const Op& op) {
     const Place& place = attribution_.of_call[call];
@@ -128,7 +125,7 @@ class CallersReport {
     const Op& op = model_.ops[row.op];
     thread_ns_ += row.sum_ns - row.nested_sum_ns;
     if (!filter_.Takes(row.op)) return;
-    CallersSums& sums = GroupOf({KindLabel(op), ProblemLabel(op), "", "", "", "", ""});
+    CallersSums& sums = GroupOf<CallersKey>({KindLabel(op), ProblemLabel(op), "", "", "", "", ""}, groups_);
     sums.calls += row.count - row.nested_count;
     sums.total_ns += row.sum_ns - row.nested_sum_ns;
     sums.self_ns += row.sum_ns - row.nested_sum_ns;

@@ -27,17 +27,12 @@ GemmKey GemmKeyOf(const Op& op) {
 
 // A group of calls, and what cuBLAS and cuBLASLt report about them.
 struct Product : GemmKey, OpGroup {
-  explicit Product(GemmKey key) : GemmKey(std::move(key)) {}
   GpuOpTime gpu;
   BoundSums bounds;
   bool on_gpu = false;
   int64_t failed = 0;
   std::set<std::string> row_major, compute_types, math_modes, epilogues, tensor_cores;
 };
-
-void AddWord(const std::string& word, std::set<std::string>& words) {
-  if (!word.empty()) words.insert(word);
-}
 
 void AddGpuWords(const Op& op, Product& group) {
   if (!op.on_gpu) return;
@@ -51,10 +46,7 @@ void AddGpuWords(const Op& op, Product& group) {
 
 using ProductMap = std::map<GemmKey, Product>;
 
-Product& ProductOf(const Op& op, ProductMap& products) {
-  const GemmKey key = GemmKeyOf(op);
-  return products.try_emplace(key, key).first->second;
-}
+Product& ProductOf(const Op& op, ProductMap& products) { return GroupOf(GemmKeyOf(op), products); }
 
 TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t MatmulShape::*size) {
   return {As(Role::kShape, NumberColumn(std::move(name), std::move(explanation))), [size](const Product& product) {

@@ -27,7 +27,6 @@ struct HotspotKey {
 };
 
 struct HotspotSums : HotspotKey {
-  explicit HotspotSums(HotspotKey key) : HotspotKey(std::move(key)) {}
   int64_t samples = 0;
   int64_t self_ns = 0;
   int64_t in_calls_ns = 0;
@@ -116,16 +115,14 @@ class Hotspots {
     if (samples.state[sample] == SampleState::kLate) late_ns_ += cpu_ns;
     if (samples.state[sample] == SampleState::kWithoutStack) without_stack_ns_ += cpu_ns;
     std::vector<HotspotKey> keys = KeysOf(sample);
-    HotspotSums& self = SumsOf(keys.front());
+    HotspotSums& self = GroupOf(keys.front(), groups_);
     ++self.samples;
     self.self_ns += cpu_ns;
     if (is_in_call) self.in_calls_ns += cpu_ns;
     std::sort(keys.begin(), keys.end());  // a function that calls itself counts once
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-    for (const HotspotKey& key : keys) SumsOf(key).total_ns += cpu_ns;
+    for (const HotspotKey& key : keys) GroupOf(key, groups_).total_ns += cpu_ns;
   }
-
-  HotspotSums& SumsOf(const HotspotKey& key) { return groups_.try_emplace(key, key).first->second; }
 
   // Where the thread computed, then who called whom, outwards.
   std::vector<HotspotKey> KeysOf(size_t sample) {

@@ -29,7 +29,6 @@ struct MoveRow : Move {
 };
 
 struct MoveTotals : MoveRow, OpGroup {
-  explicit MoveTotals(MoveRow row) : MoveRow(std::move(row)) {}
   std::optional<int64_t> bytes;
   int64_t round_trip_calls = 0;
   int64_t round_trip_ns = 0;
@@ -211,10 +210,7 @@ class Moves {
     MoveTotals*& row = row_of_[{index, writer.op, writer.place.layer, writer.place.direction, reader.op,
                                 reader.place.layer, reader.place.direction}];
     const Op& op = model_.ops[index];
-    if (row == nullptr) {
-      const MoveRow key = {*moves_[index], LabelOf(writer), LabelOf(reader)};
-      row = &rows_.try_emplace(key, key).first->second;
-    }
+    if (row == nullptr) row = &GroupOf<MoveRow>({*moves_[index], LabelOf(writer), LabelOf(reader)}, rows_);
     row->calls += calls;
     row->total_ns += ns;
     row->bytes = op.bytes;

@@ -25,7 +25,6 @@ struct StacksKey {
 };
 
 struct StacksSums : StacksKey {
-  explicit StacksSums(StacksKey key) : StacksKey(std::move(key)) {}
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;
@@ -139,7 +138,7 @@ Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
     const auto [at, is_new] = alike.try_emplace({model.calls.op[outermost], &stack}, nullptr);
     if (is_new) {
       const StacksKey key = {KindLabel(model.ops[model.calls.op[outermost]]), stack, askers.PathOf(outermost)};
-      at->second = &groups.try_emplace(key, key).first->second;
+      at->second = &GroupOf(key, groups);
     }
     StacksSums& sums = *at->second;
     sums.self_ns += self_ns;

@@ -131,7 +131,6 @@ size_t SizeClassOf(uint64_t bytes) {
 }
 
 struct CopyGroup : CopiesKey {
-  explicit CopyGroup(const CopiesKey& key) : CopiesKey(key) {}
   int64_t calls = 0;   // that succeeded
   int64_t failed = 0;  // others; they moved nothing
   int64_t copies = 0;  // a batch call makes several
@@ -197,8 +196,6 @@ void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup
 }
 
 using CopyMap = std::map<CopiesKey, CopyGroup>;
-
-CopyGroup& GroupOf(const CopiesKey& key, CopyMap& groups) { return groups.try_emplace(key, key).first->second; }
 
 // The GPU's record is exact; the call may have left the direction to the library (cudaMemcpyDefault).
 CopiesKey KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {

@@ -35,7 +35,6 @@ struct GpuKernelsKey {
 };
 
 struct KernelGroup : GpuKernelsKey {
-  explicit KernelGroup(GpuKernelsKey key) : GpuKernelsKey(std::move(key)) {}
   int64_t total_ns = 0;
   std::vector<int64_t> durations_ns;  // without first launches
   int64_t first_count = 0;
@@ -62,8 +61,7 @@ class Collector {
     KernelMap groups;
     for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
       if (!IsKernel(model_, activity)) continue;
-      const GpuKernelsKey key = KeyOf(activity);
-      Add(activity, &groups.try_emplace(key, key).first->second);
+      Add(activity, &GroupOf(KeyOf(activity), groups));
     }
     return groups;
   }

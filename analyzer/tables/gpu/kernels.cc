@@ -24,7 +24,6 @@ struct KernelsKey {
 };
 
 struct KernelsLaunchGroup : KernelsKey {
-  explicit KernelsLaunchGroup(KernelsKey key) : KernelsKey(std::move(key)) {}
   int64_t calls = 0;     // executed
   int64_t captured = 0;  // recorded into a CUDA graph
   int64_t failed = 0;
@@ -36,10 +35,6 @@ struct KernelsLaunchGroup : KernelsKey {
 };
 
 using KernelsLaunchMap = std::map<KernelsKey, KernelsLaunchGroup>;
-
-KernelsLaunchGroup& GroupOf(const KernelsKey& key, KernelsLaunchMap& groups) {
-  return groups.try_emplace(key, key).first->second;
-}
 
 KernelsKey KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();

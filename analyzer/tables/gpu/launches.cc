@@ -30,7 +30,6 @@ struct LaunchesKey {
 };
 
 struct LaunchesLaunchGroup : LaunchesKey {
-  explicit LaunchesLaunchGroup(LaunchesKey key) : LaunchesKey(std::move(key)) {}
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
   int64_t host_bound = 0;                                    // launches that took the host longer than the GPU
   int64_t first_count = 0;
@@ -96,7 +95,7 @@ LaunchesLaunchMap Collect(const TraceModel& model) {
   for (const Launch& launch : FindLaunches(model)) {
     const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == LaunchesKind::kGraph;
     const LaunchesKey key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
-    Add(model, launch, &groups.try_emplace(key, key).first->second);
+    Add(model, launch, &GroupOf(key, groups));
   }
   for (auto& [key, group] : groups) {
     for (std::vector<int64_t>* values : {&group.host_ns, &group.wait_ns, &group.gpu_ns, &group.queued_ns}) {

@@ -30,7 +30,6 @@ struct Key {
 };
 
 struct CollectiveGroup : Key, OpGroup {
-  explicit CollectiveGroup(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
   int64_t failed = 0;
   bool is_asynchronous = false;
@@ -57,10 +56,7 @@ Key KeyOf(const Op& op) {
           collective.bytes, collective.data_type, collective.reduction};
 }
 
-CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) {
-  const Key key = KeyOf(op);
-  return groups.try_emplace(key, key).first->second;
-}
+CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) { return GroupOf(KeyOf(op), groups); }
 
 std::string Words(std::string words) {
   std::replace(words.begin(), words.end(), '_', ' ');
