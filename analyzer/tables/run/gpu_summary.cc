@@ -6,7 +6,7 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/tables/run/metrics.h"
+#include "analyzer/tables/run/gpu_summary.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

@@ -14,7 +14,7 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"
-#include "analyzer/tables/run/metrics.h"
+#include "analyzer/tables/run/gpu_summary.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/gap_places.h"
 #include "analyzer/time/time_division.h"
