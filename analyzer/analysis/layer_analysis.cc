@@ -5,7 +5,7 @@
 #include "analyzer/layers/structure/structure.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/time/gap_places.h"
-#include "analyzer/time/request_loops.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {

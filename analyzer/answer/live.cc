@@ -8,7 +8,7 @@
 #include "analyzer/answer/answer.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"

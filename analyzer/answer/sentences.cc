@@ -19,7 +19,6 @@
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
-#include "analyzer/work/generation.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

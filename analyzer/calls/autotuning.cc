@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "analyzer/calls/call_context.h"
 #include "analyzer/calls/choices.h"
+#include "analyzer/calls/op_labels.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {

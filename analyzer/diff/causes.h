@@ -21,10 +21,9 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/difference.h"
-#include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/table/table.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/diff/changes.h"
-#include "analyzer/diff/match_rows.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/diff/changes.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/match_rows.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

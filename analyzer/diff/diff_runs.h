@@ -8,7 +8,7 @@
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline diff {
 

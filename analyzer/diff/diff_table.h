@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "analyzer/diff/changes.h"
-#include "analyzer/diff/match_rows.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 

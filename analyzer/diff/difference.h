@@ -2,12 +2,11 @@
 #pragma once
 
 #include "analyzer/diff/changes.h"
-#include "analyzer/diff/match_rows.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/machine_load.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/work/noise.h"
 #include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -1,10 +1,9 @@
-#include "analyzer/diff/match_rows.h"
-
 #include <tuple>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/diff/changes.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/diff/match_rows.h"
-#include "analyzer/diff/step_slice.h"
+#include "analyzer/diff/changes.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 

@@ -1,4 +1,4 @@
-#include "analyzer/diff/step_slice.h"
+#include "analyzer/diff/measured_run.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/work/noise.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"

@@ -96,4 +96,12 @@ IntervalSet BusyForOthers(const TraceModel& model, const std::vector<GpuTimeline
 // The length of `set` within `time`.
 int64_t CoveredIn(const IntervalSet& set, const IntervalSet& time);
 
+// How many of a multiprocessor's warps a kernel can fill, by its registers, shared memory and block size alone.
+
+// From 0 to 1. The formula is that of NVIDIA's cuda_occupancy.h (CUDA 13.0), the limits are those of the CUDA C++
+// Programming Guide, "Technical Specifications per Compute Capability", with as much shared memory as the
+// multiprocessor can have. Not known of compute capabilities other than 7.0 to 12.1, and if the launch did not record
+// its block or registers.
+std::optional<double> TheoreticalOccupancy(const GpuKernel& kernel, uint32_t compute_capability);
+
 }  // namespace dlhook::analyzer::gpu

@@ -1,7 +1,7 @@
 #include "analyzer/profile/profile_builder.h"
 
 #include "analyzer/analysis/folded_time.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <set>
 
-#include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op_kind.h"

@@ -1,8 +1,5 @@
 #include "analyzer/steps/step_symbols.h"
 
-#include <map>
-#include <utility>
-
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
@@ -83,5 +84,21 @@ TableFunction SummaryTable, LayersTable, AccountingTable, PhasesTable, LatencyTa
     LaunchesTable, CollectivesTable, DevicesTable, RanksTable, OverlapTable, OverlapOverTimeTable, GuidedTable,
     GpuIdleTable, MemoryTable, TuningTable, CandidatesTable, CountersTable, CountersOverTimeTable, CompiledTable,
     ThreadsTable, StepsTable, CapabilitiesTable;
+
+// The names that TableOptions.functions can use in this run.
+std::vector<std::string> FunctionsAndKinds(const TraceModel& model);
+
+// Advice on what dlhook could not see, or saw only in part.
+
+// Capabilities of counters are named like "counter:cycles"; unknown names in DLHOOK_COUNTERS: "counters".
+inline constexpr char kCounterPrefix[] = "counter:";
+bool IsOfCounters(const Capability& capability);
+
+// A sentence; empty if nothing is missing or nothing can be done.
+std::string AdviceFor(const Capability& capability);
+std::string AdviceFor(const Loss& loss);
+
+// True if something was refused or lost; false if the user switched it off.
+bool IsMissing(const Capability& capability);
 
 }  // namespace dlhook::analyzer::tables

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {

@@ -1,5 +1,3 @@
-#include "analyzer/layers/framework/compiled_kernels.h"
-
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -7,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/layers/framework/framework_links.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {

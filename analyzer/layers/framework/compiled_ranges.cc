@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/layers/framework/compiled_kernels.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/time/gap_places.h"
 #include "preload/format/taps.h"

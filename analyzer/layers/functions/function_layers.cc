@@ -7,7 +7,7 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline functions {
 namespace {

@@ -9,7 +9,6 @@
 
 #include <set>
 
-#include "analyzer/layers/structure/products.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline structure {

@@ -2,7 +2,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/structure/products.h"
 
 namespace dlhook::analyzer::inline structure {
 namespace {

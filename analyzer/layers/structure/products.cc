@@ -1,4 +1,4 @@
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline structure {
 namespace {

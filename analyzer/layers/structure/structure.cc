@@ -11,7 +11,6 @@
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/networks.h"
-#include "analyzer/layers/structure/products.h"
 #include "analyzer/layers/structure/weights.h"
 #include "analyzer/steps/measured_steps.h"
 

@@ -9,7 +9,7 @@
 #include "analyzer/layers/structure/weights.h"
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure {

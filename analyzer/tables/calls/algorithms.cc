@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "absl/strings/match.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_groups.h"

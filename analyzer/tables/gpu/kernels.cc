@@ -1,7 +1,7 @@
 // Table `kernels`: launches by kernel and launching op.
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"

@@ -12,7 +12,6 @@
 #include "analyzer/model/losses.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/run/capability_advice.h"
 #include "analyzer/tables/tables.h"
 #include "preload/format/hook_table.h"
 #include "preload/format/taps.h"

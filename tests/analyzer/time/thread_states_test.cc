@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/time/request_loops.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
