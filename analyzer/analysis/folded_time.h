@@ -4,7 +4,6 @@
 
 #include <future>
 
-#include "absl/functional/function_ref.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

@@ -1,6 +1,5 @@
 #include "analyzer/analysis/memory_use.h"
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -2,8 +2,6 @@
 // next.
 #pragma once
 
-#include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/step_facts.h"
 

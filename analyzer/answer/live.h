@@ -3,7 +3,6 @@
 
 #include <deque>
 
-#include "absl/status/statusor.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/work/step_facts.h"
 

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"

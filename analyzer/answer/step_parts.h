@@ -1,7 +1,6 @@
 // Where a mean step's time goes, in a few named parts that add up to the step.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/step_facts.h"
 

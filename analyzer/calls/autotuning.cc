@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/span.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/calls/op_labels.h"
 

@@ -1,8 +1,6 @@
 // The location of a Python stack in the user's program and modules.
 #pragma once
 
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {

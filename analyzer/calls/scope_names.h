@@ -1,7 +1,6 @@
 // What the names of scopes mean: op and kind of work.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {

@@ -1,7 +1,6 @@
 // Whether a reorder converts weights or activations.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {

@@ -1,6 +1,5 @@
 #include "analyzer/diff/diff_runs.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/diff_table.h"

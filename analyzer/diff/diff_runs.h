@@ -1,7 +1,6 @@
 // Compares two sides of one or several runs each: the verdict first, then the tables.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/diff/causes.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/difference.h"

@@ -5,7 +5,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/difference.h"

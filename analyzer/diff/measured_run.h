@@ -1,7 +1,6 @@
 // A run prepared for comparison: tables over its steps, and how much these vary.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/layers/attribution.h"

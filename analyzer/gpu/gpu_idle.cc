@@ -2,7 +2,6 @@
 // once.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 
 namespace dlhook::analyzer::inline gpu {

@@ -10,7 +10,6 @@
 //   order       the backward pass meets the layers in reverse
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline layers {

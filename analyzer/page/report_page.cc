@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"

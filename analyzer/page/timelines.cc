@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"

@@ -1,7 +1,6 @@
 #include "analyzer/profile/profile.h"
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/io/byte_source.h"
 

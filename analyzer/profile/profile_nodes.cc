@@ -1,6 +1,5 @@
 #include "analyzer/profile/profile_nodes.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 
 namespace dlhook::analyzer::inline profiles {

@@ -1,7 +1,6 @@
 // Where calls, scopes, gaps and GPU work are in the tree of stacks, and their labels.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile.h"

@@ -6,7 +6,6 @@
 //   2. add its line to kRenderers in analyzer/render/formats.cc.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 

@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"

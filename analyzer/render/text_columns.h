@@ -3,7 +3,6 @@
 
 #include <cstddef>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline render {

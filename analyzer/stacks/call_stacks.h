@@ -18,11 +18,8 @@
 
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/trace_model.h"
 

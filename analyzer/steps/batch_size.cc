@@ -2,7 +2,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_items.h"
 

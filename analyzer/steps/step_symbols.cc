@@ -4,7 +4,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -1,7 +1,6 @@
 // Which pass the operations of XLA's programs are in.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {

@@ -14,7 +14,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {

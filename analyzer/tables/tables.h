@@ -6,7 +6,6 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/model/process_info.h"

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline time {

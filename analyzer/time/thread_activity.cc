@@ -2,7 +2,6 @@
 
 #include <tuple>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
 #include "preload/format/taps.h"
 

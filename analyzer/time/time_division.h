@@ -22,7 +22,6 @@
 #include <functional>
 
 #include "absl/functional/function_ref.h"
-#include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/intervals.h"

@@ -1,8 +1,5 @@
 #include "analyzer/work/gap_lines.h"
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/time/sample_split.h"

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 

@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline work {

@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"

@@ -1,7 +1,6 @@
 // The facts that rules judge: what a run's mean steady step consists of.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"

@@ -1,8 +1,6 @@
 // What a step's time consists of, as finely as possible: by layer, direction and op.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"

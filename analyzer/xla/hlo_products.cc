@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 

@@ -2,7 +2,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/framework/torch_units.h"

@@ -1,6 +1,5 @@
 #include "analyzer/layers/framework/torch_products.h"
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"
 

@@ -3,9 +3,7 @@
 
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/types/span.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/torch_units.h"

@@ -1,7 +1,6 @@
 // Parses PyTorch's scopes: which ops the program called, and which backward node belongs to which op.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"

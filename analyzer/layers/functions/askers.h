@@ -2,8 +2,6 @@
 #pragma once
 
 #include "absl/container/node_hash_map.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"

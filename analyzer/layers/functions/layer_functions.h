@@ -3,7 +3,6 @@
 #pragma once
 
 #include "absl/container/node_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 

@@ -4,7 +4,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/trace_model.h"

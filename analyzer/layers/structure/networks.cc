@@ -1,6 +1,5 @@
 #include "analyzer/layers/structure/networks.h"
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace dlhook::analyzer::inline structure {

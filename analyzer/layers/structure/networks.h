@@ -2,7 +2,6 @@
 // AttributeByStructure.
 #pragma once
 
-#include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"

@@ -7,9 +7,6 @@
 #include <tuple>
 
 #include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/types/span.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/weights.h"
 

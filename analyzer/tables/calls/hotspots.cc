@@ -1,8 +1,6 @@
 // Table `hotspots`: where threads compute, from samples of their CPU time: what no hook sees, and the inside of what hooks
 // measure.
 
-#include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"

@@ -1,7 +1,6 @@
 // Table `layout`: tensors converted from one memory format to another.
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

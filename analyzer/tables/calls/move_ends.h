@@ -1,8 +1,6 @@
 // Between which ops a tensor is converted: which op wrote it, and which reads the result.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/types/span.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -1,7 +1,5 @@
 // Table `copies`: memory copied and filled through the CUDA runtime and driver.
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/attribution.h"

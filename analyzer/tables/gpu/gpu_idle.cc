@@ -1,8 +1,6 @@
 // Table `gpu_idle`: why GPUs do not compute, to the nanosecond. The rules are in gpu/gpu_idle.h.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"

@@ -1,9 +1,7 @@
 // The table `kernels` with GPU times: see gpu_tables.h.
 #include <cmath>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"

@@ -1,7 +1,6 @@
 // Why GPUs do not compute, for the table gpu_idle and for what judges by it.
 #pragma once
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/gpu/gpu_idle.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/functions/askers.h"

@@ -1,7 +1,6 @@
 // Table `launches`: the time from the request for a kernel to its start, by thread and by what requested it.
 #include <cmath>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"

@@ -1,7 +1,6 @@
 // Table `overlap`: what runs at the same time on each GPU.
 // Table `overlap_over_time`: what runs at the same time on each GPU, by step or by interval.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"

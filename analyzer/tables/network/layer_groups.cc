@@ -1,6 +1,5 @@
 #include "analyzer/tables/network/layer_groups.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"

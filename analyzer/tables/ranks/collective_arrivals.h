@@ -3,7 +3,6 @@
 
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 

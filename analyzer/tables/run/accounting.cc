@@ -1,8 +1,5 @@
 // Table `accounting`: where the time of a step goes, to the nanosecond.
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
