@@ -9,6 +9,7 @@
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/thread_states.h"
+#include "analyzer/work/done_work.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/step_facts.h"
 #include "analyzer/work/step_work.h"

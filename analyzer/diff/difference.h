@@ -7,7 +7,7 @@
 #include "analyzer/table/table.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/noise.h"
-#include "analyzer/work/step_work.h"
+#include "analyzer/work/done_work.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -8,10 +8,10 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/tables.h"
+#include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/noise.h"
 #include "analyzer/work/preparing.h"
-#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {
 

@@ -6,7 +6,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/time/thread_states.h"
-#include "analyzer/work/step_work.h"
+#include "analyzer/work/done_work.h"
 
 namespace dlhook::analyzer::inline work {
 

@@ -6,6 +6,7 @@
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/step_work.h"
 

@@ -5,7 +5,6 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/steps/phases.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
@@ -79,29 +78,5 @@ absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& opt
 absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options);
 
 inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
-
-// What the compared steps of a run do, as counts: everything that needs no clock.
-
-// What prepares batches: the program's own thread, TensorFlow's threads as a pipeline of tf.data says, a loader's workers.
-enum class Preparer : uint8_t { kProgram, kPipeline, kWorkers };
-
-struct DoneWork {
-  int64_t steps = 0;  // 0: counts cover the whole run
-  // Per step.
-  std::map<std::string, double>
-      calls;  // of libraries, by kind; only those that the program decides on: no queries, no allocations
-  std::map<std::string, double> ops;    // framework ops and user ranges, by name
-  std::map<std::string, double> types;  // calls by data types
-  std::map<StepKind, double> other_steps;
-  int64_t micro_steps = 0;  // of most steps
-  std::set<std::string> optimizers;
-  std::set<std::string> loaders;     // "in the program itself", "in worker processes"
-  std::set<ProcessIndex> processes;  // that made calls
-
-  Preparer preparer() const;
-};
-
-// `all`: the steps of the whole run.
-DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps);
 
 }  // namespace dlhook::analyzer::work

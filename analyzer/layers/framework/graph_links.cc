@@ -7,8 +7,12 @@
 // A layer's path ends before the first part that names an op, or one of the scopes that ops open inside a layer. Layers
 // are ordered by when the last of their forward nodes ran in the first step, because the executor starts whatever is
 // ready, such as variables and random numbers, first.
+#include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
