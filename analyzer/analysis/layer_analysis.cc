@@ -1,12 +1,11 @@
-// Layers from all evidence, and steps: see layer_analysis.h.
 #include "analyzer/analysis/layer_analysis.h"
 
 #include "analyzer/layers/framework/framework_links.h"
-#include "analyzer/layers/functions/function_layers.h"
+#include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/layers/structure/structure.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/time/gap_places.h"
-#include "analyzer/time/request_loops.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {

@@ -1,14 +1,9 @@
 // Layers and steps that several tables need: computed at first use, once for all of them.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <typeindex>
 #include <typeinfo>
-#include <utility>
-#include <vector>
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

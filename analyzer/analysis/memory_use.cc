@@ -1,13 +1,9 @@
 #include "analyzer/analysis/memory_use.h"
 
-#include <iterator>
-#include <utility>
-
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline analysis {

@@ -1,13 +1,7 @@
 // What memory was held for: the blocks that a framework's allocator gave out, by what is known of when each was allocated and freed.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"

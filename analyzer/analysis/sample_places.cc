@@ -1,12 +1,7 @@
 #include "analyzer/analysis/sample_places.h"
 
-#include <map>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/stacks/shared_code.h"
 
 namespace dlhook::analyzer::inline analysis {
 namespace {

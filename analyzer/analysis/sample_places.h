@@ -1,14 +1,6 @@
 // Where samples found threads computing, in the words of a reader: whose code, for which module and line of the program.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/call_stacks.h"

@@ -1,24 +1,18 @@
-// The answer screen: see answer.h.
 #include "analyzer/answer/answer.h"
-
-#include <algorithm>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/run_facts.h"
+#include "analyzer/render/renderer.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

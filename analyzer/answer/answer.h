@@ -2,11 +2,7 @@
 // next.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
+#include "analyzer/table/table.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline answer {
@@ -23,5 +19,12 @@ struct AnswerOptions {
 // At most kMostLines lines, if findings that are worth much leave it room.
 inline constexpr size_t kMostLines = 45;
 absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options);
+
+// The answer for programs: docs/schema.md and docs/report.schema.json say what is in it.
+inline constexpr size_t kMostJsonBytes = 8192;
+
+// `make_table`: a table of the report by its name, as evidence of findings; NotFound: there is none of this name.
+using TableMaker = absl::FunctionRef<absl::StatusOr<Table>(const std::string& name)>;
+std::string AnswerJson(const StepFacts& facts, const AnswerOptions& options, TableMaker make_table);
 
 }  // namespace dlhook::analyzer::answer

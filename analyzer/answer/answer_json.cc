@@ -1,28 +1,20 @@
-// The answer for programs: see answer_json.h. What does not fit is left out, the least important first, and counted.
-#include "analyzer/answer/answer_json.h"
-
-#include <algorithm>
+// The answer for programs: see answer.h. What does not fit is left out, the least important first, and counted.
 #include <cmath>
-#include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/answer/layer_rows.h"
+#include "analyzer/answer/answer.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/run_facts.h"
+#include "analyzer/render/renderer.h"
 #include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline answer {

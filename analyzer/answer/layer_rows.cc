@@ -1,16 +1,11 @@
-// The heaviest layers: see layer_rows.h.
-#include "analyzer/answer/layer_rows.h"
-
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
+// The heaviest layers: see step_parts.h.
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/answer/step_parts.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {

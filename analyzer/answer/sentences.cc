@@ -13,15 +13,12 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
-#include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
-#include "analyzer/work/generation.h"
-#include "analyzer/work/window_cost.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

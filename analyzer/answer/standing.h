@@ -1,11 +1,7 @@
 // Where the threads of a process stand that lives and records nothing any more.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "analyzer/model/trace_model.h"
 

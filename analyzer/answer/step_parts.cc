@@ -1,21 +1,13 @@
-// Where a mean step's time goes: see step_parts.h.
 #include "analyzer/answer/step_parts.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
-#include <tuple>
-#include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/sample_split.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline answer {

@@ -1,11 +1,7 @@
 // Where a mean step's time goes, in a few named parts that add up to the step.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
+#include "analyzer/table/table.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline answer {
@@ -43,5 +39,25 @@ struct StepPart {
 // The `most` largest parts, the rest combined; largest first, unknown time last. Those that the program's own code causes
 // (Python or native code, blocked, input) have its lines, where they are known.
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most);
+
+// The heaviest layers, with repeated blocks in one row: "encoder.layer.*.intermediate.dense x12".
+
+// Times per mean step in ns: GPU time if the run has it, else wall share.
+struct LayerRow {
+  std::string
+      name;  // "*" replaces the numbers in which the layers differ; includes the type if the name alone is ambiguous
+  size_t layers = 1;  // in this row
+  double forward_ns = 0;
+  double backward_ns = 0;
+  double update_ns = 0;
+  double total_ns = 0;               // with recompute and work without direction
+  double least_ns = 0, most_ns = 0;  // of a single layer
+};
+
+// From the table `layers`, heaviest first, without rows that are no layer ("[Python]"). At least three layers of one
+// type whose names differ only in numbers form one row.
+std::vector<LayerRow> LayerRows(const Table& layers);
+// Of the steps that the answer is about.
+absl::StatusOr<std::vector<LayerRow>> LayerRowsOf(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::answer

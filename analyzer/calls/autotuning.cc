@@ -1,16 +1,11 @@
-// Autotuning through cuDNN's graph API: see autotuning.h.
-#include "analyzer/calls/autotuning.h"
-
-#include <algorithm>
-#include <map>
+// Autotuning through cuDNN's graph API: see choices.h.
 #include <set>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/span.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/choices.h"
+#include "analyzer/calls/op_labels.h"
 
 namespace dlhook::analyzer::inline calls {
 namespace {

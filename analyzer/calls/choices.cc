@@ -1,12 +1,7 @@
-// Who chose which algorithm: see choices.h.
 #include "analyzer/calls/choices.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_kind.h"

@@ -1,11 +1,6 @@
 // The location of a Python stack in the user's program and modules.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {
@@ -43,5 +38,17 @@ std::string FunctionName(const TraceModel& model, NameIndex function);
 
 // "alexnet.py:42"; empty if the file is not known.
 std::string LineLabel(const TraceModel& model, const PythonPlace& place);
+
+// Names of a run's modules, and which of them are layers.
+struct ModuleName {
+  std::string model;      // "AlexNet", "AlexNet #2"; empty for a layer outside any model, such as a loss
+  std::string name;       // qualified within its model; for a root its type; empty if only the type is known
+  std::string type;       // without its package: "Conv2d"
+  bool is_whole = false;  // the framework's own, calling no other module: one layer
+  bool is_root = false;
+};
+
+// One element per module. Models of one type are numbered per process, in the order of their first call.
+std::vector<ModuleName> NameModules(const TraceModel& model, const std::vector<PythonPlace>& places);
 
 }  // namespace dlhook::analyzer::calls

@@ -1,12 +1,6 @@
 // Whether a reorder converts weights or activations.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {
@@ -31,5 +25,16 @@ class TensorClasses {
   std::map<std::pair<std::vector<int64_t>, std::string>, TensorClassSet> by_format_;
   std::map<std::vector<int64_t>, TensorClassSet> by_dims_;
 };
+
+// Kernels that only convert a tensor to another layout or type, recognized by name.
+struct ConversionKernel {
+  absl::string_view part;  // of the kernel's full name
+  absl::string_view from;  // memory formats, if the name gives them
+  absl::string_view to;
+  absl::string_view change;  // text for the column `change`
+};
+
+// nullptr: not such a kernel, as far as its name shows.
+const ConversionKernel* FindConversionKernel(absl::string_view kernel_name);
 
 }  // namespace dlhook::analyzer::calls

@@ -25,7 +25,7 @@
 #include "analyzer/reader/one_job.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -17,7 +17,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/answer/answer.h"
-#include "analyzer/answer/answer_json.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/explain.h"
 #include "analyzer/cli/ignored.h"

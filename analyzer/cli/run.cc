@@ -31,7 +31,7 @@
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/reader/load_run.h"
-#include "analyzer/render/run_facts.h"
+#include "analyzer/render/renderer.h"
 #include "analyzer/symbols/add_symbols.h"
 
 namespace dlhook::analyzer::inline cli {

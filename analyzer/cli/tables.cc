@@ -18,7 +18,6 @@
 #include "analyzer/io/whole_file.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
-#include "analyzer/tables/calls/call_filter.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -20,7 +20,7 @@
 #include "analyzer/render/renderer.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline cli {
 

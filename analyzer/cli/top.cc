@@ -34,7 +34,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/symbols/add_symbols.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "preload/format/clock.h"
 
 namespace dlhook::analyzer::inline cli {

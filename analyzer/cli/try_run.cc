@@ -29,7 +29,6 @@
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

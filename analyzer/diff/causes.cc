@@ -1,10 +1,4 @@
-// Why a step takes another time: see causes.h.
 #include "analyzer/diff/causes.h"
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -77,47 +71,15 @@ std::string LineOfChange(const MeasuredRun& base, const MeasuredRun& new_side, d
 }  // namespace
 
 const char* CauseName(CauseKind kind) {
-  switch (kind) {
-    case CauseKind::kCompilation:
-      return "compilation";
-    case CauseKind::kLayers:
-      return "layers";
-    case CauseKind::kPasses:
-      return "passes";
-    case CauseKind::kCalls:
-      return "calls";
-    case CauseKind::kWork:
-      return "work per call";
-    case CauseKind::kTypes:
-      return "data types";
-    case CauseKind::kImplementation:
-      return "implementation";
-    case CauseKind::kOperations:
-      return "operations";
-    case CauseKind::kLayout:
-      return "memory formats";
-    case CauseKind::kInput:
-      return "input";
-    case CauseKind::kWaiting:
-      return "waiting";
-    case CauseKind::kCommunication:
-      return "communication";
-    case CauseKind::kPython:
-      return "between calls";
-    case CauseKind::kBusyMachine:
-      return "busy machine";
-    case CauseKind::kSlowerMachine:
-      return "speed of the machine";
-    case CauseKind::kThreads:
-      return "threads";
-    case CauseKind::kRate:
-      return "rate";
-    case CauseKind::kUnknownSizes:
-      return "framework operations";
-    case CauseKind::kOther:
-      break;
-  }
-  return "unattributed";
+  constexpr const char* kNames[] = {"compilation",    "layers",        "passes",
+                                    "calls",          "work per call", "data types",
+                                    "implementation", "operations",    "memory formats",
+                                    "input",          "waiting",       "communication",
+                                    "between calls",  "busy machine",  "speed of the machine",
+                                    "threads",        "rate",          "framework operations",
+                                    "unattributed"};
+  static_assert(std::size(kNames) == static_cast<size_t>(CauseKind::kOther) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string Cause::Clause() const {

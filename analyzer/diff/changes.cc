@@ -1,12 +1,6 @@
-// How much rows changed: see changes.h.
 #include "analyzer/diff/changes.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/match.h"
 #include "analyzer/table/table_ops.h"
@@ -81,19 +75,9 @@ void AddSamples(const Samples& from, Samples& to) {
 }  // namespace
 
 const char* SpeedName(Speed finding) {
-  switch (finding) {
-    case Speed::kEqual:
-      return "equal";
-    case Speed::kNoise:
-      return "noise";
-    case Speed::kSlower:
-      return "slower";
-    case Speed::kFaster:
-      return "faster";
-    case Speed::kUnknown:
-      break;
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"equal", "noise", "slower", "faster", "unknown"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Speed::kUnknown) + 1);
+  return kNames[static_cast<size_t>(finding)];
 }
 
 void TimeChange::Add(const TimeChange& other) {

@@ -1,10 +1,7 @@
-// Slower or faster: see decision.h.
-#include "analyzer/diff/decision.h"
-
-#include <algorithm>
+// Slower or faster: see causes.h.
 #include <cmath>
-#include <vector>
 
+#include "analyzer/diff/causes.h"
 #include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline diff {

@@ -1,23 +1,14 @@
-// Two runs -> what changed: see diff_runs.h.
 #include "analyzer/diff/diff_runs.h"
 
-#include <algorithm>
-#include <iterator>
-#include <optional>
-#include <utility>
-
-#include "analyzer/diff/causes.h"
-#include "analyzer/diff/contributions.h"
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/diff/changes.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/differences.h"
-#include "analyzer/diff/environment.h"
-#include "analyzer/diff/match_rows.h"
-#include "analyzer/diff/measured_run.h"
-#include "analyzer/diff/verdict.h"
+#include "analyzer/model/scope_looks.h"
+#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/intervals.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/done_work.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/step_facts.h"
@@ -25,6 +16,27 @@
 
 namespace dlhook::analyzer::inline diff {
 namespace {
+
+// How often functions are compiled in the whole run: "XLA compiles jit(scan)", "tf.function traces train_step".
+std::map<std::string, double> CountCompilations(const TraceModel& model) {
+  std::vector<std::string> functions;  // by name
+  for (const std::string& name : model.names) {
+    const CompiledRun run = CompiledRunOf(name);
+    const char* does = run.compiler == "tf.function" ? " traces " : " compiles frame ";
+    functions.push_back(run.compiler.empty() ? "" : absl::StrCat(run.compiler, does, run.function));
+  }
+  std::map<std::string, double> times;
+  std::set<NameIndex> known;
+  const auto is_of_compiler = [&](const ScopeLook& look) {
+    return look.kind == ScopeKind::kXlaCompilation || !functions[look.name].empty();
+  };
+  ForEachScopeThat(model.scopes, is_of_compiler, [&](ScopeIndex scope) {
+    const ScopeLook& look = model.scopes.look[scope];
+    const bool is_xlas = look.kind == ScopeKind::kXlaCompilation;
+    if (is_xlas || known.insert(look.name).second) ++times[is_xlas ? model.names[look.name] : functions[look.name]];
+  });
+  return times;
+}
 
 constexpr TableKind kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
 
@@ -125,21 +137,6 @@ bool IsComparable(const TableKind& kind) {
   return table.ok() && IsComparable(*table);
 }
 
-}  // namespace
-
-const std::vector<TableKind>& ComparableTables() {
-  static const auto& kTableKinds = *[] {
-    auto* kinds = new std::vector<TableKind>{kWork};
-    for (const TableKind& kind : TableKinds()) {
-      if (IsComparable(kind)) kinds->push_back(kind);
-    }
-    return kinds;
-  }();
-  return kTableKinds;
-}
-
-namespace {
-
 constexpr double kLongerStepsTell = 0.1;  // change of the mean step, with them
 
 // Where one side has such steps for a reason (longer-steps), they are not left out of the comparison.
@@ -157,6 +154,17 @@ void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& bef
 }
 
 }  // namespace
+
+const std::vector<TableKind>& ComparableTables() {
+  static const auto& kTableKinds = *[] {
+    auto* kinds = new std::vector<TableKind>{kWork};
+    for (const TableKind& kind : TableKinds()) {
+      if (IsComparable(kind)) kinds->push_back(kind);
+    }
+    return kinds;
+  }();
+  return kTableKinds;
+}
 
 absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
                                   const NewSide<std::vector<AnalyzedRun>>& new_side,

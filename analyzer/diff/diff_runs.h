@@ -1,17 +1,47 @@
 // Compares two sides of one or several runs each: the verdict first, then the tables.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "analyzer/diff/decision.h"
-#include "analyzer/diff/verdict.h"
+#include "analyzer/diff/causes.h"
+#include "analyzer/diff/contributions.h"
+#include "analyzer/diff/difference.h"
+#include "analyzer/diff/measured_run.h"
 #include "analyzer/table/table.h"
-#include "analyzer/tables/table_kind.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline diff {
+
+// The table `verdict`: one sentence about two sides, what explains it, and what to know about the comparison.
+
+// A finding (dlhook report) that only one side has, or has much more of.
+struct OwnFinding {
+  std::string rule;
+  std::string words;   // "growing-steps (cat, train.py:42): Each training step takes longer …"
+  double gain_ns = 0;  // of a step of its side
+  bool is_of_new = false;
+  double other_ns = 0;  // the same on the other side
+  // "NEW has growing-steps (…): …", or "NEW loses more to slow-lines (…): … (BASE: 145 us)".
+  std::string Sentence() const;
+};
+
+struct VerdictInput {
+  const MeasuredRun* base_run = nullptr;
+  const MeasuredRun* new_run = nullptr;
+  const Decision* decision = nullptr;
+  std::vector<Difference> differences;
+  std::vector<Cause> causes;
+  std::vector<Contribution> contributions;
+  std::vector<OwnFinding> own_findings;  // causes, not symptoms; the largest first
+};
+
+// How much slower or faster and why: a finding that only the slower side has, if it explains most of the change, then the
+// largest causes; then what else the programs do differently: "NEW is 31 %
+// slower per training step (2.04 ms -> 2.67 ms, noise 2.0 %): more work per call: convolution oc 16 -> 64 in conv2
+// forward, +480 us. NEW differs: …".
+std::string VerdictSentence(const VerdictInput& input);
+
+// Rows: the step, then contributions to its change beyond noise. Title: the sentence.
+Table VerdictTable(const VerdictInput& input);
 
 // A run with what tables need; choices resolved.
 struct AnalyzedRun {

@@ -1,19 +1,10 @@
-// The changes of a table as a table: see diff_table.h.
 #include "analyzer/diff/diff_table.h"
-
-#include <algorithm>
-#include <cmath>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/table/human.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {

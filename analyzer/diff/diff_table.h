@@ -2,13 +2,9 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "analyzer/diff/changes.h"
-#include "analyzer/diff/row_keys.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline diff {

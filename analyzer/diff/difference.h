@@ -1,8 +1,13 @@
 // One difference between two sides, found without times.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include "analyzer/diff/changes.h"
+#include "analyzer/diff/measured_run.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+#include "analyzer/work/machine_load.h"
+#include "analyzer/work/noise.h"
+#include "analyzer/work/done_work.h"
 
 namespace dlhook::analyzer::inline diff {
 
@@ -41,5 +46,46 @@ struct Difference {
 std::string Arrow(const std::string& base, const std::string& new_side);
 // The same of the first word that differs.
 std::string FirstChanged(const std::string& before, const std::string& after);
+
+// The environment of runs, as far as traces contain it: releases and builds of libraries, processors, GPUs, threads,
+// settings. If it differs between two sides, their times may differ for that reason alone.
+
+// Values of several processes or runs are listed together.
+struct Environment {
+  std::map<std::pair<DifferenceKind, std::string>, std::set<std::string>> facts;
+
+  void Add(const Environment& other);
+};
+
+Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load);
+
+// Unset settings count as "none"; anything else is compared only if both sides know it.
+std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base, const NewSide<Environment>& new_side);
+
+// "PyTorch 2.13.0 -> 2.14.0, another build of libtorch_cpu.so; OMP_NUM_THREADS none -> 1"; empty: none of `differences`
+// is in the environment.
+std::string EnvironmentText(const std::vector<Difference>& differences);
+
+// Differences between the programs of two runs, and between their environments. Without times, so without noise.
+
+struct DifferenceInput {
+  std::set<std::string> programs;
+  Environment environment;
+  const MeasuredRun* run = nullptr;
+  DoneWork work;
+  std::map<std::string, double> compilations;  // CountCompilations
+};
+
+// Its script, or the program itself.
+std::string ProgramOf(const TraceModel& model);
+
+// `work`: made from the tables `work` (WorkTable).
+std::vector<Difference> FindDifferences(const BaseSide<DifferenceInput>& base, const NewSide<DifferenceInput>& new_side,
+                                        const TableChanges& work, const NameMap& names);
+
+// The most important ones of the programs: "batch 8 -> 16; calls a step: reorder 15 -> 7"; empty: none.
+std::string DifferencesText(const std::vector<Difference>& differences);
+
+Table DifferencesTable(const std::vector<Difference>& differences);
 
 }  // namespace dlhook::analyzer::diff

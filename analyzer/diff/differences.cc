@@ -1,26 +1,16 @@
-// What two programs do differently: see differences.h.
-#include "analyzer/diff/differences.h"
-
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <map>
-#include <set>
-#include <utility>
-#include <variant>
+// What two programs do differently: see difference.h.
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/difference.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/time/activity_labels.h"
-#include "analyzer/work/step_work.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -1,10 +1,4 @@
 // A change divided: see causes.h.
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -15,7 +9,6 @@
 #include "analyzer/diff/causes.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/diff/work_row.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline diff {

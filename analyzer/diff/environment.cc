@@ -1,13 +1,10 @@
-// See environment.h.
-#include "analyzer/diff/environment.h"
-
-#include <algorithm>
+// See difference.h.
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "analyzer/diff/difference.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/release.h"
 

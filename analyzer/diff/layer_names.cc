@@ -1,14 +1,8 @@
 // Matches the layers of two runs: see match_rows.h.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/diff/match_rows.h"
+#include "analyzer/diff/changes.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

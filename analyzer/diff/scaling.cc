@@ -1,16 +1,8 @@
-// See scaling.h.
 #include "analyzer/diff/scaling.h"
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <optional>
-#include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -196,8 +188,7 @@ std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
            "--kind weak.";
   }
   if (all([&](const ScalingRun& run) { return run.batch == base.batch; }))
-    return "Strong scaling: the same batch in "
-           "every run.";
+    return "Strong scaling: the same batch in every run.";
   const bool is_weak = all([&](const ScalingRun& run) { return run.batch * base.devices == base.batch * run.devices; });
   return is_weak ? "Weak scaling: the same batch for each device in every run."
                  : "Batches are neither the same in every run nor the same for each device, so work per second is "

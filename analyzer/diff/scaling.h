@@ -1,10 +1,6 @@
 // Runs of one program on increasing numbers of devices: the speed-up, and what limits it.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"

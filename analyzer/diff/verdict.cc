@@ -1,15 +1,9 @@
-// The table `verdict`: see verdict.h.
-#include "analyzer/diff/verdict.h"
-
-#include <algorithm>
-#include <cmath>
-#include <set>
-#include <string>
-#include <utility>
+// The table `verdict`: see diff_runs.h.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/diff/diff_runs.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"

@@ -24,7 +24,7 @@
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/reader/load_run.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {

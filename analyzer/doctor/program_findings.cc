@@ -15,7 +15,7 @@
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/losses.h"
-#include "analyzer/tables/run/capability_advice.h"
+#include "analyzer/tables/tables.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline doctor {

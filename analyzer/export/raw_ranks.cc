@@ -13,12 +13,11 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline exports {

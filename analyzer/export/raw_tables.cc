@@ -10,12 +10,11 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/step_index.h"
-#include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/counter_division.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline exports {

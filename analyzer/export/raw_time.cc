@@ -3,7 +3,7 @@
 
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline exports {

@@ -8,10 +8,8 @@
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"
-#include "analyzer/time/activity_labels.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {

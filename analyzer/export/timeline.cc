@@ -12,7 +12,7 @@
 #include "analyzer/export/thread_slices.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/counter_division.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline exports {

@@ -24,9 +24,9 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/gemm_shape.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

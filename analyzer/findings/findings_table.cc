@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/work/source_lines.h"
 #include "analyzer/work/step_work.h"

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
-#include "analyzer/tables/table_kind.h"
-#include "analyzer/work/sides.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/work/noise.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {

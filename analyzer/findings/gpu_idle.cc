@@ -13,16 +13,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/layers/gpu_places.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
-#include "analyzer/tables/gpu/next_work.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/compiled_names.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -24,8 +24,8 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/human.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/table/table_ops.h"
+#include "analyzer/time/thread_activity.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"
 

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "analyzer/findings/gpu_rules.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 
 namespace dlhook::analyzer::inline findings {

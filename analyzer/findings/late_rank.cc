@@ -2,8 +2,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
-#include "analyzer/tables/ranks/rank_facts.h"
+#include "analyzer/table/table_ops.h"
+#include "analyzer/tables/ranks/collective_arrivals.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -8,7 +8,7 @@
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/layout_moves.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -16,9 +16,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
-#include "analyzer/work/generation.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

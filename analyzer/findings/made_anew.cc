@@ -13,7 +13,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline findings {

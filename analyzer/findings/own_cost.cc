@@ -7,8 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
-#include "analyzer/table/human.h"
-#include "analyzer/work/window_cost.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

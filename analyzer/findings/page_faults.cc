@@ -13,7 +13,7 @@
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -19,7 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -16,7 +16,7 @@
 #include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -13,8 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline findings {

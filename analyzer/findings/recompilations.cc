@@ -1,7 +1,7 @@
 // Rule recompilations: torch.compile or tf.function compiles again in steady steps, for sizes or values that it has not
 // seen.
 //
-// Both number what they compile (compiled_names.h). It was compiled just before it ran first; the loss is what the steps in
+// Both number what they compile (scope_names.h). It was compiled just before it ran first; the loss is what the steps in
 // which that was take beyond the others' median. Few sizes are soon compiled, so there must be several recompilations, one
 // of them in the later half of the run.
 #include <algorithm>
@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/compiled_names.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

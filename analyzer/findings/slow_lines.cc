@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/time_division.h"
 #include "analyzer/work/gap_lines.h"
 

@@ -32,8 +32,8 @@
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/human.h"
-#include "analyzer/work/generation.h"
+#include "analyzer/table/table_ops.h"
+#include "analyzer/work/step_facts.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {

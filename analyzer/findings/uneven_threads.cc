@@ -16,7 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline findings {

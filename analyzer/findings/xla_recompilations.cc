@@ -23,7 +23,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {

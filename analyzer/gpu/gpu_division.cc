@@ -1,9 +1,8 @@
-// One sweep over the edges of a device's activities: see gpu_division.h.
 #include "analyzer/gpu/gpu_division.h"
 
-#include <algorithm>
-
-#include "analyzer/layers/gpu_places.h"
+#include "absl/strings/numbers.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline gpu {
 namespace {
@@ -110,6 +109,71 @@ GpuTimeline TimelineOf(Lists lists) {
   return timeline;
 }
 
+constexpr size_t kWorks = 3;  // compute, copy, communication
+
+// The most relevant kind: training, else inference; what repeats during set-up may take longer.
+int Telling(StepKind kind) {
+  switch (kind) {
+    case StepKind::kTraining:
+      return 3;
+    case StepKind::kInference:
+      return 2;
+    case StepKind::kValidation:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+IntervalSet TimeOf(const std::vector<const Step*>& steps) {
+  std::vector<Interval> spans;
+  for (const Step* step : steps) spans.push_back({step->start_ns, step->end_ns});
+  return IntervalSet(std::move(spans));
+}
+
+std::vector<const Step*> MeasuredSteps(const std::vector<const Step*>& steps, const IntervalSet& blind) {
+  std::vector<const Step*> measured = steps;
+  std::erase_if(measured, [&](const Step* step) { return blind.CoveredNs(step->start_ns, step->end_ns) > 0; });
+  return measured.empty() ? steps : measured;
+}
+
+int64_t CommonBatch(const std::vector<const Step*>& steps) {
+  const int64_t batch = steps.front()->samples;
+  const bool is_common =
+      std::all_of(steps.begin(), steps.end(), [&](const Step* step) { return step->samples == batch; });
+  return is_common ? batch : 0;
+}
+
+constexpr uint32_t kWarp = 32;  // threads
+constexpr uint32_t kRegisters = 65536;
+constexpr uint32_t kSubPartitions = 4;    // of a multiprocessor; each has its part of the registers
+constexpr uint32_t kMostRegisters = 255;  // of a thread, by its instructions
+constexpr uint32_t kRegistersStep = 256;  // allocation unit of a warp's registers
+
+struct Multiprocessor {
+  uint32_t compute_capability;  // major * 10 + minor
+  uint32_t warps;
+  uint32_t blocks;
+  uint32_t shared_bytes;
+  uint32_t shared_step;      // allocation unit of a block's shared memory, bytes
+  uint32_t shared_reserved;  // of each block, for the system
+};
+
+constexpr Multiprocessor kMultiprocessors[] = {
+    {70, 64, 32, 96 << 10, 256, 0},      {72, 64, 32, 96 << 10, 256, 0},      {75, 32, 16, 64 << 10, 256, 0},
+    {80, 64, 32, 164 << 10, 128, 1024},  {86, 48, 16, 100 << 10, 128, 1024},  {87, 48, 16, 164 << 10, 128, 1024},
+    {89, 48, 24, 100 << 10, 128, 1024},  {90, 64, 32, 228 << 10, 128, 1024},  {100, 64, 32, 228 << 10, 128, 1024},
+    {103, 64, 32, 228 << 10, 128, 1024}, {110, 48, 24, 228 << 10, 128, 1024}, {120, 48, 24, 100 << 10, 128, 1024},
+    {121, 48, 24, 100 << 10, 128, 1024},
+};
+
+uint32_t RoundUp(uint32_t value, uint32_t step) { return (value + step - 1) / step * step; }
+
+uint32_t BlocksByRegisters(uint32_t registers_per_thread, uint32_t warps_per_block) {
+  const uint32_t of_warp = RoundUp(registers_per_thread * kWarp, kRegistersStep);
+  return kRegisters / kSubPartitions / of_warp * kSubPartitions / warps_per_block;
+}
+
 }  // namespace
 
 std::pair<GpuIndex, GpuIndex> GpuRangeOf(const TraceModel& model, GpuDeviceIndex device) {
@@ -168,6 +232,92 @@ int64_t CoveredIn(const IntervalSet& set, const IntervalSet& time) {
   int64_t covered_ns = 0;
   for (const Interval& interval : time.intervals()) covered_ns += set.CoveredNs(interval.start_ns, interval.end_ns);
   return covered_ns;
+}
+
+std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vector<StepTrack>& steps) {
+  std::vector<MeasuredTime> times(model.processes.size());
+  std::vector<StepGroup> groups = GroupSteps(steps);  // most time first
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const StepGroup& a, const StepGroup& b) { return Telling(a.kind) > Telling(b.kind); });
+  for (const StepGroup& group : groups) {
+    MeasuredTime& time = times[group.process];
+    if (time.steps > 0) continue;
+    const std::vector<const Step*> measured = MeasuredSteps(group.steady, GpuBlindTime(model, group.process));
+    time.kind = group.kind;
+    time.sort = group.sort;
+    time.steps = static_cast<int64_t>(measured.size());
+    time.batch = CommonBatch(measured);
+    time.time = TimeOf(measured);
+    time.all_steps = static_cast<int64_t>(group.steady.size());
+    time.duration_ns = TimeOf(group.steady).total_ns();
+    time.left_out = group.left_out;
+  }
+  for (ProcessIndex i = 0; i < times.size(); ++i) {
+    const ProcessInfo& process = model.processes[i];
+    if (times[i].steps == 0) {
+      times[i].time = IntervalSet({{process.start_ns, process.end_ns}});
+      times[i].duration_ns = times[i].time.total_ns();
+    }
+    times[i].time = times[i].time.Difference(GpuBlindTime(model, i));
+  }
+  return times;
+}
+
+std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector<MeasuredTime>& times) {
+  std::vector<DeviceWork> works;
+  std::map<GpuDeviceIndex, std::array<std::vector<Interval>, kWorks>> spans;
+  std::map<GpuDeviceIndex, DeviceWork> devices;
+  const GpuActivityColumns& gpu = model.gpu;
+  for (GpuIndex i = 0; i < gpu.size(); ++i) {
+    const GpuDeviceIndex device = gpu.device[i];
+    DeviceWork& work = devices[device];
+    const IntervalSet& time = times[model.gpu_devices[device].process].time;
+    spans[device][static_cast<size_t>(GpuWorkOf(model, i))].push_back({gpu.start_ns[i], gpu.end_ns[i]});
+    (gpu.source[i] == GpuTimeSource::kEvents ? work.is_events : work.is_cupti) = true;
+    if (time.CoveredNs(gpu.start_ns[i], gpu.start_ns[i] + 1) == 0) continue;
+    const bool is_copy = gpu.kind[i] == GpuActivityKind::kCopy || gpu.kind[i] == GpuActivityKind::kSet;
+    ++(is_copy ? work.copies : work.kernels);
+    work.copied_bytes += is_copy ? static_cast<int64_t>(gpu.bytes[i]) : 0;
+  }
+  for (auto& [device, work] : devices) {
+    const IntervalSet& time = times[model.gpu_devices[device].process].time;
+    work.device = device;
+    IntervalSet* const kSets[kWorks] = {&work.compute, &work.copy, &work.communication};
+    for (size_t i = 0; i < kWorks; ++i) *kSets[i] = IntervalSet(std::move(spans[device][i])).Intersection(time);
+    works.push_back(std::move(work));
+  }
+  return works;
+}
+
+std::vector<ProcessIndex> ByRank(const TraceModel& model) {
+  std::vector<std::pair<int64_t, ProcessIndex>> order;
+  for (ProcessIndex i = 0; i < model.processes.size(); ++i) {
+    int64_t rank = 0;
+    order.emplace_back(absl::SimpleAtoi(RankOf(model.processes[i]), &rank) ? rank : INT64_MAX, i);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<ProcessIndex> processes;
+  for (const auto& [rank, process] : order) processes.push_back(process);
+  return processes;
+}
+
+std::optional<double> TheoreticalOccupancy(const GpuKernel& kernel, uint32_t compute_capability) {
+  const auto* limits =
+      std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
+                   [&](const Multiprocessor& one) { return one.compute_capability == compute_capability; });
+  const uint64_t threads = uint64_t{kernel.block[0]} * kernel.block[1] * kernel.block[2];
+  if (limits == std::end(kMultiprocessors) || threads == 0 || threads > 1024) return {};
+  if (kernel.registers_per_thread == 0 || kernel.registers_per_thread > kMostRegisters) return {};
+  const uint32_t warps_per_block = (static_cast<uint32_t>(threads) + kWarp - 1) / kWarp;
+  uint32_t blocks = std::min(limits->blocks, limits->warps / warps_per_block);
+  blocks = std::min(blocks, BlocksByRegisters(kernel.registers_per_thread, warps_per_block));
+  const uint64_t shared_bytes =
+      uint64_t{kernel.static_shared_bytes} + kernel.dynamic_shared_bytes + limits->shared_reserved;
+  if (shared_bytes > limits->shared_bytes) return {};
+  const uint32_t of_block = RoundUp(static_cast<uint32_t>(shared_bytes), limits->shared_step);
+  if (of_block > 0) blocks = std::min(blocks, limits->shared_bytes / of_block);
+  if (blocks == 0) return {};  // such a block can't run: a number is wrong
+  return static_cast<double>(blocks * warps_per_block) / limits->warps;
 }
 
 }  // namespace dlhook::analyzer::gpu

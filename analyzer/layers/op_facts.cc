@@ -3,8 +3,6 @@
 // To add a kind of op, add a line to kKinds.
 #include "analyzer/layers/op_facts.h"
 
-#include <optional>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,10 +1,6 @@
 // What an op alone shows about the layer it may belong to: the first stage of AttributeByStructure.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline layers {

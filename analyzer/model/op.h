@@ -143,7 +143,7 @@ struct Op {
   // row-major.
   std::string row_major_problem;
   std::string kernel_name;   // of a launch: full and demangled
-  std::string kernel_short;  // for a column: see kernel_name.h
+  std::string kernel_short;  // for a column: see fold_names.h
 
   std::string trouble;  // a sentence, if a part of the definition could not be parsed: counted as an oddity
 

@@ -232,9 +232,9 @@ using GpuDevice = values::GpuDevice;  // a GPU from the view of one process. 0 a
 
 // A kernel with its launch parameters; distinct over the run.
 struct GpuKernel {
-  NameIndex name = kNone;        // full and demangled (names/kernel_name.h); kNone: not known
+  NameIndex name = kNone;        // full and demangled (names/fold_names.h); kNone: not known
   NameIndex short_name = kNone;  // without namespaces and template arguments
-  bool is_collective = false;    // by its name (names/kernel_name.h)
+  bool is_collective = false;    // by its name (names/fold_names.h)
   uint32_t grid[3] = {};         // blocks
   uint32_t block[3] = {};        // threads
   uint32_t registers_per_thread = 0;

@@ -1,6 +1,4 @@
 // Uses the C++ runtime's demangler, and adds what Rust's legacy scheme needs.
-#include "analyzer/names/demangle.h"
-
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline names {
 namespace {

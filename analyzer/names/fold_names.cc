@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/names/demangle.h"
 
 namespace dlhook::analyzer::inline names {
 namespace {

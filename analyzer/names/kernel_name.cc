@@ -1,15 +1,13 @@
-// See kernel_name.h. Accepts any text.
-#include "analyzer/names/kernel_name.h"
+// See fold_names.h. Accepts any text.
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline names {
 namespace {

@@ -5,8 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/names/demangle.h"
-#include "analyzer/names/kernel_name.h"
+#include "analyzer/names/fold_names.h"
 #include "analyzer/ops/decode_op.h"
 #include "proto/op.pb.h"
 

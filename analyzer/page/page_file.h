@@ -1,10 +1,8 @@
 // A self-contained page: what web/ was built to, with data in it, cut to what a page has room for.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table.h"

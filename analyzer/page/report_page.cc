@@ -1,29 +1,72 @@
 #include "analyzer/page/report_page.h"
 
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"
-#include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
-#include "analyzer/page/call_tree.h"
 #include "analyzer/page/page_file.h"
-#include "analyzer/page/timelines.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 #include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+const char* KindName(FrameKind kind) {
+  constexpr const char* kNames[] = {"process",   "thread",  "layer", "Python", "native",
+                                    "framework", "library", "GPU",   "other"};
+  static_assert(std::size(kNames) == static_cast<size_t>(FrameKind::kNote) + 1);
+  return kNames[static_cast<size_t>(kind)];
+}
+
+// The weight that a node must have to be kept.
+int64_t LeastKept(const std::vector<Weights>& totals, size_t most_nodes) {
+  if (totals.size() <= most_nodes) return 1;
+  std::vector<int64_t> times;
+  for (const Weights& weights : totals) times.push_back(TimeIn(weights));
+  const auto nth = times.begin() + static_cast<std::ptrdiff_t>(most_nodes);
+  std::nth_element(times.begin(), nth, times.end(), std::greater<>());
+  return *nth + 1;
+}
+
+// The stacks of a run as a tree, for web/src/flame.js.
+// {"functions": [[name, kind, object, file]], "left_out": N, "parent": [], "function": [], "line": [], "total": [], "self": []}
+// with the root first, parents before children, times in ns. The `most_nodes` heaviest, others are in their parents' totals.
+Json CallTree(const Profile& profile, size_t most_nodes) {
+  const std::vector<Weights> totals = profile.TotalWeights(), selves = profile.SelfWeights();
+  const int64_t least = LeastKept(totals, most_nodes);
+  std::map<FunctionIndex, size_t> functions;
+  std::vector<size_t> places(profile.nodes().size());
+  Json names = Json::array(), parent = Json::array(), function = Json::array(), line = Json::array(),
+       total = Json::array(), self = Json::array();
+  size_t left_out = 0;
+  for (NodeIndex node = kRoot; node < profile.nodes().size(); ++node) {
+    if (node != kRoot && TimeIn(totals[node]) < least) {
+      ++left_out;
+      continue;
+    }
+    places[node] = parent.size();
+    parent.push_back(places[profile.nodes()[node].parent]);
+    total.push_back(TimeIn(totals[node]));
+    self.push_back(TimeIn(selves[node]));
+    line.push_back(node == kRoot ? 0 : profile.FrameOf(node).line);
+    if (node == kRoot) {
+      function.push_back(-1);
+      continue;
+    }
+    const auto [at, is_new] = functions.try_emplace(profile.FunctionOf(node), functions.size());
+    function.push_back(at->second);
+    const ProfileFunction& facts = profile.functions()[profile.FunctionOf(node)];
+    if (is_new) names.push_back({facts.name, KindName(facts.kind), facts.object, facts.file});
+  }
+  return {{"functions", std::move(names)},   {"left_out", left_out},    {"parent", std::move(parent)},
+          {"function", std::move(function)}, {"line", std::move(line)}, {"total", std::move(total)},
+          {"self", std::move(self)}};
+}
 
 constexpr size_t kMostParts = 9;
 constexpr size_t kMostLayers = 12;

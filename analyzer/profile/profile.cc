@@ -1,10 +1,6 @@
-// The tree of stacks: see profile.h.
 #include "analyzer/profile/profile.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/io/byte_source.h"
 

@@ -1,13 +1,6 @@
 // The input of exporters by stack: what took time, as a tree of stacks with weights.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/trace_model.h"

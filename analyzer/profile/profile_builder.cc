@@ -1,20 +1,14 @@
-// Adds up what took time: see profile_builder.h.
 #include "analyzer/profile/profile_builder.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
-
-#include "analyzer/analysis/step_division.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/analysis/folded_time.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline profiles {
 namespace {

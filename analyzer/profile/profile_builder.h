@@ -1,10 +1,6 @@
 // Makes the profile of a run: what took time, under which frames, with which weights.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile.h"

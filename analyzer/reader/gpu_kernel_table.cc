@@ -1,7 +1,6 @@
 #include "analyzer/reader/gpu_kernel_table.h"
 
-#include "analyzer/names/demangle.h"
-#include "analyzer/names/kernel_name.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline reader {
 

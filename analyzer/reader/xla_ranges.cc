@@ -19,7 +19,6 @@
 #include "absl/strings/strip.h"
 #include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/xla_builder.h"
-#include "analyzer/xla/op_names.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -1,15 +1,10 @@
 // {"tables": [{"name", "title", "columns": [{"name", "unit", "type", …}], "rows": [[…]], "notes": […]}], "run": {…}}.
 // One row per line, so that two reports can be compared as text. The format is documented in analyzer/README.md.
 #include <nlohmann/json.hpp>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {

@@ -3,13 +3,9 @@
 // To add a format:
 //   1. write analyzer/render/NAME.cc with a function `std::string RenderName(const Report&)`,
 //   declared below;
-//   2. add its line to kRenderers in analyzer/render/registry.cc and its file to CMakeLists.txt.
+//   2. add its line to kRenderers in analyzer/render/formats.cc.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
@@ -42,5 +38,19 @@ std::vector<std::string> CsvNotes(const Report& report);
 std::string RenderJson(const Report& report);
 std::string RenderMarkdown(const Report& report);
 std::string RenderHtml(const Report& report);
+
+// What a report says about the run in addition to its tables: names of the schema's enums, and sentences.
+
+std::string EndName(const ProcessInfo& process);  // "exited", "vanished", "open"
+// Why something was lost, for the user.
+std::string LossSentence(LossReason reason);
+std::string LossReasonName(LossReason reason);           // "ring_full" …
+std::string CapabilityStateName(CapabilityState state);  // "on", "refused" …
+
+// Remarks that a reader of the tables must know: losses, capabilities that were refused or lost, output in another
+// place, traces without an end, oddities. Most severe first; empty if there are none.
+std::vector<std::string> RunRemarks(const TraceModel& run);
+// Of the report's run; of a diff those of both sides, marked with the side.
+std::vector<std::string> ReportRemarks(const Report& report);
 
 }  // namespace dlhook::analyzer::render

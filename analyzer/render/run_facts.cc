@@ -1,15 +1,12 @@
 // Text for losses, capabilities and oddities.
-#include "analyzer/render/run_facts.h"
-
-#include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/losses.h"
-#include "analyzer/table/human.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline render {

@@ -1,17 +1,10 @@
 // Tables as text: aligned, within Report.width if possible, with remarks about the run below.
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 

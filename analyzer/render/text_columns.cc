@@ -2,12 +2,8 @@
 #include "analyzer/render/text_columns.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,7 +14,7 @@
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {

@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
-#include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline render {

@@ -1,10 +1,5 @@
 #include "analyzer/stacks/call_stacks.h"
 
-#include <algorithm>
-#include <iterator>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/names/fold_names.h"

@@ -16,16 +16,10 @@
 //   frame, and everything outside that is cut.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/trace_model.h"
 
@@ -136,5 +130,18 @@ class CallStacks {
   StackEntryIndex cut_ = kNone;
   StackEntryIndex unknown_python_ = kNone;
 };
+
+// Libraries that work for whoever calls them: the C library, C++'s, OpenMP's, allocators.
+
+// `object`: a path.
+inline bool IsSharedCode(absl::string_view object) {
+  const absl::string_view file = object.substr(object.rfind('/') + 1);
+  for (absl::string_view library :
+       {"libc.so", "libc-", "libm.so", "libm-", "libpthread", "libmvec", "ld-linux", "libstdc++", "libgcc_s",
+        "linux-vdso", "libgomp", "libiomp5", "libjemalloc", "libtcmalloc"}) {
+    if (absl::StartsWith(file, library)) return true;
+  }
+  return false;
+}
 
 }  // namespace dlhook::analyzer::stacks

@@ -1,12 +1,7 @@
-// The batch size of a step: see batch_size.h.
 #include "analyzer/steps/batch_size.h"
-
-#include <algorithm>
-#include <array>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_items.h"
 

@@ -1,9 +1,6 @@
 // The batch size of a step, inferred from the shapes of its calls.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,8 +1,5 @@
-// Loops inside a layer: see call_loops.h.
 #include "analyzer/steps/call_loops.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <numeric>
 

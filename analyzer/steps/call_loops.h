@@ -1,10 +1,6 @@
 // Loops inside a layer: the same products repeated image by image, or time step by time step.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "absl/types/span.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,16 +1,12 @@
-// Which steps represent a run: see compared_steps.h.
 #include "analyzer/steps/compared_steps.h"
 
-#include <algorithm>
-#include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

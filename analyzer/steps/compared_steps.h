@@ -1,11 +1,6 @@
 // Which steps represent a run when it is compared with another.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 

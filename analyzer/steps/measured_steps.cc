@@ -1,15 +1,8 @@
-// The steps of a run: see measured_steps.h.
 #include "analyzer/steps/measured_steps.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
 
-#include "analyzer/calls/call_context.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op_kind.h"
@@ -309,15 +302,9 @@ void MeasureTrack(const TraceModel& model, MeasuredTrack& track) {
 }
 
 const char* PhaseName(Phase phase) {
-  switch (phase) {
-    case Phase::kWarmUp:
-      return "warm-up";
-    case Phase::kSteady:
-      return "steady";
-    case Phase::kOther:
-      break;
-  }
-  return "other";
+  constexpr const char* kNames[] = {"warm-up", "steady", "other"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Phase::kOther) + 1);
+  return kNames[static_cast<size_t>(phase)];
 }
 
 int64_t MeasuredTrack::Count(Phase phase) const {

@@ -1,9 +1,6 @@
 // The steps of a run as found from calls alone: times, phases and counts.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/steps/batch_size.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"

@@ -1,8 +1,5 @@
-// Where training steps begin: see step_beginnings.h.
 #include "analyzer/steps/step_beginnings.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 namespace dlhook::analyzer::inline steps {

@@ -1,10 +1,6 @@
 // Where training steps begin: which runs without gradients belong to the step after them, and which are evaluation.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_items.h"

@@ -1,10 +1,6 @@
-// Groups of steps: see step_groups.h.
 #include "analyzer/steps/step_groups.h"
 
-#include <algorithm>
-#include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,6 +14,20 @@ bool Overlap(const std::vector<const Step*>& steps) {
     if (steps[i]->start_ns < steps[i - 1]->end_ns) return true;
   }
   return false;
+}
+
+StepKind MainKind(const StepTrack& track) {
+  for (StepKind kind : {StepKind::kTraining, StepKind::kInference}) {
+    const bool any =
+        std::any_of(track.steps.begin(), track.steps.end(), [&](const Step& step) { return step.kind == kind; });
+    if (any) return kind;
+  }
+  return StepKind::kUnknown;
+}
+
+Phase PhaseOf(const Step& step, StepKind main_kind) {
+  if (step.is_warm_up) return Phase::kWarmUp;
+  return step.kind == main_kind && step.is_regular ? Phase::kSteady : Phase::kOther;
 }
 
 }  // namespace
@@ -101,6 +111,63 @@ bool HasThreads(const std::vector<StepGroup>& groups) {
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups) {
   return std::any_of(groups.begin(), groups.end(),
                      [&](const StepGroup& group) { return group.process != groups.front().process; });
+}
+
+StepClock::StepClock(const TraceModel& model) : starts_(model.threads.size()) {
+  for (const MeasuredTrack& track : FindStepsByCalls(model)) {
+    steady_steps_ += track.Count(Phase::kSteady);
+    for (size_t thread = 0; thread < model.threads.size(); ++thread) {
+      if (model.threads[thread].process != track.process) continue;
+      if (track.thread != kNone && track.thread != thread) continue;
+      for (const MeasuredStep& step : track.steps) {
+        starts_[thread].push_back({step.start_ns, step.phase == Phase::kSteady});
+      }
+    }
+  }
+}
+
+size_t StepClock::At(ThreadIndex thread, int64_t ns) const {
+  const std::vector<Start>& starts = starts_[thread];
+  const auto begins_by_then = [&](size_t step) { return step < starts.size() && starts[step].ns <= ns; };
+  for (const size_t step : {last_, last_ + 1}) {
+    if (step > 0 && begins_by_then(step - 1) && !begins_by_then(step)) return last_ = step;
+  }
+  const auto after = std::upper_bound(starts.begin(), starts.end(), ns,
+                                      [](int64_t moment_ns, const Start& start) { return moment_ns < start.ns; });
+  return last_ = static_cast<size_t>(after - starts.begin());
+}
+
+bool StepClock::IsSteady(ThreadIndex thread, int64_t ns) const {
+  const size_t step = At(thread, ns);
+  return step > 0 && starts_[thread][step - 1].is_steady;
+}
+
+MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
+  MeasuredTrack track;
+  track.process = steps.process;
+  track.thread = steps.thread;
+  track.by_kind_only = steps.by_kind_only;
+  const StepKind main_kind = MainKind(steps);
+  track.steps.reserve(steps.steps.size());
+  for (const Step& step : steps.steps) {
+    MeasuredStep measured_step;
+    measured_step.start_ns = step.start_ns;
+    measured_step.end_ns = step.end_ns;
+    measured_step.phase = PhaseOf(step, main_kind);
+    track.steps.push_back(measured_step);
+  }
+  MeasureTrack(model, track);
+  return track;
+}
+
+std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps) {
+  std::map<std::string, std::vector<int64_t>> durations;
+  const StepKind main_kind = MainKind(steps);
+  for (const Step& step : steps.steps) {
+    if (step.kind != main_kind || !step.counts()) continue;
+    durations[StepName(step.kind, step.sort)].push_back(step.end_ns - step.start_ns);
+  }
+  return durations;
 }
 
 }  // namespace dlhook::analyzer::steps

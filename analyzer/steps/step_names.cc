@@ -1,10 +1,6 @@
 // Names of steps: see step_assembly.h.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

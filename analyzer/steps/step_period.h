@@ -1,10 +1,7 @@
 // First half of the step finder: how long a step is. See step_finder.h.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "analyzer/steps/step_finder.h"
 

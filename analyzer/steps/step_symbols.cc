@@ -1,15 +1,9 @@
-// Ops as the step finder's symbols: see step_symbols.h.
 #include "analyzer/steps/step_symbols.h"
-
-#include <map>
-#include <string>
-#include <utility>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
 
 namespace dlhook::analyzer::inline steps {

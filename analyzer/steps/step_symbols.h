@@ -1,9 +1,6 @@
 // Ops as the step finder's symbols: which calls are the same work, and the same work at another batch size.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/op.h"
 #include "analyzer/steps/step_finder.h"
 

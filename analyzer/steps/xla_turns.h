@@ -1,15 +1,8 @@
 // Which pass the operations of XLA's programs are in.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/code_map.h"
 #include "analyzer/symbols/frame_codec.h"
 #include "analyzer/symbols/isolated.h"

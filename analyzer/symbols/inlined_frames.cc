@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

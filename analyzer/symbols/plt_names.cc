@@ -3,7 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/symbol_table.h"
 
 namespace dlhook::analyzer::inline symbols {

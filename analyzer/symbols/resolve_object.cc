@@ -10,7 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/elf_object.h"
 #include "analyzer/symbols/inlined_frames.h"
 #include "analyzer/symbols/symbol_cache.h"

@@ -4,11 +4,9 @@
 #include <cstddef>
 #include <initializer_list>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {
@@ -40,5 +38,16 @@ absl::Status CheckTable(const Table& table);
 // Removes numbers that are not finite or out of range (see Range), and adds a note. Returns how many of them are
 // defects of the table's code rather than of the trace.
 size_t TakeAwayNonsense(Table* table);
+
+// Numbers for people: three significant digits and a prefix, in tables and in sentences.
+
+// "1.23 ms" for 1234567 with unit "ns", "4.00 KiB" for 4096 "bytes", "12.3%" for 12.34 "%", "-" for unknown.
+std::string HumanCell(const Cell& cell, absl::string_view unit);
+
+// A time in a sentence: "1.23 ms".
+std::string HumanTime(double ns);
+
+// Whether HumanCell writes the unit after the number; if not, it belongs in the column header.
+bool IsUnitInCell(absl::string_view unit);
 
 }  // namespace dlhook::analyzer::table

@@ -1,7 +1,6 @@
 // Lists of columns, and the texts of cells.
 #include "analyzer/table/typed_columns.h"
 
-#include <algorithm>
 #include <mutex>
 
 #include "absl/container/node_hash_set.h"

@@ -7,17 +7,13 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
 #include <set>
-#include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {
@@ -116,6 +112,14 @@ Table NewTable(std::string name, std::string title, const TypedColumns<Item>& co
     rows.push_back(row);
   }
   return NewTable(std::move(name), std::move(title), static_cast<const AnyColumns&>(columns), rows);
+}
+
+// The group of a key, which is a base of the group.
+template <typename Key, typename Group>
+requires std::is_base_of_v<Key, Group> Group& GroupOf(const Key& key, std::map<Key, Group>& groups) {
+  const auto [at, is_new] = groups.try_emplace(key);
+  if (is_new) static_cast<Key&>(at->second) = key;
+  return at->second;
 }
 
 // The values of a map, those with most weight first; `weight` is a member or a function.

@@ -1,4 +1,3 @@
-// Words that the tables share: see columns.h.
 #include "analyzer/tables/columns.h"
 
 #include <cmath>
@@ -66,9 +65,9 @@ Column TotalTimeColumn() {
 Column MeanTimeColumn() { return TimeColumn("mean_time", "Total time divided by calls."); }
 
 Column WallShareColumn() {
-  Column column = TimeColumn("wall_share",
-                             "Every instant of the run is divided equally among the calls active at it; this is "
-                             "these calls' part.");
+  Column column = TimeColumn(
+      "wall_share",
+      "Every instant of the run is divided equally among the calls active at it; this is these calls' part.");
   column.detail = true;  // wall_percent shows the same
   return As(Role::kWeight, column);
 }
@@ -78,9 +77,9 @@ Column WallPercentColumn() {
 }
 
 Column RateColumn() {
-  return RealColumn("rate", "GFLOP/s", Better::kHigher,
-                    "FLOPs of all calls over their total time; not known of calls that return before the work is "
-                    "done.");
+  return RealColumn(
+      "rate", "GFLOP/s", Better::kHigher,
+      "FLOPs of all calls over their total time; not known of calls that return before the work is done.");
 }
 
 Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
@@ -124,8 +123,7 @@ TypedColumns<LookRow> LookColumns() {
 
 std::string LookNote() {
   return "Blocked: estimated from thread-state samples. A part with n samples (column looks) is uncertain by up to "
-         "half "
-         "of 1 / sqrt(n) of the row.";
+         "half of 1 / sqrt(n) of the row.";
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -1,16 +1,10 @@
 // Columns that several tables share, named, explained and filled in the same way everywhere.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-
-#include "absl/strings/string_view.h"
-#include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -65,7 +59,7 @@ Cell OrUnknown(const std::optional<int64_t>& value);
 // The amount (FLOPs, bytes) of one call times calls, divided by their time; 1 per ns is 1 G/s.
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns);
 
-// Columns of tables whose rows are divided by looks at threads (time/state_looks.h).
+// Columns of tables whose rows are divided by looks at threads (time/thread_states.h).
 struct LookRow {
   const LookSums& looks;
   int64_t total_ns;

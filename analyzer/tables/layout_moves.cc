@@ -1,8 +1,6 @@
-// Which ops move a tensor: see layout_moves.h.
 #include "analyzer/tables/layout_moves.h"
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/conversion_kernels.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 

@@ -1,9 +1,6 @@
 // Which ops convert a tensor from one layout or type to another, and which tensor it is.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/op.h"
 

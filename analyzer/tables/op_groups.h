@@ -1,17 +1,54 @@
 // Totals of the ops of one table row.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/peaks.h"
 #include "analyzer/table/typed_columns.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
+
+// GPU time of ops: how long GPUs worked for the calls of each op, including work requested by nested calls.
+struct GpuOpTime {
+  int64_t busy_ns = 0;     // durations of all activities of these calls
+  int64_t executions = 0;  // calls with GPU work; a captured call counts once per launch of its graph
+  int64_t activities = 0;
+  double flops = 0;      // of executions with known FLOPs …
+  int64_t flops_ns = 0;  // … and their part of busy_ns
+  double bytes = 0;      // operands of the executions, if known
+
+  void Add(const GpuOpTime& other);
+};
+
+// By op of the model; all zero if GPU times are not to be shown. A call inside another view of the same work
+// (model/same_work.h) adds its time to the outer call. An op nested in one of another kind (a launch in a product) has
+// the time, too, as in total_time.
+std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions& options);
+
+// Columns `gpu_time` and `gpu_rate`; none if GPU times are not to be shown.
+TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options);
+
+// Columns about what a machine could do at most: arithmetic intensity, bound, percent of the bound, lost time.
+
+// Of the calls whose bound is known.
+struct BoundSums {
+  double flops = 0;  // of those whose bytes are known, too …
+  double bytes = 0;  // … and theirs
+  double bound_ns = 0;
+  double time_ns = 0;
+  std::array<double, 5> by_kind_ns{};  // of bound_ns, by BoundKind
+
+  void Add(const Op& op, const Bound& bound, double calls);  // time_ns is added by the caller
+  // All calls of an op: those on the CPU with their durations, those on a GPU with what it did for them.
+  void AddOp(const Peaks* peaks, const Op& op, const OpTotals& totals, const GpuOpTime& gpu);
+  BoundKind Kind() const;                                             // of most of bound_ns
+  bool IsBelow() const { return time_ns > 0 && time_ns < bound_ns; }  // so it is no bound
+};
+
+// None where no peaks are known. `steps`: the sums are of so many; lost time is of one.
+TypedColumns<BoundSums> BoundColumns(const TableOptions& options, int64_t steps = 1);
+void AddBoundNotes(const TableOptions& options, Table* table);
 
 // The row in which each op of the model is booked. A call nested in a call of its kind (cblas_sgemm -> sgemm_) is
 // another view of the same work. An op whose calls are all nested like that is booked with the enclosing op (the most
@@ -43,6 +80,9 @@ std::string ChosenLabel(const Op& op);
 
 // "yes: type f16", "no: alignment 4 bytes".
 std::string TensorCoreLabel(const TensorCore& tensor_core);
+
+// Unless it is empty.
+void AddWord(const std::string& word, std::set<std::string>& words);
 
 // Columns that all groups have.
 TypedColumn<OpGroup> OpTotalTime();

@@ -1,4 +1,4 @@
-// All tables, in report order. See table_kind.h for how to add one.
+// All tables, in report order. See tables.h for how to add one.
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/tables.h"
 

@@ -1,9 +1,82 @@
-// The tables, one function each. See table_kind.h for how to add one.
+// A table is made from the model by one pure function: no I/O, no printing, no state.
+//
+// To add a table (in every format):
+//   1. write analyzer/tables/ROOM/NAME.cc with `absl::StatusOr<Table> NameTable(const TraceModel&, const TableOptions&)`;
+//   2. declare it in analyzer/tables/tables.h and add its line to TableKinds() in analyzer/tables/registry.cc.
 #pragma once
 
-#include "analyzer/tables/table_kind.h"
+#include "absl/status/statusor.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/calls/choices.h"
+#include "analyzer/model/process_info.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer::inline peaks {
+class Peaks;
+}
 
 namespace dlhook::analyzer::inline tables {
+
+// Rows of the table `layers`: layers, or what to fold them into.
+enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine, kFunction, kStack };
+inline constexpr absl::string_view kLayersByNames[] = {"layer", "module", "type", "op", "line", "function", "stack"};
+
+// Rows of the table `counters`: as in `layers`, or …
+enum class CountersBy : uint8_t { kLayers, kPhase, kStep, kScope, kThread };
+
+// Rows of the table `hotspots`.
+enum class HotspotsBy : uint8_t { kFunction, kLibrary, kLine, kLayer };
+
+// Rows of the table `threads`: threads, or the places where they were blocked.
+enum class ThreadsBy : uint8_t { kThread, kFunction, kLine, kStack };
+
+// How much is known of GPU times: nothing, copies and calls as a whole, or each kernel.
+enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
+
+// What tables are made with: what was computed of the run, and what its user wants to see.
+struct TableOptions {
+  // Computed once per model and shared by all tables; never null. Call ResolveChoices first: it gives some calls other
+  // ops.
+  const Choices* choices = nullptr;
+  const RunTotals* totals = nullptr;
+  const LayerAnalysis* analysis = nullptr;
+  const Peaks* peaks = nullptr;  // of the run's machines; null: not wanted
+  // For the table `layers`: its rows; modules' names are cut after `layers_depth` parts (0: not at all).
+  LayersBy layers_by = LayersBy::kLayer;
+  int layers_depth = 0;
+  // Of the table `layers`: steps of this kind; by default training, else inference, else whatever there is.
+  std::optional<StepKind> layers_of = std::nullopt;
+  CountersBy counters_by = CountersBy::kLayers;
+  HotspotsBy hotspots_by = HotspotsBy::kFunction;
+  ThreadsBy threads_by = ThreadsBy::kThread;
+  std::optional<size_t> first_rows = std::nullopt;  // others aren't wanted, of a table with a row for each step
+  int64_t interval_ns = 0;  // for tables `..._over_time`: the length of a row's interval; 0: one row per step
+  // GPU times to show; by default those that the run has. Runs that are compared must show the same.
+  std::optional<GpuTimes> gpu_times = std::nullopt;
+  // For the tables `callers` and `stacks`: only calls of these functions or kinds; empty: all.
+  std::vector<std::string> functions = {};
+  bool library_only = false;           // for the table `stacks`: library calls alone, over the whole run
+  bool use_framework_evidence = true;  // of `analysis`; false: layers from operands, shapes and order alone
+};
+
+GpuTimes GpuTimesOf(const TraceModel& model);
+// The GPU times to show.
+GpuTimes GpuTimesOf(const TraceModel& model, const TableOptions& options);
+
+using TableFunction = absl::StatusOr<Table>(const TraceModel& model, const TableOptions& options);
+
+struct TableKind {
+  absl::string_view name;
+  absl::string_view summary;  // for --help
+  TableFunction* run;
+};
+
+const std::vector<TableKind>& TableKinds();  // in report order
+
+// The table of a kind, checked and without impossible numbers; `mistakes`, if not null: see TakeAwayNonsense.
+absl::StatusOr<Table> MakeTable(const TableKind& kind, const TraceModel& model, const TableOptions& options,
+                                size_t* mistakes = nullptr);
 
 TableFunction SummaryTable, LayersTable, AccountingTable, PhasesTable, LatencyTable, OpsTable, ConvolutionsTable,
     AlgorithmsTable, LayoutTable, GemmTable, CallersTable, StacksTable, HotspotsTable, CopiesTable, KernelsTable,
@@ -11,7 +84,20 @@ TableFunction SummaryTable, LayersTable, AccountingTable, PhasesTable, LatencyTa
     GpuIdleTable, MemoryTable, TuningTable, CandidatesTable, CountersTable, CountersOverTimeTable, CompiledTable,
     ThreadsTable, StepsTable, CapabilitiesTable;
 
-// The table `threads` by place: where threads were blocked.
-Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by);
+// The names that TableOptions.functions can use in this run.
+std::vector<std::string> FunctionsAndKinds(const TraceModel& model);
+
+// Advice on what dlhook could not see, or saw only in part.
+
+// Capabilities of counters are named like "counter:cycles"; unknown names in DLHOOK_COUNTERS: "counters".
+inline constexpr char kCounterPrefix[] = "counter:";
+bool IsOfCounters(const Capability& capability);
+
+// A sentence; empty if nothing is missing or nothing can be done.
+std::string AdviceFor(const Capability& capability);
+std::string AdviceFor(const Loss& loss);
+
+// True if something was refused or lost; false if the user switched it off.
+bool IsMissing(const Capability& capability);
 
 }  // namespace dlhook::analyzer::tables

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline time {

@@ -1,18 +1,11 @@
-// Where gaps between calls belong: see gap_places.h.
 #include "analyzer/time/gap_places.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/compiler_files.h"
 

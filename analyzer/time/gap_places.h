@@ -2,11 +2,7 @@
 // (ActivityKind::kNotSeen).
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "analyzer/calls/module_names.h"
+#include "analyzer/calls/python_places.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,8 +1,6 @@
 #include "analyzer/time/sample_split.h"
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/taps.h"

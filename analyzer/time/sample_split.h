@@ -9,11 +9,6 @@
 //   uncertain by about 1 / sqrt(n) of it.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 

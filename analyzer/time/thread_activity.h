@@ -1,10 +1,6 @@
 // The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 
@@ -121,6 +117,35 @@ class ThreadActivity {
   std::array<Edge, 2> edges_;
   std::array<Activity, 2> activities_;
   uint8_t turn_ = 0;
+};
+
+// What threads do, in words.
+
+// "ConvolutionBackward0" for autograd's scope, "_MklNativeFusedConv2D" for a graph node, "relu" for aten::relu.
+std::string ScopeLabel(const TraceModel& model, ScopeIndex scope);
+
+// The row that makes wall shares add up to the whole.
+inline constexpr char kUnattributed[] = "[unattributed]";
+
+// Whether what passes in the scope, and in none inside it, is time of the program's own code: a user's range computes nothing.
+bool IsOwnCode(const TraceModel& model, ScopeIndex scope);
+
+// "library", "framework", "not seen" …
+const char* ActivityName(ActivityKind kind);
+
+// What scopes look like: a run has tens of millions of them, but a step some hundred that recur in each.
+using PathIndex = uint32_t;
+constexpr PathIndex kNoScopes = kNone;
+
+// A scope's look, and that of the scopes around it.
+struct ScopePath {
+  PathIndex parent = kNoScopes;
+  ScopeLook look = {};
+  friend bool operator==(const ScopePath&, const ScopePath&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const ScopePath& path) {
+    return H::combine(std::move(hash), path.parent, path.look);
+  }
 };
 
 }  // namespace dlhook::analyzer::time

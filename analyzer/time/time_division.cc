@@ -2,10 +2,7 @@
 // at once.
 #include "analyzer/time/time_division.h"
 
-#include <algorithm>
-#include <iterator>
 #include <queue>
-#include <utility>
 
 #include "analyzer/time/thread_activity.h"
 

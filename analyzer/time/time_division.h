@@ -19,13 +19,9 @@
 // both wait, the program waits in the latter. Instants without any activity are unattributed.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/intervals.h"

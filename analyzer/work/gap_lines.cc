@@ -1,18 +1,10 @@
 #include "analyzer/work/gap_lines.h"
 
-#include <algorithm>
-#include <map>
-#include <tuple>
-#include <utility>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/time/sample_split.h"
-#include "analyzer/time/state_looks.h"
 #include "analyzer/time/thread_activity.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/source_lines.h"
 
 namespace dlhook::analyzer::inline work {

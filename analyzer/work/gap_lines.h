@@ -1,11 +1,6 @@
 // Which lines of the program lie around and in the time that no call or op tells of.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/time/time_division.h"
 #include "analyzer/work/step_facts.h"

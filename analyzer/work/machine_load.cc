@@ -1,15 +1,10 @@
-// How busy the machine was: see machine_load.h.
 #include "analyzer/work/machine_load.h"
 
-#include <algorithm>
-#include <limits>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
-#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline work {

@@ -1,4 +1,3 @@
-// How much two means differ by chance: see noise.h.
 #include "analyzer/work/noise.h"
 
 #include <algorithm>

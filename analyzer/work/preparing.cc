@@ -1,11 +1,5 @@
 #include "analyzer/work/preparing.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 

@@ -2,13 +2,10 @@
 // or the like, or for work themselves. By looks from outside.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/done_work.h"
 
 namespace dlhook::analyzer::inline work {

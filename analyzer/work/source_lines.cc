@@ -1,13 +1,8 @@
-// See source_lines.h.
 #include "analyzer/work/source_lines.h"
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <functional>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

@@ -1,14 +1,8 @@
 // The text of lines of the program.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline work {

@@ -1,18 +1,10 @@
 // The facts that rules judge: what a run's mean steady step consists of.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"
@@ -112,5 +104,38 @@ class StepFacts {
   std::vector<std::string> frameworks_;
   std::vector<WorkItem> items_;
 };
+
+// What recording adds to steps, by the run itself: where operations are recorded in windows (DLHOOK_BUDGET, light mode), steps
+// inside of them are compared with those outside.
+struct WindowCost {
+  std::vector<int64_t> outside_ns;  // durations of steady steps between windows
+  int64_t recorded = 0;             // steps of this kind in windows, warm-up included
+  int64_t all = 0;                  // of this kind
+  double added_ns = 0;              // to a step in a window: the difference of the medians
+  double error_ns = 0;              // of that: one standard error
+
+  double outside_mean_ns() const;
+  // Whether the difference is more than chance.
+  bool IsSeen() const { return added_ns > 2 * error_ns; }
+};
+
+// Nothing if there are no windows, or too few steps inside or outside.
+std::optional<WindowCost> CostOfWindows(const StepFacts& facts);
+
+// Generation of text, token by token: a pass over the prompt (prefill), then one for each further token (decode), which
+// computes much less.
+
+// Means over the sequences that were recorded from their prompt to the next one's.
+struct Generation {
+  int64_t sequences = 0;
+  double prefill_ns = 0;
+  double decode_ns = 0;    // of one pass
+  double tokens = 0;       // the prompt's pass makes the first
+  double sequence_ns = 0;  // from the first pass to the end of the last, with what lies between passes
+};
+
+// Nothing unless the requests of one thread are such passes: networks with attention, of whose requests some compute at
+// least four times as much as the others, which are equal and follow each of these in twos or more.
+std::optional<Generation> FindGeneration(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::work

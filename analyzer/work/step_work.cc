@@ -1,10 +1,8 @@
 // What a step's time consists of: see step_work.h.
 #include "analyzer/work/step_work.h"
 
-#include <algorithm>
-
 #include "analyzer/model/same_work.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline work {
 

@@ -1,18 +1,12 @@
 // What a step's time consists of, as finely as possible: by layer, direction and op.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/network/layer_groups.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 

@@ -1,8 +1,4 @@
 // Table `work`: see step_work.h.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
@@ -11,8 +7,8 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/table_kind.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/time/thread_activity.h"
 #include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline work {

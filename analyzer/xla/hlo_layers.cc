@@ -5,14 +5,12 @@
 // what uses its result, where that leads only to the update of a parameter, to the layer whose forward pass reads that
 // parameter, because then it is its gradient; else to what it is made of.
 #include <algorithm>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/xla/hlo_products.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 

@@ -1,15 +1,11 @@
-// See hlo_products.h. Sizes come from a file: what is out of range leaves a product without a problem.
-#include "analyzer/xla/hlo_products.h"
-
+// See xla_profiles.h. Sizes come from a file: what is out of range leaves a product without a problem.
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 
 namespace dlhook::analyzer::inline xla {

@@ -1,11 +1,9 @@
-#include "analyzer/xla/op_names.h"
-
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/xla/xla_profiles.h"
 
 namespace dlhook::analyzer::inline xla {
 namespace {

@@ -7,9 +7,26 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/xla/op_names.h"
+#include "absl/strings/string_view.h"
+
+namespace dlhook::xla {
+class HloInstruction;
+class Shape;
+}  // namespace dlhook::xla
 
 namespace dlhook::analyzer::inline xla {
+
+// What XLA's op_name says: the user's scopes, the transformations of JAX around them, and the primitive.
+//   jit(train_step)/transpose(jvp(CNN))/Conv_0/conv_general_dilated -> backward of CNN/Conv_0, conv_general_dilated
+enum class XlaPass : uint8_t { kOther, kForward, kBackward, kRecompute, kUpdate };
+
+struct XlaOpName {
+  std::string path;       // "CNN/Conv_0"; empty: no scopes
+  std::string primitive;  // "conv_general_dilated"; empty: none
+  XlaPass pass = XlaPass::kOther;
+};
+
+XlaOpName ReadOpName(absl::string_view op_name);
 
 // What a product computes, in the words of oneDNN's log.
 struct XlaProduct {
@@ -113,5 +130,22 @@ class XlaProfiles {
 
 // Ops of a program in order of their places; the entry computation's and all others'. In hlo_layers.cc.
 std::vector<XlaOp> OpsOfProgram(const std::string& bytes, std::string* name, int64_t* id, bool* is_whole);
+
+// What dots and convolutions of an HLO module compute: sizes, types, memory formats. Pure functions.
+
+// oneDNN's names: "f32", "s8", "c32" for complex numbers of two f32; "?" if it has none.
+std::string HloTypeName(const dlhook::xla::Shape& shape);
+
+// Sums over any dimensions of the operands, as a batch of matrix products: "8x63x32:8x32x63".
+XlaProduct ProductOfDot(const dlhook::xla::HloInstruction& dot, const dlhook::xla::Shape& left,
+                        const dlhook::xla::Shape& right);
+
+// XLA's convolution as it stands, which in a backward pass has other sizes than the program's own. Two kinds have numbers
+// of their own:
+// - Zeros between the elements of the input (base dilation) are no work: this is the gradient of a strided convolution's
+//   input, or a transposed convolution.
+// - Groups of images (batch_group_count; the gradient of a grouped convolution's weights) are groups of channels.
+XlaProduct ProductOfConvolution(const dlhook::xla::HloInstruction& convolution, const dlhook::xla::Shape& left,
+                                const dlhook::xla::Shape& right, XlaPass pass);
 
 }  // namespace dlhook::analyzer::xla

@@ -11,9 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/run_facts.h"
 #include "analyzer/render/text_columns.h"
-#include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {

@@ -4,11 +4,10 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/calls/conversion_kernels.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/onednn_text.h"
-#include "analyzer/names/demangle.h"
-#include "analyzer/names/kernel_name.h"
+#include "analyzer/names/fold_names.h"
 #include "analyzer/ops/cudnn_plan_json.h"
 #include "analyzer/ops/decode_op.h"
 #include "tests/fuzz/input.h"

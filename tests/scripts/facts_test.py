@@ -55,8 +55,8 @@ class Facts(unittest.TestCase):
                          ["web/src/a.js:2", "web/src/a.js:3"])
 
     def test_what_is_kept(self):
-        name = "analyzer/diff/row_keys.cc"
-        kept = 'absl::StartsWith(text, "others (")\n'
+        name = "analyzer/xla/hlo_layers.cc"
+        kept = 'return kind == "kLoop";\n'
         self.assertEqual(self.found({name: kept}), [])
         self.assertEqual(self.found({name: 2 * kept}), [name + ":1", name + ":2"])
         self.assertEqual(self.found({name: ""}), [name + ":1"])

@@ -1,4 +1,4 @@
-// Numbers for people, as analyzer/table/human.cc writes them: three digits and a prefix.
+// Numbers for people, as analyzer/table/table_ops.cc writes them: three digits and a prefix.
 
 const TIMES = [
   [1, "ns"],

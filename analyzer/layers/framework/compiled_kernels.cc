@@ -1,17 +1,11 @@
-// Modules of the operators that compiled code calls: see compiled_kernels.h.
-#include "analyzer/layers/framework/compiled_kernels.h"
-
-#include <algorithm>
-#include <utility>
-
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/layers/framework/framework_links.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {

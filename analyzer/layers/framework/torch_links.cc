@@ -1,13 +1,6 @@
 // Assigns PyTorch's scopes and backward nodes to layers: see links.h.
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/layers/framework/framework_links.h"
-#include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_products.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/beside.h"

@@ -1,9 +1,5 @@
-// Gradients of PyTorch's matrix products: see torch_products.h.
 #include "analyzer/layers/framework/torch_products.h"
 
-#include <iterator>
-
-#include "absl/strings/string_view.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"
 

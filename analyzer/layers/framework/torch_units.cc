@@ -1,13 +1,5 @@
-// Parses PyTorch's scopes: see torch_units.h.
 #include "analyzer/layers/framework/torch_units.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <iterator>
-#include <utility>
-
-#include "analyzer/calls/compiled_names.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -3,15 +3,9 @@
 // To add a library, or helpers through which a framework calls it, add a line to kLibraries or kHelpers.
 #include "analyzer/layers/functions/askers.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/functions/layer_functions.h"
-#include "analyzer/stacks/shared_code.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline functions {

@@ -1,12 +1,7 @@
 // Who made a call: the framework function above it and the line of the user's program.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "absl/container/node_hash_map.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"

@@ -1,20 +1,13 @@
-// Layers from the functions above their calls: see function_layers.h.
-#include "analyzer/layers/functions/function_layers.h"
+// Layers from the functions above their calls: see layer_functions.h.
 
-#include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline functions {
 namespace {

@@ -1,9 +1,7 @@
 // What equal steps tell about each other's products, and what remains open of a layer. See reader.h.
-#include <algorithm>
-#include <array>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {

@@ -7,11 +7,8 @@
 // activations.
 #include "analyzer/layers/structure/network_pass.h"
 
-#include <map>
 #include <set>
-#include <string>
 
-#include "analyzer/layers/structure/products.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline structure {

@@ -1,13 +1,6 @@
-// Derives networks from passes: see networks.h.
 #include "analyzer/layers/structure/networks.h"
 
-#include <algorithm>
-#include <map>
-#include <utility>
-
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/structure/products.h"
 
 namespace dlhook::analyzer::inline structure {
 namespace {

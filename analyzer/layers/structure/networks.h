@@ -2,12 +2,8 @@
 // AttributeByStructure.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline structure {
@@ -50,5 +46,17 @@ Evidence EvidenceOf(const Network& network, size_t layer);
 
 // For each layer: a sentence if only order distinguished its backward work from others' and might have been wrong.
 std::vector<std::string> AmbiguitiesOf(const Network& network);
+
+// Assigns conversions of tensors between memory formats to the layer that needs them. Last stage of
+// AttributeByStructure.
+
+// For each reorder in `calls` (of a track, in order of time) without a layer, looks at the ops before and after it on
+// its thread: the next op, if it takes a tensor of these dimensions in the new format (the reorder prepares it), else
+// the previous op, if it has one in the old format (the reorder converts its result back). If both match, the previous
+// op, provided that the tensor goes from the library's own format back to a plain one or is a gradient of weights or
+// biases. If neither matches, whichever has a tensor of these dimensions, the next op first. The reorder gets that op's
+// layer and direction. Returns how many reorders remain without a layer.
+int64_t ChargeReorders(const TraceModel& model, const std::vector<OpFacts>& facts, absl::Span<const CallIndex> calls,
+                       std::vector<Place>& places);
 
 }  // namespace dlhook::analyzer::structure

@@ -3,9 +3,6 @@
 // Several layers with the same descriptor are paired by addresses, if known; else in reverse order, separately for each
 // direction, if every layer has its backward call. If some are missing (frozen weights, lost calls), adjacent
 // backward-data and backward-weights are taken as one layer's, and layers are matched starting with the last one.
-#include <algorithm>
-#include <map>
-#include <string>
 
 #include "analyzer/layers/structure/network_pass.h"
 

@@ -1,9 +1,6 @@
 // Which layer each product belongs to. See reader.h.
-#include <algorithm>
-#include <iterator>
-#include <utility>
 
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {

@@ -1,8 +1,4 @@
-// Matrix products of one layer: see products.h.
-#include "analyzer/layers/structure/products.h"
-
-#include <algorithm>
-#include <utility>
+#include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline structure {
 namespace {

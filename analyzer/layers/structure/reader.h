@@ -2,21 +2,11 @@
 // layers (places.cc), and what equal steps and open products say about these (agreement.cc).
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/types/span.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/weights.h"
 

@@ -1,11 +1,8 @@
-// Reorders and the layers that need them: see reorders.h.
-#include "analyzer/layers/structure/reorders.h"
-
-#include <algorithm>
-#include <optional>
+// Reorders and the layers that need them: see networks.h.
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "analyzer/layers/structure/networks.h"
 #include "analyzer/model/op_cost.h"
 
 namespace dlhook::analyzer::inline structure {

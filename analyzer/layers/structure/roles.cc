@@ -2,10 +2,8 @@
 //
 // Both gradients of a forward product have its three sizes, in other roles, and share matrices with it and with each
 // other; the kind that appears first is the forward product.
-#include <algorithm>
-#include <array>
 
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 #include "analyzer/steps/call_loops.h"
 

@@ -3,8 +3,6 @@
 // The one that stays in place while the other moves, in a loop over images or from step to step. If everything stays in
 // place, layers must fit to each other: the rows of one are those of the next, its columns are what the next one sums
 // over.
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "absl/algorithm/container.h"

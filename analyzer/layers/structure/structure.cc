@@ -5,20 +5,12 @@
 // them (reorders). Products that share matrices are handled separately (weights, reader.h).
 #include "analyzer/layers/structure/structure.h"
 
-#include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/networks.h"
-#include "analyzer/layers/structure/products.h"
-#include "analyzer/layers/structure/reorders.h"
 #include "analyzer/layers/structure/weights.h"
 #include "analyzer/steps/measured_steps.h"
 

@@ -8,10 +8,8 @@
 // one sums over). What this does not decide stays open.
 #include "analyzer/layers/structure/weights.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure {

@@ -1,10 +1,6 @@
 // Layers of programs whose work is matrix products, inferred from the matrices that they read.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/trace_model.h"

@@ -1,16 +1,13 @@
 // Table `algorithms`: which implementation and algorithm ran for each distinct problem, and who chose it. A problem
 // that ran in several ways has several rows; trials are left out.
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 #include "preload/format/taps.h"
@@ -39,7 +36,6 @@ AlgorithmsKey AlgorithmsKeyOf(const Op& op) {
 }
 
 struct Choice : AlgorithmsKey, OpGroup {
-  explicit Choice(AlgorithmsKey key) : AlgorithmsKey(std::move(key)) {}
   GpuOpTime gpu;
   std::string chosen;
   int64_t cache_hits = 0;
@@ -52,10 +48,7 @@ struct Choice : AlgorithmsKey, OpGroup {
 
 using ChoiceMap = std::map<AlgorithmsKey, Choice>;
 
-Choice& ChoiceOf(const Op& op, ChoiceMap& choices) {
-  const AlgorithmsKey key = AlgorithmsKeyOf(op);
-  return choices.try_emplace(key, key).first->second;
-}
+Choice& ChoiceOf(const Op& op, ChoiceMap& choices) { return GroupOf(AlgorithmsKeyOf(op), choices); }
 
 // The largest number of candidates that a search for the problem tried or offered.
 std::map<std::string, int64_t> CountCandidates(const TraceModel& model, const Choices& choices) {
@@ -110,9 +103,9 @@ TypedColumns<Choice> AlgorithmsColumns(int64_t wall_ns) {
        &Choice::candidates},
       {Detail(IntegerColumn("workspace", "bytes", Better::kLower, "Workspace memory it was given.")),
        &Choice::workspace_bytes},
-      {Detail(TextColumn("tensor_core",
-                         "Whether it may run on tensor cores, and why not: as the library notes, else by the rules of "
-                         "its manual.")),
+      {Detail(TextColumn(
+           "tensor_core",
+           "Whether it may run on tensor cores, and why not: as the library notes, else by the rules of its manual.")),
        &Choice::tensor_cores},
       {Detail(TextColumn("compute_type", "Type in which it computes.")), &Choice::compute_types},
       {Detail(TextColumn("math_mode", "Math mode that the program allows.")), &Choice::math_modes},
@@ -142,10 +135,6 @@ bool IsSilent(const Op& op) {
          !IsKind(op, OpKind::kCollective);
 }
 
-void AddWords(const std::string& word, std::set<std::string>& words) {
-  if (!word.empty()) words.insert(word);
-}
-
 void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::string, int64_t>& candidates,
                   Choice& choice) {
   choice.chosen = ChosenLabel(op);
@@ -158,8 +147,8 @@ void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::stri
   const int64_t count = searched != candidates.end() ? searched->second : OfferedTo(op);
   if (count > 0) choice.candidates = std::max(choice.candidates.value_or(0), count);
   for (const std::string& note : op.notes) choice.notes.insert(note);
-  AddWords(op.compute_type, choice.compute_types);
-  AddWords(op.math_mode, choice.math_modes);
+  AddWord(op.compute_type, choice.compute_types);
+  AddWord(op.math_mode, choice.math_modes);
   if (op.tensor_core) choice.tensor_cores.insert(TensorCoreLabel(*op.tensor_core));
 }
 
@@ -201,14 +190,13 @@ void AddFallbackNotes(const TraceModel& model, const Choices& choices, Table& ta
 
 void AddNotes(const LeftOut& left_out, Table& table) {
   if (left_out.trials > 0) {
-    table.notes.push_back(absl::StrCat(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
-                                       ") that only tried an algorithm are not listed: see the tables tuning and "
-                                       "candidates."));
+    table.notes.push_back(
+        absl::StrCat(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
+                     ") that only tried an algorithm are not listed: see the tables tuning and candidates."));
   }
   if (left_out.captured > 0) {
-    table.notes.push_back(absl::StrCat(left_out.captured,
-                                       " calls are not listed: they were recorded into CUDA graphs, not executed "
-                                       "then."));
+    table.notes.push_back(absl::StrCat(
+        left_out.captured, " calls are not listed: they were recorded into CUDA graphs, not executed then."));
   }
   if (left_out.of_xla > 0) {
     table.notes.push_back(absl::StrCat(left_out.of_xla,
@@ -216,9 +204,9 @@ void AddNotes(const LeftOut& left_out, Table& table) {
                                        "computed them is not known, because its program does not say so."));
   }
   if (left_out.silent_calls > 0) {
-    table.notes.push_back(absl::StrCat(left_out.silent_calls,
-                                       " calls are not listed: their library does not tell which implementation it "
-                                       "took (BLAS)."));
+    table.notes.push_back(
+        absl::StrCat(left_out.silent_calls,
+                     " calls are not listed: their library does not tell which implementation it took (BLAS)."));
   }
 }
 

@@ -1,7 +1,4 @@
 // Table `candidates`: which algorithms were tried or offered for a problem, and which was chosen.
-#include <algorithm>
-#include <map>
-#include <set>
 
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
@@ -115,13 +112,12 @@ TypedColumns<CandidateRow> CandidatesColumns() {
       {IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it needs."),
        [](const CandidateRow& row) { return row.totals.workspace_bytes; }},
       {Detail(TextColumn("source",
-                         "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph "
-                         "API executed one after another.")),
+                         "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph API executed one "
+                         "after another.")),
        [](const CandidateRow& row) { return row.problem.source; }},
       {Detail(TextColumn("timed_by",
-                         "library: as it measured or estimated it; events: the time between events "
-                         "that the program asked for; host: from the call to the end of waiting for "
-                         "it, the launch included.")),
+                         "library: as it measured or estimated it; events: the time between events that the program "
+                         "asked for; host: from the call to the end of waiting for it, the launch included.")),
        [](const CandidateRow& row) { return row.totals.timed_by; }},
       {Detail(IntegerColumn("searches", "", Better::kLower, "Searches that named it.")),
        [](const CandidateRow& row) { return row.totals.searches; }},

@@ -1,8 +1,6 @@
 // Table `convolutions`: what each convolution costs by each algorithm, so that a rate by the direct count (effective) and
 // the operations that were really done are told apart.
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,9 +8,7 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/peaks/convolution_cost.h"
-#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 
@@ -31,7 +27,6 @@ struct ConvolutionsKey {
 
 // Calls of one problem that were computed in one way.
 struct Convolution : ConvolutionsKey {
-  explicit Convolution(ConvolutionsKey key) : ConvolutionsKey(std::move(key)) {}
   const Op* op = nullptr;  // one of them
   ConvolutionShape shape;
   std::optional<Algorithm> algorithm;
@@ -143,8 +138,8 @@ absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOpti
     const std::optional<ConvolutionShape> shape = ConvolutionShapeOf(op);
     if (!shape || op.is_creation || op.is_trial || totals.calls == totals.nested_calls) continue;
     if (op.captured && gpu_times[i].executions == 0) continue;
-    const ConvolutionsKey key = {op.problem, DirectionName(op.direction), op.types, ChosenLabel(op)};
-    Convolution& row = rows.try_emplace(key, key).first->second;
+    Convolution& row =
+        GroupOf<ConvolutionsKey>({op.problem, DirectionName(op.direction), op.types, ChosenLabel(op)}, rows);
     row.op = &op;
     row.shape = *shape;
     row.algorithm = ConvolutionAlgorithmOf(op);

@@ -1,15 +1,11 @@
 // Table `gemm`: matrix products by shape, from BLAS and oneDNN.
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 
@@ -31,17 +27,12 @@ GemmKey GemmKeyOf(const Op& op) {
 
 // A group of calls, and what cuBLAS and cuBLASLt report about them.
 struct Product : GemmKey, OpGroup {
-  explicit Product(GemmKey key) : GemmKey(std::move(key)) {}
   GpuOpTime gpu;
   BoundSums bounds;
   bool on_gpu = false;
   int64_t failed = 0;
   std::set<std::string> row_major, compute_types, math_modes, epilogues, tensor_cores;
 };
-
-void AddWord(const std::string& word, std::set<std::string>& words) {
-  if (!word.empty()) words.insert(word);
-}
 
 void AddGpuWords(const Op& op, Product& group) {
   if (!op.on_gpu) return;
@@ -55,10 +46,7 @@ void AddGpuWords(const Op& op, Product& group) {
 
 using ProductMap = std::map<GemmKey, Product>;
 
-Product& ProductOf(const Op& op, ProductMap& products) {
-  const GemmKey key = GemmKeyOf(op);
-  return products.try_emplace(key, key).first->second;
-}
+Product& ProductOf(const Op& op, ProductMap& products) { return GroupOf(GemmKeyOf(op), products); }
 
 TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t MatmulShape::*size) {
   return {As(Role::kShape, NumberColumn(std::move(name), std::move(explanation))), [size](const Product& product) {
@@ -80,9 +68,8 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
       {As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
        [](const Product& product) { return product.shape.trans; }},
       {As(Role::kChoice, TextColumn("types",
-                                    "Data types; one where all are equal. After a slash: how cuBLASLt "
-                                    "scales the matrix (mxfp8, nvfp4, outer: by row or column, "
-                                    "1x128 and 128x128: by block).")),
+                                    "Data types; one where all are equal. After a slash: how cuBLASLt scales the "
+                                    "matrix (mxfp8, nvfp4, outer: by row or column, 1x128 and 128x128: by block).")),
        &Product::types},
       {CallsColumn("Calls, without those inside another call of the same kind."), &Product::calls},
       OpTotalTime(),
@@ -90,8 +77,8 @@ TypedColumns<Product> GemmColumns(int64_t gemm_ns, int64_t wall_ns) {
        [gemm_ns](const Product& product) { return Percent(product.total_ns, gemm_ns); }},
       OpRate(),
       {TextColumn("tensor_core",
-                  "On a GPU: whether it may run on tensor cores, and why not: as the library notes, "
-                  "else by the rules of its manual."),
+                  "On a GPU: whether it may run on tensor cores, and why not: as the library notes, else by the rules "
+                  "of its manual."),
        &Product::tensor_cores},
       OpWallPercent(wall_ns),
       OpMeanTime(),

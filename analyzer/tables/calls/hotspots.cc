@@ -1,14 +1,6 @@
 // Table `hotspots`: where threads compute, from samples of their CPU time: what no hook sees, and the inside of what hooks
 // measure.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"
@@ -33,7 +25,6 @@ struct HotspotKey {
 };
 
 struct HotspotSums : HotspotKey {
-  explicit HotspotSums(HotspotKey key) : HotspotKey(std::move(key)) {}
   int64_t samples = 0;
   int64_t self_ns = 0;
   int64_t in_calls_ns = 0;
@@ -122,16 +113,14 @@ class Hotspots {
     if (samples.state[sample] == SampleState::kLate) late_ns_ += cpu_ns;
     if (samples.state[sample] == SampleState::kWithoutStack) without_stack_ns_ += cpu_ns;
     std::vector<HotspotKey> keys = KeysOf(sample);
-    HotspotSums& self = SumsOf(keys.front());
+    HotspotSums& self = GroupOf(keys.front(), groups_);
     ++self.samples;
     self.self_ns += cpu_ns;
     if (is_in_call) self.in_calls_ns += cpu_ns;
     std::sort(keys.begin(), keys.end());  // a function that calls itself counts once
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-    for (const HotspotKey& key : keys) SumsOf(key).total_ns += cpu_ns;
+    for (const HotspotKey& key : keys) GroupOf(key, groups_).total_ns += cpu_ns;
   }
-
-  HotspotSums& SumsOf(const HotspotKey& key) { return groups_.try_emplace(key, key).first->second; }
 
   // Where the thread computed, then who called whom, outwards.
   std::vector<HotspotKey> KeysOf(size_t sample) {
@@ -196,10 +185,9 @@ class Hotspots {
                                    " was at work for a call, where it must not be disturbed."));
     }
     if (late_ns_ > 0) {
-      notes.push_back(
-          absl::StrCat(HumanTime(late_ns_),
-                       " have no place: their threads had blocked the signal (SIGURG) meanwhile, or were in one "
-                       "system call for more than 100 ms."));
+      notes.push_back(absl::StrCat(HumanTime(late_ns_),
+                                   " have no place: their threads had blocked the signal (SIGURG) meanwhile, or were "
+                                   "in one system call for more than 100 ms."));
     }
     for (std::string& note : TickNotes(model_, GroupSteps(steps_))) notes.push_back(std::move(note));
     notes.insert(notes.end(), model_.native_symbols.notes.begin(), model_.native_symbols.notes.end());

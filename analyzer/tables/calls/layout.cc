@@ -1,21 +1,15 @@
 // Table `layout`: tensors converted from one memory format to another.
-#include <algorithm>
-#include <map>
-#include <set>
 #include <tuple>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/move_ends.h"
-#include "analyzer/tables/calls/round_trips.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
@@ -34,7 +28,6 @@ struct MoveRow : Move {
 };
 
 struct MoveTotals : MoveRow, OpGroup {
-  explicit MoveTotals(MoveRow row) : MoveRow(std::move(row)) {}
   std::optional<int64_t> bytes;
   int64_t round_trip_calls = 0;
   int64_t round_trip_ns = 0;
@@ -71,24 +64,25 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
                      "program's weights, or the result of an operator that calls no library.")),
        Known(&MoveTotals::written_by)},
       {As(Role::kKey, TextColumn("read_by",
-                                 "The op that reads the tensor in the format after: the next library call, if it "
-                                 "takes such a tensor; of a round trip the one after its second half. On a GPU the "
-                                 "call that reads this address, or that begins with this kernel.")),
+                                 "The op that reads the tensor in the format after: the next library call, if it takes "
+                                 "such a tensor; of a round trip the one after its second half. On a GPU the call that "
+                                 "reads this address, or that begins with this kernel.")),
        Known(&MoveTotals::read_by)},
       OpTotalTime(),
       {CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."), &MoveTotals::calls},
       {TextColumn("caused_by",
-                  "On a GPU: the ops that these calls are charged to, with the number of calls: the "
-                  "library call around it, else the next one that reads what was written."),
+                  "On a GPU: the ops that these calls are charged to, with the number of calls: the library call "
+                  "around it, else the next one that reads what was written."),
        [](const MoveTotals& totals) { return CausesLabel(totals.causes); }},
       OpWallPercent(wall_ns),
       {As(Role::kKey,
           TextColumn("tensor",
                      "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
        [](const MoveTotals& move) { return TensorClassText(move.tensor); }},
-      {As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
-                                       "Of these calls, those that are one half of a round trip: converted and back "
-                                       "between two ops.")),
+      {As(Role::kAmount,
+          IntegerColumn(
+              "round_trip_calls", "", Better::kLower,
+              "Of these calls, those that are one half of a round trip: converted and back between two ops.")),
        &MoveTotals::round_trip_calls},
       {TimeColumn("round_trip_time", "Total time of those."), &MoveTotals::round_trip_ns},
       {IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."), &MoveTotals::bytes},
@@ -117,10 +111,9 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
   const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
   table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).", calls,
                                         HumanTime(total_ns), HumanTime(share_ns), percent));
-  table.notes.push_back(
-      absl::StrFormat("%d round trips (a tensor converted and back between two ops of the same "
-                      "pass) took %s, both halves together.",
-                      round_trips, HumanTime(trip_ns)));
+  table.notes.push_back(absl::StrFormat(
+      "%d round trips (a tensor converted and back between two ops of the same pass) took %s, both halves together.",
+      round_trips, HumanTime(trip_ns)));
 }
 
 // The op at an end of a move, and its place in the network.
@@ -216,10 +209,7 @@ class Moves {
     MoveTotals*& row = row_of_[{index, writer.op, writer.place.layer, writer.place.direction, reader.op,
                                 reader.place.layer, reader.place.direction}];
     const Op& op = model_.ops[index];
-    if (row == nullptr) {
-      const MoveRow key = {*moves_[index], LabelOf(writer), LabelOf(reader)};
-      row = &rows_.try_emplace(key, key).first->second;
-    }
+    if (row == nullptr) row = &GroupOf<MoveRow>({*moves_[index], LabelOf(writer), LabelOf(reader)}, rows_);
     row->calls += calls;
     row->total_ns += ns;
     row->bytes = op.bytes;

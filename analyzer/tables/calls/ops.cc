@@ -1,15 +1,11 @@
 // Table `ops`: what was computed, one row per problem and direction.
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "analyzer/table/table_ops.h"
-#include "analyzer/tables/bounds.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -53,10 +49,11 @@ struct RowSums : OpGroup {
 
 TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind",
-                                 "What was computed; create: the library prepared a primitive for it; search: it "
-                                 "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
-                                 "was recorded into a CUDA graph.")),
+      {As(Role::kKey,
+          TextColumn(
+              "kind",
+              "What was computed; create: the library prepared a primitive for it; search: it was asked for an "
+              "algorithm; trial: an algorithm was only tried; capture: the call was recorded into a CUDA graph.")),
        [](const RowSums& row) { return KindLabel(*row.op); }},
       {As(Role::kKey,
           TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),

@@ -1,9 +1,6 @@
 #include "analyzer/tables/calls/tick_fit.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 
@@ -53,12 +50,12 @@ std::vector<std::string> TickNotes(const TraceModel& model, const std::vector<St
     if (most == met.end() || steps_ns <= 0) continue;
     const double computing = static_cast<double>(most->second.cpu_ns) / static_cast<double>(steps_ns);
     if (!MeetsTheSamePlaces(most->second.places, computing)) continue;
-    notes.push_back(absl::StrCat(
-        "Samples met the ", SteadySteps(static_cast<int64_t>(group.steady.size()), group.kind, group.sort), " of ",
-        HumanTime(steps_ns / static_cast<int64_t>(group.steady.size())),
-        " at the same places again and again: their period fits that of the kernel's ticks. What part of such a step a "
-        "function has is not known by them; another length of the step (another batch size) tells it, or perf record "
-        "-e cpu-clock."));
+    notes.push_back(absl::StrCat("Samples met the ",
+                                 SteadySteps(static_cast<int64_t>(group.steady.size()), group.kind, group.sort), " of ",
+                                 HumanTime(steps_ns / static_cast<int64_t>(group.steady.size())),
+                                 " at the same places again and again: their period fits that of the kernel's ticks. "
+                                 "What part of such a step a function has is not known by them; another length of the "
+                                 "step (another batch size) tells it, or perf record -e cpu-clock."));
   }
   return notes;
 }

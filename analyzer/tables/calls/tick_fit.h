@@ -1,9 +1,6 @@
 // Whether samples met a loop at the same places again and again, because its period fits that of the kernel's ticks.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/step_groups.h"
 

@@ -1,8 +1,4 @@
 // Table `tuning`: the cost of finding and preparing algorithms, separate from computing.
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/match.h"
@@ -26,7 +22,6 @@ struct TuningKey {
 using Span = std::pair<int64_t, int64_t>;  // start and end
 
 struct Cost : TuningKey {
-  explicit Cost(TuningKey key) : TuningKey(std::move(key)) {}
   int64_t count = 0;
   int64_t total_ns = 0;
   std::vector<Span> spans;
@@ -54,8 +49,6 @@ double PercentOfRun(std::vector<Span> spans, int64_t unplaced_ns, int64_t wall_n
 
 using CostMap = std::map<TuningKey, Cost>;
 
-Cost& CostOf(const TuningKey& key, CostMap& costs) { return costs.try_emplace(key, key).first->second; }
-
 bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmKind::kHeuristic; }
 
 bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
@@ -82,7 +75,8 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const std::string activity = ActivityOf(op);
     const int64_t calls = totals.ops[i].calls - totals.ops[i].nested_calls;
     if (activity.empty() || calls == 0) continue;
-    Cost& cost = CostOf({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs);
+    Cost& cost =
+        GroupOf<TuningKey>({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs);
     cost.count += calls;
     cost.total_ns += totals.ops[i].total_ns;
     cost.candidates = std::max(cost.candidates, CandidatesOf(op));
@@ -102,7 +96,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const Op& op = model.ops[model.calls.op[failed.call]];
     const std::string activity = ActivityOf(op);
     if (activity.empty() || same_work.IsNested(failed.call)) continue;
-    ++CostOf({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs).failed;
+    ++GroupOf<TuningKey>({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs).failed;
   }
 }
 
@@ -118,7 +112,7 @@ void AddChosen(const TraceModel& model, const std::vector<AlgorithmSearch>& sear
 void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searches, CostMap& costs) {
   for (const PlanSearch& search : searches) {
     const Op& op = model.ops[search.candidates[0].op];
-    Cost& cost = CostOf({"autotuning", op.kind, op.direction, op.problem}, costs);
+    Cost& cost = GroupOf<TuningKey>({"autotuning", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.total_ns += search.end_ns - search.start_ns;
     cost.spans.emplace_back(search.start_ns, search.end_ns);
@@ -149,7 +143,7 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
     const ProcessIndex process = model.threads[model.calls.thread[call]].process;
     if (plan->build_ticks == 0) continue;
     if (!seen.emplace(process, plan->number, plan->build_ticks).second) continue;
-    Cost& cost = CostOf({"plan building", op.kind, op.direction, op.problem}, costs);
+    Cost& cost = GroupOf<TuningKey>({"plan building", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.failed += plan->failed_before;
     const auto ns = TicksToNs(model.processes[process], plan->build_ticks);
@@ -197,7 +191,8 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
 void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
   std::map<std::string, Cost> sums;
   for (const auto& [key, cost] : costs) {
-    Cost& sum = sums.try_emplace(key.activity, TuningKey{key.activity, "", Direction::kUnknown, ""}).first->second;
+    Cost& sum = sums[key.activity];
+    sum.activity = key.activity;
     sum.total_ns += cost.total_ns;
     sum.count += cost.count;
     sum.unplaced_ns += cost.unplaced_ns;

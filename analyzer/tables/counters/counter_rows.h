@@ -1,16 +1,9 @@
 // The rows of the tables of counters: layers, phases, steps, threads …, and which row a piece of the run belongs to.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"
 
 namespace dlhook::analyzer::inline tables {

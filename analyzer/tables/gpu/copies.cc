@@ -1,20 +1,101 @@
 // Table `copies`: memory copied and filled through the CUDA runtime and driver.
-#include <algorithm>
-#include <array>
-#include <map>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/model/trace_model.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu/gpu_copies.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
+
+// GPU times of copies: how fast each was, how close to the link's peak, what ran at the same time.
+
+// Copies (or memsets) of one row.
+struct GpuCopySum {
+  int64_t copies = 0;
+  int64_t bytes = 0;
+  int64_t busy_ns = 0;
+  int64_t beside_compute_ns = 0;  // part of busy_ns during which the same device computed
+  int64_t timed_bytes = 0;        // of copies with a known duration …
+  int64_t timed_ns = 0;
+  double min_rate = 0, max_rate = 0;  // bytes per nanosecond: GB/s
+  double peak_bytes = 0;              // what their link could move in their time …
+  int64_t peak_of_bytes = 0;          // … and what they moved; only copies over links with a known peak
+  bool is_cupti = false;              // sources of these times
+  bool is_events = false;
+
+  std::string Source() const;
+};
+
+class GpuCopies {
+ public:
+  explicit GpuCopies(const TraceModel& model) : model_(model), timelines_(GpuTimelines(model)) {}
+
+  // Whether the activity is a copy or a memset, also inside a graph.
+  bool IsCopy(GpuIndex activity) const;
+  void Add(GpuIndex activity, GpuCopySum* sum) const;
+
+ private:
+  const TraceModel& model_;
+  const std::vector<GpuTimeline> timelines_;
+};
+
+using GpuCopiesKind = GpuActivityKind;
+
+// Peak bytes per second for such a copy; 0: not known. A copy inside a device reads and writes its memory.
+double PeakOf(const GpuDevice& device, CopyDirection direction) {
+  const auto link = static_cast<double>(device.link_bytes_per_second);
+  const auto memory = static_cast<double>(device.memory_bytes_per_second);
+  switch (direction) {
+    case CopyDirection::kHostToDevice:
+    case CopyDirection::kDeviceToHost:
+      return link;
+    case CopyDirection::kDeviceToDevice:
+      return memory / 2;
+    case CopyDirection::kSet:
+      return memory;
+    default:
+      return 0;
+  }
+}
+
+std::string GpuCopySum::Source() const {
+  if (is_cupti && is_events) return "cupti, events";
+  return is_cupti ? "cupti" : "events";
+}
+
+bool GpuCopies::IsCopy(GpuIndex activity) const {
+  const GpuCopiesKind kind = model_.gpu.kind[activity];
+  return kind == GpuCopiesKind::kCopy || kind == GpuCopiesKind::kSet ||
+         (kind == GpuCopiesKind::kOp && GpuWorkOf(model_, activity) == GpuWork::kCopy);
+}
+
+void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
+  const GpuActivityColumns& gpu = model_.gpu;
+  const int64_t duration_ns = gpu.DurationNs(activity);
+  const auto bytes = static_cast<int64_t>(gpu.bytes[activity]);
+  ++sum->copies;
+  sum->bytes += bytes;
+  sum->busy_ns += duration_ns;
+  const IntervalSet& compute = timelines_[gpu.device[activity]].compute;
+  sum->beside_compute_ns += compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
+  (gpu.source[activity] == GpuTimeSource::kEvents ? sum->is_events : sum->is_cupti) = true;
+  if (duration_ns <= 0 || bytes == 0) return;
+  const double rate = static_cast<double>(bytes) / static_cast<double>(duration_ns);
+  sum->min_rate = sum->timed_ns == 0 ? rate : std::min(sum->min_rate, rate);
+  sum->max_rate = std::max(sum->max_rate, rate);
+  sum->timed_bytes += bytes;
+  sum->timed_ns += duration_ns;
+  const double peak = PeakOf(model_.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
+  if (peak <= 0) return;
+  sum->peak_bytes += peak / 1e9 * static_cast<double>(duration_ns);
+  sum->peak_of_bytes += bytes;
+}
 
 // How the call was made. A captured copy copies nothing: it becomes part of a CUDA graph. Not seen: the GPU copied on
 // behalf of a library, without a hooked call.
@@ -48,7 +129,6 @@ size_t SizeClassOf(uint64_t bytes) {
 }
 
 struct CopyGroup : CopiesKey {
-  explicit CopyGroup(const CopiesKey& key) : CopiesKey(key) {}
   int64_t calls = 0;   // that succeeded
   int64_t failed = 0;  // others; they moved nothing
   int64_t copies = 0;  // a batch call makes several
@@ -114,8 +194,6 @@ void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup
 }
 
 using CopyMap = std::map<CopiesKey, CopyGroup>;
-
-CopyGroup& GroupOf(const CopiesKey& key, CopyMap& groups) { return groups.try_emplace(key, key).first->second; }
 
 // The GPU's record is exact; the call may have left the direction to the library (cudaMemcpyDefault).
 CopiesKey KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
@@ -267,8 +345,8 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
       {TotalTimeColumn(), &CopyGroup::total_ns},
       {RealColumn("rate", "GB/s", Better::kHigher,
                   has_gpu ? "Bytes over GPU time; for calls without GPU time see rate_source."
-                          : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
-                            "for them: waiting for earlier work is included. Others: not known."),
+                          : "Bytes over time, of synchronous copies from or to the host, as the caller waits for them: "
+                            "waiting for earlier work is included. Others: not known."),
        [](const CopyGroup& group) {
          return group.gpu.timed_ns > 0 ? Rate(group.gpu.timed_bytes, 1, group.gpu.timed_ns)
                                        : Rate(group.timed_bytes, 1, group.timed_ns);

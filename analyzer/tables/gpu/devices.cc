@@ -1,12 +1,8 @@
 // Table `devices`: what each GPU was busy with, one row per device and process.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
@@ -154,9 +150,9 @@ class Rows {
       if (users.size() < 2) continue;
       std::vector<std::string> labels;
       for (const ProcessIndex user : users) labels.push_back(ProcessLabel(model_, user));
-      table->notes.push_back(absl::StrCat(absl::StrJoin(labels, ", "), " share the device ", uuid,
-                                          ": what one does is in its own row alone, idle time of the other may be work "
-                                          "of it."));
+      table->notes.push_back(
+          absl::StrCat(absl::StrJoin(labels, ", "), " share the device ", uuid,
+                       ": what one does is in its own row alone, idle time of the other may be work of it."));
     }
     for (ProcessIndex i = 0; i < times_.size(); ++i) {
       const bool has_work = std::any_of(works_.begin(), works_.end(), [&](const DeviceWork& work) {

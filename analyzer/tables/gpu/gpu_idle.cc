@@ -1,23 +1,12 @@
 // Table `gpu_idle`: why GPUs do not compute, to the nanosecond. The rules are in gpu/gpu_idle.h.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
-#include "analyzer/tables/gpu/next_work.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/activity_labels.h"
+#include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -32,14 +21,10 @@ constexpr char kCauses[] =
     "device. While nothing runs, by what the thread that requested the next work did until it requested it: input "
     "pipeline: it was in the data loader; synchronization: it waited for the GPU, or would have requested that much "
     "earlier had it not waited before; launch-bound: it was busy with calls, framework or Python; no processor: the "
-    "part "
-    "of that in which, by the looks of the table threads, it had none; and from then on: launch-bound (or no "
-    "processor) "
-    "until the call returned, launch-bound for 20 us and the error of the GPU's clock (up to 1 ms) more, copies if it "
-    "is a copy "
-    "from or to the host or another device "
-    "(others, and memsets, count as launches). not known: nothing is known of the thread, or the work waited longer, "
-    "for another stream, device or the host.";
+    "part of that in which, by the looks of the table threads, it had none; and from then on: launch-bound (or no "
+    "processor) until the call returned, launch-bound for 20 us and the error of the GPU's clock (up to 1 ms) more, "
+    "copies if it is a copy from or to the host or another device (others, and memsets, count as launches). not known: "
+    "nothing is known of the thread, or the work waited longer, for another stream, device or the host.";
 
 struct GpuIdleSums {
   IdlePiece::What what = IdlePiece::What::kNothing;
@@ -237,10 +222,9 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
   columns.Add({
       {As(Role::kKey, TextColumn("cause", kCauses)),
        [](const IdleRow& row) { return IdleCauseName(row.line.first.first); }},
-      {As(Role::kKey,
-          TextColumn("during",
-                     "The call, framework op or data loader in which the host was, for synchronization the call that "
-                     "waited; the direction of copies that the device made.")),
+      {As(Role::kKey, TextColumn("during",
+                                 "The call, framework op or data loader in which the host was, for synchronization the "
+                                 "call that waited; the direction of copies that the device made.")),
        [](const IdleRow& row) { return KnownText(row.line.first.second); }},
       {TimeColumn("time", "In a mean steady step (where no steps are found: in all)."),
        [](const IdleRow& row) { return Mean(row.sums().steady_ns, row.steps); }},
@@ -265,8 +249,7 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
       {As(Role::kWeight,
           Detail(TimeColumn("steady_time",
                             "In all steady steps: the rows of a device add up to the time in which it does not "
-                            "compute, exactly, without time in which it works for other processes of the "
-                            "run."))),
+                            "compute, exactly, without time in which it works for other processes of the run."))),
        [](const IdleRow& row) { return row.sums().steady_ns; }},
       {Detail(TimeColumn("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
        [](const IdleRow& row) { return row.sums().run_ns; }},

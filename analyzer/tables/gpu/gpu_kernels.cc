@@ -1,23 +1,15 @@
-// The table `kernels` with GPU times: see gpu_kernels.h.
-#include "analyzer/tables/gpu/gpu_kernels.h"
-
-#include <algorithm>
+// The table `kernels` with GPU times: see gpu_tables.h.
 #include <cmath>
-#include <map>
-#include <set>
-#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/call_context.h"
-#include "analyzer/gpu/gpu_busy.h"
-#include "analyzer/gpu/occupancy.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -40,7 +32,6 @@ struct GpuKernelsKey {
 };
 
 struct KernelGroup : GpuKernelsKey {
-  explicit KernelGroup(GpuKernelsKey key) : GpuKernelsKey(std::move(key)) {}
   int64_t total_ns = 0;
   std::vector<int64_t> durations_ns;  // without first launches
   int64_t first_count = 0;
@@ -67,8 +58,7 @@ class Collector {
     KernelMap groups;
     for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
       if (!IsKernel(model_, activity)) continue;
-      const GpuKernelsKey key = KeyOf(activity);
-      Add(activity, &groups.try_emplace(key, key).first->second);
+      Add(activity, &GroupOf(KeyOf(activity), groups));
     }
     return groups;
   }
@@ -193,9 +183,9 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
        [](const KernelRow& row) { return row.group.total_ns; }},
       {PercentColumn("gpu_percent", Better::kLower, "GPU time as a part of that of all kernels."),
        [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
-      {TimeColumn("mean_time",
-                  "Duration, excluding the process's first launch of this kernel if there are others, as the next "
-                  "five."),
+      {TimeColumn(
+           "mean_time",
+           "Duration, excluding the process's first launch of this kernel if there are others, as the next five."),
        [](const KernelRow& row) { return row.times.mean; }},
       {TimeColumn("median_time", "Half of them took at most this long."),
        [](const KernelRow& row) { return row.times.median; }},
@@ -225,10 +215,9 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
          return row.HasRegisters() ? Cell(int64_t{row.shape->static_shared_bytes} + row.shape->dynamic_shared_bytes)
                                    : Cell();
        }},
-      {Detail(
-           PercentColumn("occupancy", Better::kHigher,
-                         "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
-                         "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
+      {Detail(PercentColumn("occupancy", Better::kHigher,
+                            "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory "
+                            "and block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
        [](const KernelRow& row) {
          if (row.shape == nullptr) return Cell();
          const std::optional<double> part = TheoreticalOccupancy(*row.shape, row.group.compute_capability);

@@ -1,11 +1,8 @@
-// Shared by the tables of GPUs over time: see gpu_tables.h.
 #include "analyzer/tables/gpu/gpu_tables.h"
-
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"

@@ -1,16 +1,12 @@
 // Shared by the tables of GPUs over time: which devices and which time they cover, and their notes.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
+#include "analyzer/table/table.h"
 #include "analyzer/table/typed_columns.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -61,5 +57,18 @@ class GpuRun {
   std::vector<IntervalSet> whole_;          // by process
   std::vector<GpuDeviceIndex> devices_;
 };
+
+// The table `kernels` of a run with GPU times of kernels.
+
+// Rows by kernel, layer and launcher.
+Table GpuKernelsTable(const TraceModel& model, const TableOptions& options);
+
+// What GPU work was done for: the library's op ("convolution backward-data"), else the framework's ("aten::add_"), else
+// "application" for a call outside both, "not known" if no hook saw the call.
+std::string GpuAskerOf(const TraceModel& model, GpuIndex activity);
+
+// For each activity: whether it is the first launch of its kernel in its process, which also loads the kernel (CUDA's
+// lazy loading).
+std::vector<bool> FirstLaunches(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables

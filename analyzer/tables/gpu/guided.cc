@@ -8,16 +8,11 @@
 //   Overlap [0 ns/791.2 ms], Low Kernel Concurrency [0 ns/512.4 s].
 // So overlap is relative to the smaller side (compute in the first, copies in the second). No thresholds are published:
 // those here are dlhook's own, and each row states its source.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/tables.h"

@@ -1,13 +1,11 @@
 // Table `kernels`: launches by kernel and launching op.
-#include <algorithm>
-#include <map>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/step_clock.h"
+#include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu/gpu_kernels.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -26,7 +24,6 @@ struct KernelsKey {
 };
 
 struct KernelsLaunchGroup : KernelsKey {
-  explicit KernelsLaunchGroup(KernelsKey key) : KernelsKey(std::move(key)) {}
   int64_t calls = 0;     // executed
   int64_t captured = 0;  // recorded into a CUDA graph
   int64_t failed = 0;
@@ -38,10 +35,6 @@ struct KernelsLaunchGroup : KernelsKey {
 };
 
 using KernelsLaunchMap = std::map<KernelsKey, KernelsLaunchGroup>;
-
-KernelsLaunchGroup& GroupOf(const KernelsKey& key, KernelsLaunchMap& groups) {
-  return groups.try_emplace(key, key).first->second;
-}
 
 KernelsKey KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();

@@ -1,18 +1,12 @@
 // Table `launches`: the time from the request for a kernel to its start, by thread and by what requested it.
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu/gpu_kernels.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -35,7 +29,6 @@ struct LaunchesKey {
 };
 
 struct LaunchesLaunchGroup : LaunchesKey {
-  explicit LaunchesLaunchGroup(LaunchesKey key) : LaunchesKey(std::move(key)) {}
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
   int64_t host_bound = 0;                                    // launches that took the host longer than the GPU
   int64_t first_count = 0;
@@ -101,7 +94,7 @@ LaunchesLaunchMap Collect(const TraceModel& model) {
   for (const Launch& launch : FindLaunches(model)) {
     const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == LaunchesKind::kGraph;
     const LaunchesKey key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
-    Add(model, launch, &groups.try_emplace(key, key).first->second);
+    Add(model, launch, &GroupOf(key, groups));
   }
   for (auto& [key, group] : groups) {
     for (std::vector<int64_t>* values : {&group.host_ns, &group.wait_ns, &group.gpu_ns, &group.queued_ns}) {
@@ -170,9 +163,9 @@ TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
        MeanOf(&LaunchesLaunchGroup::gpu_ns)},
       {Detail(TimeColumn("gpu_p95", "95 % of the launches cause at most this GPU time.")),
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
-      {Detail(NumberColumn("first_launches",
-                           "The process's first launches of a kernel, which also load it (CUDA loads kernels "
-                           "lazily).")),
+      {Detail(
+           NumberColumn("first_launches",
+                        "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).")),
        &LaunchesLaunchGroup::first_count},
       {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
        &LaunchesLaunchGroup::first_host_ns},

@@ -1,10 +1,9 @@
 // Table `overlap`: what runs at the same time on each GPU.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
+// Table `overlap_over_time`: what runs at the same time on each GPU, by step or by interval.
 
+#include "analyzer/model/limits.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/tables.h"
 
@@ -122,6 +121,109 @@ int64_t StepsOfAll(const GpuRun& run) {
   return steps;
 }
 
+// Sets whose time in a piece of the run is added up.
+struct Measures {
+  IntervalSet measured, compute, copies, communication, copies_beside_compute, communication_beside_compute,
+      compute_twice, copies_twice, idle;
+  explicit Measures(const GpuRun& run, GpuDeviceIndex device)
+      : measured(run.RunTime(device)),
+        compute(Of(run.TimelineOf(device).compute)),
+        copies(Of(run.TimelineOf(device).copies)),
+        communication(Of(run.TimelineOf(device).communication)),
+        copies_beside_compute(copies.Intersection(compute)),
+        communication_beside_compute(communication.Intersection(compute)),
+        compute_twice(Of(run.TimelineOf(device).compute_twice)),
+        copies_twice(Of(run.TimelineOf(device).copies_twice)),
+        idle(measured.Difference(run.TimelineOf(device).busy)) {}
+
+ private:
+  IntervalSet Of(const IntervalSet& set) const { return set.Intersection(measured); }
+};
+
+// A row, and the times in it.
+struct DeviceTimes {
+  size_t row = 0;  // of CounterRows
+  std::string device;
+  int64_t measured = 0, compute = 0, copies = 0, communication = 0, copies_beside_compute = 0,
+          communication_beside_compute = 0, compute_twice = 0, copies_twice = 0, idle = 0;
+
+  void Add(const Measures& sets, int64_t start_ns, int64_t end_ns) {
+    const auto in = [&](const IntervalSet& set) { return set.CoveredNs(start_ns, end_ns); };
+    measured += in(sets.measured);
+    compute += in(sets.compute);
+    copies += in(sets.copies);
+    communication += in(sets.communication);
+    copies_beside_compute += in(sets.copies_beside_compute);
+    communication_beside_compute += in(sets.communication_beside_compute);
+    compute_twice += in(sets.compute_twice);
+    copies_twice += in(sets.copies_twice);
+    idle += in(sets.idle);
+  }
+};
+
+TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
+  const auto time = [](std::string name, Better better, std::string explanation, int64_t DeviceTimes::*ns) {
+    return TypedColumn<DeviceTimes>(IntegerColumn(std::move(name), "ns", better, std::move(explanation)), ns);
+  };
+  TypedColumns<DeviceTimes> columns = rows.Columns().Of(&DeviceTimes::row);
+  columns.Add({
+      {TextColumn("device", "CUDA's number of it in the process."), &DeviceTimes::device},
+      time("compute", Better::kNeither, "In which kernels ran, but for those of collectives.", &DeviceTimes::compute),
+      time("copies", Better::kNeither, "In which copies ran, without memset.", &DeviceTimes::copies),
+      time("communication", Better::kNeither, "In which kernels of collectives ran.", &DeviceTimes::communication),
+      time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once.",
+           &DeviceTimes::copies_beside_compute),
+      {PercentColumn("copies_hidden", Better::kHigher, "The same as a part of the time in which copies ran."),
+       [](const DeviceTimes& times) { return Percent(times.copies_beside_compute, times.copies); }},
+      time("communication_beside_compute", Better::kHigher, "In which collectives and other kernels ran at once.",
+           &DeviceTimes::communication_beside_compute),
+      {PercentColumn("communication_hidden", Better::kHigher,
+                     "The same as a part of the time in which collectives ran."),
+       [](const DeviceTimes& times) { return Percent(times.communication_beside_compute, times.communication); }},
+      Detail(time("concurrent_kernels", Better::kHigher,
+                  "In which two or more kernels ran at once, but for those of collectives.",
+                  &DeviceTimes::compute_twice)),
+      Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.",
+                  &DeviceTimes::copies_twice)),
+      time("idle", Better::kLower, "In which nothing ran for this process.", &DeviceTimes::idle),
+      {PercentColumn("compute_percent", Better::kHigher, "Compute as a part of the time that was measured."),
+       [](const DeviceTimes& times) { return Percent(times.compute, times.measured); }},
+      Detail(time("measured", Better::kNeither, "For which GPU activity is known.", &DeviceTimes::measured)),
+  });
+  return columns;
+}
+
+// By row.
+std::map<size_t, DeviceTimes> TimesOf(const Measures& measures, ProcessIndex process,
+                                      const std::vector<int64_t>& boundaries, CounterRows& rows) {
+  std::map<size_t, DeviceTimes> times;
+  for (size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    CountedPiece piece;
+    piece.start_ns = boundaries[i];
+    piece.end_ns = boundaries[i + 1];
+    if (measures.measured.CoveredNs(piece.start_ns, piece.end_ns) == 0) continue;
+    times[rows.RowOf(process, piece)].Add(measures, piece.start_ns, piece.end_ns);
+  }
+  return times;
+}
+
+void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, const TypedColumns<DeviceTimes>& columns,
+             Table& table) {
+  Limit intervals("intervals of devices", kMaxIntervals);
+  for (GpuDeviceIndex device : run.devices()) {
+    const ProcessIndex process = run.ProcessOf(device);
+    std::vector<int64_t> boundaries = rows.Boundaries(process);
+    boundaries.insert(boundaries.end(), {model.start_ns, model.end_ns});
+    std::sort(boundaries.begin(), boundaries.end());
+    intervals.Take(boundaries.size());
+    for (auto& [row, times] : TimesOf(Measures(run, device), process, boundaries, rows)) {
+      times.row = row;
+      times.device = absl::StrCat(model.gpu_devices[device].ordinal);
+      AddRow(columns, times, &table);
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& options) {
@@ -145,6 +247,25 @@ absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& 
     add({DeviceLabel(), kPairs[i], all[i], std::max<int64_t>(StepsOfAll(run), 1)});
   }
   table.notes = run.Notes();
+  return table;
+}
+
+absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableOptions& options) {
+  const bool has_times = !model.gpu.empty();
+  const bool by_step = options.interval_ns == 0 && (!has_times || !options.analysis->steps().empty());
+  const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
+  const std::unique_ptr<CounterRows> rows = by_step ? RowsByStep(model, options) : RowsByInterval(model, interval_ns);
+  const TypedColumns<DeviceTimes> columns = OverlapOverTimeColumns(*rows);
+  Table table = NewTable("overlap_over_time",
+                         "Copies, compute and communication on GPUs over time, and how they overlap", columns);
+  if (!has_times) return table;
+  const GpuRun run(model, options.analysis->steps());
+  AddRows(model, run, *rows, columns, table);
+  SortByStart(&table);
+  table.notes = run.Notes();
+  if (!by_step && options.interval_ns == 0) {
+    table.notes.push_back(absl::StrCat("No steps were found: rows are intervals of ", HumanTime(interval_ns), "."));
+  }
   return table;
 }
 

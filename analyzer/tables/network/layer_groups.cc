@@ -1,16 +1,12 @@
-// The rows of the table `layers`: see layer_groups.h.
 #include "analyzer/tables/network/layer_groups.h"
 
-#include "absl/strings/match.h"
-#include "analyzer/calls/call_context.h"
-#include "analyzer/calls/module_names.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/functions/layer_functions.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/gap_places.h"
+#include "analyzer/time/thread_activity.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {

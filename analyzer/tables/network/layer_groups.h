@@ -1,15 +1,9 @@
 // The rows of the table `layers`: layers, or what they are folded into.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/time_division.h"
 

@@ -1,20 +1,13 @@
-// The sums of each row of the table `layers`: see layer_sums.h.
 #include "analyzer/tables/network/layer_sums.h"
 
-#include <algorithm>
 #include <cmath>
-#include <optional>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/gpu_places.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/layout_moves.h"
-#include "analyzer/time/intervals.h"
 #include "analyzer/time/sample_split.h"
 #include "preload/format/taps.h"
 

@@ -1,12 +1,4 @@
 // Table `layers`: the cost of each layer of the network, forward and backward, in a mean step.
-#include <algorithm>
-#include <cstddef>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -175,8 +167,8 @@ TypedColumn<LayerRow> LayerColumn(std::string name, std::string explanation, std
 TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
   TypedColumns<LayerRow> columns = {
       {Detail(TextColumn("step",
-                         "The steps of the mean: their kind; in brackets, if there are several of a kind, "
-                         "range, network or batch. Without known steps: the whole run.")),
+                         "The steps of the mean: their kind; in brackets, if there are several of a kind, range, "
+                         "network or batch. Without known steps: the whole run.")),
        [](const LayerRow& row) { return KnownText(row.step); }},
       {As(Role::kName, TextColumn(kLayersByNames[static_cast<size_t>(by)],
                                   "As the program names it, in the order of the first forward pass.")),
@@ -359,12 +351,11 @@ class LayersReport {
     if (again_ns > 0) {
       absl::StrAppendFormat(&note, "HFU, with forward passes done again: at least %.2g %%. ", 100 * peak_ns / steps_ns);
     }
-    absl::StrAppendFormat(
-        &note,
-        "It counts the products, convolutions and attention whose FLOPs are known: %.4g GFLOP, %.0f %% of the GPU "
-        "work's time.",
-        sums_.gpu_rated_flops / 1e9 / static_cast<double>(sums_.gpu_steps()),
-        100 * static_cast<double>(sums_.gpu_rated_ns) / static_cast<double>(gpu_ns));
+    absl::StrAppendFormat(&note,
+                          "It counts the products, convolutions and attention whose FLOPs are known: %.4g GFLOP, %.0f "
+                          "%% of the GPU work's time.",
+                          sums_.gpu_rated_flops / 1e9 / static_cast<double>(sums_.gpu_steps()),
+                          100 * static_cast<double>(sums_.gpu_rated_ns) / static_cast<double>(gpu_ns));
     return note;
   }
 

@@ -1,10 +1,7 @@
-#include "analyzer/tables/network/step_sets.h"
-
-#include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/network/layer_sums.h"
 
 namespace dlhook::analyzer::inline tables {
 

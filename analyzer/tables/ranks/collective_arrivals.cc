@@ -1,8 +1,5 @@
 #include "analyzer/tables/ranks/collective_arrivals.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <iterator>
 #include <set>
 
 #include "absl/strings/numbers.h"

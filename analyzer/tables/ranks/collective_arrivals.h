@@ -1,15 +1,10 @@
 // When each rank arrived at the same collective call.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -62,5 +57,18 @@ absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(con
 // they belong to several groups. A few of these, of operations at the same time, were begun in another order: they alone are
 // left out.
 Meetings MatchCollectives(const TraceModel& model);
+
+// Which rank the others wait for, for the table ranks and for what judges by it.
+struct RankFacts {
+  std::string name;  // "rank 0"; "process 4711" if the launcher gave no rank
+  double step_ns = 0;
+  double waiting_ns = 0;  // in a mean step, in collectives, until the last rank had come; 0: not known
+  int64_t collectives = 0;
+  int64_t came_last = 0;
+  bool is_late = false;  // the others wait mostly for it
+};
+
+// Of the processes that took part in something; empty if these are fewer than two.
+std::vector<RankFacts> RanksCompared(const TraceModel& model, const std::vector<StepTrack>& tracks);
 
 }  // namespace dlhook::analyzer::tables

@@ -1,19 +1,15 @@
 // Table `collectives`: communication between ranks: NCCL and MPI calls, Gloo and UCC ranges.
-#include <algorithm>
-#include <map>
-#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
 #include "analyzer/tables/tables.h"
@@ -34,7 +30,6 @@ struct Key {
 };
 
 struct CollectiveGroup : Key, OpGroup {
-  explicit CollectiveGroup(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
   int64_t failed = 0;
   bool is_asynchronous = false;
@@ -61,10 +56,7 @@ Key KeyOf(const Op& op) {
           collective.bytes, collective.data_type, collective.reduction};
 }
 
-CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) {
-  const Key key = KeyOf(op);
-  return groups.try_emplace(key, key).first->second;
-}
+CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) { return GroupOf(KeyOf(op), groups); }
 
 std::string Words(std::string words) {
   std::replace(words.begin(), words.end(), '_', ' ');
@@ -145,10 +137,10 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        }},
       {As(Role::kChoice, NumberColumn("ranks", "Processes in the communicator.")),
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
-      {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
-                                      "Bytes of one call as NCCL and MPI count them: what the caller sends, or "
-                                      "receives if it only receives; of reduce scatter and all to all, one rank's "
-                                      "part.")),
+      {As(Role::kShape,
+          IntegerColumn("size", "bytes", Better::kNeither,
+                        "Bytes of one call as NCCL and MPI count them: what the caller sends, or receives if it only "
+                        "receives; of reduce scatter and all to all, one rank's part.")),
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
       {As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
        [](const CollectiveGroup& group) { return TypeLabel(group.type); }},
@@ -159,16 +151,15 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes() * group.calls) : Cell(); }},
       OpTotalTime(),
       {RealColumn("rate", "GB/s", Better::kHigher,
-                  "Bytes over time of blocking calls, waiting for the others included. Others: not "
-                  "known."),
+                  "Bytes over time of blocking calls, waiting for the others included. Others: not known."),
        [](const CollectiveGroup& group) {
          return group.is_asynchronous || group.bytes() == 0 ? Cell() : Rate(group.bytes(), group.calls, group.total_ns);
        }},
       OpWallPercent(wall_ns),
       OpMeanTime(),
       {TimeColumn("arrival_skew",
-                  "From the first to the last rank's arrival at the same operation, median; by the kernels where "
-                  "all have them, else by the calls (table ranks: which rank is late)."),
+                  "From the first to the last rank's arrival at the same operation, median; by the kernels where all "
+                  "have them, else by the calls (table ranks: which rank is late)."),
        [](const CollectiveGroup& group) {
          std::vector<int64_t> skews_ns = group.skews_ns;
          std::sort(skews_ns.begin(), skews_ns.end());
@@ -188,20 +179,20 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
 }
 
 TypedColumns<CollectiveGroup> GpuColumns() {
-  return {{TimeColumn("gpu_time",
-                      "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
-                      "there."),
-           [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
-          {RealColumn("gpu_rate", "GB/s", Better::kHigher,
-                      "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
-           &CollectiveGroup::GpuRate},
-          {RealColumn("bus_rate", "GB/s", Better::kHigher,
-                      "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
-                      "nccl-tests has it."),
-           [](const CollectiveGroup& group) {
-             const std::optional<double> rate = group.GpuRate();
-             return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
-           }}};
+  return {
+      {TimeColumn("gpu_time",
+                  "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks there."),
+       [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
+      {RealColumn("gpu_rate", "GB/s", Better::kHigher,
+                  "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
+       &CollectiveGroup::GpuRate},
+      {RealColumn("bus_rate", "GB/s", Better::kHigher,
+                  "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
+                  "nccl-tests has it."),
+       [](const CollectiveGroup& group) {
+         const std::optional<double> rate = group.GpuRate();
+         return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
+       }}};
 }
 
 CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {

@@ -1,19 +1,13 @@
 // Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
-#include "analyzer/tables/ranks/rank_facts.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/intervals.h"
 
@@ -58,8 +52,8 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
       {TimeColumn("step_time", "Of a mean step (the process where there are none)."),
        [](const RankRow& row) { return Mean(row.time.duration_ns, row.steps()); }},
       {TimeColumn("compute",
-                  "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
-                  "GPUs were measured."),
+                  "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of GPUs "
+                  "were measured."),
        [](const RankRow& row) { return row.OfGpu(row.sums.compute_ns); }},
       {TimeColumn("communication", "The same of kernels of collectives, waiting included."),
        [](const RankRow& row) { return row.OfGpu(row.sums.communication_ns); }},
@@ -84,9 +78,9 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
       {TimeColumn("lateness", "Mean time from the first rank's arrival to this one's."),
        [](const RankRow& row) { return Mean(row.sums.lateness_ns, row.sums.collectives); }},
       {TimeColumn("waiting",
-                  "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
-                  "call's, where times of GPUs are not known), at most to its end; of operations at the same time "
-                  "once. Not known of asynchronous calls without times of GPUs."),
+                  "In a mean step, in collectives, until the last rank had come: from its kernel's start (its call's, "
+                  "where times of GPUs are not known), at most to its end; of operations at the same time once. Not "
+                  "known of asynchronous calls without times of GPUs."),
        [](const RankRow& row) { return row.KnowsWaiting() ? Mean(row.sums.waiting_ns, row.steps()) : Cell(); }},
       {PercentColumn("waiting_percent", Better::kLower, "Waiting as a part of the step's time."),
        [](const RankRow& row) {
@@ -285,9 +279,9 @@ class RankTable {
     std::set<std::string> hosts;
     for (const ProcessIndex process : shown) hosts.insert(model_.processes[process].host);
     if (hosts.size() > 1) {
-      table->notes.push_back(absl::StrCat("The ranks ran on ", hosts.size(),
-                                          " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
-                                          "agree."));
+      table->notes.push_back(
+          absl::StrCat("The ranks ran on ", hosts.size(),
+                       " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree."));
     }
     for (const auto& [sentence, count] : oddities_) {
       table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));

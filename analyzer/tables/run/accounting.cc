@@ -1,25 +1,15 @@
 // Table `accounting`: where the time of a step goes, to the nanosecond.
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/sample_places.h"
-#include "analyzer/analysis/step_division.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/activity_labels.h"
 #include "analyzer/time/sample_split.h"
-#include "analyzer/time/state_looks.h"
+#include "analyzer/time/thread_activity.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -1,14 +1,8 @@
 // Table `compiled`: the functions that torch.compile compiled, why again, and where it had to break a graph.
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/compiled_names.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -1,11 +1,5 @@
 // Table `latency`: how long requests take, by batch size.
-#include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,14 +1,9 @@
 // Table `memory`: what the memory that a framework's allocator gave out is held for, by kind, layer and operator.
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

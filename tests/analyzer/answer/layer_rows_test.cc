@@ -1,6 +1,4 @@
 // Rows of layers on the answer screen: repeated blocks in one row, no two rows with the same name.
-#include "analyzer/answer/layer_rows.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/answer/step_parts.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer {

@@ -1,10 +1,10 @@
 // Step times of a run that goes on, from steps that are handed over window by window.
-#include "analyzer/answer/step_history.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
+
+#include "analyzer/answer/live.h"
 
 namespace dlhook::analyzer {
 namespace step_history_test {

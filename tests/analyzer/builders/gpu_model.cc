@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "analyzer/names/kernel_name.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/names/kernel_name.h"
+#include "analyzer/names/fold_names.h"
 #include "analyzer/steps/compared_steps.h"
 
 namespace dlhook::analyzer {

@@ -10,7 +10,7 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

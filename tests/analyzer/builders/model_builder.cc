@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/reader/scope_nesting.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -1,5 +1,4 @@
-// Autotuning recognized by its packs, and choosers: autotuning.h, choices.h.
-#include "analyzer/calls/autotuning.h"
+// Autotuning recognized by its packs, and choosers: choices.h, choices.h.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The table `layout` for GPU libraries and conversion kernels.
 #include <gtest/gtest.h>
 
-#include "analyzer/calls/conversion_kernels.h"
+#include "analyzer/calls/tensor_class.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/model_builder.h"
 

@@ -1,11 +1,11 @@
-// Autotuning recognized by operands and events: autotuning.h.
+// Autotuning recognized by operands and events: choices.h.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/calls/autotuning.h"
+#include "analyzer/calls/choices.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/model_builder.h"
 

@@ -1,6 +1,4 @@
 // The decision on two runs: how often --fail-above fails equal programs, which doubts prevent it, when it can't tell.
-#include "analyzer/diff/decision.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/diff/causes.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/steps/compared_steps.h"
 

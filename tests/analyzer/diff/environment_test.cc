@@ -1,10 +1,10 @@
 // The environments of two sides, reported only if they differ.
-#include "analyzer/diff/environment.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "analyzer/diff/difference.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/diff/match_rows.h"
+#include "analyzer/diff/changes.h"
 
 namespace dlhook::analyzer {
 namespace layer_names_test {

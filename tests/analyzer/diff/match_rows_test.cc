@@ -1,6 +1,4 @@
 // Which rows of two tables correspond.
-#include "analyzer/diff/match_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/diff/changes.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/tables/columns.h"
 

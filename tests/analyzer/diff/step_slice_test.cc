@@ -1,6 +1,4 @@
 // Runs cut to some of their steps: tables of the parts add up to the whole.
-#include "analyzer/diff/step_slice.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/diff/measured_run.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/work/step_work.h"

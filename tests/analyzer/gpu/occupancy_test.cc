@@ -1,7 +1,7 @@
 // Theoretical occupancy. Expected numbers: NVIDIA's own cuda_occupancy.h of CUDA 13.0 for the same inputs.
-#include "analyzer/gpu/occupancy.h"
-
 #include <gtest/gtest.h>
+
+#include "analyzer/gpu/gpu_division.h"
 
 namespace dlhook::analyzer {
 namespace occupancy_test {

@@ -1,6 +1,4 @@
 // Layers from the functions above their calls, on programs written call by call.
-#include "analyzer/layers/functions/function_layers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/layers/functions/layer_functions.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/layers/structure_calls.h"
 
 namespace dlhook::analyzer {

@@ -1,12 +1,11 @@
 // Where GPU work belongs, and how a GPU's time is divided.
-#include "analyzer/layers/gpu_places.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 
 #include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/attribution.h"
 #include "analyzer/steps/moments.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/gpu_model.h"

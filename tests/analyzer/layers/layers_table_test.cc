@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/peaks/peaks.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/layers/linear_training.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/layers/structure_calls.h"
 
 namespace dlhook::analyzer {

@@ -1,10 +1,10 @@
 // Symbol names from real libraries.
-#include "analyzer/names/demangle.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -1,9 +1,8 @@
 // Kernel names from the fat binaries of PyTorch, cuDNN, cuBLAS and old frameworks.
-#include "analyzer/names/kernel_name.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/names/demangle.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer {
 namespace {

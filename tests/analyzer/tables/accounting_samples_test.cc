@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "analyzer/analysis/sample_places.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

@@ -6,7 +6,7 @@
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

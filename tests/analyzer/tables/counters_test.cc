@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "analyzer/calls/choices.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 

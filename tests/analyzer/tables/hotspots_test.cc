@@ -8,7 +8,6 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/calls/tick_fit.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/model_builder.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/tables/calls/round_trips.h"
+#include "analyzer/tables/calls/move_ends.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

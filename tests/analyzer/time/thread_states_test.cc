@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/time/request_loops.h"
-#include "analyzer/time/state_looks.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {

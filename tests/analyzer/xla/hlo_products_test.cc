@@ -1,11 +1,10 @@
 // What dots and convolutions of XLA's compute, in the words of oneDNN's log.
-#include "analyzer/xla/hlo_products.h"
-
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 
 namespace dlhook::analyzer {

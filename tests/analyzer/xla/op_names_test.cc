@@ -1,9 +1,9 @@
 // XLA's op_names, as JAX 0.10.2 writes them.
-#include "analyzer/xla/op_names.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "analyzer/xla/xla_profiles.h"
 
 namespace dlhook::analyzer {
 namespace {
