@@ -18,7 +18,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/render/escape.h"
-#include "preload/format/recording_switch.h"
+#include "preload/format/session.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

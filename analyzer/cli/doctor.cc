@@ -32,7 +32,7 @@
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/reader/load_run.h"
-#include "preload/format/jit_folder.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -21,7 +21,6 @@
 #include "analyzer/io/ring_file.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"
-#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

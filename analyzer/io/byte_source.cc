@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "preload/format/fallback_folder.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {

@@ -19,8 +19,8 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/memory_reader.h"
 #include "preload/format/clock.h"
+#include "preload/format/folders.h"
 #include "preload/format/identity.h"
-#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {

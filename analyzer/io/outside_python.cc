@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "preload/python/python_frames.h"
-#include "preload/python/python_lines.h"
+#include "preload/python/python_layout.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {
