@@ -14,7 +14,7 @@
 #include "analyzer/doctor/cpu_time.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/tables/run/capability_advice.h"
 #include "preload/format/taps.h"
 

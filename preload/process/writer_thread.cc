@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 #include "preload/drain/nap.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
+#include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/session_files.h"
 #include "preload/runtime/undisturbed.h"
@@ -298,3 +300,21 @@ WithoutWriter::~WithoutWriter() {
 }
 
 }  // namespace dlhook::inline process
+
+// System calls that fail in a process with a second thread (EINVAL): the writer thread is stopped for their duration.
+// Thread: any application thread.
+extern "C" {
+
+__attribute__((visibility("default"))) int unshare(int flags) noexcept {
+  constexpr int kNotWithThreads = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+  dlhook::WithoutWriter without_writer((flags & kNotWithThreads) != 0);
+  return dlhook::RealOf<int(int)>("unshare")(flags);
+}
+
+// Into a user, mount or time namespace; if `kind` is 0, only the kernel knows the kind of `descriptor`.
+__attribute__((visibility("default"))) int setns(int descriptor, int kind) noexcept {
+  dlhook::WithoutWriter without_writer(true);
+  return dlhook::RealOf<int(int, int)>("setns")(descriptor, kind);
+}
+
+}  // extern "C"

@@ -143,7 +143,7 @@ bool WithGil(Work work) {
 void OpenJaxWindow();
 void StopJaxWindow();
 
-// In jax_compilations.cc, once: scopes for what XLA compiles. With the GIL.
+// In jax_profiles.cc, once: scopes for what XLA compiles. With the GIL.
 void ListenToJaxCompilations();
 
 // In jax_profiles.cc, without the GIL: the result of the last window, whose size it returns, and the programs that are not

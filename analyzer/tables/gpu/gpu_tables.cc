@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/layers/gpu_places.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/measure_steps.h"
 #include "analyzer/steps/measured_steps.h"
