@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 
 namespace {
 

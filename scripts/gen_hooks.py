@@ -199,7 +199,7 @@ def wrappers_source(api, hooks):
         HEAD,
         '#include <cstddef>',
         '#include <cstdint>\n',
-        '#include "preload/abi/abi_types.h"',
+        '#include "preload/abi/arguments.h"',
         '#include "preload/base/entry.h"',
         '#include "preload/runtime/call_scope.h"',
         *(['#include "preload/gpu/event_calls.h"'] if any(hook.work for _, hook in hooks) else []),

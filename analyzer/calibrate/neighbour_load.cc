@@ -1,4 +1,3 @@
-// See neighbour_load.h.
 #include "analyzer/calibrate/neighbour_load.h"
 
 #include <fcntl.h>

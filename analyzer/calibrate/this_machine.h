@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "analyzer/model/process_info.h"
+#include "analyzer/peaks/calibration.h"
+#include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline calibrate {
 
@@ -33,5 +35,19 @@ RunTime ReadRunTime();
 
 // For the calling thread. False: refused.
 bool RunOn(const std::vector<int>& processors);
+
+// All measurements of `dlhook calibrate`, and their tables.
+struct CalibrateOptions {
+  std::vector<std::string> libraries;  // only these; empty: those found
+  std::string python;                  // whose packages are searched, too; empty: the one in the PATH
+};
+
+// The processor, microcode and processors of this machine: the key of a calibration.
+Calibration DescribeMachine();
+
+Calibration Calibrate(const CalibrateOptions& options);
+
+// Measured and missing values.
+Table CalibrationTable(const Calibration& calibration);
 
 }  // namespace dlhook::analyzer::calibrate

@@ -1,14 +1,13 @@
 // `dlhook calibrate`: this machine's peak rates of computation and transfers, measured once and stored for reports.
-#include "analyzer/calibrate/calibrate.h"
-
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/calibrate/this_machine.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/cli/run_peaks.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/peaks/calibration.h"
 

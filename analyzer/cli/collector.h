@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "analyzer/io/ring_file.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -63,5 +66,20 @@ class Collector {
 
 // Drains until the program has ended, and holds the ending signals; returns its wait status.
 int CollectUntilEnd(pid_t program, Collector* collector);
+
+// What the end of a program must not wait for.
+
+// From here on the signals that ask a process to end (SIGTERM, SIGINT, SIGHUP, SIGQUIT) wait for MakeInTime.
+void HoldEndingSignals();
+
+struct Made {
+  absl::Status status;  // not OK: why pieces are missing, to follow "the analysis"
+  std::vector<std::string> pieces;
+};
+
+// The pieces (some lines each) that `make` gives, in a child process: it has two seconds of processor time, or six on a
+// busy machine, and a held signal ends it at once.
+using GivePiece = absl::FunctionRef<void(absl::string_view)>;
+Made MakeInTime(absl::FunctionRef<void(GivePiece)> make);
 
 }  // namespace dlhook::analyzer::cli

@@ -2,18 +2,39 @@
 #include "analyzer/cli/command.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/cli/names.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
+
+constexpr size_t kMostListed = 60;  // of more names only those that contain the word, and of these so many:
+constexpr size_t kMostOfMany = 12;
+
+// Letters to insert, remove, replace or swap with the next one.
+size_t TypingErrors(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
 
 constexpr size_t kMostInLine = 100;
 constexpr Flag kHelpFlag = {"help", "", "show this and exit"};
@@ -67,7 +88,115 @@ std::string FlagColumn(const Flag& flag) {
   return absl::StrCat(letter, "--", flag.name, flag.value.empty() ? "" : " ", flag.value);
 }
 
+constexpr char kVariablesTopic[] = "variables";
+constexpr size_t kHelpWidth = 80;
+
+std::string Overview() {
+  std::string text =
+      absl::StrCat("dlhook " DLHOOK_VERSION ": ", kOneLine, "\n\nusage: dlhook COMMAND [WORD]...\n\ncommands:\n");
+  for (const Command& command : Commands()) {
+    absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", command.name, command.summary));
+  }
+  absl::StrAppend(&text, "  help      what a command does and its flags: dlhook help COMMAND\n\ngetting started:\n",
+                  "  dlhook run -o RUN -- python train.py\n  dlhook report RUN\n\nexit codes:\n");
+  for (const ExitCode& code : ExitCodes())
+    absl::StrAppend(&text, absl::StrFormat("  %-6s%s\n", code.code, code.meaning));
+  return absl::StrCat(text, "\nThe DLHOOK_* variables say what is recorded: dlhook help ", kVariablesTopic, "\n");
+}
+
+std::string VariablesText() {
+  std::string text = "Environment variables of the program that is recorded:\n\n";
+  const auto append = [&text](absl::string_view indent, absl::string_view sentence) {
+    for (const std::string& line : Wrapped(sentence, kHelpWidth - indent.size())) {
+      absl::StrAppend(&text, indent, line, "\n");
+    }
+  };
+  for (const Variable& variable : Variables()) {
+    absl::StrAppend(&text, variable.name, "\n");
+    append("    ", variable.meaning);
+    append("    ", absl::StrCat("values: ", variable.values, " (default: ", variable.standard, ")"));
+  }
+  text.push_back('\n');
+  append("", FamiliesSentence());
+  return text;
+}
+
+const Command* FindCommand(absl::string_view name) {
+  for (const Command& command : Commands()) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+int UnknownCommand(absl::string_view name) {
+  std::vector<std::string> known = NamesOf(Commands());
+  known.emplace_back("help");
+  PrintError(UnknownName("command", name, known).message());
+  return kExitBadInput;
+}
+
+int Help(absl::Span<const std::string> words) {
+  if (words.empty()) return PrintOutput(Overview());
+  const std::string& topic = words.front();
+  if (topic == "--man") return PrintOutput(ManPage());
+  if (topic == "--completion") {
+    const absl::StatusOr<std::string> text = Completion(words.back());
+    return text.ok() ? PrintOutput(*text) : Fail("help", text.status());
+  }
+  if (topic == kVariablesTopic) return PrintOutput(VariablesText());
+  const Command* command = FindCommand(topic);
+  return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));
+}
+
+// The last safeguard: exceeding a limit ends in a message, not in an abort.
+int RunGuarded(const Command& command, const Args& args) {
+  const std::string where = absl::StrCat(command.name, ": ", absl::StrJoin(args.operands(), " "), ": ");
+  try {
+    return command.run(args);
+  } catch (const LimitError& error) {
+    PrintError(absl::StrCat(where, error.what()));
+  } catch (const std::bad_alloc&) {
+    PrintError(absl::StrCat(
+        where, "out of memory: reading it needs more than is available or allowed (ulimit -v, ulimit -d)"));
+  } catch (const std::exception& error) {
+    PrintError(absl::StrCat(where, "cannot be finished: ", error.what()));
+  }
+  return kExitBadInput;
+}
+
 }  // namespace
+
+// Distances between words.
+std::string NearestName(absl::string_view name, const std::vector<std::string>& known) {
+  std::string nearest;
+  size_t fewest =
+      std::max<size_t>(name.size() / 3, 1) + 1;  // one error in a word of up to five letters, two in "reprot"
+  for (const std::string& candidate : known) {
+    const size_t errors = TypingErrors(name, candidate);
+    if (errors < std::min(fewest, std::max(name.size(), candidate.size()))) {
+      fewest = errors;
+      nearest = candidate;
+    }
+  }
+  if (!nearest.empty() || name.size() < 2) return nearest;
+  const auto longer = std::find_if(known.begin(), known.end(),
+                                   [name](const std::string& candidate) { return absl::StartsWith(candidate, name); });
+  return longer == known.end() ? "" : *longer;
+}
+
+absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
+                         absl::string_view hint, absl::string_view use) {
+  const std::string nearest = NearestName(name, known);
+  std::vector<std::string> shown = known;
+  if (known.size() > kMostListed) {
+    std::erase_if(shown, [name](const std::string& one) { return !absl::StrContains(one, name); });
+    shown.resize(std::min(shown.size(), kMostOfMany));
+    shown.push_back(absl::StrCat(known.size() - shown.size(), shown.empty() ? " names" : " others"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown ", what, " '", name, "'", use, "; ", nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "? "),
+      nearest.empty() ? "expected" : "Expected", " one of: ", absl::StrJoin(shown, ", "), hint));
+}
 
 std::vector<std::string> Args::All(absl::string_view flag) const {
   const auto found = values_.find(flag);
@@ -150,6 +279,54 @@ std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts) {
   std::vector<Flag> flags;
   for (const std::vector<Flag>& part : parts) flags.insert(flags.end(), part.begin(), part.end());
   return flags;
+}
+
+// Finds the command, parses its words, runs it.
+const char kOneLine[] = "what deep-learning programs do inside the math libraries";
+const char kDescription[] =
+    "dlhook run starts a program and records its calls of BLAS, oneDNN, CUDA and its libraries, and what PyTorch and "
+    "TensorFlow say about their layers, into a folder: the run. dlhook report shows it as tables: what each layer "
+    "costs, forward and backward, which algorithms were chosen, where tensors are copied and transposed. The program "
+    "is not changed.";
+
+const std::vector<ExitCode>& ExitCodes() {
+  static const auto& kExitCodes = *new std::vector<ExitCode>{
+      {"0", "success"},
+      {"1", "diff --fail-above exceeded; doctor, counters, calibrate found a problem"},
+      {"2", "bad input or usage; the readable part of a damaged run is still shown"},
+      {"126", "run: the program cannot be executed"},
+      {"127", "run: the program was not found"},
+      {"else", "run: the exit code of the program"},
+  };
+  return kExitCodes;
+}
+
+const std::vector<Command>& Commands() {
+  static const auto& kCommands = *new std::vector<Command>{
+      RunCommand(),    ReportCommand(),  TopCommand(),    DiffCommand(),   ScalingCommand(),  ExportCommand(),
+      ImportCommand(), DumpCommand(),    CtlCommand(),    DoctorCommand(), CountersCommand(), CalibrateCommand(),
+      TryCommand(),    ContendCommand(), ReplayCommand(), SkillCommand(),
+  };
+  return kCommands;
+}
+
+int Main(absl::Span<const std::string> words) {
+  if (words.empty()) {
+    PrintError("a command is missing", absl::StrCat("\n", Overview()));
+    return kExitBadInput;
+  }
+  const std::string& name = words.front();
+  if (name == "help" || name == "--help" || name == "-h") return Help(words.subspan(1));
+  if (name == "--version") return PrintOutput("dlhook " DLHOOK_VERSION "\n");
+  const Command* command = FindCommand(name);
+  if (command == nullptr) return UnknownCommand(name);
+  const absl::StatusOr<Args> args = ParseArgs(*command, words.subspan(1));
+  if (!args.ok()) {
+    PrintError(args.status().message());
+    return kExitBadInput;
+  }
+  if (args->Has("help")) return PrintOutput(HelpText(*command));
+  return RunGuarded(*command, *args);
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -1,7 +1,7 @@
 // The commands of `dlhook` and their command lines.
 //
 // To add a command:
-//   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h; it has at least one
+//   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared below; it has at least one
 //      example;
 //   2. add its line to Commands() in commands.cc.
 //
@@ -17,11 +17,48 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace dlhook::analyzer::inline cli {
+
+// Named things on the command line: their lists in help texts, and errors for unknown ones.
+
+// The name that was probably meant: the one with the fewest typing errors, or one that begins with what was typed.
+// Empty: none is close.
+std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
+
+// InvalidArgument: "unknown table 'op'; did you mean ops? Expected one of: summary, ops"; of very many names those like it.
+// `hint` says where to find more: " (see dlhook help)"; `use` the purpose of the name: " to sort by".
+absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
+                         absl::string_view hint = "", absl::string_view use = "");
+
+template <typename T>
+std::vector<std::string> NamesOf(const std::vector<T>& registry) {
+  std::vector<std::string> names;
+  for (const T& element : registry) names.emplace_back(element.name);
+  return names;
+}
+
+// The element of a registry (tables, renderers …) with this name.
+template <typename T>
+absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what, absl::string_view name) {
+  for (const T& element : registry) {
+    if (element.name == name) return &element;
+  }
+  return UnknownName(what, name, NamesOf(registry));
+}
+
+// A registry as a part of a help text, meanings behind a column of `width` characters.
+template <typename T>
+void AppendRegistry(absl::string_view title, const std::vector<T>& registry, absl::string_view T::*meaning,
+                    std::string* text, int width = 20) {
+  absl::StrAppendFormat(text, "\n%s:\n", title);
+  for (const T& element : registry) absl::StrAppendFormat(text, "  %-*s%s\n", width, element.name, element.*meaning);
+}
 
 // Exit codes; `run` returns its program's own.
 constexpr int kExitOk = 0;
@@ -88,5 +125,66 @@ std::string HelpText(const Command& command);
 
 // Flags of a command's own and those it shares with others, in this order.
 std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts);
+
+// The table of commands, and what `main` does.
+Command ReportCommand();
+Command TopCommand();
+Command DiffCommand();
+Command ScalingCommand();
+Command ImportCommand();
+Command DumpCommand();
+Command ExportCommand();
+Command RunCommand();
+Command CtlCommand();
+Command DoctorCommand();
+Command CountersCommand();
+Command CalibrateCommand();
+Command TryCommand();
+Command ContendCommand();
+Command ReplayCommand();
+Command SkillCommand();
+
+const std::vector<Command>& Commands();  // in the order of the help
+
+extern const char kOneLine[];      // what dlhook is
+extern const char kDescription[];  // how it is used
+
+struct ExitCode {
+  absl::string_view code;
+  absl::string_view meaning;
+};
+const std::vector<ExitCode>& ExitCodes();
+
+// `words`: the command line without the program's name. Returns the exit code.
+int Main(absl::Span<const std::string> words);
+
+// dlhook.1 in roff's man macros.
+std::string ManPage();
+
+// `shell`: bash, zsh or fish.
+absl::StatusOr<std::string> Completion(absl::string_view shell);
+
+struct Variable {
+  std::string name;
+  std::string values;
+  std::string standard;  // the default
+  std::string meaning;
+  std::vector<std::string> words;  // those of the values that are written as they are
+  // Of the flag of dlhook run: the name without the dashes, empty: there is none; its value; its help.
+  std::string flag;
+  std::string placeholder;
+  std::string help;
+};
+
+// Those for users, in the order of the help.
+const std::vector<Variable>& Variables();
+// `but`: a flag of that name is the command's own.
+std::vector<Flag> VariableFlags(absl::string_view but = "");
+// Sets those of flags in this process's environment, which the program inherits. InvalidArgument: a name or value, in a
+// flag or in the environment, that the shim would not understand.
+absl::Status SetVariables(const Args& args, absl::string_view but = "");
+
+// The values of DLHOOK_CAPTURE: "blas, blas2, …", and which of them are off by default.
+std::string FamiliesSentence();
 
 }  // namespace dlhook::analyzer::cli

@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/calibrate/this_machine.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/machine_watch.h"
 #include "analyzer/cli/neighbours.h"
 #include "analyzer/cli/tables.h"

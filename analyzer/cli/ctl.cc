@@ -12,13 +12,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/names.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/render/escape.h"
-#include "preload/format/recording_switch.h"
+#include "preload/format/session.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

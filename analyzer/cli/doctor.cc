@@ -20,8 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/collector.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/executable.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
@@ -32,7 +31,7 @@
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/reader/load_run.h"
-#include "preload/format/jit_folder.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

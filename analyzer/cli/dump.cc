@@ -5,13 +5,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/ring_file.h"
-#include "analyzer/io/trace_bytes.h"
 #include "analyzer/render/escape.h"
 #include "proto/trace.pb.h"
 

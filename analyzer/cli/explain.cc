@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/cli/names.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"

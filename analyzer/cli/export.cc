@@ -14,13 +14,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/names.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/cli/run_peaks.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/profile/profile_builder.h"
 
 namespace dlhook::analyzer::inline cli {

@@ -1,4 +1,4 @@
-// docs/glossary.md: see explain.cc; docs/skill.md: see skill.cc; whatif/replay.py: see replay.cc.
+// docs/glossary.md: see explain.cc; docs/skill.md: see man.cc; whatif/replay.py: see replay.cc.
   .section .rodata
   .globl dlhook_glossary
   .globl dlhook_glossary_end

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/import/kineto/kineto_import.h"

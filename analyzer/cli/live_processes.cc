@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/live_stack.h"

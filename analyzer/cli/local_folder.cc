@@ -17,7 +17,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
-#include "preload/format/jit_folder.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -82,7 +82,7 @@ absl::StatusOr<std::pair<std::string, int>> NewFile(const RunFolder& run, const 
   return absl::AlreadyExistsError("the run has too many traces of this name");
 }
 
-// Of the names of what the process compiled (preload/format/jit_folder.h).
+// Of the names of what the process compiled (preload/format/folders.h).
 std::string JitFolderOf(const std::string& trace) {
   return absl::StrCat(absl::StripSuffix(trace, kTraceSuffix), kJitFolderSuffix);
 }

@@ -1,4 +1,3 @@
-// See machine_watch.h.
 #include "analyzer/cli/machine_watch.h"
 
 #include <unistd.h>

@@ -1,11 +1,15 @@
 // roff: see man(7). The build runs `dlhook help --man` and installs the result.
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
+#include "analyzer/cli/output.h"
+
+extern "C" {
+extern const char dlhook_skill[], dlhook_skill_end[];  // skill.md: see glossary.S
+}
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -84,6 +88,16 @@ std::string ManPage() {
   absl::StrAppend(&text, Examples(), Section("EXIT STATUS"));
   for (const ExitCode& code : ExitCodes()) absl::StrAppend(&text, Term(code.code, "", code.meaning));
   return absl::StrCat(text, Environment());
+}
+
+// docs/skill.md, for assistants.
+Command SkillCommand() {
+  return {.name = "skill",
+          .summary = "print one page of instructions for an assistant",
+          .examples = {{"dlhook skill >SKILL.md", "where an assistant looks for skills"}},
+          .run = [](const Args&) {
+            return PrintOutput(absl::string_view(dlhook_skill, static_cast<size_t>(dlhook_skill_end - dlhook_skill)));
+          }};
 }
 
 }  // namespace dlhook::analyzer::cli

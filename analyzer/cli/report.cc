@@ -17,12 +17,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/answer/answer.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/explain.h"
-#include "analyzer/cli/ignored.h"
-#include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/cli/run_peaks.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/ignored.h"
@@ -49,7 +47,7 @@ struct ReportOptions {
   int width = OutputWidth(STDOUT_FILENO);
   bool color = false;
   TableOptions of_tables;
-  std::optional<std::string> calibration;     // see run_peaks.h
+  std::optional<std::string> calibration;     // see FindPeaks
   std::vector<std::string> ignored_findings;  // see findings/ignored.h
 };
 

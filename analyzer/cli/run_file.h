@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/io/run_folder.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/peaks/peaks.h"
 
 namespace dlhook::analyzer::inline cli {
 
@@ -46,5 +49,14 @@ Flag RunFolderFlag();
 // Makes the folder that the flag names, else DLHOOK_OUT, else a new one for `program`. If it holds a run and there is no
 // --replace, RUN-2, RUN-3 ..., and says so.
 absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& program);
+
+// The peaks of the machine that a run is from: measured by `dlhook calibrate`, else stated.
+
+// `calibration`: a file, or "off": stated peaks only. Not set: the one in the cache folder that fits, if there is one.
+// Errors: the file can't be read, or is of another machine.
+absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std::string>& calibration);
+
+// $DLHOOK_CACHE, else $XDG_CACHE_HOME/dlhook, else ~/.cache/dlhook; empty: none ($DLHOOK_CACHE is "off").
+std::string CacheFolder();
 
 }  // namespace dlhook::analyzer::cli

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/names.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/page/page_file.h"

@@ -93,4 +93,12 @@ class RunAnalysis {
   TableOptions options_;
 };
 
+// --ignore and --ignore-file: findings to leave out.
+std::vector<Flag> IgnoreFlags();
+
+// RULE or RULE:WHERE each. Without --ignore-file also those in the user's own .dlhook-ignore in the working folder, if
+// there is one.
+// InvalidArgument: an unknown rule (lists the known ones), or an unreadable file.
+absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args);
+
 }  // namespace dlhook::analyzer::cli

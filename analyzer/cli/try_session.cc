@@ -1,4 +1,3 @@
-// See try_session.h.
 #include "analyzer/cli/try_session.h"
 
 #include <stdlib.h>
@@ -10,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/executable.h"
+#include "analyzer/cli/command.h"
+#include "analyzer/cli/launch.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/table/table_ops.h"
 

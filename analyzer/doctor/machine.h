@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/doctor/finding.h"
-#include "analyzer/io/trace_bytes.h"
+#include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline doctor {
 
@@ -20,8 +20,7 @@ inline constexpr char kProbeVariable[] = "DLHOOK_DOCTOR_PROBE";
 // Uses the preloaded shim as a library would. 0: it works.
 int AnswerProbe();
 
-// In probe.cc: a child process with the shim preloaded that makes one record.
-// Starts it and waits for it; afterwards its trace is in `folder`. An error says what happened instead.
+// Starts a child process with the shim preloaded that makes one record, and waits for it; afterwards its trace is in `folder`. An error says what happened instead.
 absl::Status RunProbe(const std::string& shim, const std::string& folder);
 
 }  // namespace dlhook::analyzer::doctor

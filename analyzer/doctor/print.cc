@@ -166,6 +166,24 @@ Json ProgramJson(const TriedProgram& program) {
 
 }  // namespace
 
+const char* LevelName(Level level) {
+  constexpr const char* kNames[] = {"ok", "note", "warning", "problem"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Level::kProblem) + 1);
+  return kNames[static_cast<size_t>(level)];
+}
+
+std::string ShortPath(const std::string& path) {
+  const std::string kPackages = "-packages/";
+  const size_t packages = path.rfind(kPackages);
+  return packages == std::string::npos ? BaseName(path) : path.substr(packages + kPackages.size());
+}
+
+int CountBad(const std::vector<Finding>& findings) {
+  return static_cast<int>(std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.level == Level::kWarning || finding.level == Level::kProblem;
+  }));
+}
+
 int DoctorReport::CountBad() const {
   return analyzer::CountBad(machine) + (program.has_value() ? analyzer::CountBad(program->report.findings) : 0);
 }

@@ -1,4 +1,3 @@
-// Columns of the raw tables, and what fills them: see raw_tables.h.
 #include "analyzer/export/raw_tables.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Looks up steps: see step_index.h.
 #include "analyzer/export/step_index.h"
 
 #include <algorithm>

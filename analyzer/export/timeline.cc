@@ -1,4 +1,3 @@
-// Walks over a run: see timeline.h.
 #include "analyzer/export/timeline.h"
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/export/slice_labels.h"
-#include "analyzer/export/thread_slices.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/time/counter_division.h"

@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
-#include "analyzer/peaks/stated_peaks.h"
+#include "analyzer/peaks/peaks.h"
 #include "preload/format/processor_id.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -14,7 +14,6 @@
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/peaks/peaks.h"
-#include "analyzer/peaks/stated_peaks.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "preload/format/processor_id.h"
 

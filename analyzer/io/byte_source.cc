@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "preload/format/fallback_folder.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {
@@ -125,6 +125,35 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   return run;
 }
 
+absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) return FileError(path, "cannot open", errno);
+    return absl::NotFoundError(absl::StrCat(path, ": no such file or folder; expected a run (a folder with *",
+                                            kTraceSuffix, " files) or one process trace"));
+  }
+  RunFiles run;
+  run.name = BaseName(path);
+  if (S_ISDIR(info.st_mode)) return FindInFolder(path, std::move(run));
+  run.paths.push_back(path);
+  return run;
+}
+
+// Anyone may create folders in the temporary folder.
+bool IsOurFolder(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+// Where the shim put a run if its folder was not writable.
+std::string FallbackOf(const std::string& path) {
+  std::string wanted = std::filesystem::absolute(path).lexically_normal().string();
+  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
+  char folder[128];
+  FallbackFolder(wanted.c_str(), folder, sizeof folder);
+  return folder;
+}
+
 }  // namespace
 
 bool HasJsonName(absl::string_view path) {
@@ -210,39 +239,6 @@ std::string RunFiles::NameOf(absl::string_view path) const {
   return common_folder.empty() ? BaseName(path) : std::string(path.substr(common_folder.size()));
 }
 
-namespace {
-
-absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) return FileError(path, "cannot open", errno);
-    return absl::NotFoundError(absl::StrCat(path, ": no such file or folder; expected a run (a folder with *",
-                                            kTraceSuffix, " files) or one process trace"));
-  }
-  RunFiles run;
-  run.name = BaseName(path);
-  if (S_ISDIR(info.st_mode)) return FindInFolder(path, std::move(run));
-  run.paths.push_back(path);
-  return run;
-}
-
-// Anyone may create folders in the temporary folder.
-bool IsOurFolder(const std::string& path) {
-  struct stat info;
-  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
-}
-
-// Where the shim put a run if its folder was not writable.
-std::string FallbackOf(const std::string& path) {
-  std::string wanted = std::filesystem::absolute(path).lexically_normal().string();
-  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
-  char folder[128];
-  FallbackFolder(wanted.c_str(), folder, sizeof folder);
-  return folder;
-}
-
-}  // namespace
-
 absl::StatusOr<RunFiles> FindRun(const std::string& path) {
   absl::StatusOr<RunFiles> run = FindRunAt(path);
   if (!absl::IsNotFound(run.status())) return run;
@@ -270,6 +266,25 @@ absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths) {
   for (const std::string& trace : run.paths) folders.insert(FolderOf(run.NameOf(trace)));
   run.name = absl::StrJoin(folders, ", ");
   return run;
+}
+
+// File plus leftover. The rings are drained first, because that may append to the file.
+absl::StatusOr<TraceBytes> TraceBytes::Open(const std::string& path, const DrainLeftover& drain_leftover) {
+  absl::StatusOr<Leftover> leftover = Leftover{};
+  if (drain_leftover) leftover = drain_leftover(path);
+  absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+  if (!file.ok()) return file.status();
+  TraceBytes trace(*std::move(file));
+  trace.leftover_status_ = leftover.status();
+  if (leftover.ok()) trace.leftover_ = *std::move(leftover);
+  return trace;
+}
+
+std::vector<ByteChunk> TraceBytes::chunks() const {
+  const uint64_t bytes = leftover_.cut_file ? std::min(leftover_.file_bytes, file_.size()) : file_.size();
+  std::vector<ByteChunk> chunks = {ByteChunk(&file_, bytes)};
+  if (!leftover_.packets.empty()) chunks.emplace_back(leftover_.packets);
+  return chunks;
 }
 
 }  // namespace dlhook::analyzer::io

@@ -17,10 +17,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/io/memory_reader.h"
+#include "analyzer/io/outside_code.h"
 #include "preload/format/clock.h"
+#include "preload/format/folders.h"
 #include "preload/format/identity.h"
-#include "preload/format/jit_folder.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {

@@ -1,6 +1,6 @@
 // Names of code that a process has LLVM compile while it runs (numba, JAX): LLVM describes it to debuggers by a list of
 // object files in the process's memory (GDB's "JIT Compilation Interface"), whether a debugger is there or not. Read from
-// outside, at looks, by the launcher; added to a perf map in the folder of compiled code (preload/format/jit_folder.h).
+// outside, at looks, by the launcher; added to a perf map in the folder of compiled code (preload/format/folders.h).
 #pragma once
 
 #include <cstdint>

@@ -4,15 +4,56 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "preload/drain/outside_stacks.h"
+#include "preload/format/session.h"
+#include "preload/python/python_layout.h"
 #include "preload/unwind/unwind_rules.h"
 
 namespace dlhook::analyzer::inline io {
+
+// Reads the memory of another process, and what is mapped there.
+class MemoryReader {
+ public:
+  virtual ~MemoryReader() = default;
+  // The number of bytes, from `address` on, that could be read into `to`.
+  virtual size_t Copy(uint64_t address, void* to, size_t bytes) const = 0;
+  // True only if all could.
+  bool Read(uint64_t address, void* to, size_t bytes) const { return Copy(address, to, bytes) == bytes; }
+};
+
+// A running or stopped process of this user.
+class ProcessMemory : public MemoryReader {
+ public:
+  explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+  size_t Copy(uint64_t address, void* to, size_t bytes) const override;
+
+ private:
+  pid_t pid_;
+};
+
+// A line of /proc/PID/maps: "7f3a0000-7f3b0000 r-xp 00001000 08:01 1234   /usr/lib/libm.so.6".
+struct MapsLine {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t offset = 0;
+  bool is_code = false;
+  uint64_t inode = 0;
+  std::string path;  // with " (deleted)" if it is
+  std::string file;  // device, inode and path, which identify it
+};
+// False: not of a file.
+bool ParseMapsLine(absl::string_view line, MapsLine* parsed);
 
 // What an ELF file tells of its code: read, never mapped. Shared by the processes of a run.
 class CodeFile {
@@ -58,6 +99,62 @@ class OutsideCode {
   pid_t pid_;
   int64_t read_ns_ = 0;                 // when; 0: never
   std::map<uint64_t, Object> objects_;  // by start
+};
+
+// The Python frames of a thread of another process, read from outside. The caller sees to it that the thread stands still
+// meanwhile: its frames are changed by it alone.
+class OutsidePython {
+ public:
+  // Both must outlive it. `view` is the process's own.
+  OutsidePython(const MemoryReader& memory, const PythonView& view) : memory_(memory), view_(view) {}
+
+  // The state of a thread, from a known one's by the interpreter's list of them. From CPython 3.11 on; 0: none.
+  struct Known {
+    uint64_t thread_state;
+    uint32_t tid;
+  };
+  uint64_t StateOf(uint32_t tid, const Known& known);
+  // Number of the stack that this thread state (an address) has now; 0: none, or it can't be read.
+  uint32_t StackOf(uint64_t thread_state);
+  const std::vector<OutsidePythonStack>& stacks() const { return stacks_; }
+
+ private:
+  struct Frame {
+    const char* file;
+    const char* function;
+    uint32_t line;
+    bool is_entry;
+    auto operator<=>(const Frame&) const = default;
+  };
+  struct Code {
+    std::vector<char> bytes;  // as last seen
+    const char* file = nullptr;
+    const char* function = nullptr;
+    std::map<int64_t, uint32_t> lines;  // by byte of the instruction
+  };
+  struct Frames;
+
+  template <typename T>
+  std::optional<T> Word(uint64_t address) const {
+    T value;
+    return memory_.Read(address, &value, sizeof value) ? std::optional(value) : std::nullopt;
+  }
+  bool ReadLayout();
+  bool ReadFrames(uint64_t thread_state, std::vector<Frame>* frames, bool* is_cut);
+  Code* CodeAt(uint64_t address);
+  const char* TextAt(uint64_t string);
+  uint32_t LineOf(Code* code, int64_t offset);
+
+  const MemoryReader& memory_;
+  const PythonView& view_;
+  uint64_t code_type_ = 0;
+  size_t tid_offset_ = 0;  // in a thread state; 0: not known
+  PythonLayout layout_ = {};
+  std::map<uint64_t, Code> codes_;
+  std::map<std::string, const char*> texts_;
+  std::map<std::pair<std::vector<Frame>, bool>, uint32_t> numbers_;
+  std::deque<std::vector<OutsidePythonFrame>> frames_;  // of the stacks
+  std::vector<OutsidePythonStack> stacks_;
 };
 
 }  // namespace dlhook::analyzer::io

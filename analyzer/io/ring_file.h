@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/io/jit_names.h"
-#include "analyzer/io/load_sampler.h"
+#include "analyzer/io/machine_files.h"
 #include "analyzer/io/run_folder.h"
-#include "analyzer/io/trace_bytes.h"
 #include "analyzer/io/wait_stacks.h"
 #include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"

@@ -11,9 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/io/memory_reader.h"
 #include "analyzer/io/outside_code.h"
-#include "analyzer/io/outside_python.h"
 #include "preload/drain/drain.h"
 #include "preload/drain/outside_stacks.h"
 #include "preload/drain/thread_look.h"

@@ -1,4 +1,3 @@
-// The shape of a matrix product: see gemm_shape.h.
 #include "analyzer/model/gemm_shape.h"
 
 #include <algorithm>

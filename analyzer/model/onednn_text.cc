@@ -1,4 +1,3 @@
-// The syntax of oneDNN's log: see onednn_text.h.
 #include "analyzer/model/onednn_text.h"
 
 #include <array>

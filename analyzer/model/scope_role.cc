@@ -1,4 +1,3 @@
-// The roles of scopes by their names: see scope_role.h.
 #include "analyzer/model/scope_role.h"
 
 #include "absl/strings/match.h"

@@ -1,9 +1,40 @@
 // Look-ups in the model.
 #include "analyzer/model/trace_model.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "analyzer/model/op_kind.h"
+#include "analyzer/model/release.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline model {
+
+std::string RankOf(const ProcessInfo& process) {
+  return RankVariable(process, {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
+}
+
+std::string RankCountOf(const ProcessInfo& process) {
+  return RankVariable(process, {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
+}
+
+std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl::string_view> names) {
+  for (const absl::string_view name : names) {
+    for (const auto& [variable, value] : process.rank_variables) {
+      if (variable == name) return value;
+    }
+  }
+  return "";
+}
+
+bool OneDnnIsXlas(const ProcessInfo& process) {
+  bool found = false;
+  for (const Capability& capability : process.capabilities) {
+    if (capability.name != kOneDnnTap.capability || capability.state != CapabilityState::kOn) continue;
+    if (!absl::StrContains(capability.object, "libjax_common")) return false;
+    found = true;
+  }
+  return found;
+}
 
 std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {
   if (of_thread == kNone) return {0, static_cast<CallIndex>(size())};
@@ -58,6 +89,17 @@ StackIndex TraceModel::PythonStackOf(CallIndex call) const {
     if (scopes.look[scope].stack != kNone) return scopes.look[scope].stack;
   }
   return kNone;
+}
+
+// What records it states it: "Python 3.11.7", "PyTorch 2.13.0; light: …".
+std::string ReleaseOf(const ProcessInfo& process, absl::string_view software) {
+  for (const Capability& capability : process.capabilities) {
+    absl::string_view text = capability.reason;
+    const bool is_its = capability.state == CapabilityState::kOn && absl::ConsumePrefix(&text, software) &&
+                        absl::ConsumePrefix(&text, " ");
+    if (is_its) return std::string(text.substr(0, text.find(';')));
+  }
+  return "";
 }
 
 }  // namespace dlhook::analyzer::model

@@ -212,7 +212,7 @@ struct CompiledLink {
   static CompiledLink Of(int64_t link) { return {static_cast<uint32_t>(link & (kMostOps - 1)), link >> kOpBits}; }
 };
 
-// A span of a process's time that was read, if not all of it was (read_parts.h). Calls and scopes outside such spans are
+// A span of a process's time that was read, if not all of it was (load_run.h). Calls and scopes outside such spans are
 // unknown.
 struct ReadSpan {
   ProcessIndex process = 0;

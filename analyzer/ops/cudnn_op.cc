@@ -16,7 +16,6 @@
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/tensor_core.h"
-#include "analyzer/ops/tensor_format.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {

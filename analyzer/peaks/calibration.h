@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/io/whole_file.h"
+#include "analyzer/io/run_folder.h"
 #include "analyzer/model/process_info.h"
 
 namespace dlhook::analyzer::inline peaks {

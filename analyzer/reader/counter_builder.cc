@@ -1,4 +1,3 @@
-// Counter readings of one process trace: see counter_builder.h.
 #include "analyzer/reader/counter_builder.h"
 
 #include <algorithm>

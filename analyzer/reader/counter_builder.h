@@ -12,7 +12,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/time_budget.h"
+#include "analyzer/reader/staging.h"
 #include "proto/call.pb.h"
 
 namespace dlhook::analyzer::inline reader {

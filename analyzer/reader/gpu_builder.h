@@ -9,11 +9,9 @@
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
-#include "analyzer/reader/gpu_kernel_table.h"
 #include "analyzer/reader/gpu_links.h"
 #include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/staging.h"
-#include "analyzer/reader/time_budget.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -4,15 +4,40 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/call_finder.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
+#include "analyzer/reader/python_builder.h"
 #include "proto/call.pb.h"
+#include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline reader {
+
+// GPU kernels, distinct over the run, with demangled names.
+class GpuKernelTable {
+ public:
+  GpuKernelTable(TraceModel* model, NameTable* names) : model_(model), names_(names) {}
+
+  // `mangled`: its name; kNone: not known.
+  GpuKernelIndex Kernel(const trace::InternedGpuKernel& kernel, NameIndex mangled);
+
+ private:
+  struct Names {
+    NameIndex name = kNone;
+    NameIndex short_name = kNone;
+  };
+  Names NamesOf(NameIndex mangled);
+
+  TraceModel* model_;
+  NameTable* names_;
+  absl::flat_hash_map<NameIndex, Names> by_mangled_;
+  absl::flat_hash_map<std::string, GpuKernelIndex> kernels_;  // by definition, with the name's index as id
+};
 
 // GPU work of one process trace while it is being read.
 // Some fields change their meaning when the work is joined with calls (gpu_join.h).

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "analyzer/reader/nesting.h"
 #include "analyzer/reader/process_builder.h"
-#include "analyzer/reader/xla_ranges.h"
+#include "analyzer/reader/scope_nesting.h"
+#include "analyzer/reader/xla_builder.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -8,11 +8,10 @@
 
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/clock_map.h"
-#include "analyzer/reader/native_stack_builder.h"
-#include "analyzer/reader/operand_builder.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/time_budget.h"
+#include "analyzer/reader/staging.h"
 #include "proto/call.pb.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -14,10 +14,10 @@
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
-#include "analyzer/reader/gpu_kernel_table.h"
+#include "analyzer/reader/gpu_links.h"
+#include "analyzer/reader/load_run.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/read_parts.h"
-#include "analyzer/reader/time_budget.h"
+#include "analyzer/reader/staging.h"
 
 namespace dlhook::analyzer::inline reader {
 

@@ -1,6 +1,7 @@
 // Profiles of XLA in one process trace -> scopes of its threads, and calls for the products among them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,7 +12,6 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/staged_scopes.h"
 #include "analyzer/reader/staging.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/trace.pb.h"
@@ -51,5 +51,11 @@ class XlaBuilder {
   std::vector<Thread> threads_;
   std::vector<std::pair<uint64_t, uint64_t>> windows_;
 };
+
+// XLA's NVTX ranges, which tell what it runs on GPUs -> scopes of its operations, as XlaBuilder makes them of profiles.
+class NameTable;
+
+// Of one process, whose scopes are those from `first` on. `programs` may have those that ran.
+void ReadXlaRanges(size_t first, const XlaProfiles& programs, NameTable* names, TraceModel* model);
 
 }  // namespace dlhook::analyzer::reader

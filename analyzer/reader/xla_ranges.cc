@@ -5,8 +5,6 @@
 //   TSL: XlaModule:#hlo_module=jit_train_step,program_id=3#           the program runs
 //     TSL: Thunk:#name=jit(train_step)/jvp(conv1)/conv_general_dilated,hlo_op=cudnn-conv.4,unique_hlo_op_id=5#
 //     TSL: Thunk:#hlo_op=command_buffer_7#                            a CUDA graph; inside, operations that it got anew
-#include "analyzer/reader/xla_ranges.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>

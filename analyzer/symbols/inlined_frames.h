@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/symbols/frame_codec.h"
+#include "analyzer/symbols/isolated.h"
 
 namespace dlhook::analyzer::inline symbols {
 

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
-#include "preload/format/jit_folder.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

@@ -1,11 +1,45 @@
 // Names, lines and inlined functions of addresses in one object: from its file, its debug files, and the cache.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include "analyzer/symbols/frame_codec.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/symbols/isolated.h"
 
 namespace dlhook::analyzer::inline symbols {
+
+// Caches symbols of earlier reports, one file per build-id: reading libtorch_cpu.so's symbols takes half a second,
+// reading this a millisecond.
+
+// Never fails: unreadable entries are missing, unwritable ones are lost. Several processes may use a folder at once:
+// files are replaced as a whole, and the last writer wins.
+class SymbolCache {
+ public:
+  // Results stored under another `key` are dropped: debug information appeared, the file was stripped … `name`:
+  // identifies the object, its build-id. Without folder or name nothing is cached.
+  SymbolCache(const std::string& folder, const std::string& name, const std::string& key);
+
+  const SymbolFrames* Find(uint64_t address) const;  // null: not known
+  void Add(uint64_t address, const SymbolFrames& frames);
+  void Write();
+
+ private:
+  void Read();
+  bool Parse(absl::string_view bytes);
+
+  std::string folder_;
+  std::string name_;
+  std::string key_;
+  absl::flat_hash_map<uint64_t, SymbolFrames> answers_;
+};
+
+// Equal for equal bytes in every process.
+uint64_t ChecksumOf(absl::string_view bytes);
+
+// Removes the least recently used files until the folder has at most `max_bytes`.
+void TrimCache(const std::string& folder, uint64_t max_bytes);
 
 struct ResolveOptions {
   std::string cache_folder;  // empty: no cache

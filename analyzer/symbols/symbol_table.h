@@ -23,7 +23,7 @@ struct SymbolMatch {
 // end; one without (assembly) ends where the next symbol begins.
 std::vector<SymbolMatch> MatchSymbols(Dwfl_Module* module, absl::Span<const uint64_t> addresses);
 
-// In plt_names.cc: names of PLT stubs.
+// Names of PLT stubs.
 struct PltStub {
   std::string name;  // "sgemm_@plt"; empty: no stub at the address
   uint64_t start = 0;

@@ -1,4 +1,3 @@
-// See contest.h.
 #include "analyzer/whatif/contest.h"
 
 #include <algorithm>

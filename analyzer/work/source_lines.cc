@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/io/whole_file.h"
+#include "analyzer/io/run_folder.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {

@@ -1,5 +1,5 @@
 // Protects the result of the program's next dlerror(). The C library stores it per thread; every call of the dl family
-// replaces it and frees the text that an earlier dlerror() returned. The shim's own calls go through link/loader.cc,
+// replaces it and frees the text that an earlier dlerror() returned. The shim's own calls go through link/dlsym.cc,
 // which leaves it unchanged.
 // Thread: any.
 #pragma once

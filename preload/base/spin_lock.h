@@ -5,15 +5,31 @@
 // lock. A holder that never returns (left by longjmp) loses the lock after some seconds.
 #pragma once
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 
-#include "preload/base/futex.h"
 #include "preload/base/process_id.h"
 
 namespace dlhook::inline base {
+
+// Sleeps until a word changes. If a real-time thread yielded or spun instead, a lower-priority thread that it waits for
+// would never run.
+// Thread: any.
+
+// Returns at once if *word is not `expected`; else when woken, after `most`, or spuriously.
+inline void FutexWait(const void* word, uint32_t expected, timespec most) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &most, nullptr, 0);
+}
+
+inline void FutexWake(const void* word, int threads) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
 
 struct SpinLock {
   std::atomic<uint64_t> holder{0};  // process id, and in the lower half an id of the thread: a futex

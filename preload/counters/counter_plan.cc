@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "preload/base/own_stack.h"
+#include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"

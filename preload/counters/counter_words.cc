@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "preload/counters/counter_lines.h"
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::inline counters {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "preload/base/own_pages.h"
-#include "preload/base/own_stack.h"
 #include "preload/counters/counter_plan.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"

@@ -15,8 +15,6 @@
 #include <atomic>
 #include <initializer_list>
 
-#include "preload/counters/perf_page.h"
-
 namespace dlhook::inline counters {
 namespace {
 

@@ -5,13 +5,40 @@
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/decode/contents.h"
+#include "preload/base/own_memory.h"
 #include "preload/link/driver_entry.h"
 #include "preload/track/capture.h"
 #include "preload/track/host_memory.h"
 
 namespace dlhook::inline decode {
 namespace {
+
+// A hash of some bytes of a copied buffer, so that a report can tell that the same contents are copied again.
+// One system call, which reads nothing that does not exist: another thread may have freed the buffer of an asynchronous copy already.
+constexpr uint64_t kPieces = 8;
+constexpr uint64_t kPieceBytes = 128;
+constexpr uint64_t kWords = kPieces * kPieceBytes / 8;
+
+// Of 8 pieces of 128 bytes, spread evenly with the first and the last. 0: not readable, or all of them are the same
+// word: then the rest may well differ (padding, masks). `bytes` is at least kLeastSampledBytes.
+uint64_t SampleContents(const void* buffer, uint64_t bytes) {
+  iovec pieces[kPieces];
+  for (uint64_t i = 0; i < kPieces; ++i) {
+    uint64_t at = (bytes - kPieceBytes) / (kPieces - 1) * i;
+    if (i == kPieces - 1) at = bytes - kPieceBytes;
+    pieces[i] = {const_cast<char*>(static_cast<const char*>(buffer)) + at, kPieceBytes};
+  }
+  uint64_t words[kWords];
+  if (CopyOwnPieces(pieces, kPieces, words, sizeof words) != sizeof words) return 0;
+  uint64_t hash = 0, differences = 0;
+  for (uint64_t word : words) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+    differences |= word ^ words[0];
+  }
+  if (differences == 0) return 0;
+  return hash == 0 ? 1 : hash;
+}
 
 bool OnDevice(MemorySpace space) { return space == MemorySpace::kDevice; }
 

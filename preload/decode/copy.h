@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/abi/abi_types.h"
+#include "preload/abi/arguments.h"
 #include "preload/format/record.h"
 
 namespace dlhook::inline decode {
@@ -26,7 +26,7 @@ struct CopyArgs {
   const void* stream = nullptr;
   const void* real = nullptr;
 };
-// Needs kCopyShapeWords and 4 addresses; the last is a sample of the contents (contents.h), 0: none.
+// Needs kCopyShapeWords and 4 addresses; the last is a sample of the contents, 0: none.
 void DecodeCopy(const CopyArgs& args, CallRecord* record);
 
 // Everything is in one structure: cudaMemcpy3DParms, cudaMemcpy3DPeerParms, CUDA_MEMCPY2D, CUDA_MEMCPY3D,

@@ -8,7 +8,6 @@
 #include <new>
 
 #include "preload/decode/cuda_gemm.h"
-#include "preload/decode/cuda_operands.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 

@@ -6,9 +6,29 @@
 #include <cstdint>
 
 #include "preload/abi/arguments.h"
+#include "preload/abi/cuda_types.h"
 #include "preload/format/record.h"
 
 namespace dlhook::inline decode {
+
+// Shared by the decoders of cuBLAS and cuBLASLt. Pure.
+
+// cublasOperation_t as BLAS's letter; CONJG (3) is the conjugate without transposition, 'R' as elsewhere.
+inline char CublasOperation(int64_t operation) {
+  return operation == 0 ? 'N' : operation == 1 ? 'T' : operation == 2 ? 'C' : operation == 3 ? 'R' : '?';
+}
+
+// The largest power of two, up to 256, that divides a set of addresses and distances.
+class Alignment {
+ public:
+  void AddAddress(const void* address) { bits_ |= reinterpret_cast<uint64_t>(address); }
+  // A distance in elements; zero (no batch) is ignored.
+  void AddElements(int64_t elements, DataType type) { bits_ |= static_cast<uint64_t>(elements) * TypeBits(type) / 8; }
+  uint8_t Log2() const { return static_cast<uint8_t>(__builtin_ctzll(bits_ | 256)); }
+
+ private:
+  uint64_t bits_ = 0;
+};
 
 // cublas{S…}gemm and similar. Needs kCudaGemmShapeWords and 3 addresses.
 struct CudaGemmArgs {
@@ -163,5 +183,24 @@ struct LtTransformArgs {
   const void* real = nullptr;
 };
 void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record);
+
+// cuSPARSE's products of sparse and dense operands: sizes from the descriptors, through the library's own getters ->
+// MatrixShape.
+// Thread: any application thread, after the real function has returned.
+
+// Needs kCudaMatrixShapeWords and 3 addresses, which remain zero: the operands are in the descriptors.
+struct SparseArgs {
+  MatrixKind kind = MatrixKind::kUnknown;
+  const void* handle = nullptr;
+  int32_t trans_a = 0;
+  int32_t trans_b = 0;
+  const void* a_descriptor = nullptr;  // sparse; for SDDMM dense
+  const void* b_descriptor = nullptr;  // dense; for SpGEMM sparse
+  const void* c_descriptor = nullptr;  // dense; for SDDMM and SpGEMM sparse
+  const void* x_descriptor = nullptr;  // for SpMV: dense vectors
+  const void* y_descriptor = nullptr;
+  const void* real = nullptr;
+};
+void DecodeSparse(const SparseArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode

@@ -6,7 +6,6 @@
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/abi/cuda_event.h"
 #include "preload/abi/cuda_types.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"

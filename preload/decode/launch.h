@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/abi/abi_types.h"
+#include "preload/abi/arguments.h"
 #include "preload/format/record.h"
 
 namespace dlhook::inline decode {

@@ -1,7 +1,6 @@
 // Encodes descriptive packets.
 #include "preload/drain/describe.h"
 
-#include "preload/drain/describe_cuda.h"
 #include "preload/format/hook_table.h"
 #include "preload/proto_fields.h"
 

@@ -3,6 +3,8 @@
 // Thread: the drain's. The session and the records are untrusted: strings are bounded, enums are passed through.
 #pragma once
 
+#include <cstddef>
+
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
 #include "preload/format/session.h"
@@ -33,5 +35,18 @@ void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* 
 // Append an element of Interned.op.
 void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out);
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);
+
+// Encoding of what a call computed: matrix products, calls of CUDA's libraries, MPI and LIBXSMM.
+// Thread: the drain's. Records are untrusted: enums are passed through, counts are bounded.
+
+// Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for other record types.
+void WriteShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
+
+// Whether bytes from the host are a message that a parser accepts: an invalid one would spoil the whole packet, and
+// everything after it.
+// Thread: the drain's. Pure; no allocation; the input is untrusted.
+
+// A serialized trace::Cudnn.
+bool IsCudnnMessage(const void* bytes, size_t size);
 
 }  // namespace dlhook::inline drain

@@ -52,7 +52,7 @@ class Drain {
                   const CounterReading* readings, uint32_t count);
   // A thread without records of its own: the drain's, or (number 0) one that makes no calls.
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
-  // Load of the process (the launcher's io/load_sampler.h). Not beyond the trace's limit.
+  // Load of the process (the launcher's io/machine_files.h). Not beyond the trace's limit.
   void AddLoad(const LoadSample& sample) {
     if (!IsBeyondLimit()) fields::LoadSample::WritePacket(sample, &out_);
   }

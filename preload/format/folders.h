@@ -3,7 +3,12 @@
 // Thread: any; system calls.
 #pragma once
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace dlhook::inline format {
 
@@ -20,5 +25,18 @@ inline const char* BaseName(const char* path) {
   const char* slash = strrchr(path, '/');
   return slash == nullptr ? path : slash + 1;
 }
+
+// "/tmp/dlhook-UID/HASH" for an absolute path: the folder for a run whose own folder is not writable. The analyzer looks
+// there, too.
+inline void FallbackFolder(const char* wanted, char* folder, size_t size) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char* c = wanted; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+  snprintf(folder, size, "/tmp/dlhook-%u/%016llx", static_cast<unsigned>(geteuid()),
+           static_cast<unsigned long long>(hash));
+}
+
+// The folder in which a process has the code described that its libraries compile while it runs: in place of the
+// ".dlh" of the process's trace. Jitdumps are below it, as their writers wish: .debug/jit/*/jit-PID.dump.
+constexpr char kJitFolderSuffix[] = ".jit";
 
 }  // namespace dlhook::inline format

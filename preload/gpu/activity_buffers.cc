@@ -1,4 +1,3 @@
-// See activity_buffers.h.
 #include "preload/gpu/activity_buffers.h"
 
 #include <errno.h>

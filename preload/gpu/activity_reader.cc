@@ -1,4 +1,3 @@
-// See activity_reader.h.
 #include "preload/gpu/activity_reader.h"
 
 #include <string.h>

@@ -1,4 +1,3 @@
-// See cupti_application.h.
 #include "preload/gpu/cupti_application.h"
 
 #include "preload/abi/cupti_abi.h"

@@ -12,7 +12,6 @@
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_application.h"
 #include "preload/gpu/cupti_callbacks.h"
-#include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"

@@ -8,7 +8,6 @@
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_hooks.h"
-#include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_thread.h"
 #include "preload/gpu/injection.h"
 #include "preload/runtime/config.h"

@@ -1,4 +1,3 @@
-// See event_calls.h.
 #include "preload/gpu/event_calls.h"
 
 #include <errno.h>
@@ -6,7 +5,6 @@
 #include <string.h>
 
 #include "preload/format/clock.h"
-#include "preload/gpu/event_collect.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/registry.h"

@@ -8,9 +8,26 @@
 
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
+#include "preload/gpu/event_pool.h"
 #include "preload/runtime/call_scope.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline gpu {
+
+// Times calls from now on. The first of them looks up the driver, which may not be loaded yet. False: out of memory, or
+// a forked child of a process that did it.
+// Thread: any; makes two system calls, takes no lock.
+bool StartEvents();
+
+// Writes the activities of complete pairs into the ring of `own`, the calling thread's.
+// Thread: dlhook-gpu, every few milliseconds; an application thread before it ends a context.
+void CollectEvents(ThreadState* own);
+
+// At the end of the process: waits for pending pairs, at most kLongestEventWaitMs, collects, turns events off.
+// Idempotent.
+// Thread: one with a ring, before CUDA ends.
+void FinishEvents(ThreadState* own);
+constexpr int kLongestEventWaitMs = 20;
 
 // How to find a call's stream (`work` in preload/api), or what the call means for streams and contexts.
 enum class EventWork : uint8_t {
@@ -48,5 +65,10 @@ void BeginCallEvents(CallFrame* frame, const EventCall& call);
 
 // At the end of a recorded call, after its end was read.
 void EndCallEvents(ThreadState* thread);
+
+// The application is about to end a context (null: any): collects what is complete and destroys all events, which would
+// vanish with it. A context that survives is opened again by its next call. `thread`: the calling one's, or null.
+// Thread: any application thread, before the real function.
+void EndEventContexts(EventState* state, ThreadState* thread, const void* context);
 
 }  // namespace dlhook::inline gpu

@@ -1,14 +1,11 @@
-// See event_time.h and event_collect.h.
-#include "preload/gpu/event_collect.h"
-
+// See event_calls.h.
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "preload/format/gpu_records.h"
-#include "preload/gpu/event_anchor.h"
 #include "preload/gpu/event_calls.h"
-#include "preload/gpu/event_time.h"
+#include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/runtime/registry.h"

@@ -9,9 +9,75 @@
 #include "preload/base/spin_lock.h"
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
-#include "preload/gpu/event_driver.h"
 
 namespace dlhook::inline gpu {
+
+// The driver functions that event pairs need, from libcuda.so.1 itself: bypassing our hooks, and bypassing the runtime,
+// whose last error belongs to the program. The driver's own errors are returned only to us.
+// Thread: any; Load takes the loader's lock.
+
+// CUresult
+constexpr int kDriverSuccess = 0;
+constexpr int kDriverNotReady = 600;
+// CUstream of the default streams, distinct whatever the caller was compiled for.
+constexpr uintptr_t kLegacyStream = 1;
+constexpr uintptr_t kPerThreadStream = 2;
+
+constexpr char kNoDriver[] = "the process has no usable libcuda.so.1";
+
+struct EventDriver {
+  int (*event_create)(void** event, unsigned flags);
+  int (*event_destroy)(void* event);
+  int (*event_record)(void* event, void* stream);
+  int (*event_query)(void* event);
+  int (*event_elapsed)(float* milliseconds, void* start, void* end);
+  int (*stream_create)(void** stream, unsigned flags);
+  int (*stream_destroy)(void* stream);
+  int (*stream_context)(void* stream, void** context);  // null before CUDA 9.2
+  int (*stream_is_capturing)(void* stream, int* status);
+  int (*exchange_capture_mode)(int* mode);  // null before CUDA 10.1
+  int (*context_current)(void** context);
+  int (*context_push)(void* context);
+  int (*context_pop)(void** context);
+  int (*context_device)(int* device);
+
+  // From the mapped libcuda.so.1. False if there is none yet, or if it lacks a required function.
+  bool Load();
+};
+
+// While it exists, this thread may create and query events although another thread captures a stream: otherwise that
+// would invalidate the capture (cuThreadExchangeStreamCaptureMode). A capture by this thread itself is not affected
+// either.
+class CaptureTolerant {
+ public:
+  explicit CaptureTolerant(const EventDriver& driver);
+  ~CaptureTolerant();
+  CaptureTolerant(const CaptureTolerant&) = delete;
+  CaptureTolerant& operator=(const CaptureTolerant&) = delete;
+
+ private:
+  const EventDriver& driver_;
+  int mode_;
+  bool exchanged_;
+};
+
+// Makes a context current on this thread while it exists.
+class CurrentContext {
+ public:
+  CurrentContext(const EventDriver& driver, void* context)
+      : driver_(driver), pushed_(driver.context_push(context) == kDriverSuccess) {}
+  ~CurrentContext() {
+    void* own = nullptr;
+    if (pushed_) driver_.context_pop(&own);
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  bool ok() const { return pushed_; }
+
+ private:
+  const EventDriver& driver_;
+  bool pushed_;
+};
 
 struct EventContext;
 
@@ -122,5 +188,20 @@ inline void Append(EventList* list, EventPair* pair) {
   (list->head == nullptr ? list->head : list->tail->next) = pair;
   list->tail = pair;
 }
+
+// Relates a GPU's clock to the host's: an event on our own, otherwise idle stream is reached between two reads of
+// CLOCK_REALTIME. Of several tries the one with the shortest interval is used.
+// Thread: the one that holds EventState.collecting; OpenContext: the application thread that first used the context.
+
+// Creates our stream and the first anchor for a context with `context` set. The program's current context is unchanged.
+// False: not possible.
+bool OpenContext(const EventDriver& driver, EventContext* context);
+
+// Takes a new anchor if the current one is old: clocks drift, and the driver's times are floats. The context must be
+// current.
+void RefreshAnchor(EventState* state, EventContext* context);
+
+// Destroys all events and the stream; pairs must be free or forgotten. The context must be current.
+void CloseContext(const EventDriver& driver, EventContext* context);
 
 }  // namespace dlhook::inline gpu

@@ -25,7 +25,7 @@ enum GpuPhase : uint32_t {
   kGpuOff = 5,  // unavailable, or the process ends
 };
 
-// Whether calls are linked by external correlation (gpu/external_correlation.h).
+// Whether calls are linked by external correlation (gpu/cupti_callbacks.h).
 enum GpuBeside : uint32_t { kNeverBeside = 0, kBeside = 1, kWasBeside = 2 };
 
 // Numbers of activities that are not in the trace, by reason.

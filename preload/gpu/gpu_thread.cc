@@ -1,4 +1,3 @@
-// See gpu_thread.h.
 #include "preload/gpu/gpu_thread.h"
 
 #include <linux/futex.h>
@@ -13,10 +12,9 @@
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/cupti_api.h"
+#include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_session.h"
 #include "preload/gpu/event_calls.h"
-#include "preload/gpu/event_time.h"
-#include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/runtime/process_state.h"

@@ -1,4 +1,3 @@
-// See injection.h.
 #include "preload/gpu/injection.h"
 
 #include <link.h>

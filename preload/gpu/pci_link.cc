@@ -1,4 +1,3 @@
-// See pci_link.h.
 #include "preload/gpu/pci_link.h"
 
 #include <fcntl.h>

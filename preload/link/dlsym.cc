@@ -5,14 +5,16 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <atomic>
 
 #include "preload/base/entry.h"
+#include "preload/base/libc_functions.h"
 #include "preload/base/loader_error.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/driver_entry.h"
-#include "preload/link/other_shims.h"
+#include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/registry.h"
 
@@ -37,8 +39,52 @@ extern const dlhook::LookedUp __start_dlhook_looked_up[] __attribute__((visibili
 extern const dlhook::LookedUp __stop_dlhook_looked_up[] __attribute__((visibility("hidden")));
 }
 
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));  // of the shim, from the linker
+extern "C" const char _end[] __attribute__((visibility("hidden")));
+
 namespace dlhook::inline link {
 namespace {
+
+constexpr uintptr_t kPage = 4096;
+
+// Not ObjectOf(), which looks something up.
+const link_map* OwnMap() {
+  Dl_info info;
+  link_map* map = nullptr;
+  void* address = reinterpret_cast<void*>(&HideLaterShims);
+  return dlhook_libc_dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 ? nullptr : map;
+}
+
+bool IsShim(const link_map* object) {
+  if (object == OwnMap()) return true;  // whatever its file is called
+  const char* slash = strrchr(object->l_name, '/');
+  return strcmp(slash == nullptr ? object->l_name : slash + 1, "libdlhook.so") == 0;
+}
+
+const link_map* FirstShim() {
+  const link_map* own = OwnMap();
+  const link_map* first = own;
+  for (const link_map* map = own; map != nullptr; map = map->l_prev) {
+    if (IsShim(map)) first = map;
+  }
+  return first;
+}
+
+// A GNU hash table: four words, as many words of 64 bits as the third says (one that is empty finds no symbol), buckets. It is in a
+// segment that is only read.
+void Hide(const link_map* object) {
+  const uint32_t* table = DynamicTables(object).gnu_hash;
+  if (table == nullptr) return;
+  auto begin = reinterpret_cast<uintptr_t>(table + 4);
+  auto end = begin + uintptr_t{table[2]} * sizeof(uint64_t);
+  auto page = reinterpret_cast<void*>(begin & ~(kPage - 1));
+  size_t bytes = end - reinterpret_cast<uintptr_t>(page);
+  if (mprotect(page, bytes, PROT_READ | PROT_WRITE) != 0) return;
+  for (uintptr_t word = begin; word < end; word += sizeof(uint64_t))
+    __atomic_store_n(reinterpret_cast<uint64_t*>(word), 0, __ATOMIC_RELAXED);
+  mprotect(page, bytes, PROT_READ);
+}
 
 SpinLock g_thunks_lock;
 std::atomic<uint32_t> g_thunk_count{0};
@@ -153,7 +199,66 @@ void* WrappedFor(void* wrapper, const char* name, void* real, const link_map* ca
   return ThunkFor(wrapper, real);
 }
 
+using Dladdr = int (*)(const void*, Dl_info*);
+using Dladdr1 = int (*)(const void*, Dl_info*, void**, int);
+
+// Not in the first call, which may be made by a signal handler.
+std::atomic<Dladdr> g_dladdr{nullptr};
+std::atomic<Dladdr1> g_dladdr1{nullptr};
+
+__attribute__((constructor)) void FindFunctions() {
+  g_dladdr1.store(reinterpret_cast<Dladdr1>(RealDlsym(RTLD_NEXT, "dladdr1")), std::memory_order_relaxed);
+  g_dladdr.store(reinterpret_cast<Dladdr>(RealDlsym(RTLD_NEXT, "dladdr")), std::memory_order_release);
+}
+
+const void* BehindExport(const void* address, void* caller) {
+  Dl_info own;
+  bool is_export = g_dladdr.load(std::memory_order_relaxed)(address, &own) != 0 && own.dli_saddr == address;
+  if (!is_export || own.dli_sname == nullptr) return address;
+  int hook = FindHook(own.dli_sname);
+  const void* real = FindReal(own.dli_sname, hook < 0 ? nullptr : kHookLinks[hook].sonames, own.dli_saddr, caller);
+  return real == nullptr ? address : real;
+}
+
+const void* BehindUs(const void* address, void* caller) {
+  if (__builtin_expect(address < __ehdr_start || address >= _end, 1)) return address;
+  const void* real = BehindThunk(address);
+  return real != nullptr ? real : BehindExport(address, caller);
+}
+
 }  // namespace
+
+// Finds other shims by the name of their file.
+void HideLaterShims() {
+  const link_map* first = FirstShim();
+  for (const link_map* map = first == nullptr ? nullptr : first->l_next; map != nullptr; map = map->l_next) {
+    if (IsShim(map)) Hide(map);
+  }
+}
+
+bool IsLaterShim() { return FirstShim() != OwnMap(); }
+
+const char* OwnPath() {
+  const link_map* own = OwnMap();
+  return own == nullptr ? "" : own->l_name;
+}
+
+// The shim's calls of the dl family. They are made only here (and by the exported dlsym, dlvsym and dlclose, for the
+// program).
+void* RealDlsym(void* handle, const char* name) {
+  KeptLoaderError kept;
+  return RealDlsymPointer()(handle, name);
+}
+
+void* RealDlvsym(void* handle, const char* name, const char* version) {
+  KeptLoaderError kept;
+  return dlhook_libc_dlvsym(handle, name, version);
+}
+
+int RealDlclose(void* handle) {
+  KeptLoaderError kept;
+  return dlhook_libc_dlclose(handle);
+}
 
 void* HookFor(HookId hook, void* real, const link_map* caller) {
   return WrappedFor(kHookLinks[hook].wrapper, kHookNames[hook].name, real, caller);
@@ -211,3 +316,28 @@ extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noex
   dlhook::g_binding_generation.fetch_add(1, std::memory_order_relaxed);
   return result;
 }
+
+// Replaces the C library's for the whole shim.
+extern "C" __attribute__((visibility("hidden"))) void* dlopen(const char* path, int mode) noexcept {
+  dlhook::KeptLoaderError kept;
+  return dlhook_libc_dlopen(path, mode);
+}
+
+// The interposed dladdr and dladdr1: for one of our functions that replaces a library's, they describe the function
+// behind it. NumPy, R and others print the name of their BLAS with these. Addresses inside functions, as in backtraces,
+// are not changed. Thread: any application thread, also in signal handlers; only addresses in the shim are examined.
+extern "C" {
+
+DLHOOK_EXPORT int dladdr(const void* address, Dl_info* info) noexcept {
+  using namespace dlhook;
+  if (__builtin_expect(g_dladdr.load(std::memory_order_relaxed) == nullptr, 0)) FindFunctions();
+  return g_dladdr.load(std::memory_order_relaxed)(BehindUs(address, __builtin_return_address(0)), info);
+}
+
+DLHOOK_EXPORT int dladdr1(const void* address, Dl_info* info, void** more, int flags) noexcept {
+  using namespace dlhook;
+  if (__builtin_expect(g_dladdr.load(std::memory_order_relaxed) == nullptr, 0)) FindFunctions();
+  return g_dladdr1.load(std::memory_order_relaxed)(BehindUs(address, __builtin_return_address(0)), info, more, flags);
+}
+
+}  // extern "C"

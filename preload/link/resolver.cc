@@ -2,24 +2,106 @@
 #include "preload/link/resolver.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 #include "preload/base/libc_functions.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/dlsym.h"
-#include "preload/link/symbol_version.h"
-#include "preload/link/weak_references.h"
+#include "preload/link/dynamic_tables.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline link {
-
-std::atomic<uint32_t> g_binding_generation{1};
-
 namespace {
+
+// Weak references to hooked functions that nobody defines but the shim: without dlhook they would be null. mpi4py asks by
+// them which functions the MPI library has.
+// Finds them in the object's own tables. Their slots may be read-only by now (RELRO), so they are written through
+// /proc/self/mem; where that is not possible, nothing changes.
+
+bool IsWeakReference(const ElfW(Sym) & symbol) {
+  return symbol.st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) == STB_WEAK;
+}
+
+bool HasWeakReferencesToHooks(const DynamicTables& tables) {
+  uint32_t count = tables.SymbolsToSearch();
+  for (uint32_t i = 1; i < count; ++i) {
+    const ElfW(Sym)& symbol = tables.symbols[i];
+    if (IsWeakReference(symbol) && FindHook(tables.strings + symbol.st_name) >= 0) return true;
+  }
+  return false;
+}
+
+// Whether the slot leads to a hook that would find nothing to call. An underlinked plugin's references lead to functions
+// that are not in its own scope: FindReal knows.
+bool IsAbsent(const link_map* object, const DynamicTables& tables, const ElfW(Rela) & relocation) {
+  uint64_t type = ELF64_R_TYPE(relocation.r_info);
+  if (type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT && type != R_X86_64_64) return false;
+  const ElfW(Sym)& symbol = tables.symbols[ELF64_R_SYM(relocation.r_info)];
+  if (!IsWeakReference(symbol)) return false;
+  const char* name = tables.strings + symbol.st_name;
+  int hook = FindHook(name);
+  if (hook < 0 || *reinterpret_cast<void**>(object->l_addr + relocation.r_offset) != kHookLinks[hook].wrapper)
+    return false;
+  return FindReal(name, kHookLinks[hook].sonames, kHookLinks[hook].wrapper, object->l_ld) == nullptr;
+}
+
+// Makes those of `object` null again. Before its first call of a hook nothing of the shim runs for it, so an object that
+// asks before that still finds them.
+void ClearAbsentReferences(const link_map* object) {
+  DynamicTables tables(object);
+  if (tables.symbols == nullptr || tables.strings == nullptr || !HasWeakReferencesToHooks(tables)) return;
+  int memory = -1;
+  for (const Relocations& table : {tables.data, tables.functions}) {
+    for (const ElfW(Rela) & relocation : table) {
+      if (!IsAbsent(object, tables, relocation)) continue;
+      if (memory < 0) memory = open("/proc/self/mem", O_WRONLY | O_CLOEXEC);
+      void* nothing = nullptr;
+      auto slot = static_cast<off_t>(object->l_addr + relocation.r_offset);
+      if (memory < 0 || pwrite(memory, &nothing, sizeof nothing, slot) < 0) break;
+    }
+  }
+  if (memory >= 0) close(memory);
+}
+
+// The version of a symbol that an object was linked against, from its own ELF tables.
+
+const char* VersionName(const DynamicTables& tables, ElfW(Half) index) {
+  const char* at = tables.needed;
+  for (uint64_t i = 0; i < tables.needed_count && at != nullptr; ++i) {
+    auto file = reinterpret_cast<const ElfW(Verneed)*>(at);
+    const char* auxiliary = at + file->vn_aux;
+    for (ElfW(Half) j = 0; j < file->vn_cnt; ++j) {
+      auto version = reinterpret_cast<const ElfW(Vernaux)*>(auxiliary);
+      if (version->vna_other == index) return tables.strings + version->vna_name;
+      auxiliary += version->vna_next;
+    }
+    at = file->vn_next == 0 ? nullptr : at + file->vn_next;
+  }
+  return nullptr;
+}
+
+// "libcudart.so.12" if `object` refers to `name` in that version; null if it refers to none, or not to `name` at all.
+const char* RequiredVersion(const link_map* object, const char* name) {
+  DynamicTables tables(object);
+  if (tables.symbols == nullptr || tables.strings == nullptr || tables.versions == nullptr ||
+      tables.needed == nullptr) {
+    return nullptr;
+  }
+  uint32_t count = tables.SymbolsToSearch();
+  for (uint32_t i = 1; i < count; ++i) {
+    const ElfW(Sym)& symbol = tables.symbols[i];
+    if (symbol.st_shndx != SHN_UNDEF || strcmp(tables.strings + symbol.st_name, name) != 0) continue;
+    return VersionName(tables, tables.versions[i] & 0x7fff);
+  }
+  return nullptr;
+}
 
 // Bindings found so far, by calling object, for new call sites of a known caller. Written under a lock, read without:
 // an entry's key is published last.
@@ -164,6 +246,8 @@ void* ResolveSlow(HookId hook, void* caller) {
 }
 
 }  // namespace
+
+std::atomic<uint32_t> g_binding_generation{1};
 
 void* FindInObject(const char* name, const char* version, const link_map* object) {
   if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;

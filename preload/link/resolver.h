@@ -19,7 +19,7 @@ void* FindReal(const char* name, const char* const* sonames, void* own_symbol, v
 void* FindInObject(const char* name, const char* version, const link_map* object);
 
 // glibc's dlsym, dlvsym and dlclose, bypassing the shim's. They do not affect the program's dlerror(), nor does the
-// shim's use of dlopen (link/loader.cc).
+// shim's use of dlopen (link/dlsym.cc).
 void* RealDlsym(void* handle, const char* name);
 void* RealDlvsym(void* handle, const char* name, const char* version);
 int RealDlclose(void* handle);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "preload/base/libc_functions.h"
-#include "preload/base/own_stack.h"
+#include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/base/race_checkers.h"
 #include "preload/counters/counters.h"
@@ -17,7 +17,7 @@
 #include "preload/format/hook_table.h"
 #include "preload/format/identity.h"
 #include "preload/gpu/gpu_time.h"
-#include "preload/link/other_shims.h"
+#include "preload/link/dlsym.h"
 #include "preload/process/writer_thread.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"

@@ -2,18 +2,23 @@
 // their numbers, without affecting the writer's. All signals except the C library's own two are blocked in it.
 #include "preload/process/writer_thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <new>
 
 #include "preload/base/own_pages.h"
@@ -23,13 +28,61 @@
 #include "preload/drain/nap.h"
 #include "preload/format/clock.h"
 #include "preload/format/identity.h"
+#include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
-#include "preload/runtime/process_room.h"
 #include "preload/runtime/session_files.h"
 #include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline process {
 namespace {
+
+// Whether this user may have more threads.
+// The limit counts all threads of a user on the machine. Their number is only available from /proc, which is read only
+// if the number of all users' threads, which is cheap, does not decide.
+
+constexpr uint64_t kSpareThreads = 32;
+
+// The fourth field is "running/all". 0: unknown.
+uint64_t AllThreads() {
+  char text[128];
+  ReadFileAt(AT_FDCWD, "/proc/loadavg", text, sizeof text);
+  const char* all = strchr(text, '/');
+  return all == nullptr ? 0 : strtoull(all + 1, nullptr, 10);
+}
+
+uint64_t ThreadsOfProcess(int proc, const char* pid) {
+  char path[48];
+  char text[2048];
+  struct stat info;
+  if (fstatat(proc, pid, &info, 0) != 0 || info.st_uid != getuid()) return 0;
+  snprintf(path, sizeof path, "%.32s/status", pid);
+  ReadFileAt(proc, path, text, sizeof text);
+  const char* threads = strstr(text, "\nThreads:");
+  return threads == nullptr ? 0 : strtoull(threads + strlen("\nThreads:"), nullptr, 10);
+}
+
+uint64_t ThreadsOfUser() {
+  uint64_t threads = 0;
+  int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  alignas(8) char buffer[8192];
+  for (long bytes; proc >= 0 && (bytes = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0;) {
+    for (long at = 0; at < bytes;) {
+      auto entry = reinterpret_cast<const dirent64*>(buffer + at);
+      at += entry->d_reclen;
+      if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') threads += ThreadsOfProcess(proc, entry->d_name);
+    }
+  }
+  if (proc >= 0) close(proc);
+  return threads;
+}
+
+// False if the limit (RLIMIT_NPROC) leaves this process's user so few threads that the host may need them all itself.
+bool IsRoomForThread() {
+  rlimit limit;
+  bool has_limit = getuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (!has_limit || AllThreads() + kSpareThreads <= limit.rlim_cur) return true;
+  return ThreadsOfUser() + kSpareThreads <= limit.rlim_cur;
+}
 
 constexpr size_t kStackBytes = 512 << 10;
 constexpr time_t kLongestStartSeconds = 2;
@@ -247,3 +300,21 @@ WithoutWriter::~WithoutWriter() {
 }
 
 }  // namespace dlhook::inline process
+
+// System calls that fail in a process with a second thread (EINVAL): the writer thread is stopped for their duration.
+// Thread: any application thread.
+extern "C" {
+
+__attribute__((visibility("default"))) int unshare(int flags) noexcept {
+  constexpr int kNotWithThreads = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+  dlhook::WithoutWriter without_writer((flags & kNotWithThreads) != 0);
+  return dlhook::RealOf<int(int)>("unshare")(flags);
+}
+
+// Into a user, mount or time namespace; if `kind` is 0, only the kernel knows the kind of `descriptor`.
+__attribute__((visibility("default"))) int setns(int descriptor, int kind) noexcept {
+  dlhook::WithoutWriter without_writer(true);
+  return dlhook::RealOf<int(int, int)>("setns")(descriptor, kind);
+}
+
+}  // extern "C"

@@ -1,5 +1,5 @@
 // Walks over CPython's frames, in whatever memory they are: the process's own, read in place (OwnFrames); its own where it
-// may be gone, by copies (interrupted_frames.cc); another process's (analyzer/io/outside_python.cc). A Memory has
+// may be gone, by copies (interrupted_frames.cc); another process's (analyzer/io/outside_code.cc). A Memory has
 //
 //   const void* PointerAt(const void* object, size_t offset)   null: can't be read
 //   const char* Frame(const void* frame)    all bytes of a frame that are read here, until the second next call; null: likewise

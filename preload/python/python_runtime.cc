@@ -9,7 +9,7 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
-#include "preload/python/python_lines.h"
+#include "preload/python/python_layout.h"
 #include "preload/runtime/registry.h"
 #include "preload/unwind/unwind_tables.h"
 

@@ -4,7 +4,7 @@
 #include "preload/base/own_pages.h"
 #include "preload/format/compiler_files.h"
 #include "preload/python/python_exit.h"
-#include "preload/python/python_lines.h"
+#include "preload/python/python_layout.h"
 #include "preload/python/python_modules.h"
 #include "preload/python/python_process.h"
 #include "preload/python/python_runtime.h"

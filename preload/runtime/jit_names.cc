@@ -9,7 +9,7 @@
 
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
-#include "preload/format/jit_folder.h"
+#include "preload/format/folders.h"
 #include "preload/runtime/process_state.h"
 
 namespace dlhook::inline runtime {

@@ -16,7 +16,6 @@
 #include <initializer_list>
 
 #include "preload/base/own_pages.h"
-#include "preload/format/fallback_folder.h"
 #include "preload/format/folders.h"
 #include "preload/runtime/shared_pages.h"
 

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/base/futex.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
+#include "preload/base/spin_lock.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/full_ring.h"

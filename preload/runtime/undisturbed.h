@@ -10,7 +10,7 @@
 #include <initializer_list>
 
 #include "preload/base/loader_error.h"
-#include "preload/base/own_stack.h"
+#include "preload/base/own_pages.h"
 
 namespace dlhook::inline runtime {
 

@@ -6,39 +6,24 @@
 
 # Jumps to \no unless the string at \reg begins with "onednn_v", "dnnl_ver" or "mkldnn_v". Reads no byte after the first that
 # differs.
-.macro  expect reg, at, letter, no
-        cmpb    $\letter, \at(\reg)
+.macro  expect reg, at, no, letters:vararg
+        .set    place, \at
+        .irp    letter, \letters
+        cmpb    $\letter, place(\reg)
         jne     \no
+        .set    place, place + 1
+        .endr
 .endm
 .macro  check_prefix reg, yes, no
         cmpb    $'o', (\reg)
         jne     2f
-        expect  \reg, 1, 'n', \no
-        expect  \reg, 2, 'e', \no
-        expect  \reg, 3, 'd', \no
-        expect  \reg, 4, 'n', \no
-        expect  \reg, 5, 'n', \no
-        expect  \reg, 6, '_', \no
-        expect  \reg, 7, 'v', \no
+        expect  \reg, 1, \no, 'n', 'e', 'd', 'n', 'n', '_', 'v'
         jmp     \yes
 2:      cmpb    $'d', (\reg)
         jne     5f
-        expect  \reg, 1, 'n', \no
-        expect  \reg, 2, 'n', \no
-        expect  \reg, 3, 'l', \no
-        expect  \reg, 4, '_', \no
-        expect  \reg, 5, 'v', \no
-        expect  \reg, 6, 'e', \no
-        expect  \reg, 7, 'r', \no
+        expect  \reg, 1, \no, 'n', 'n', 'l', '_', 'v', 'e', 'r'
         jmp     \yes
-5:      expect  \reg, 0, 'm', \no
-        expect  \reg, 1, 'k', \no
-        expect  \reg, 2, 'l', \no
-        expect  \reg, 3, 'd', \no
-        expect  \reg, 4, 'n', \no
-        expect  \reg, 5, 'n', \no
-        expect  \reg, 6, '_', \no
-        expect  \reg, 7, 'v', \no
+5:      expect  \reg, 0, \no, 'm', 'k', 'l', 'd', 'n', 'n', '_', 'v'
         jmp     \yes
 .endm
 
@@ -73,54 +58,25 @@
 8:      jmp     *\real(%rip)
 # First use: every register that may contain an argument is saved across the look-up.
 9:      .cfi_remember_state
-        pushq   %rax
+        .irp    reg, %rax, %rdi, %rsi, %rdx, %rcx, %r8, %r9
+        pushq   \reg
         .cfi_adjust_cfa_offset 8
-        pushq   %rdi
-        .cfi_adjust_cfa_offset 8
-        pushq   %rsi
-        .cfi_adjust_cfa_offset 8
-        pushq   %rdx
-        .cfi_adjust_cfa_offset 8
-        pushq   %rcx
-        .cfi_adjust_cfa_offset 8
-        pushq   %r8
-        .cfi_adjust_cfa_offset 8
-        pushq   %r9
-        .cfi_adjust_cfa_offset 8
+        .endr
         subq    $128, %rsp
         .cfi_adjust_cfa_offset 128
-        movups  %xmm0, (%rsp)
-        movups  %xmm1, 16(%rsp)
-        movups  %xmm2, 32(%rsp)
-        movups  %xmm3, 48(%rsp)
-        movups  %xmm4, 64(%rsp)
-        movups  %xmm5, 80(%rsp)
-        movups  %xmm6, 96(%rsp)
-        movups  %xmm7, 112(%rsp)
+        .irpc   i, 01234567
+        movups  %xmm\i, 16*\i(%rsp)
+        .endr
         call    dlhook_init_printf
-        movups  (%rsp), %xmm0
-        movups  16(%rsp), %xmm1
-        movups  32(%rsp), %xmm2
-        movups  48(%rsp), %xmm3
-        movups  64(%rsp), %xmm4
-        movups  80(%rsp), %xmm5
-        movups  96(%rsp), %xmm6
-        movups  112(%rsp), %xmm7
+        .irpc   i, 01234567
+        movups  16*\i(%rsp), %xmm\i
+        .endr
         addq    $128, %rsp
         .cfi_adjust_cfa_offset -128
-        popq    %r9
+        .irp    reg, %r9, %r8, %rcx, %rdx, %rsi, %rdi, %rax
+        popq    \reg
         .cfi_adjust_cfa_offset -8
-        popq    %r8
-        .cfi_adjust_cfa_offset -8
-        popq    %rcx
-        .cfi_adjust_cfa_offset -8
-        popq    %rdx
-        .cfi_adjust_cfa_offset -8
-        popq    %rsi
-        .cfi_adjust_cfa_offset -8
-        popq    %rdi
-        .cfi_adjust_cfa_offset -8
-        popq    %rax
+        .endr
         .cfi_restore_state
         jmp     1b
         .cfi_endproc

@@ -11,9 +11,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
 #include "preload/track/capture.h"
-#include "preload/track/cudnn_backend.h"
 #include "preload/track/cudnn_nodes.h"
-#include "preload/track/cudnn_plan_facts.h"
 
 namespace dlhook::inline track {
 namespace {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "preload/base/own_pages.h"
+#include "preload/link/library_api.h"
 
 namespace dlhook::inline track {
 namespace {
@@ -25,6 +26,84 @@ int SizeClass(size_t bytes) {
   int size_class = 0;
   for (size_t size = kSmallest; size < bytes; size *= 2) ++size_class;
   return size_class;
+}
+
+uint64_t Mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0xff51afd7ed558ccdu ^ (hash >> 31); }
+
+// Equal for descriptors with the same contents.
+uint64_t HashContents(const BackendNode& node) {
+  uint64_t hash = Mix(0x9e3779b97f4a7c15u, static_cast<uint64_t>(node.type));
+  for (int row = 0; row < 4; ++row) {
+    for (int i = 0; i < node.counts[row]; ++i) hash = Mix(hash, static_cast<uint64_t>(node.numbers[row][i]));
+  }
+  for (int64_t value : {int64_t{node.data_type}, int64_t{node.mode}, node.uid, int64_t{node.is_virtual}}) {
+    hash = Mix(hash, static_cast<uint64_t>(value));
+  }
+  ForEachChild(node, [&](int32_t attribute, const BackendNode& child) {
+    hash = Mix(Mix(hash, static_cast<uint64_t>(attribute)), HashContents(child));
+  });
+  return hash;
+}
+
+// Queries the library about a plan, with descriptors created here for it to fill.
+struct BackendApi {
+  int (*create)(int type, void** descriptor);
+  int (*destroy)(void* descriptor);
+  int (*get)(const void* descriptor, int name, int type, int64_t requested, int64_t* returned, void* elements);
+  void Load(const void* real) {
+    create = reinterpret_cast<int (*)(int, void**)>(LibraryFunction(real, "cudnnBackendCreateDescriptor"));
+    destroy = reinterpret_cast<int (*)(void*)>(LibraryFunction(real, "cudnnBackendDestroyDescriptor"));
+    get = reinterpret_cast<int (*)(const void*, int, int, int64_t, int64_t*, void*)>(
+        LibraryFunction(real, "cudnnBackendGetAttribute"));
+  }
+};
+
+// A descriptor created here, destroyed at the end of its scope.
+class OwnDescriptor {
+ public:
+  OwnDescriptor(const BackendApi& api, int type) : api_(api) {
+    if (api.create(type, &descriptor_) != 0) descriptor_ = nullptr;
+  }
+  ~OwnDescriptor() {
+    if (descriptor_ != nullptr) api_.destroy(descriptor_);
+  }
+  OwnDescriptor(const OwnDescriptor&) = delete;
+  OwnDescriptor& operator=(const OwnDescriptor&) = delete;
+  void* get() const { return descriptor_; }
+  // Lets the library fill it with attribute `name` of `parent`.
+  bool Fill(const void* parent, int name) {
+    int64_t returned = 0;
+    return descriptor_ != nullptr && api_.get(parent, name, kTypeDescriptor, 1, &returned, &descriptor_) == 0 &&
+           returned > 0;
+  }
+
+ private:
+  const BackendApi& api_;
+  void* descriptor_ = nullptr;
+};
+
+template <typename T>
+uint32_t GetList(const BackendApi& api, const void* descriptor, int name, int type, T* values, uint32_t capacity) {
+  int64_t returned = 0;
+  if (api.get(descriptor, name, type, capacity, &returned, values) != 0 || returned < 0) return 0;
+  return returned < capacity ? static_cast<uint32_t>(returned) : capacity;
+}
+
+void AskKnobs(const BackendApi& api, const void* configuration, PlanFacts* facts) {
+  constexpr uint32_t kMax = sizeof facts->knob_types / sizeof *facts->knob_types;
+  void* choices[kMax];
+  uint32_t created = 0;
+  while (created < kMax && api.create(kBackendKnobChoice, &choices[created]) == 0) ++created;
+  uint32_t count = GetList(api, configuration, kConfigurationKnobs, kTypeDescriptor, choices, created);
+  for (uint32_t i = 0; i < count; ++i) {
+    int32_t type = -1;
+    int64_t value = 0;
+    GetList(api, choices[i], kKnobType, kTypeKnob, &type, 1);
+    GetList(api, choices[i], kKnobValue, kTypeInt64, &value, 1);
+    facts->knob_types[facts->knobs] = type;
+    facts->knob_values[facts->knobs++] = value;
+  }
+  for (uint32_t i = 0; i < created; ++i) api.destroy(choices[i]);
 }
 
 }  // namespace
@@ -173,27 +252,6 @@ void NodeTable::SetChildren(BackendNode* parent, int32_t attribute, const void* 
   }
 }
 
-namespace {
-
-uint64_t Mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0xff51afd7ed558ccdu ^ (hash >> 31); }
-
-// Equal for descriptors with the same contents.
-uint64_t HashContents(const BackendNode& node) {
-  uint64_t hash = Mix(0x9e3779b97f4a7c15u, static_cast<uint64_t>(node.type));
-  for (int row = 0; row < 4; ++row) {
-    for (int i = 0; i < node.counts[row]; ++i) hash = Mix(hash, static_cast<uint64_t>(node.numbers[row][i]));
-  }
-  for (int64_t value : {int64_t{node.data_type}, int64_t{node.mode}, node.uid, int64_t{node.is_virtual}}) {
-    hash = Mix(hash, static_cast<uint64_t>(value));
-  }
-  ForEachChild(node, [&](int32_t attribute, const BackendNode& child) {
-    hash = Mix(Mix(hash, static_cast<uint64_t>(attribute)), HashContents(child));
-  });
-  return hash;
-}
-
-}  // namespace
-
 void NodeTable::CountFailure(const BackendNode& graph) {
   uint64_t hash = HashContents(graph);
   for (Failures& failures : failures_) {
@@ -212,6 +270,23 @@ uint32_t NodeTable::FailuresOf(const BackendNode& graph) const {
     if (failures.graph == hash) return failures.count;
   }
   return 0;
+}
+
+void AskPlan(const void* real, const void* plan, PlanFacts* facts) {
+  const BackendApi* found = ApiOf<BackendApi>(real);
+  if (found == nullptr || found->create == nullptr || found->destroy == nullptr || found->get == nullptr) return;
+  const BackendApi& api = *found;
+  GetList(api, plan, kPlanWorkspace, kTypeInt64, &facts->workspace_bytes, 1);
+  OwnDescriptor configuration(api, kBackendEngineConfig);
+  if (!configuration.Fill(plan, kPlanConfiguration)) return;
+  AskKnobs(api, configuration.get(), facts);
+  OwnDescriptor engine(api, kBackendEngine);
+  if (!engine.Fill(configuration.get(), kConfigurationEngine)) return;
+  GetList(api, engine.get(), kEngineIndex, kTypeInt64, &facts->engine, 1);
+  facts->numerical_note_count =
+      GetList(api, engine.get(), kEngineNumericalNote, kTypeNumericalNote, facts->numerical_notes, 32);
+  facts->behavior_note_count =
+      GetList(api, engine.get(), kEngineBehaviorNote, kTypeBehaviorNote, facts->behavior_notes, 32);
 }
 
 }  // namespace dlhook::inline track

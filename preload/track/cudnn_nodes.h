@@ -10,6 +10,34 @@
 
 namespace dlhook::inline track {
 
+// cuDNN's numbers of attributes in the backend API: cudnnBackendAttributeType_t and cudnnBackendAttributeName_t of
+// cuDNN 8 and 9 (cudnn_graph.h).
+
+enum {
+  kTypeBoolean = 2,
+  kTypeInt64 = 3,
+  kTypeKnob = 9,
+  kTypeNumericalNote = 11,
+  kTypeDescriptor = 15,
+  kTypeBehaviorNote = 19
+};
+enum {
+  kHeuristicMode = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kConfigurationEngine = 300,
+  kConfigurationKnobs = 302,
+  kPlanConfiguration = 401,
+  kPlanWorkspace = 402,
+  kPlanJson = 405,
+  kKnobType = 600,
+  kKnobValue = 601,
+  kEngineGraph = 1300,
+  kEngineIndex = 1301,
+  kEngineNumericalNote = 1303,
+  kEngineBehaviorNote = 1305
+};
+
 // cudnnBackendDescriptorType_t, as far as it is distinguished.
 // clang-format off
 enum BackendType : int32_t {
@@ -159,5 +187,12 @@ struct PlanFacts {
 // The operation graph of a configuration: from the heuristics that returned it, or from its engine. Null if not known.
 BackendNode* GraphOfConfiguration(const BackendNode* configuration);
 void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out);
+
+// cuDNN's own description of a finalized plan: engine, knobs, notes, workspace.
+// Thread: any application thread, while a plan is built; creates and destroys descriptors of the library. Holds no
+// lock.
+
+// `real`: a function of the plan's library. Facts that it does not report stay as they were.
+void AskPlan(const void* real, const void* plan, PlanFacts* facts);
 
 }  // namespace dlhook::inline track

@@ -7,7 +7,6 @@
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
-#include "preload/track/cudnn_backend.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook::inline track {

@@ -1,6 +1,6 @@
 #include "preload/track/profiler_range.h"
 
-#include "preload/format/recording_switch.h"
+#include "preload/format/session.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/thread_state.h"
 

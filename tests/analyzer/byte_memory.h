@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/io/memory_reader.h"
+#include "analyzer/io/outside_code.h"
 
 namespace dlhook::analyzer {
 

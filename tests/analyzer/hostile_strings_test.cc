@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/cli/commands.h"
+#include "analyzer/cli/command.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"

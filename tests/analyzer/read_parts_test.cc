@@ -1,6 +1,4 @@
 // A long run read in parts: the steps found in them are those that the whole run has there, and they consist of the same.
-#include "analyzer/reader/read_parts.h"
-
 #include <gtest/gtest.h>
 
 #include <map>

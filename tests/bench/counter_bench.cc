@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "preload/counters/perf_group.h"
-#include "preload/counters/perf_page.h"
 #include "preload/counters/rusage_counters.h"
 #include "preload/format/clock.h"
 

@@ -5,10 +5,9 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/doctor/elf_image.h"
 #include "analyzer/doctor/process_look.h"
 #include "analyzer/io/jit_names.h"
-#include "analyzer/io/memory_reader.h"
+#include "analyzer/io/outside_code.h"
 #include "tests/analyzer/byte_memory.h"
 #include "tests/fuzz/input.h"
 

@@ -9,7 +9,6 @@
 
 #include "preload/format/identity.h"
 #include "preload/python/python_layout.h"
-#include "preload/python/python_lines.h"
 #include "preload/runtime/config.h"
 #include "tests/fuzz/input.h"
 

@@ -12,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/ring_file.h"
-#include "analyzer/io/trace_bytes.h"
 #include "preload/format/identity.h"
 #include "proto/trace.pb.h"
 #include "tests/fuzz/hostile_session.h"

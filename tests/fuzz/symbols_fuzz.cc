@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/names/fold_names.h"
-#include "analyzer/symbols/frame_codec.h"
 #include "analyzer/symbols/isolated.h"
 #include "analyzer/symbols/jit_symbols.h"
 #include "analyzer/symbols/resolve_object.h"

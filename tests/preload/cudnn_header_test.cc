@@ -9,7 +9,7 @@
 #include <set>
 
 #include "preload/abi/cuda_types.h"
-#include "preload/track/cudnn_backend.h"
+#include "preload/track/cudnn_nodes.h"
 #include "tests/preload/frontend.h"
 
 namespace dlhook {

@@ -1,9 +1,8 @@
 // cuSPARSE's products: sizes from the descriptors.
-#include "preload/decode/cusparse.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "preload/decode/cuda_gemm.h"
 #include "preload/track/capture.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"

@@ -6,7 +6,6 @@
 
 #include "preload/abi/arguments.h"
 #include "preload/decode/gemm.h"
-#include "preload/decode/matrix.h"
 #include "tests/preload/test_record.h"
 
 namespace dlhook {

@@ -1,6 +1,4 @@
 // Records of CUDA's calls -> OpDefinition, byte for byte as libprotobuf would write it, and hostile mappings.
-#include "preload/drain/describe_cuda.h"
-
 #include <gtest/gtest.h>
 
 #include "preload/drain/describe.h"

@@ -1,6 +1,4 @@
 // Pairs of events around calls, on a driver controlled by the tests (fake_event_driver.h).
-#include "preload/gpu/event_time.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,9 +8,7 @@
 #include <vector>
 
 #include "preload/format/gpu_records.h"
-#include "preload/gpu/event_anchor.h"
 #include "preload/gpu/event_calls.h"
-#include "preload/gpu/event_collect.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
@@ -21,7 +17,7 @@
 
 namespace dlhook {
 
-// Replace gpu_record.cc and gpu_devices.cc.
+// Replace those of gpu_time.cc and gpu_devices.cc.
 bool gpu::WriteGpuRecord(ThreadState*, RecordHeader* record, const void*, uint32_t, bool) {
   EXPECT_EQ(record->words, sizeof(GpuActivityRecord) / 8);
   g_fake->written.push_back(*reinterpret_cast<GpuActivityRecord*>(record));

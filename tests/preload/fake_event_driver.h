@@ -13,7 +13,7 @@
 
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
-#include "preload/gpu/event_driver.h"
+#include "preload/gpu/event_pool.h"
 
 namespace dlhook {
 

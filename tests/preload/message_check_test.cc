@@ -1,11 +1,10 @@
 // Messages that pass the check must be accepted by libprotobuf: every byte of a plan changed to every value, every
 // prefix.
-#include "preload/drain/message_check.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "preload/drain/describe.h"
 #include "proto/op.pb.h"
 
 namespace dlhook {

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "preload/counters/perf_page.h"
 #include "preload/counters/rusage_counters.h"
 
 namespace dlhook {

@@ -1,12 +1,12 @@
 // Lines of instructions, compared with five releases of Python reading their own tables; texts; layouts of releases.
-#include "preload/python/python_lines.h"
-
 #include <gtest/gtest.h>
 #include <string.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "preload/python/python_layout.h"
 
 namespace dlhook {
 namespace python_lines_test {

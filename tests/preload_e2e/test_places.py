@@ -40,7 +40,7 @@ class PlaceCase(e2e.Case):
         return place
 
     def fallback(self):
-        """The place of a run whose folder cannot be written (preload/format/fallback_folder.h)."""
+        """The place of a run whose folder cannot be written (preload/format/folders.h)."""
         digest = 0xcbf29ce484222325
         for byte in os.fsencode(self.run_path):
             digest = (digest ^ byte) * 0x100000001b3 % 2**64

@@ -1,6 +1,5 @@
 // Rows of bars: a name, a bar of coloured parts, numbers.
-import {add, h, middle, replace} from "./dom.js";
-import {groups} from "./format.js";
+import {add, h, middle, moreButton, replace} from "./dom.js";
 import {tip} from "./tip.js";
 
 const STEP = 150; // rows drawn at once
@@ -71,15 +70,9 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
       if (row.isTarget && row.open) toggle(line, row);
     }
     shown = Math.min(count, rows.length);
-    const left = rows.length - shown;
     replace(
       more,
-      left > 0 &&
-        h(
-          "button",
-          {type: "button", onclick: () => draw(shown + 10 * STEP)},
-          `Show ${groups(Math.min(left, 10 * STEP))} more of ${groups(left)}`,
-        ),
+      moreButton(rows.length - shown, 10 * STEP, () => draw(shown + 10 * STEP)),
     );
   }
   if (rows.length === 0) return h("p.empty", null, empty);

@@ -2,6 +2,7 @@
 import {axisBottom, axisLeft} from "d3-axis";
 import {select} from "d3-selection";
 import {h, replace} from "./dom.js";
+import {tip} from "./tip.js";
 
 // Colours of the lines of one chart.
 export const LINES = ["library", "backward", "update", "recompute", "input", "other"];
@@ -18,6 +19,10 @@ export function responsive(draw) {
   }).observe(box);
   return box;
 }
+
+// A point of a chart: `label` is read out, `content` makes its tooltip.
+export const dot = (kind, cx, cy, r, {label, ...more}, content) =>
+  tip(h(`circle.mark.${kind}`, {cx, cy, r, tabindex: 0, role: "img", "aria-label": label, ...more}), content);
 
 // {svg, inside}: `inside` is the group in which (0, 0) is the upper left corner of the plot.
 export function frame({

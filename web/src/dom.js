@@ -1,4 +1,5 @@
 // Elements. All text of a run becomes text nodes here and nowhere else, so nothing in it can become markup.
+import {groups} from "./format.js";
 
 // Characters that control terminals or the direction of text, or can't be seen, are spelled out as the terminal report does.
 // eslint-disable-next-line no-control-regex
@@ -89,6 +90,10 @@ export const facts = (pairs, what = "dl.facts") =>
       .filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "")
       .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
   );
+
+// A button for more of the rows that are `left`, of which it shows `step`; null where none is left.
+export const moreButton = (left, step, onclick) =>
+  left > 0 && h("button", {type: "button", onclick}, `Show ${groups(Math.min(left, step))} more of ${groups(left)}`);
 
 // A box to search in; `onsearch` gets what was typed, in lower case.
 export const searchBox = (label, onsearch, value = "") =>

@@ -1,6 +1,6 @@
 // A table of the report: sortable, searchable, with as many columns as matter.
 import {get, isNamed, namedBy, set} from "./address.js";
-import {add, h, middle, notes, replace, searchBox, tickBox} from "./dom.js";
+import {add, h, middle, moreButton, notes, replace, searchBox, tickBox} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
 import {lines, save} from "./save.js";
 import {card, tip} from "./tip.js";
@@ -208,21 +208,12 @@ export function tableView(table, options = {}) {
         : `${groups(all.length)} of ${groups(table.rows.length)} rows`,
     );
     goTo(body.querySelector("td"));
-    const left = all.length - state.shown;
     replace(
       more,
-      left > 0 &&
-        h(
-          "button",
-          {
-            type: "button",
-            onclick: () => {
-              state.shown += 10 * STEP;
-              draw();
-            },
-          },
-          `Show ${groups(Math.min(left, 10 * STEP))} more of ${groups(left)}`,
-        ),
+      moreButton(all.length - state.shown, 10 * STEP, () => {
+        state.shown += 10 * STEP;
+        draw();
+      }),
     );
   }
 

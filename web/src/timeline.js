@@ -2,7 +2,8 @@
 import {scaleLinear} from "d3-scale";
 import {event as zoomed, select} from "d3-selection";
 import {zoom, zoomIdentity} from "d3-zoom";
-import {add, h, replace, visible} from "./dom.js";
+import {legend} from "./bars.js";
+import {add, facts, h, replace, visible} from "./dom.js";
 import {time} from "./format.js";
 import {addressOfLayer} from "./links.js";
 import {color, onTheme} from "./theme.js";
@@ -153,21 +154,10 @@ export class Timeline {
         ? Object.keys(CLASS_NAMES)
             .filter((kind) => kinds.has(kind) || (kinds.has("layer") && ["forward", "backward", "update"].includes(kind)))
             .map((kind) => [CLASS_COLORS[kind] || kind, CLASS_NAMES[kind]])
-        : [
-            ["forward", "forward"],
-            ["backward", "backward"],
-            ["update", "update"],
-            ["recompute", "recompute"],
-            ["other", "other"],
-          ].filter(([key]) => this.tracks.some((track) => track.slices.some((slice) => this.colorOf(slice) === key)));
-    replace(
-      this.legendBox,
-      h(
-        "ul.legend",
-        null,
-        used.map(([key, name]) => h("li", null, h("span.swatch." + key), name)),
-      ),
-    );
+        : ["forward", "backward", "update", "recompute", "other"]
+            .filter((color) => this.tracks.some((track) => track.slices.some((slice) => this.colorOf(slice) === color)))
+            .map((color) => [color, color]);
+    replace(this.legendBox, legend(used.map(([color, name]) => ({name, color}))));
   }
 
   layout() {
@@ -363,15 +353,11 @@ export class Timeline {
       slice
         ? [
             h("strong", null, this.of(slice)[0]),
-            h(
-              "dl",
-              null,
-              this.pairs(slice)
-                .filter((pair) => pair[1])
-                .map(([name, value]) => [
-                  h("dt", null, name),
-                  h("dd", null, name === "layer" ? h("a", {href: addressOfLayer(value)}, value) : value),
-                ]),
+            facts(
+              this.pairs(slice).map(([name, value]) => [
+                name,
+                value && name === "layer" ? h("a", {href: addressOfLayer(value)}, value) : value,
+              ]),
             ),
           ]
         : h(

@@ -1,4 +1,3 @@
-// Events in: see kineto_events.h.
 #include "analyzer/import/kineto/kineto_events.h"
 
 #include <optional>

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace dlhook::analyzer::inline kineto {
@@ -20,60 +21,23 @@ constexpr size_t kMostFrames = 64;  // of a stack, the innermost ones
 
 // Kineto cuts off the folders that Python imports from. What is installed, and Python's own files, would look like the
 // program's.
-constexpr string_view kPackages[] = {"torch",
-                                     "torchvision",
-                                     "torchaudio",
-                                     "torchtext",
-                                     "torchdata",
-                                     "torchrec",
-                                     "fbgemm_gpu",
-                                     "triton",
-                                     "numpy",
-                                     "scipy",
-                                     "pandas",
-                                     "sklearn",
-                                     "PIL",
-                                     "cv2",
-                                     "tqdm",
-                                     "einops",
-                                     "lightning",
-                                     "accelerate",
-                                     "datasets",
-                                     "pytorch_lightning",
-                                     "deepspeed",
-                                     "apex",
-                                     "flash_attn",
-                                     "xformers",
-                                     "vllm",
-                                     "megatron",
-                                     "peft",
-                                     "transformer_engine",
-                                     "bitsandbytes",
-                                     "transformers",
-                                     "diffusers",
-                                     "timm",
-                                     "monai",
-                                     "ultralytics",
-                                     "keras",
-                                     "ignite",
-                                     "huggingface_hub",
-                                     "sentence_transformers",
-                                     "ray"};
-constexpr string_view kOfPython[] = {
-    "threading", "contextlib",  "functools",       "runpy",     "enum",        "typing",    "abc",        "copy",
-    "inspect",   "queue",       "random",          "weakref",   "warnings",    "re",        "os",         "types",
-    "pickle",    "dataclasses", "subprocess",      "signal",    "tempfile",    "traceback", "socket",     "heapq",
-    "bisect",    "operator",    "numbers",         "selectors", "collections", "importlib", "concurrent", "asyncio",
-    "json",      "logging",     "multiprocessing", "unittest",  "encodings",   "site",      "codecs"};
+constexpr string_view kPackages =
+    "torch torchvision torchaudio torchtext torchdata torchrec fbgemm_gpu triton numpy scipy pandas sklearn PIL "
+    "cv2 tqdm einops lightning accelerate datasets pytorch_lightning deepspeed apex flash_attn xformers vllm "
+    "megatron peft transformer_engine bitsandbytes transformers diffusers timm monai ultralytics keras ignite "
+    "huggingface_hub sentence_transformers ray";
+constexpr string_view kOfPython =
+    "threading contextlib functools runpy enum typing abc copy inspect queue random weakref warnings re os types "
+    "pickle dataclasses subprocess signal tempfile traceback socket heapq bisect operator numbers selectors "
+    "collections importlib concurrent asyncio json logging multiprocessing unittest encodings site codecs";
+
+bool IsAmong(string_view words, string_view word) { return absl::c_linear_search(absl::StrSplit(words, ' '), word); }
 
 std::string FullPath(string_view file) {
   if (absl::StartsWith(file, "/") || absl::StartsWith(file, "<")) return std::string(file);
   const string_view first = file.substr(0, file.find('/'));
-  const auto is_among = [&](const auto& list, string_view name) {
-    return std::find(std::begin(list), std::end(list), name) != std::end(list);
-  };
-  if (first != file && is_among(kPackages, first)) return absl::StrCat("site-packages/", file);
-  if (is_among(kOfPython, absl::StripSuffix(first, ".py"))) return absl::StrCat("/lib/python3.x/", file);
+  if (first != file && IsAmong(kPackages, first)) return absl::StrCat("site-packages/", file);
+  if (IsAmong(kOfPython, absl::StripSuffix(first, ".py"))) return absl::StrCat("/lib/python3.x/", file);
   return std::string(file);
 }
 
@@ -83,51 +47,13 @@ bool IsOfTorch(string_view type) {
   for (const char* end : {"1d", "2d", "3d", "Loss"}) {
     if (absl::EndsWith(type, end)) return true;
   }
-  constexpr string_view kClasses[] = {"Linear",
-                                      "Bilinear",
-                                      "Embedding",
-                                      "EmbeddingBag",
-                                      "LayerNorm",
-                                      "GroupNorm",
-                                      "RMSNorm",
-                                      "SyncBatchNorm",
-                                      "ReLU",
-                                      "GELU",
-                                      "SiLU",
-                                      "Sigmoid",
-                                      "Tanh",
-                                      "Softmax",
-                                      "LogSoftmax",
-                                      "LeakyReLU",
-                                      "ELU",
-                                      "PReLU",
-                                      "Hardswish",
-                                      "Hardsigmoid",
-                                      "Mish",
-                                      "Softplus",
-                                      "GLU",
-                                      "Dropout",
-                                      "Flatten",
-                                      "Identity",
-                                      "RNN",
-                                      "LSTM",
-                                      "GRU",
-                                      "MultiheadAttention",
-                                      "Upsample",
-                                      "PixelShuffle",
-                                      "Sequential",
-                                      "ModuleList",
-                                      "Transformer",
-                                      "TransformerEncoder",
-                                      "TransformerDecoder",
-                                      "TransformerEncoderLayer",
-                                      "TransformerDecoderLayer",
-                                      "LocalResponseNorm",
-                                      "Unflatten",
-                                      "Hardtanh",
-                                      "Unfold",
-                                      "Fold"};
-  return std::find(std::begin(kClasses), std::end(kClasses), type) != std::end(kClasses);
+  constexpr string_view kClasses =
+      "Linear Bilinear Embedding EmbeddingBag LayerNorm GroupNorm RMSNorm SyncBatchNorm ReLU GELU SiLU Sigmoid "
+      "Tanh Softmax LogSoftmax LeakyReLU ELU PReLU Hardswish Hardsigmoid Mish Softplus GLU Dropout Flatten "
+      "Identity RNN LSTM GRU MultiheadAttention Upsample PixelShuffle Sequential ModuleList Transformer "
+      "TransformerEncoder TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer LocalResponseNorm "
+      "Unflatten Hardtanh Unfold Fold";
+  return IsAmong(kClasses, type);
 }
 
 // "train.py", 12 and "main" of "train.py(12): main".

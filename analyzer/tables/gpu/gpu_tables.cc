@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/losses.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/measured_steps.h"

@@ -1,6 +1,4 @@
 // Parsing of loaded objects: our own, as the loader mapped them, and the same bytes damaged.
-#include "analyzer/doctor/elf_image.h"
-
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <link.h>

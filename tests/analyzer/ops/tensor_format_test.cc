@@ -1,7 +1,7 @@
 // Names of memory orders, from hand-written strides.
-#include "analyzer/ops/tensor_format.h"
-
 #include <gtest/gtest.h>
+
+#include "analyzer/ops/cudnn_problem.h"
 
 namespace dlhook::analyzer {
 namespace {

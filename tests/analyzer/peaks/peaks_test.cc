@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/peaks/stated_peaks.h"
 #include "preload/format/processor_id.h"
 
 namespace dlhook::analyzer {

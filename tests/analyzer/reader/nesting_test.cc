@@ -1,6 +1,4 @@
 // Which call contains which: recorded parents, adoption by tap calls, clipping.
-#include "analyzer/reader/nesting.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/reader/scope_nesting.h"
 
 namespace dlhook::analyzer {
 namespace {

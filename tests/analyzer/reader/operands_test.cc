@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/reader/operand_builder.h"
+#include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/trace_builder.h"
 #include "tests/analyzer/test_trace.h"
 

@@ -1,12 +1,12 @@
 // Scopes come back as they were staged, from the last to the first.
-#include "analyzer/reader/staged_scopes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
+
+#include "analyzer/reader/staging.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "analyzer/reader/load_run.h"
-#include "analyzer/reader/recent_run.h"
 #include "analyzer/reader/trace_builder.h"
 #include "tests/analyzer/test_trace.h"
 #include "tests/analyzer/training_trace.h"

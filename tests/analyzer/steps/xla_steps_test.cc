@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/xla_ranges.h"
+#include "analyzer/reader/xla_builder.h"
 #include "analyzer/steps/phases.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/gpu_model.h"

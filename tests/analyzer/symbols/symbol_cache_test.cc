@@ -1,6 +1,4 @@
 // What the cache keeps and drops, and how it handles damage.
-#include "analyzer/symbols/symbol_cache.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/symbols/resolve_object.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -1,10 +1,10 @@
 // Losses in what programs print.
-#include "analyzer/whatif/losses.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "analyzer/whatif/try_table.h"
 
 namespace dlhook::analyzer {
 namespace losses_test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 // A hand-written behaviour. The generated NAME logs the call and runs it; a NAME that is in no table jumps straight to
-// it. scripts/gen_fakes.py finds behaviours by this word at the beginning of a line.
+// it. gen_fakes.py finds behaviours by this word at the beginning of a line.
 #define FAKE(type, name, ...) extern "C" __attribute__((visibility("hidden"))) type behave_##name(__VA_ARGS__)
 
 // The same for four precisions: FAKE_LETTERS(int, cusolverDn, getrf, …) is cusolverDnSgetrf,

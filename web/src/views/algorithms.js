@@ -1,11 +1,11 @@
 // Which algorithm each problem runs with, and what else was tried or offered for it.
 import {scaleLinear} from "d3-scale";
 import {bars, legend} from "../bars.js";
-import {responsive} from "../chart.js";
+import {dot, responsive} from "../chart.js";
 import {hasRows, table} from "../data.js";
 import {add, h} from "../dom.js";
 import {groups, human, percent, time} from "../format.js";
-import {card, tip} from "../tip.js";
+import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
 const COLORS = ["library", "input", "update", "recompute", "framework", "backward", "preparing", "other"];
@@ -111,16 +111,10 @@ function candidates() {
               h("text", {x: width, y: 19, "text-anchor": "end"}, time(most)),
             );
             for (const one of [...of].sort((a, b) => (a.taken > 0) - (b.taken > 0))) {
-              const dot = h(one.taken > 0 ? "circle.mark.update" : "circle.mark.other", {
-                cx: x(one.time),
-                cy: 15,
-                r: one.taken > 0 ? 8 : 6,
-                tabindex: 0,
-                role: "img",
-                "aria-label": `${one.candidate}: ${time(one.time)}${one.taken > 0 ? ", taken" : ""}`,
-              });
+              const label = `${one.candidate}: ${time(one.time)}${one.taken > 0 ? ", taken" : ""}`,
+                [color, r] = one.taken > 0 ? ["update", 8] : ["other", 6];
               svg.append(
-                tip(dot, () =>
+                dot(color, x(one.time), 15, r, {label}, () =>
                   card(
                     one.candidate,
                     [

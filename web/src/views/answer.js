@@ -7,6 +7,7 @@ import {percent, time} from "../format.js";
 import {PARTS} from "../layer_rows.js";
 import {addressOf, addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
+import {saysOfFinding} from "./parts.js";
 
 // By the kind of a part of a step (PartKind in analyzer/answer/step_parts.h).
 const COLORS = {
@@ -84,9 +85,7 @@ function finding(findings, row) {
     h(
       "div.what",
       null,
-      h("h3", null, h("code", null, get("rule")), where.length > 0 && h("span.where", null, where.join(", "))),
-      h("p", null, get("finding")),
-      get("advice") && h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), get("advice")),
+      saysOfFinding(get("rule"), where.join(", "), get("finding"), get("advice")),
       h(
         "p.chips",
         null,

@@ -1,11 +1,11 @@
 // Two sides, row by row: what changed first, then what changed no more than noise.
 import {legend, segments} from "../bars.js";
 import {report, table, tables} from "../data.js";
-import {add, facts, h, notes, replace, searchBox, tickBox} from "../dom.js";
+import {add, facts, h, moreButton, notes, replace, searchBox, tickBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {tableView} from "../table_view.js";
 import {card, tip} from "../tip.js";
-import {part, tablesOf} from "./parts.js";
+import {part, saysOfFinding, tablesOf} from "./parts.js";
 
 const STEP = 60;
 const OF_ALL = new Set(["verdict", "causes", "differences", "findings"]);
@@ -110,18 +110,10 @@ function pairs(one, isOrdered) {
     replace(count, changedSentence(one));
     replace(
       more,
-      rows.length > shown &&
-        h(
-          "button",
-          {
-            type: "button",
-            onclick: () => {
-              shown += 10 * STEP;
-              draw();
-            },
-          },
-          `Show more of ${groups(rows.length - shown)}`,
-        ),
+      moreButton(rows.length - shown, 10 * STEP, () => {
+        shown += 10 * STEP;
+        draw();
+      }),
     );
   }
   draw();
@@ -209,16 +201,12 @@ const findingsOf = (one) =>
         h(
           "div.what",
           null,
-          h(
-            "h3",
-            null,
-            h("code", null, one.get(row, "rule")),
-            one.get(row, "where") && h("span.where", null, one.get(row, "where")),
+          saysOfFinding(
+            one.get(row, "rule"),
+            one.get(row, "where"),
+            one.get(row, "finding"),
+            one.get(row, "change") !== "gone" && one.get(row, "advice"),
           ),
-          h("p", null, one.get(row, "finding")),
-          one.get(row, "advice") &&
-            one.get(row, "change") !== "gone" &&
-            h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), one.get(row, "advice")),
         ),
       ),
     ),

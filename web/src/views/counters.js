@@ -2,11 +2,11 @@
 import {scaleLinear} from "d3-scale";
 import {line} from "d3-shape";
 import {bars} from "../bars.js";
-import {LINES, frame, responsive} from "../chart.js";
+import {LINES, dot, frame, responsive} from "../chart.js";
 import {hasRows, table} from "../data.js";
 import {add, h, replace} from "../dom.js";
 import {hasUnitInside, human, time} from "../format.js";
-import {card, tip} from "../tip.js";
+import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
 const PLACES = new Set(["start", "duration", "index", "process", "wall_share", "running_percent", "estimated_percent"]);
@@ -50,18 +50,9 @@ function overTime(all, name, width) {
       : of.length <= MOST_DOTS
         ? of.filter((one, at) => at % Math.ceil((of.length * 8) / chart.width) === 0)
         : []) {
-      const [cx, cy] = at(row);
-      const dot = h(`circle.mark.${LINES[i]}`, {
-        cx,
-        cy,
-        r: 3.2,
-        tabindex: 0,
-        role: "img",
-        "aria-label": `${text(all.get(row, name), column)}`,
-        "data-value": all.get(row, name),
-      });
+      const label = text(all.get(row, name), column);
       chart.inside.append(
-        tip(dot, () =>
+        dot(LINES[i], ...at(row), 3.2, {label, "data-value": all.get(row, name)}, () =>
           card(
             name.replace(/_/g, " "),
             [

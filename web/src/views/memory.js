@@ -2,12 +2,12 @@
 import {scaleLinear} from "d3-scale";
 import {curveStepAfter, line} from "d3-shape";
 import {bars, legend} from "../bars.js";
-import {LINES, frame, responsive} from "../chart.js";
+import {LINES, dot, frame, responsive} from "../chart.js";
 import {hasRows, page, table} from "../data.js";
 import {add, h} from "../dom.js";
 import {groups, human, percent, time} from "../format.js";
 import {addressOfLayer} from "../links.js";
-import {card, tip} from "../tip.js";
+import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
 const bytes = (value) => human(value, "bytes");
@@ -36,16 +36,9 @@ function draw(series, width) {
     points.push([x(end), points[points.length - 1][1]]);
     chart.inside.append(h(`path.line.${LINES[i]}`, {d: line().curve(curveStepAfter)(points)}));
     const peak = one.bytes.indexOf(Math.max(...one.bytes));
-    const dot = h(`circle.mark.${LINES[i]}`, {
-      cx: points[peak][0],
-      cy: points[peak][1],
-      r: 4,
-      tabindex: 0,
-      role: "img",
-      "aria-label": `${one.name}: at most ${bytes(one.bytes[peak])}`,
-    });
+    const label = `${one.name}: at most ${bytes(one.bytes[peak])}`;
     chart.inside.append(
-      tip(dot, () =>
+      dot(LINES[i], ...points[peak], 4, {label}, () =>
         card(one.name, [
           ["at most", bytes(one.bytes[peak])],
           ["at", time(one.start[peak])],

@@ -16,6 +16,13 @@ export function missingTables(names, sentence) {
   return note && note.notes[0] !== sentence ? `${sentence} ${note.notes[0]}` : sentence;
 }
 
+// The texts of a finding: its rule, where it is, what it says, what to do.
+export const saysOfFinding = (rule, where, sentence, advice) => [
+  h("h3", null, h("code", null, rule), where && h("span.where", null, where)),
+  h("p", null, sentence),
+  advice && h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), advice),
+];
+
 export const sum = (numbers) => numbers.reduce((total, number) => total + (number || 0), 0);
 
 export function quantile(sorted, part) {

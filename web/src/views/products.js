@@ -2,12 +2,12 @@
 import {line} from "d3-shape";
 import {scaleLog, scaleSqrt} from "d3-scale";
 import {bars, legend} from "../bars.js";
-import {frame, responsive} from "../chart.js";
+import {dot, frame, responsive} from "../chart.js";
 import {page, table} from "../data.js";
 import {add, h, notes} from "../dom.js";
 import {groups, human, percent, time} from "../format.js";
 import {addressOfLayer} from "../links.js";
-import {card, tip} from "../tip.js";
+import {card} from "../tip.js";
 import {missingTables, part, tablesOf} from "./parts.js";
 
 const rateText = (rate) =>
@@ -153,17 +153,9 @@ function roofline(points, roofs, width) {
   );
   for (const point of [...points].sort((a, b) => b.time - a.time)) {
     const size = sizes[Number(!!point.isConvolution)];
-    const circle = h(`circle.mark.${point.isConvolution ? "recompute" : point.onGpu ? "kernel" : "library"}`, {
-      cx: x(point.intensity),
-      cy: y(point.rate),
-      r: size(point.time),
-      "fill-opacity": 0.75,
-      tabindex: 0,
-      role: "img",
-      "aria-label": `${point.name}: ${rateText(point.rate)}`,
-      "data-value": point.rate,
-    });
-    chart.inside.append(tip(circle, tipOf(point)));
+    const color = point.isConvolution ? "recompute" : point.onGpu ? "kernel" : "library",
+      more = {label: `${point.name}: ${rateText(point.rate)}`, "fill-opacity": 0.75, "data-value": point.rate};
+    chart.inside.append(dot(color, x(point.intensity), y(point.rate), size(point.time), more, tipOf(point)));
   }
   chart.inside.append(...labels);
   return chart.svg;

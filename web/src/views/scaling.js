@@ -2,11 +2,11 @@
 import {scaleLinear} from "d3-scale";
 import {line} from "d3-shape";
 import {bars, legend} from "../bars.js";
-import {frame, responsive} from "../chart.js";
+import {dot, frame, responsive} from "../chart.js";
 import {table} from "../data.js";
 import {add, h} from "../dom.js";
 import {percent, time} from "../format.js";
-import {card, tip} from "../tip.js";
+import {card} from "../tip.js";
 import {part, tablesOf} from "./parts.js";
 
 const PARTS = [
@@ -49,17 +49,9 @@ function speedUp(rows, width) {
     h("path.line.library", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
   );
   for (const row of known) {
-    const dot = h("circle.mark.library", {
-      cx: x(row.devices),
-      cy: y(row.speedUp),
-      r: 7,
-      tabindex: 0,
-      role: "img",
-      "aria-label": `${row.devices} devices: ${row.speedUp.toFixed(2)} times`,
-      "data-value": row.speedUp,
-    });
+    const label = `${row.devices} devices: ${row.speedUp.toFixed(2)} times`;
     chart.inside.append(
-      tip(dot, row.tip),
+      dot("library", x(row.devices), y(row.speedUp), 7, {label, "data-value": row.speedUp}, row.tip),
       h(
         "text.strong",
         {

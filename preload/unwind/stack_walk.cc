@@ -1,4 +1,4 @@
-#include "preload/unwind/stack_memory.h"
+#include "preload/unwind/stack_walk.h"
 
 #include <dlfcn.h>
 

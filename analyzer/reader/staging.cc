@@ -1,6 +1,4 @@
-#include "analyzer/reader/staged_scopes.h"
-
-#include <algorithm>
+#include "analyzer/reader/staging.h"
 
 namespace dlhook::analyzer::inline reader {
 
