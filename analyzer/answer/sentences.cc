@@ -481,8 +481,8 @@ std::string HowLong(const StepFacts& facts) {
     absl::StrAppend(&text, is_cut ? " At least " : " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
                     HumanTime(static_cast<double>(warm_up_ns)), ".");
   if (validation > 0 && facts.model().read_spans.empty()) {
-    absl::StrAppend(&text, " ", Many(static_cast<size_t>(validation), "validation step"), " took ",
-                    HumanTime(static_cast<double>(validation_ns)), ".");
+    absl::StrAppend(&text, " ", Many(static_cast<size_t>(validation), "step"),
+                    " without training (such as validation) took ", HumanTime(static_cast<double>(validation_ns)), ".");
   }
   return text;
 }

@@ -2,7 +2,8 @@
 // cleared.
 //
 // The trend is that of noise.h, of the steps' time without that in which the main thread waited for a processor, or of the
-// median step, which other programs disturb less; their processor time must grow, too.
+// median step, which other programs disturb less; their processor time must grow, too. The number of operations, which no other
+// program makes, is enough where the machine is too busy for the times to show one.
 // On a busy machine all operations take longer when others come: then, and where a run is too short to know, one of them has
 // to grow by more than the rest.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
@@ -65,6 +66,19 @@ class Thirds {
   }
 
   double steps() const { return steps_; }  // of a third
+
+  // Of the number of operations of a step; none: they don't grow.
+  std::optional<Trend> TrendOfNumber() const {
+    BlockMeans blocks(std::min<size_t>(kBlocks, ops_of_step_.size()));
+    for (size_t block = 0; block < blocks.size(); ++block) {
+      const auto at = [&](size_t i) {
+        return ops_of_step_.begin() + static_cast<ptrdiff_t>(i * ops_of_step_.size() / blocks.size());
+      };
+      blocks[block] = MeanOf(BlockMeans(at(block), at(block + 1)));
+    }
+    const std::optional<Trend> trend = TrendOf(blocks);
+    return trend && trend->IsGrowth() ? trend : std::nullopt;
+  }
 
   // All operations, where their number grows and no single one tells why.
   std::optional<Growth> MoreOperations() const {
@@ -153,6 +167,8 @@ class Thirds {
         if (track.process != process) continue;
         Add(track, step, ns, growth);
         Add(track, step, -ns, between_);
+        ops_of_step_.resize(std::max(ops_of_step_.size(), track.steps.size()));
+        ++ops_of_step_[step];
       }
     };
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
@@ -171,6 +187,7 @@ class Thirds {
   const StepFacts& facts_;
   double steps_ = 0;
   Growth between_;
+  BlockMeans ops_of_step_;                               // of all tracks
   std::vector<std::pair<ScopeIndex, Growth>> of_looks_;  // with the first scope that has it
   std::map<std::string, Growth> of_calls_;
 };
@@ -241,11 +258,14 @@ std::optional<Trend> GrowthOfSteps(const StepFacts& facts) {
 
 std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (!facts.HasSteps()) return {};
-  const std::optional<Trend> trend = GrowthOfTimes(facts);
-  if (!trend) return {};
+  std::optional<Trend> trend = GrowthOfTimes(facts);
+  const bool is_timed = trend.has_value();
+  const bool may_be_busy = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent);
+  if (!is_timed && !may_be_busy) return {};
   const Thirds thirds(facts);
-  const std::optional<Growth> more = thirds.MoreOperations();  // which no other program makes
-  if ((!more && !GrowthOfSteps(facts)) || !FindDenormals(facts).empty()) return {};
+  const std::optional<Growth> more = thirds.MoreOperations();
+  if (more && !is_timed) trend = thirds.TrendOfNumber();
+  if (!trend || (!more && !GrowthOfSteps(facts)) || !FindDenormals(facts).empty()) return {};
   Finding finding;
   // By what the trend's own mean is above its start.
   finding.gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
@@ -254,7 +274,6 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (more) grown = {"all operations", kNone, *more};
   const Growth& growth = grown.growth;
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
-  const bool may_be_busy = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent);
   if (!facts.load().is_known && grown.name.empty()) return {};
   if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
     return {};
@@ -269,12 +288,15 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
                            : grown.name.empty() ? "the time between operations (Python or native code)"
                                                 : grown.name;
   const auto counted = [&](double count) { return more ? absl::StrFormat(" for %.0f of them", count / steps) : ""; };
-  finding.sentence = absl::StrFormat(
-      "Each %s takes longer than the one before, from %s to %s over %d of them, mostly in %s: %s%s a %s in the first "
-      "third, %s%s in the last",
-      facts.StepNoun(), HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(), what,
-      HumanTime(std::max(growth.early_ns, 0.0) / steps), counted(growth.early_count), facts.StepNoun(),
-      HumanTime(growth.late_ns / steps), counted(growth.late_count));
+  const std::string change =
+      is_timed ? absl::StrFormat("takes longer than the one before, from %s to %s over %d of them, mostly in %s",
+                                 HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(), what)
+               : absl::StrFormat("has more operations than the one before, from %.0f to %.0f over %d of them",
+                                 trend->first, trend->last, facts.steps().count());
+  finding.sentence =
+      absl::StrFormat("Each %s %s: %s%s a %s in the first third, %s%s in the last", facts.StepNoun(), change,
+                      HumanTime(std::max(growth.early_ns, 0.0) / steps), counted(growth.early_count), facts.StepNoun(),
+                      HumanTime(growth.late_ns / steps), counted(growth.late_count));
   if (!grown.name.empty() && is_more_often && !more) {
     absl::StrAppendFormat(&finding.sentence, ", and it runs %.3g, then %.3g times", growth.early_count / steps,
                           growth.late_count / steps);

@@ -9,6 +9,7 @@
 // Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,11 +55,11 @@ bool IsOfParametrization(const WorkItem& item) {
 }
 
 std::vector<Finding> FindParametrizations(const StepFacts& facts) {
-  // How often a step computes each: as its operations are called in the forward pass, by time. One computation may call some
-  // of them several times, and others are not of each: the lower quartile.
+  // How often a step computes each: as most of its operations are called in the forward pass. One computation may call
+  // some of them several times, and others are not of each.
   struct Times {
-    double ns = 0, times = 0, forward_ns = 0;
-    std::map<double, double> ns_by_calls;
+    double ns = 0, times = 0;
+    std::map<double, int> operations;  // by their calls
   };
   std::map<std::string, Times> by_layer;
   for (const WorkItem& item : facts.items()) {
@@ -66,15 +67,12 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
     Times& times = by_layer[item.group->label];
     times.ns += item.ns;
     if (item.scope == nullptr || item.doing.direction != LayerDirection::kForward || item.begun == 0) continue;
-    times.ns_by_calls[item.begun] += item.ns;
-    times.forward_ns += item.ns;
+    ++times.operations[std::round(item.begun)];
   }
   for (auto& [layer, times] : by_layer) {
-    double below_ns = 0;
-    for (const auto& [calls, ns] : times.ns_by_calls) {
-      if (4 * below_ns <= times.forward_ns) times.times = calls;
-      below_ns += ns;
-    }
+    const auto most = std::max_element(times.operations.begin(), times.operations.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    times.times = most == times.operations.end() ? 0 : most->first;
   }
   double ns = 0, gain_ns = 0, most = 0;
   for (const auto& [layer, times] : by_layer) {

@@ -64,19 +64,24 @@ bool OneOf(absl::string_view part, const absl::string_view (&parts)[kCount]) {
 bool IsFunctionCall(absl::string_view part) { return absl::EndsWith(WithoutNumber(part), "PartitionedCall"); }
 
 bool EndsLayer(absl::string_view part) {
-  return absl::ascii_isupper(part[0]) || part[0] == '_' || OneOf(part, kInnerScopes);
+  return part.empty() || absl::ascii_isupper(part[0]) || part[0] == '_' || OneOf(part, kInnerScopes);
 }
 
 using Parts = std::vector<absl::string_view>;
 
-// A node of a loop's or a condition's function has its own full name behind the loop's: "while/body/_12/".
-void DropAround(Parts& parts) {
+bool IsLoop(absl::string_view part) { return OneOf(part, kLoops); }
+
+// A node of a loop's or a condition's function has its own full name behind the loop's: "while/body/_12/". Drops what is around
+// the innermost; returns its name.
+absl::string_view DropAround(Parts& parts) {
   static constexpr absl::string_view kFunctions[] = {"body", "cond", "then", "else"};
-  for (size_t i = parts.size(); i-- > 1;) {
+  for (size_t i = parts.size(); i-- > 2;) {
     if (parts[i][0] != '_' || !OneOf(parts[i - 1], kFunctions)) continue;
+    const absl::string_view loop = absl::StripSuffix(parts[i - 2], "_grad");
     parts.erase(parts.begin(), parts.begin() + static_cast<int64_t>(i + 1));
-    return;
+    return loop;
   }
+  return "";
 }
 
 size_t LayerLength(const Parts& parts) {
@@ -88,7 +93,7 @@ size_t LayerLength(const Parts& parts) {
 // A layer is the same one in a loop. Without layers the loop's name distinguishes the loop's products from others.
 void DropLoops(Parts& parts) {
   Parts rest = parts;
-  std::erase_if(rest, [](absl::string_view part) { return OneOf(part, kLoops); });
+  std::erase_if(rest, IsLoop);
   if (LayerLength(rest) > 0) parts = std::move(rest);
 }
 
@@ -98,13 +103,14 @@ GraphName ReadGraphName(absl::string_view name) {
   if (colon != absl::string_view::npos) read.kernel = std::string(name.substr(colon + 1));
   if (absl::StartsWith(name, "_send_")) return read;  // a result of constants that are folded before the first run
   Parts parts = absl::StrSplit(name.substr(0, colon), '/', absl::SkipEmpty());
-  DropAround(parts);
-  std::erase_if(parts, IsFunctionCall);
   const auto is_gradient = [](absl::string_view part) { return part == "gradient_tape" || part == "gradients"; };
-  const auto gradient = std::find_if(parts.rbegin(), parts.rend(), is_gradient);
-  read.is_backward = gradient != parts.rend();
-  parts.erase(parts.begin(), gradient.base());
+  read.is_backward = std::any_of(parts.begin(), parts.end(), is_gradient);
+  const absl::string_view loop = DropAround(parts);
+  std::erase_if(parts, IsFunctionCall);
+  parts.erase(parts.begin(), std::find_if(parts.rbegin(), parts.rend(), is_gradient).base());
   if (parts.empty()) return read;
+  // In TensorFlow 1 names in a loop are without the loop's.
+  if (IsLoop(loop) && std::none_of(parts.begin(), parts.end(), IsLoop)) parts.insert(parts.begin(), loop);
   for (absl::string_view& part : parts) {
     if (read.is_backward) absl::ConsumeSuffix(&part, "_grad");
   }
@@ -163,7 +169,7 @@ class GraphLinker {
         continue;
       }
       if (!read.path.empty() && read.path.find('/') != std::string::npos) forward_.insert(read.path);
-      const bool is_without_layers = read.path.empty() || OneOf(read.path, kLoops);
+      const bool is_without_layers = read.path.empty() || IsLoop(read.path);
       if (is_without_layers && IsWeighted(read)) forward_.insert(read.whole);
     }
   }
@@ -266,7 +272,7 @@ class GraphLinker {
       layer.type = type;
       layer.evidence = Evidence::kFramework;
       size_t slash = name.find('/');
-      if (OneOf(absl::string_view(name).substr(0, slash), kLoops)) slash = std::string::npos;
+      if (IsLoop(absl::string_view(name).substr(0, slash))) slash = std::string::npos;
       if (slash != std::string::npos && !IsLoss(name)) layer.model = name.substr(0, slash);
       if (slash != std::string::npos) layer.module = name;
       attribution_.layers.push_back(layer);

@@ -677,22 +677,31 @@ def heavy_operations(side):
 def polled_queue(side):
     """Another thread makes batches; the program waits for them in the queue, or looks into it now and then."""
     batches = queue.Queue(maxsize=8)
+    done = threading.Event()
 
     def make():
-        while True:
+        while not done.is_set():
             batches.put((torch.randn(64, 64), torch.zeros(64, dtype=torch.long)))
 
-    threading.Thread(target=make, daemon=True).start()
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    while True:
-        if side == "victim":
-            time.sleep(0.02)
-        x, y = batches.get()
-        optimizer.zero_grad()
-        cross_entropy(model, x, y).backward()
-        optimizer.step()
-        yield
+    try:
+        while True:
+            if side == "victim":
+                time.sleep(0.02)
+            x, y = batches.get()
+            optimizer.zero_grad()
+            cross_entropy(model, x, y).backward()
+            optimizer.step()
+            yield
+    finally:  # a thread in PyTorch at the interpreter's end would abort the process
+        done.set()
+        while thread.is_alive():
+            if batches.full():
+                batches.get()
+            thread.join(0.01)
 
 
 def kept_states(side):
