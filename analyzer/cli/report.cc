@@ -248,7 +248,7 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
     return ReportPage(StepFacts(model, analysis.options()), *tables);
   }
   if (options.asks_for_all && options.renderer->is_for_people) LeaveOutEmpty(&*tables);
-  if (options.renderer->is_for_people) SayWhyEmpty(&*tables);
+  SayWhyEmpty(&*tables);
   progress.Clear();
   return Rendered(*options.renderer, {&model, *std::move(tables), options.width, options.color});
 }
