@@ -249,8 +249,7 @@ void SetLines(const StepFacts& facts, std::vector<StepPart>& parts) {
     std::erase_if(part.lines, [&](const PartLine& line) {
       return line.ns < kLeastOfPart * part.ns || !facts.IsAtLeast(line.ns, kLeastPercentOfStep);
     });
-    std::stable_sort(part.lines.begin(), part.lines.end(),
-                     [](const PartLine& a, const PartLine& b) { return a.ns > b.ns; });
+    std::ranges::stable_sort(part.lines, std::ranges::greater(), &PartLine::ns);
     if (part.lines.size() > kMostPartLines) part.lines.resize(kMostPartLines);
   }
 }
@@ -295,7 +294,7 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
   for (const auto& [name, part] : by_name) {
     if (part.ns > 0) parts.push_back(part);
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const StepPart& a, const StepPart& b) { return a.ns > b.ns; });
+  std::ranges::stable_sort(parts, std::ranges::greater(), &StepPart::ns);
   if (parts.size() > most) {
     StepPart rest = {"everything else", PartKind::kRest};
     for (size_t i = most - 1; i < parts.size(); ++i) rest.ns += parts[i].ns;

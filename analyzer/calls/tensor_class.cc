@@ -91,20 +91,17 @@ TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {
 TensorClassSet TensorClasses::Of(const Op& reorder) const {
   TensorClassSet classes = 0;
   for (const Tensor& tensor : reorder.tensors) {
-    const auto it = by_format_.find({tensor.dims, tensor.format});
-    if (it != by_format_.end()) classes |= it->second;
+    if (const auto it = by_format_.find({tensor.dims, tensor.format}); it != by_format_.end()) classes |= it->second;
   }
   if (classes != 0) return classes;
   for (const Tensor& tensor : reorder.tensors) {
-    const auto it = by_dims_.find(tensor.dims);
-    if (it != by_dims_.end()) return it->second;
+    if (const auto it = by_dims_.find(tensor.dims); it != by_dims_.end()) return it->second;
   }
   for (const Tensor& tensor : reorder.tensors) {
     std::vector<int64_t> exchanged = tensor.dims;
     if (exchanged.size() < 3) continue;
     std::swap(exchanged[0], exchanged[1]);
-    const auto it = by_dims_.find(exchanged);
-    if (it != by_dims_.end()) return it->second & TensorClass::kWeights;
+    if (const auto it = by_dims_.find(exchanged); it != by_dims_.end()) return it->second & TensorClass::kWeights;
   }
   return 0;
 }

@@ -40,9 +40,7 @@ class PhaseFinder {
     const std::vector<PhaseInterval>& own = of_thread_[thread];
     const std::vector<PhaseInterval>& phases = own.empty() ? of_process_[model_.threads[thread].process] : own;
     const int64_t ns = model_.calls.start_ns[call];
-    const auto after =
-        std::upper_bound(phases.begin(), phases.end(), ns,
-                         [](int64_t time_ns, const PhaseInterval& phase) { return time_ns < phase.start_ns; });
+    const auto after = std::ranges::upper_bound(phases, ns, {}, &PhaseInterval::start_ns);
     if (after == phases.begin() || ns >= (after - 1)->end_ns) return PhaseKind::kUnknown;
     return (after - 1)->kind;
   }

@@ -257,8 +257,7 @@ std::optional<MeasuredTrack> TrackByPrograms(const TraceModel& model, ProcessInd
   }
   std::vector<Run> in_order;
   for (const auto& [number, run] : runs) in_order.push_back(run);
-  std::stable_sort(in_order.begin(), in_order.end(),
-                   [](const Run& a, const Run& b) { return a.start_ns < b.start_ns; });
+  std::ranges::stable_sort(in_order, {}, &Run::start_ns);
   std::map<std::string, uint32_t> symbols;
   StepSequence sequence;
   for (const Run& run : in_order) {

@@ -109,9 +109,12 @@ std::string TextOf(const Table& table, const Row& row, absl::string_view column)
 
 double NumberOf(const Table& table, const Row& row, absl::string_view column) {
   const std::optional<size_t> at = FindColumn(table, column);
-  if (!at) return 0;
-  if (const auto* whole = std::get_if<int64_t>(&row[*at])) return static_cast<double>(*whole);
-  const auto* real = std::get_if<double>(&row[*at]);
+  return at ? NumberOf(row[*at]) : 0;
+}
+
+double NumberOf(const Cell& cell) {
+  if (const auto* whole = std::get_if<int64_t>(&cell)) return static_cast<double>(*whole);
+  const auto* real = std::get_if<double>(&cell);
   return real == nullptr ? 0 : *real;
 }
 

@@ -135,8 +135,7 @@ absl::StatusOr<Table> TableOf(const StepWork& division, const TraceModel& model,
   for (const auto& [words, sums] : sums_of) {
     if (sums.share_ns != 0 || sums.calls != 0) rows.push_back({words, sums, steps, whole_ns});
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const WorkLine& a, const WorkLine& b) { return a.share_ns > b.share_ns; });
+  std::ranges::stable_sort(rows, std::ranges::greater(), &WorkLine::share_ns);
   return NewTable("work", "What each layer's time consists of", WorkColumns(), rows);
 }
 

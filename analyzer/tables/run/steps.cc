@@ -163,8 +163,7 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
     const int64_t start_ns = model.calls.start_ns[call];
     if (model.threads[model.calls.thread[call]].process != process || model.calls.parent[call] != kNone) continue;
     if (model.ops[model.calls.op[call]].is_creation) continue;
-    const auto after = std::upper_bound(steps.begin(), steps.end(), start_ns,
-                                        [](int64_t ns, const Step* step) { return ns < step->start_ns; });
+    const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
     if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
     ++sums.Of(PhaseAt(**(after - 1), start_ns)).calls;
     ++counts[static_cast<size_t>(after - 1 - steps.begin())];
