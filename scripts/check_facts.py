@@ -32,7 +32,7 @@ KEPT = {
     ("labels", "analyzer/diff/differences.cc"): (1, TEXT),
     ("labels", "analyzer/diff/divide_change.cc"): (1, TEXT),
     ("labels", "analyzer/work/step_facts.cc"): (2, "a layer's kind is not kept with its group"),
-    ("tables", "analyzer/findings/ignored.cc"): (1, "takes rows out of the table findings"),
+    ("tables", "analyzer/findings/findings_table.cc"): (1, "takes rows out of the table findings"),
     ("tables", "analyzer/answer/layer_rows.cc"): (5, "the answer's layers are rows of the table layers, folded"),
     ("labels", "analyzer/answer/layer_rows.cc"): (1, "the answer's layers are rows of the table layers, folded"),
     ("kinds", "analyzer/cli/scaling.cc"): (3, "a flag's value"),

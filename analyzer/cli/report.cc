@@ -23,7 +23,6 @@
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/findings/ignored.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"

@@ -5,15 +5,9 @@
 // show is no loss, nor one to vectors as wide as the processor's units (Zen 4 has AVX-512 in units of 256 bits).
 //
 // The gain: at most as many operations in a cycle more as the vectors are wider (tests/bench/findings.py measures it).
-#include <algorithm>
-#include <functional>
-#include <string>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"

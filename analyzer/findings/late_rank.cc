@@ -1,5 +1,4 @@
 // Rule late-rank: ranks wait in collective operations for the one that comes last.
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"

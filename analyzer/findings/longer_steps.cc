@@ -7,12 +7,7 @@
 // The gain: what they take beyond the mean step, spread over all steps.
 //
 // Validation between the steps is in no step: it is told where it takes longer than they do.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"

@@ -3,12 +3,7 @@
 //
 // The gain: a fused Adam took 22 to 33 % of the default's time on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024
 // (torch 2.13, 2 cores; tests/bench/findings.py measures it again).
-#include <algorithm>
-#include <array>
-#include <string>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/findings/own_cost.h"

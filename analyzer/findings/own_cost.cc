@@ -1,10 +1,6 @@
 // What recording takes: see own_cost.h.
 #include "analyzer/findings/own_cost.h"
 
-#include <algorithm>
-#include <optional>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/table/table_ops.h"

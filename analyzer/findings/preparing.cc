@@ -1,13 +1,6 @@
 // Rule preparing-in-steps: warm-up work continues in steady steps: searching for algorithms, trials, creating
 // primitives. Sizes that differ between them within a layer are what changes.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
-#include <tuple>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"

@@ -4,15 +4,8 @@
 // Both number what they compile (scope_names.h). It was compiled just before it ran first; the loss is what the steps in
 // which that was take beyond the others' median. Few sizes are soon compiled, so there must be several recompilations, one
 // of them in the later half of the run.
-#include <algorithm>
-#include <cstddef>
-#include <map>
-#include <set>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"

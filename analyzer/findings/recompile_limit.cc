@@ -4,14 +4,7 @@
 // Condition: PyTorch kept that the limit was reached. The gain is what the median of the steps in which none of the
 // function's regions runs takes beyond that of the steps in which one does. If no such steps are left after warm-up, it is
 // not known: information.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"

@@ -3,15 +3,7 @@
 // convolution, of which each group is small, as a product for each group.
 //
 // The gain: at most the time; how much faster another one would be is not known.
-#include <algorithm>
-#include <functional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/findings/rules.h"

@@ -7,17 +7,7 @@
 // products with its weights grow by the same small number from pass to pass. With a cache they stay.
 //
 // Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
-#include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/python_places.h"

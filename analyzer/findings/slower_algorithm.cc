@@ -2,11 +2,7 @@
 //
 // Times are those of the search, on the same tensors; the reason for the other choice may be its workspace or that its
 // results do not repeat.
-#include <algorithm>
-#include <map>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"

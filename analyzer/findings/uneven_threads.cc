@@ -7,12 +7,8 @@
 //
 // Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
 // their work was.
-#include <algorithm>
-#include <map>
-#include <vector>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/step_groups.h"

@@ -6,10 +6,6 @@
 // the machine's bandwidth would say much less than a compiler gained (tests/bench/findings.py), probably because a large
 // tensor's pages are new each time and the kernel clears them. A single operation behind a product is left alone:
 // torch.compile fuses that only where weights are constants. Tiny operations belong to python-bound.
-#include <algorithm>
-#include <cstddef>
-#include <set>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"

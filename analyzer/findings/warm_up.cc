@@ -2,7 +2,6 @@
 // primitives. Only information: no steady step gets faster.
 //
 // The time: what the warm-up steps take beyond as many steady ones, spread over all steps.
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"

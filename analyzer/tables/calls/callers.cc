@@ -1,4 +1,5 @@
 // Table `callers`: who called each problem: framework function, user's line and layer.
+//
 // Table `stacks`: the heaviest stacks, native and Python frames merged: of all that steps spend time on, or of library
 // calls.
 

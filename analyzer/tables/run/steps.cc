@@ -1,4 +1,5 @@
 // Table `steps`: the steps of the program, one row per step.
+//
 // Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
 
 #include "absl/strings/str_cat.h"

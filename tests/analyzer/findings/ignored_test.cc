@@ -1,5 +1,5 @@
 // Findings that --ignore removes.
-#include "analyzer/findings/ignored.h"
+#include "analyzer/findings/findings_table.h"
 
 #include <gtest/gtest.h>
 
