@@ -131,9 +131,7 @@ class LegacyResolver {
         if (!measured) named.rank = absl::StrCat("rank ", i, " of ", op.candidates.size());
       }
     }
-    for (auto& [key, list] : searches_) {
-      std::ranges::sort(list, {}, &Search::start_ns);
-    }
+    for (auto& [key, list] : searches_) std::ranges::sort(list, {}, &Search::start_ns);
   }
 
   // Sets the final chooser on the ops themselves; earlier calls get ops of their own.

@@ -103,9 +103,7 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
     if (running.finding != decision.time.finding) decision.doubt = Doubt::kWaiting;
     // The machine was busy when the faster side ran, and how busy it was for the slower one is not known.
     const MeasuredRun& faster = decision.time.change_ns() > 0 ? before : after;
-    if (!knows_both && faster.WaitedMuch()) {
-      decision.doubt = Doubt::kWaiting;
-    }
+    if (!knows_both && faster.WaitedMuch()) decision.doubt = Doubt::kWaiting;
   }
   const bool is_slower = decision.time.change_ns() > 0;
   if (is_same_work && decision.low.finding != decision.time.finding &&

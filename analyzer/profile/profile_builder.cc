@@ -227,9 +227,7 @@ class StepProfile {
     for (auto& [at, row] : sampled_) {
       const SampleSplit split = SplitBySamples(row.wall_ns, StacksOf(row, at.first));
       row.labels.kind = kSampledKind;
-      for (const SamplePart& part : split.parts) {
-        profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns});
-      }
+      for (const SamplePart& part : split.parts) profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns});
       if (split.rest_ns > 0) profile_.Add(at.first, at.second, {split.rest_ns});
     }
   }

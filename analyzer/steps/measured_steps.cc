@@ -22,9 +22,7 @@ constexpr double kMostlyRegular = 0.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
   const auto earlier = [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; };
-  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) {
-    std::stable_sort(calls->begin(), calls->end(), earlier);
-  }
+  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) std::stable_sort(calls->begin(), calls->end(), earlier);
 }
 
 std::vector<CallIndex> CallsOfThreads(const TraceModel& model, const std::vector<bool>& threads) {

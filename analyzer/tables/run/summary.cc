@@ -181,12 +181,8 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
     metrics.Count("creations", creations,
                   absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
   }
-  if (trials > 0) {
-    metrics.Count("trials", trials, "trial executions of cuDNN plans");
-  }
-  if (captured > 0) {
-    metrics.Count("captured_calls", captured, "recorded into CUDA graphs instead of executed");
-  }
+  if (trials > 0) metrics.Count("trials", trials, "trial executions of cuDNN plans");
+  if (captured > 0) metrics.Count("captured_calls", captured, "recorded into CUDA graphs instead of executed");
   if (aggregated > 0) {
     metrics.Count("aggregated_calls", aggregated,
                   "of them, known only as totals per op and thread: they are in no layer and no step");
