@@ -9,7 +9,6 @@
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
 

@@ -13,7 +13,6 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"

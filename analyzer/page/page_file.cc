@@ -1,11 +1,9 @@
-#include "analyzer/page/page_file.h"
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/gzip.h"
+#include "analyzer/page/report_page.h"
 #include "analyzer/table/table_ops.h"
 
 // page_html.S

@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"
