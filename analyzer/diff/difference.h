@@ -3,11 +3,10 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
+#include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/noise.h"
-#include "analyzer/work/done_work.h"
 
 namespace dlhook::analyzer::inline diff {
 

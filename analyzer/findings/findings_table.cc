@@ -8,7 +8,6 @@
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/work/source_lines.h"
-#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -18,7 +18,6 @@
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 

@@ -2,7 +2,6 @@
 #include "analyzer/findings/named_operations.h"
 
 #include "analyzer/calls/python_places.h"
-#include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

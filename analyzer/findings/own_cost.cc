@@ -2,7 +2,6 @@
 #include "analyzer/findings/own_cost.h"
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/analysis/folded_time.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -7,7 +7,6 @@
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/profile/profile_builder.h"
-#include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {

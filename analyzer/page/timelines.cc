@@ -7,7 +7,6 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table_ops.h"

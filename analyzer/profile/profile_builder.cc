@@ -3,7 +3,6 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"

@@ -1,8 +1,5 @@
 #include "analyzer/work/gap_lines.h"
 
-#include "analyzer/analysis/folded_time.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/time/sample_split.h"
 #include "analyzer/time/thread_activity.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/source_lines.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline work {

@@ -7,7 +7,6 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

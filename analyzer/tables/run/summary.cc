@@ -13,7 +13,6 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
