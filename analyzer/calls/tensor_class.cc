@@ -54,26 +54,19 @@ constexpr ConversionKernel kKernels[] = {
 }  // namespace
 
 std::string TensorClassText(TensorClassSet classes) {
-  switch (classes) {
-    case 0:
-      return "unknown";
-    case TensorClass::kWeights:
-      return "weights";
-    case TensorClass::kBias:
-      return "bias";
-    case TensorClass::kMatrix:
-      return "matrix";
-    case TensorClass::kActivations:
-      return "activations";
-    case TensorClass::kWeights | TensorClass::kActivations:
-      return "activations or weights";
-    case TensorClass::kBias | TensorClass::kActivations:
-      return "activations or bias";
-    case TensorClass::kBias | TensorClass::kWeights:
-      return "weights or bias";
-    default:
-      return "activations, weights or bias";
+  constexpr std::pair<TensorClassSet, const char*> kTexts[] = {
+      {0, "unknown"},
+      {TensorClass::kWeights, "weights"},
+      {TensorClass::kBias, "bias"},
+      {TensorClass::kMatrix, "matrix"},
+      {TensorClass::kActivations, "activations"},
+      {TensorClass::kWeights | TensorClass::kActivations, "activations or weights"},
+      {TensorClass::kBias | TensorClass::kActivations, "activations or bias"},
+      {TensorClass::kBias | TensorClass::kWeights, "weights or bias"}};
+  for (const auto& [of, text] : kTexts) {
+    if (of == classes) return text;
   }
+  return "activations, weights or bias";
 }
 
 TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {

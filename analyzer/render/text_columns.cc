@@ -234,21 +234,9 @@ bool IsName(absl::string_view text) {
 constexpr absl::string_view kEnd = "\033[0m";
 
 absl::string_view Begin(Style style) {
-  switch (style) {
-    case Style::kTitle:
-      return "\033[1;36m";  // bold cyan
-    case Style::kHeader:
-      return "\033[1m";
-    case Style::kQuiet:
-      return "\033[2m";
-    case Style::kHot:
-      return "\033[1;35m";  // bold magenta: on white, too
-    case Style::kWarning:
-      return "\033[33m";
-    case Style::kPlain:
-      break;
-  }
-  return "";
+  // Bold cyan, bold, faint, bold magenta (on white, too), yellow.
+  constexpr absl::string_view kBegins[] = {"", "\033[1;36m", "\033[1m", "\033[2m", "\033[1;35m", "\033[33m"};
+  return kBegins[static_cast<size_t>(style)];
 }
 
 }  // namespace
