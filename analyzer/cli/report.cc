@@ -47,7 +47,7 @@ struct ReportOptions {
   bool color = false;
   TableOptions of_tables;
   std::optional<std::string> calibration;     // see FindPeaks
-  std::vector<std::string> ignored_findings;  // see findings/ignored.h
+  std::vector<std::string> ignored_findings;  // see findings/findings_table.h
 };
 
 // Sorts those tables that have the column.

@@ -14,8 +14,8 @@
 #include "analyzer/doctor/cpu_time.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/tables/tables.h"
 #include "analyzer/model/process_info.h"
+#include "analyzer/tables/tables.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline doctor {

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "analyzer/model/process_info.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/model/process_info.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline render {
