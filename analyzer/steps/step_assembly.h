@@ -1,12 +1,7 @@
 // Combines items into steps, names them and marks warm-up.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_items.h"
