@@ -3,7 +3,6 @@
 #include <tuple>
 
 #include "analyzer/model/beside.h"
-#include "analyzer/model/recurring_keys.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline analysis {

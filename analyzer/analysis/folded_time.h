@@ -5,7 +5,6 @@
 #include <future>
 
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/time/intervals.h"

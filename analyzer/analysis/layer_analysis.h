@@ -6,7 +6,6 @@
 #include <typeinfo>
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline analysis {

@@ -25,8 +25,7 @@ const StepTrack* TrackOf(const std::vector<StepTrack>& tracks, ProcessIndex proc
 // The last element that begins by then.
 template <typename Interval>
 const Interval* LastBegun(const std::vector<Interval>& intervals, int64_t ns) {
-  const auto after = std::upper_bound(intervals.begin(), intervals.end(), ns,
-                                      [](int64_t at, const Interval& interval) { return at < interval.start_ns; });
+  const auto after = std::ranges::upper_bound(intervals, ns, {}, &Interval::start_ns);
   return after == intervals.begin() ? nullptr : &*std::prev(after);
 }
 

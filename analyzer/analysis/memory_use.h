@@ -4,7 +4,6 @@
 #include <tuple>
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline analysis {

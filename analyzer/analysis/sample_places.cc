@@ -81,9 +81,7 @@ SampleSums SamplePlaces::Joined(const SampleSums& places) const {
   SampleSums joined = places;
   for (int level = 0; level < 2; ++level) {
     SampleSums next;
-    for (const auto& [place, sum] : joined) {
-      next[sum.samples < kFewestOfPlace ? owner_of_[place] : place].Add(sum);
-    }
+    for (const auto& [place, sum] : joined) next[sum.samples < kFewestOfPlace ? owner_of_[place] : place].Add(sum);
     joined = std::move(next);
   }
   return joined;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/calls/python_places.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/call_stacks.h"
 #include "analyzer/time/sample_split.h"
 

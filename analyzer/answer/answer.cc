@@ -7,10 +7,8 @@
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/findings/ignored.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
 

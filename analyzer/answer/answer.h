@@ -13,7 +13,7 @@ struct AnswerOptions {
   bool color = false;
   bool is_brief = false;  // what ran, without steps also where its time goes, and findings: for the end of `dlhook run`
   bool is_live = false;   // of a run that goes on, below what live.h says: where a step goes, layers, findings in brief
-  std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
+  std::vector<std::string> ignored_findings = {};  // see findings/findings_table.h
 };
 
 // At most kMostLines lines, if findings that are worth much leave it room.

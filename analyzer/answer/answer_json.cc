@@ -12,7 +12,6 @@
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/findings/ignored.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/steps/measured_steps.h"

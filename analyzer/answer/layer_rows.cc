@@ -100,8 +100,7 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
     for (size_t i = 1; i < members.size(); ++i) Merge(members[i], all);
     rows.push_back(all);
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const LayerRow& a, const LayerRow& b) { return a.total_ns > b.total_ns; });
+  std::ranges::stable_sort(rows, std::ranges::greater(), &LayerRow::total_ns);
   return rows;
 }
 

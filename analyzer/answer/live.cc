@@ -9,13 +9,10 @@
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline answer {

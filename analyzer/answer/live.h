@@ -46,7 +46,7 @@ struct LiveOptions {
   size_t width = 80;  // in characters
   bool color = false;
   bool unicode = true;
-  std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
+  std::vector<std::string> ignored_findings = {};  // see findings/findings_table.h
 };
 
 // Steps of the first process that has some, in the whole run, of which the model may hold the newest part only: then estimated.

@@ -1,10 +1,6 @@
 // What the answer says of a run before its numbers, as sentences: for the terminal and the page.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline answer {

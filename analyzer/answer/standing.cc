@@ -61,10 +61,8 @@ class Standing {
       if (is_outermost) Add(thread, {scopes.start_ns[i], scopes.EndOf(i), false, scopes.look[i].name, i});
     }
     for (Records& records : records_) {
-      std::stable_sort(records.ended.begin(), records.ended.end(),
-                       [](const Record& a, const Record& b) { return a.end_ns < b.end_ns; });
-      std::stable_sort(records.open.begin(), records.open.end(),
-                       [](const Record& a, const Record& b) { return a.start_ns < b.start_ns; });
+      std::ranges::stable_sort(records.ended, {}, &Record::end_ns);
+      std::ranges::stable_sort(records.open, {}, &Record::start_ns);
     }
   }
 

@@ -6,7 +6,6 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/sample_split.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/gap_lines.h"
 
@@ -249,8 +248,7 @@ void SetLines(const StepFacts& facts, std::vector<StepPart>& parts) {
     std::erase_if(part.lines, [&](const PartLine& line) {
       return line.ns < kLeastOfPart * part.ns || !facts.IsAtLeast(line.ns, kLeastPercentOfStep);
     });
-    std::stable_sort(part.lines.begin(), part.lines.end(),
-                     [](const PartLine& a, const PartLine& b) { return a.ns > b.ns; });
+    std::ranges::stable_sort(part.lines, std::ranges::greater(), &PartLine::ns);
     if (part.lines.size() > kMostPartLines) part.lines.resize(kMostPartLines);
   }
 }
@@ -295,7 +293,7 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
   for (const auto& [name, part] : by_name) {
     if (part.ns > 0) parts.push_back(part);
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const StepPart& a, const StepPart& b) { return a.ns > b.ns; });
+  std::ranges::stable_sort(parts, std::ranges::greater(), &StepPart::ns);
   if (parts.size() > most) {
     StepPart rest = {"everything else", PartKind::kRest};
     for (size_t i = most - 1; i < parts.size(); ++i) rest.ns += parts[i].ns;

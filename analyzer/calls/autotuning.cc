@@ -130,9 +130,7 @@ class TimedRuns {
   }
 
   void Close(size_t next_begin) {
-    if (timed_plans_.size() > 1) {
-      runs_->emplace_back(executions_.begin() + run_begin_, executions_.begin() + run_end_);
-    }
+    if (timed_plans_.size() > 1) runs_->emplace_back(executions_.begin() + run_begin_, executions_.begin() + run_end_);
     timed_plans_.clear();
     run_begin_ = run_end_ = next_begin;
   }

@@ -131,9 +131,7 @@ class LegacyResolver {
         if (!measured) named.rank = absl::StrCat("rank ", i, " of ", op.candidates.size());
       }
     }
-    for (auto& [key, list] : searches_) {
-      std::sort(list.begin(), list.end(), [](const Search& a, const Search& b) { return a.start_ns < b.start_ns; });
-    }
+    for (auto& [key, list] : searches_) std::ranges::sort(list, {}, &Search::start_ns);
   }
 
   // Sets the final chooser on the ops themselves; earlier calls get ops of their own.
@@ -182,8 +180,7 @@ class LegacyResolver {
   void NoteExecution(const Problem& problem, int64_t start_ns, OpIndex op) {
     const auto it = searches_.find(problem);
     if (it == searches_.end()) return;
-    const auto after = std::upper_bound(it->second.begin(), it->second.end(), start_ns,
-                                        [](int64_t ns, const Search& search) { return ns < search.start_ns; });
+    const auto after = std::ranges::upper_bound(it->second, start_ns, {}, &Search::start_ns);
     if (after == it->second.begin()) return;
     Search& search = *std::prev(after);
     if (start_ns >= search.next_start_ns) return;

@@ -56,9 +56,7 @@ bool TellsSteps(const Op& op) {
   if (op.family == kJaxTap.family) return false;  // the scopes of XLA's operations do
   if (op.is_creation || op.is_trial || op.captured || !op.subject.empty()) return false;
   if (IsKind(op, {OpKind::kAllocation, OpKind::kFree}) || op.family == "nvrtc") return false;
-  if (absl::StartsWith(op.family, "cuda_")) {
-    return op.launch() || op.copy() || IsGraphLaunch(op);
-  }
+  if (absl::StartsWith(op.family, "cuda_")) return op.launch() || op.copy() || IsGraphLaunch(op);
   return !absl::EndsWith(op.family, "_setup");
 }
 

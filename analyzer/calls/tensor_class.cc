@@ -54,26 +54,19 @@ constexpr ConversionKernel kKernels[] = {
 }  // namespace
 
 std::string TensorClassText(TensorClassSet classes) {
-  switch (classes) {
-    case 0:
-      return "unknown";
-    case TensorClass::kWeights:
-      return "weights";
-    case TensorClass::kBias:
-      return "bias";
-    case TensorClass::kMatrix:
-      return "matrix";
-    case TensorClass::kActivations:
-      return "activations";
-    case TensorClass::kWeights | TensorClass::kActivations:
-      return "activations or weights";
-    case TensorClass::kBias | TensorClass::kActivations:
-      return "activations or bias";
-    case TensorClass::kBias | TensorClass::kWeights:
-      return "weights or bias";
-    default:
-      return "activations, weights or bias";
+  constexpr std::pair<TensorClassSet, const char*> kTexts[] = {
+      {0, "unknown"},
+      {TensorClass::kWeights, "weights"},
+      {TensorClass::kBias, "bias"},
+      {TensorClass::kMatrix, "matrix"},
+      {TensorClass::kActivations, "activations"},
+      {TensorClass::kWeights | TensorClass::kActivations, "activations or weights"},
+      {TensorClass::kBias | TensorClass::kActivations, "activations or bias"},
+      {TensorClass::kBias | TensorClass::kWeights, "weights or bias"}};
+  for (const auto& [of, text] : kTexts) {
+    if (of == classes) return text;
   }
+  return "activations, weights or bias";
 }
 
 TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {
@@ -91,20 +84,17 @@ TensorClasses::TensorClasses(const TraceModel& model, const RunTotals& totals) {
 TensorClassSet TensorClasses::Of(const Op& reorder) const {
   TensorClassSet classes = 0;
   for (const Tensor& tensor : reorder.tensors) {
-    const auto it = by_format_.find({tensor.dims, tensor.format});
-    if (it != by_format_.end()) classes |= it->second;
+    if (const auto it = by_format_.find({tensor.dims, tensor.format}); it != by_format_.end()) classes |= it->second;
   }
   if (classes != 0) return classes;
   for (const Tensor& tensor : reorder.tensors) {
-    const auto it = by_dims_.find(tensor.dims);
-    if (it != by_dims_.end()) return it->second;
+    if (const auto it = by_dims_.find(tensor.dims); it != by_dims_.end()) return it->second;
   }
   for (const Tensor& tensor : reorder.tensors) {
     std::vector<int64_t> exchanged = tensor.dims;
     if (exchanged.size() < 3) continue;
     std::swap(exchanged[0], exchanged[1]);
-    const auto it = by_dims_.find(exchanged);
-    if (it != by_dims_.end()) return it->second & TensorClass::kWeights;
+    if (const auto it = by_dims_.find(exchanged); it != by_dims_.end()) return it->second & TensorClass::kWeights;
   }
   return 0;
 }

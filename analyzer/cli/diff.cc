@@ -20,7 +20,7 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/page/page_file.h"
+#include "analyzer/page/report_page.h"
 #include "analyzer/reader/one_job.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"

@@ -14,7 +14,6 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
 // glossary.S

@@ -23,7 +23,6 @@
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/findings/ignored.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
@@ -48,7 +47,7 @@ struct ReportOptions {
   bool color = false;
   TableOptions of_tables;
   std::optional<std::string> calibration;     // see FindPeaks
-  std::vector<std::string> ignored_findings;  // see findings/ignored.h
+  std::vector<std::string> ignored_findings;  // see findings/findings_table.h
 };
 
 // Sorts those tables that have the column.

@@ -13,7 +13,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/page/page_file.h"
+#include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"

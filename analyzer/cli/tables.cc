@@ -15,7 +15,6 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/findings/findings_table.h"
-#include "analyzer/findings/ignored.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/io/run_folder.h"

@@ -12,8 +12,7 @@ constexpr double kPartThatCounts = 0.03;  // of a step
 constexpr size_t kLeastActivities = 2;
 
 double WeightOf(const MeasuredTable& table, size_t row) {
-  const auto* sum = std::get_if<int64_t>(&table.table.rows[row][ColumnOf(table.table, Role::kWeight)]);
-  return sum == nullptr ? 0 : static_cast<double>(*sum) / table.per;
+  return NumberOf(table.table.rows[row][ColumnOf(table.table, Role::kWeight)]) / table.per;
 }
 
 // A row that one side lacks counts as blocks of zero.

@@ -3,7 +3,6 @@
 
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/noise.h"
 

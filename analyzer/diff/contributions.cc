@@ -179,9 +179,7 @@ bool WorkRow::MovesData() const { return Newest("purpose") == kMovesData; }
 double WorkRow::Sum(const char* column, bool of_base) const {
   if (!IsOn(of_base)) return 0;
   const MeasuredTable& side = of_base ? *work_->base : *work_->new_side;
-  const Cell& cell = side.table.rows[of_base ? row_->rows.base : row_->rows.new_row][*FindColumn(side.table, column)];
-  const auto* sum = std::get_if<int64_t>(&cell);
-  return sum == nullptr ? 0 : static_cast<double>(*sum) / side.per;
+  return NumberOf(side.table, side.table.rows[of_base ? row_->rows.base : row_->rows.new_row], column) / side.per;
 }
 
 std::pair<std::string, std::string> WorkRow::Place(const NameMap& names) const {
@@ -190,8 +188,7 @@ std::pair<std::string, std::string> WorkRow::Place(const NameMap& names) const {
   const Row& cells = table.rows[is_gone ? row_->rows.base : row_->rows.new_row];
   std::string layer = CellText(cells[ColumnOf(table, Role::kName)]);
   if (is_gone) {
-    const auto renamed = names.find(layer);
-    if (renamed != names.end()) layer = renamed->second;
+    if (const auto renamed = names.find(layer); renamed != names.end()) layer = renamed->second;
   }
   return {layer, CellText(cells[*FindColumn(table, "direction")])};
 }

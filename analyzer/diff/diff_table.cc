@@ -34,12 +34,6 @@ Cell PerStep(const MeasuredTable& table, size_t row, size_t column) {
   return static_cast<double>(*sum) / table.per;
 }
 
-double NumberOf(const Cell& cell) {
-  if (const auto* integer = std::get_if<int64_t>(&cell)) return static_cast<double>(*integer);
-  const auto* real = std::get_if<double>(&cell);
-  return real == nullptr ? 0 : *real;
-}
-
 // With steps cut into blocks, amounts may differ by a call at the edge.
 bool IsOtherAmount(const Cell& a, const Cell& b) { return std::abs(NumberOf(a) - NumberOf(b)) > 0.05; }
 

@@ -3,7 +3,6 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/measured_run.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 #include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"

@@ -49,8 +49,7 @@ class Finder {
     AddRows();
     AddCounts(DifferenceKind::kCalls, "calls of ", base_.work.calls, new_.work.calls);
     AddCounts(DifferenceKind::kOps, "", base_.work.ops, new_.work.ops);
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Difference& a, const Difference& b) { return a.kind < b.kind; });
+    std::ranges::stable_sort(found_, {}, &Difference::kind);
     return std::move(found_);
   }
 
@@ -223,8 +222,7 @@ class Finder {
 
   double CallsOf(const RowChange& row) const {
     const Table& table = work_.new_side->table;
-    const auto* calls = std::get_if<int64_t>(&table.rows[row.rows.new_row][*FindColumn(table, "calls")]);
-    return calls == nullptr ? 0 : static_cast<double>(*calls);
+    return NumberOf(table, table.rows[row.rows.new_row], "calls");
   }
 
   void AddCounts(DifferenceKind kind, const std::string& prefix, const Counts& before, const Counts& after) {

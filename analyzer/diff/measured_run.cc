@@ -60,8 +60,7 @@ class BlockRows {
 
  private:
   size_t Find(const Table& block, size_t row) const {
-    const auto exact = exact_.find(RowKey(block, row, KeyParts::kAll));
-    if (exact != exact_.end()) return exact->second;
+    if (const auto exact = exact_.find(RowKey(block, row, KeyParts::kAll)); exact != exact_.end()) return exact->second;
     const auto same = same_.find(RowKey(block, row, KeyParts::kWithoutChoices));
     return same != same_.end() ? same->second : kNoColumn;
   }

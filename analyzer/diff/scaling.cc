@@ -219,8 +219,7 @@ absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::ve
 }
 
 Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
-  std::stable_sort(runs.begin(), runs.end(),
-                   [](const ScalingRun& a, const ScalingRun& b) { return a.devices < b.devices; });
+  std::ranges::stable_sort(runs, {}, &ScalingRun::devices);
   const Comparison comparison(runs, kind);
   Table table = NewTable("scaling", "How the program scales", Columns(comparison), runs);
   if (runs.empty()) return table;

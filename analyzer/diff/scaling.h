@@ -2,7 +2,6 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
 

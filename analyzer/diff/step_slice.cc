@@ -7,8 +7,7 @@ namespace {
 using Intervals = std::vector<std::pair<int64_t, int64_t>>;
 
 bool Overlaps(const Intervals& intervals, int64_t start_ns, int64_t end_ns) {
-  const auto first = std::upper_bound(intervals.begin(), intervals.end(), start_ns,
-                                      [](int64_t ns, const auto& interval) { return ns < interval.second; });
+  const auto first = std::ranges::upper_bound(intervals, start_ns, {}, &std::pair<int64_t, int64_t>::second);
   return first != intervals.end() && first->first < std::max(end_ns, start_ns + 1);
 }
 

@@ -10,7 +10,6 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer::inline doctor {

@@ -1,6 +1,12 @@
 // Rule batch-norm-in-inference: batch normalization runs by itself where its factors are constants, which could be
 // multiplied into the weights of the convolution or product before it.
-#include "absl/strings/str_cat.h"
+//
+// Rule input-gradient: the first layer of a network computes the gradient of the network's input, which nothing uses.
+//
+// Only the first layer of a step is judged: the input of a later network may be the output of another one and then
+// needs its gradient, as when a generator learns from its critic. Nor does a layer count that runs several times in a pass: a
+// recurrent cell's gradient is that of its state.
+
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
@@ -13,6 +19,25 @@ constexpr double kBatchNormPercent = 3;
 bool IsBatchNorm(const WorkItem& item) {
   if (item.IsCall()) return IsKind(*item.op, OpKind::kBatchNormalization);
   return item.scope != nullptr && WorkOfOp(item.scope->op) == "batch norm";
+}
+
+// The layer that begins a step's forward passes; kNone if not known.
+LayerIndex FirstLayer(const StepFacts& facts) {
+  LayerIndex first = kNone;
+  for (const WorkItem& item : facts.items()) {
+    if (item.doing.direction != LayerDirection::kForward) continue;
+    for (LayerIndex layer : item.group->layers) first = std::min(first, layer);
+  }
+  // Without modules, a layer is a line of the program; a line in a loop also includes later layers.
+  return first == kNone || facts.attribution().layers[first].module.empty() ? kNone : first;
+}
+
+bool RunsSeveralTimes(const StepFacts& facts, LayerIndex layer) {
+  const auto passes = static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
+  return std::any_of(facts.items().begin(), facts.items().end(), [&](const WorkItem& item) {
+    return item.IsHostCompute() && item.doing.direction == LayerDirection::kForward && item.calls > 1.5 * passes &&
+           item.group->layers.size() == 1 && item.group->layers.front() == layer;
+  });
 }
 
 }  // namespace
@@ -33,6 +58,31 @@ std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
   finding.advice =
       "Fold it into the preceding convolution once: torch.nn.utils.fusion.fuse_conv_bn_eval, or "
       "torch.jit.optimize_for_inference(torch.jit.trace(model, example)).";
+  return {finding};
+}
+
+std::vector<Finding> FindInputGradient(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kTraining) return {};
+  const LayerIndex layer = FirstLayer(facts);
+  if (layer == kNone || RunsSeveralTimes(facts, layer)) return {};
+  const auto is_wasted = [&](const WorkItem& item) {
+    return item.IsHostCompute() && item.doing.direction == LayerDirection::kBackwardData &&
+           item.group->layers.size() == 1 && item.group->layers.front() == layer;
+  };
+  const double ns = facts.Sum(is_wasted);
+  if (!facts.IsAtLeast(ns, kLeastPercent)) return {};
+  const Layer& first = facts.attribution().layers[layer];
+  Finding finding;
+  finding.where = first.name;
+  finding.line = first.line;
+  finding.sentence =
+      absl::StrCat("The first layer computes the gradient of the network's input: ", facts.PartOfStep(ns), ".");
+  finding.gain_ns = ns;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table layers, column backward_data of the first row";
+  finding.advice =
+      "If nothing reads it (no adversarial or saliency method), leave requires_grad of the input False, and detach "
+      "what comes out of a frozen part: x = x.detach().";
   return {finding};
 }
 

@@ -4,14 +4,8 @@
 // backward pass: its `isnan` and `_is_any_true` follow the nodes of the graph. Keras with run_eagerly calls each operation
 // of a step from Python: of its compiled step only the graph is run. Others are variables of the environment.
 // The gain: at most all that is not in a library's call.
-#include <algorithm>
-#include <array>
-#include <string>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 

@@ -8,15 +8,6 @@
 // same, and not where steps grow steadily (growing-steps). The gain: a mean step's time above the early quartile, less
 // the others' growth. Of a long run every k-th step
 // counts: quartiles of thousands are exact enough.
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"

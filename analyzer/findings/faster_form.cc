@@ -10,16 +10,8 @@
 //
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last four are judged on the CPU only.
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"

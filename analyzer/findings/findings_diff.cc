@@ -1,10 +1,4 @@
 // Findings that came or went: see findings_table.h.
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/findings_table.h"

@@ -1,13 +1,8 @@
 // Table `findings`: what the rules found, largest gain first.
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
+#include "analyzer/table/table.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/work/noise.h"
 #include "analyzer/work/step_facts.h"
@@ -49,5 +44,19 @@ Table FindingsDiff(const std::vector<FindingChange>& changes);
 
 // Whether a rule's findings are causes: not what another cause often brings about (page faults, time between operations).
 bool IsCause(absl::string_view rule);
+
+// Findings that the user chose to ignore.
+
+// The rule of RULE or RULE:WHERE.
+absl::string_view RuleOfIgnored(absl::string_view ignored);
+
+// `ignored`: each entry is RULE or RULE:WHERE, where WHERE is the finding's whole location, one of its layers, or its
+// line. Removes them and returns how many there were.
+size_t LeaveOut(const std::vector<std::string>& ignored, std::vector<RuleFinding>* findings);
+// The same for the table `findings`; a last note then says so.
+void LeaveOut(const std::vector<std::string>& ignored, Table* findings);
+
+// "2 findings are ignored (--ignore, .dlhook-ignore)."
+std::string IgnoredSentence(size_t count);
 
 }  // namespace dlhook::analyzer::findings

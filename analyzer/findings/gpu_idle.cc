@@ -2,15 +2,7 @@
 // idle nanosecond to exactly one cause, so the gains are disjoint.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"

@@ -1,13 +1,6 @@
 // GPU rules that share the cost of a host call: see rules.h.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/model/op.h"

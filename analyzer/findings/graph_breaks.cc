@@ -4,13 +4,7 @@
 // Condition: PyTorch kept where it broke graphs, and 3 % of a step (median of the steps) passes inside compiled functions
 // that go on after a break (a region inside a region) but outside of their compiled code (CompiledFunction: so with
 // gradients only). The gain is at most that time, because the code between the graphs has to run somewhere.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"

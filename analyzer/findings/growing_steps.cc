@@ -8,17 +8,8 @@
 // to grow by more than the rest.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
 // place, their number, and the time between them. The gain: a mean step less one at the start of the trend.
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"

@@ -3,9 +3,6 @@
 //
 // Which values the program needs of them is its author's to say: the gain is at most their time. Of an FFT the length decides,
 // which is not recorded: information.
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/named_operations.h"

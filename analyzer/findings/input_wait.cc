@@ -7,16 +7,8 @@
 // Rows that are fetched one by one: an operation runs about as often as a batch has rows, or more often. More workers do the
 // same beside the step, and copy what they made: with rows of some microseconds each the step got 1.5 to 2.3 times slower by
 // that (torch 2.13). Fetching the batch at once made it 2 to 50 times faster.
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"

@@ -4,15 +4,24 @@
 // On the CPU bfloat16, where the processor has instructions for it and dlhook calibrate measured its peak; on a GPU TF32
 // for cuBLAS's products, from compute capability 8.0 on. The gain: at most t (1 - bound in that type / bound in float32),
 // so a call keeps its distance from its bound.
-#include <algorithm>
-#include <functional>
-#include <map>
+//
+// Rule float64: products and convolutions in double precision. They take twice as long as in single precision, because
+// half as many numbers fit into a vector register and into the memory bandwidth.
+//
+// Rule type-conversions: tensors are converted to another type in each step (PyTorch's aten::_to_copy, on the CPU).
+//
+// Autocast converts inside of an operation, before the product; weights too, once in a forward pass where their gradients are
+// computed, else for each use. The program's own conversions are operations by themselves (aten::to): outside of its modules
+// of what it has just made or read, data in float64, say. Networks in channels_last convert the memory format so, too.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_kind.h"
+#include "analyzer/model/release.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "preload/format/processor_id.h"
@@ -115,11 +124,103 @@ std::vector<Finding> Tf32(const StepFacts& facts) {
   return {finding};
 }
 
+constexpr double kFloat64Percent = 3;
+constexpr double kGain = 0.5;  // part of the time
+
+bool RunsPython(const TraceModel& model) {
+  return !model.python_stacks.empty() || absl::c_any_of(model.processes, [](const ProcessInfo& process) {
+    return absl::StartsWith(process.program, "python") || !ReleaseOf(process, "Python").empty();
+  });
+}
+
+constexpr double kConversionsPercent = 10;
+
+enum By : int { kProgram = 1, kModule, kAutocast };
+
+Finding OfConversions(const StepFacts& facts, const NamedOperations& found, int by) {
+  Finding finding;
+  if (by != kProgram) {
+    finding.where =
+        facts.LayersOf([](const WorkItem& item) { return item.scope != nullptr && item.scope->op == "copy_"; });
+  }
+  finding.line = found.Line(facts);
+  finding.gain_ns = std::min(found.ns, facts.step_ns());
+  finding.sentence = absl::StrFormat("Tensors are converted to another type%s in each %s (aten::_to_copy): %s.",
+                                     by == kAutocast ? " inside of operations, as autocast does," : "",
+                                     facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table work: aten::copy_ of these layers; whether only the memory format changes is not recorded";
+  if (by == kProgram) {
+    finding.advice =
+        "If it is data, convert it once, where it is made or read (NumPy makes float64 by default: "
+        "astype(np.float32)), or in the loader's workers.";
+  } else if (by == kModule) {
+    finding.advice = "Keep one type within these layers, or convert once for several of them.";
+  } else if (facts.steps().kind == StepKind::kInference) {
+    finding.advice =
+        "Convert the model once, model.to(torch.bfloat16), in place of torch.autocast: it converts weights for each "
+        "use.";
+    finding.changes_numerics = true;
+  } else {
+    finding.advice = "A larger batch: the weights are converted once in a pass, however many rows it has.";
+    finding.is_information = true;
+  }
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> FindLowerPrecision(const StepFacts& facts) {
   std::vector<Finding> findings = Bfloat16(facts);
   for (Finding& finding : Tf32(facts)) findings.push_back(std::move(finding));
+  return findings;
+}
+
+std::vector<Finding> FindFloat64(const StepFacts& facts) {
+  const auto is_double = [](const WorkItem& item) {
+    return item.IsHostCompute() && absl::StrContains(item.op->types, "f64");
+  };
+  const double ns = facts.Sum(is_double);
+  if (!facts.IsAtLeast(ns, kFloat64Percent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_double);
+  finding.line = facts.LineOfLongest(is_double);
+  finding.sentence = absl::StrCat("The libraries compute in double precision (float64): ", facts.PartOfStep(ns), ".");
+  finding.gain_ns = kGain * ns;
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table gemm, column types: float32 does twice as many operations in the same time";
+  finding.advice = "If double precision is not needed, find where it comes from";
+  absl::StrAppend(&finding.advice,
+                  RunsPython(facts.model())
+                      ? ": NumPy makes float64 by default (dtype=np.float32, x.astype(np.float32))"
+                      : "; libraries have the same functions for float32 (sgemm for dgemm), but not every language "
+                        "has such numbers (R has none)",
+                  facts.UsesTorch() ? "; a float64 array makes float64 tensors (torch.from_numpy(x).float())." : ".");
+  finding.changes_numerics = true;
+  return {finding};
+}
+
+std::vector<Finding> FindTypeConversions(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  const auto is_own = [](const std::string& op) { return op == "_to_copy" || op == "to" || op == "type_as"; };
+  const std::vector<ScopeName> names = ReadScopeNames(facts.model());
+  const auto found_by = SumNamedOperations(
+      facts, [](const std::string& op) { return op == "_to_copy" ? kProgram : 0; },
+      [&](int, ScopeIndex scope, ScopeIndex outermost) -> int {
+        if (!is_own(names[facts.model().scopes.look[outermost].name].op)) return kAutocast;
+        const LayerIndex layer = facts.attribution().of_scope[scope].layer;
+        const bool in_module = layer != kNone && !facts.attribution().layers[layer].module.empty();
+        return in_module ? kModule : kProgram;
+      });
+  std::vector<Finding> findings;
+  for (const auto& [by, found] : found_by) {
+    // Where no call computes in another type, and the network's format is not the usual one, it may be the format.
+    const bool may_be_format = by == kProgram && UsesChannelsLast(facts);
+    if (facts.IsAtLeast(found.ns, kConversionsPercent) && !may_be_format)
+      findings.push_back(OfConversions(facts, found, by));
+  }
   return findings;
 }
 

@@ -3,11 +3,7 @@
 //
 // A pipeline's iterator is made once, after the pipeline's own operations: the time from the first of these to the end of
 // MakeIterator would not be spent with one pipeline, or none. What else such a call does before and after is not in it.
-#include <algorithm>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"

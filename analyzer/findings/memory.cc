@@ -4,13 +4,7 @@
 // what is held after the first and after the last of these steps.
 // kept-activations: where memory is scarce, half of the peak is kept for the backward pass by one layer.
 // fragmented-memory: when most is held, the allocator has reserved much more.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"

@@ -1,12 +1,7 @@
 // See named_operations.h.
 #include "analyzer/findings/named_operations.h"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
 #include "analyzer/calls/python_places.h"
-#include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

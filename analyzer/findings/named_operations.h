@@ -1,10 +1,6 @@
 // Time of the framework's operations of certain names.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <string>
-
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {

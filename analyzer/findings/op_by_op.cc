@@ -6,12 +6,6 @@
 // Evidence: TensorFlow names the operations that Python calls; of JAX each operation runs as a program of its own, and functions
 // that are differentiated are traced again each time. Keras's run_eagerly is debug-switch's. The gain is at most what is no
 // operation's own time.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"

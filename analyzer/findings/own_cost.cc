@@ -1,12 +1,7 @@
 // What recording takes: see own_cost.h.
 #include "analyzer/findings/own_cost.h"
 
-#include <algorithm>
-#include <optional>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
-#include "analyzer/analysis/folded_time.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -1,8 +1,6 @@
 // The time that recording itself takes, subtracted from gains that contain it.
 #pragma once
 
-#include <functional>
-
 #include "analyzer/findings/finding.h"
 #include "analyzer/work/step_facts.h"
 

@@ -5,14 +5,7 @@
 // ones, and batches of small matrices (bmm). Measured with PyTorch 2.13 on a Zen 5 core against float32: 1.6 to 80 times
 // as long from 4 rows on, half as long with one row and a transposed other operand, as nn.Linear has it. How many rows
 // there are is not recorded, so in inference products are information.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"

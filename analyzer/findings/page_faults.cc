@@ -3,12 +3,7 @@
 // glibc maps blocks above a threshold (at most 32 MiB, M_MMAP_THRESHOLD) one by one and unmaps them when they are
 // freed: each step touches new pages, which the kernel clears. Counted are the faults of the thread that runs the
 // steps; what a page costs, the launcher measured. Faults for memory that the process keeps are no loss.
-#include <algorithm>
-#include <array>
-#include <map>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"

@@ -6,15 +6,8 @@
 // spinning-threads: OpenMP's threads wait for their next work actively for some milliseconds (libgomp) or 200
 // (libiomp5). Work that they could have a part in runs while an operation or call is recorded. What they used beyond,
 // they spun, or other threads of the program computed what dlhook does not see.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
-#include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"

@@ -4,13 +4,7 @@
 // Samples tell whether Python computed there or native code (generated, or of a library without hooks), which is left out.
 // Python's time decides. If the operations are tiny, their time is mostly overhead, too, and counts as gain (64
 // examples one by one, then as one batch: a step went from 3.04 ms to 0.08 ms, torch 2.13).
-#include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/named_operations.h"

@@ -4,12 +4,7 @@
 // Seen are the waits: the main thread is blocked in a lock between operations, where no pool of a library makes it wait, and
 // in a framework's ops that go back to Python; and a thread of the same process without any operation or call runs as long.
 // A queue that this thread fills looks the same. Where samples met that thread, they must have met Python.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"

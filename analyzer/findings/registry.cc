@@ -1,5 +1,4 @@
 // All rules, in the order in which they claim time: input, waiting, the machine, then the work itself.
-#include <algorithm>
 
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"

@@ -7,11 +7,6 @@
 //   3. add a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"

@@ -4,13 +4,7 @@
 // Only stretches that are long by themselves (gap_lines.h): many short ones are python-bound's. Stretches in one function of the program
 // are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
 // samples met a function most, it is named.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"

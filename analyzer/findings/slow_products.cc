@@ -18,15 +18,9 @@
 // Reasons that were seen there: a side of at most 8 (up to 18 times slower for each operation than one of 32) and an
 // inner dimension of 2 to 8 (8 times slower than one of 32). None were transposed operands and leading dimensions (less
 // than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"

@@ -6,17 +6,8 @@
 // steps, what all but the function's first one take of the time since the first of all. Functions that are soon compiled
 // for all their shapes are no loss: there must be several compilations, one of them in the later half of that time.
 // Tracing and lowering, which JAX does before, are not in it: at least so much is lost.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"

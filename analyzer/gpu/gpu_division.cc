@@ -1,7 +1,6 @@
 #include "analyzer/gpu/gpu_division.h"
 
 #include "absl/strings/numbers.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline gpu {

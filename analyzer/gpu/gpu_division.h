@@ -5,7 +5,6 @@
 
 #include <functional>
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/intervals.h"

@@ -2,8 +2,6 @@
 // once.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include "analyzer/layers/attribution.h"
-
 namespace dlhook::analyzer::inline gpu {
 namespace {
 

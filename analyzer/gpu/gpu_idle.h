@@ -23,7 +23,6 @@
 #pragma once
 
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/time/thread_activity.h"
 #include "analyzer/time/thread_states.h"
 

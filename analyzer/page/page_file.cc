@@ -1,11 +1,9 @@
-#include "analyzer/page/page_file.h"
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/gzip.h"
+#include "analyzer/page/report_page.h"
 #include "analyzer/table/table_ops.h"
 
 // page_html.S
@@ -19,12 +17,6 @@ using Json = nlohmann::ordered_json;
 // From the most to the least.
 constexpr Room kRooms[] = {{20'000, 12'000, 12'000}, {5'000, 6'000, 6'000}, {1'000, 3'000, 3'000}, {200, 1'000, 1'000}};
 constexpr size_t kMostPacked = 3'500'000;  // of the data: a page of at most 5 MB
-
-double Number(const Cell& cell) {
-  if (const auto* const integer = std::get_if<int64_t>(&cell)) return static_cast<double>(*integer);
-  const auto* const real = std::get_if<double>(&cell);
-  return real == nullptr ? 0 : *real;
-}
 
 // The column by which rows are chosen: its weight, or a row's duration.
 std::optional<size_t> ChoosingColumn(const Table& table) {
@@ -46,7 +38,7 @@ void FitRows(size_t most, Table* table) {
   std::vector<std::pair<double, size_t>> order;  // the first `most` are kept
   const size_t stride = 2 * all / most + 1;
   for (size_t row = 0; row < all; ++row) {
-    double weight = column ? std::fabs(Number(table->rows[row][*column])) : 0;
+    double weight = column ? std::fabs(NumberOf(table->rows[row][*column])) : 0;
     if (is_over_time && row % stride == 0) weight = 1e300;
     order.emplace_back(-weight, row);
   }

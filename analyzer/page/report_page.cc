@@ -5,11 +5,8 @@
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
-#include "analyzer/page/page_file.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/profile/profile_builder.h"
-#include "analyzer/render/renderer.h"
-#include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {

@@ -7,7 +7,6 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table_ops.h"
@@ -62,8 +61,7 @@ uint32_t SliceNames::Index(std::string name, const char* kind, std::string detai
 
 uint32_t SliceNames::OfCall(CallIndex call) {
   const OpIndex index = model_.calls.op[call];
-  const auto known = of_op_.find(index);
-  if (known != of_op_.end()) return known->second;
+  if (const auto known = of_op_.find(index); known != of_op_.end()) return known->second;
   const Op& op = model_.ops[index];
   const bool prepares = op.is_creation || op.is_trial || IsKind(op, OpKind::kSearch);
   const char* const kind = rules_.Waits(call)                ? "waiting"
@@ -79,8 +77,7 @@ uint32_t SliceNames::OfCall(CallIndex call) {
 
 uint32_t SliceNames::OfScope(ScopeIndex scope) {
   const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
-  const auto known = of_scope_.find(key);
-  if (known != of_scope_.end()) return known->second;
+  if (const auto known = of_scope_.find(key); known != of_scope_.end()) return known->second;
   const char* const kind = rules_.IsInput(scope)                                        ? "input"
                            : CollectiveOf(model_.names[model_.scopes.look[scope].name]) ? "communication"
                            : rules_.IsBracket(scope)                                    ? "range"

@@ -3,7 +3,6 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
@@ -40,9 +39,7 @@ class PhaseFinder {
     const std::vector<PhaseInterval>& own = of_thread_[thread];
     const std::vector<PhaseInterval>& phases = own.empty() ? of_process_[model_.threads[thread].process] : own;
     const int64_t ns = model_.calls.start_ns[call];
-    const auto after =
-        std::upper_bound(phases.begin(), phases.end(), ns,
-                         [](int64_t time_ns, const PhaseInterval& phase) { return time_ns < phase.start_ns; });
+    const auto after = std::ranges::upper_bound(phases, ns, {}, &PhaseInterval::start_ns);
     if (after == phases.begin() || ns >= (after - 1)->end_ns) return PhaseKind::kUnknown;
     return (after - 1)->kind;
   }
@@ -229,9 +226,7 @@ class StepProfile {
     for (auto& [at, row] : sampled_) {
       const SampleSplit split = SplitBySamples(row.wall_ns, StacksOf(row, at.first));
       row.labels.kind = kSampledKind;
-      for (const SamplePart& part : split.parts) {
-        profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns});
-      }
+      for (const SamplePart& part : split.parts) profile_.Add(part.place, nodes_.Labels(row.labels), {part.ns});
       if (split.rest_ns > 0) profile_.Add(at.first, at.second, {split.rest_ns});
     }
   }

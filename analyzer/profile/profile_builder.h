@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile.h"
 
 namespace dlhook::analyzer::inline profiles {

@@ -217,9 +217,7 @@ NodeIndex FrameworkStacks::Under(NodeIndex outer, PathIndex path, StackIndex sta
   if (!options_.with_python) stack = kNone;
   if (path == kNoScopes && stack == kNone) return outer;
   const auto [place, is_new] = woven_.try_emplace({outer, uint64_t{path} << 32 | stack}, kRoot);
-  if (is_new) {
-    place->second = Weave(outer, path, stack, stack == kNone ? 0 : model_.python_stacks[stack].frames.size());
-  }
+  if (is_new) place->second = Weave(outer, path, stack, stack == kNone ? 0 : model_.python_stacks[stack].frames.size());
   return place->second;
 }
 

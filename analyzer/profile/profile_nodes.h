@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/stacks/call_stacks.h"

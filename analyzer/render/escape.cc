@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/render/style.h"
+#include "analyzer/render/text_columns.h"
 #include "preload/format/character.h"
 
 namespace dlhook::analyzer::inline render {

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer::inline render {

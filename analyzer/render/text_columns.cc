@@ -1,4 +1,5 @@
-// Widths, headers and cells of text tables.
+// Widths, headers and cells of text tables, and colours: ECMA-48 "select graphic rendition", the sequences that every
+// terminal since the VT100 understands or ignores.
 #include "analyzer/render/text_columns.h"
 
 #include <algorithm>
@@ -230,6 +231,14 @@ bool IsName(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; });
 }
 
+constexpr absl::string_view kEnd = "\033[0m";
+
+absl::string_view Begin(Style style) {
+  // Bold cyan, bold, faint, bold magenta (on white, too), yellow.
+  constexpr absl::string_view kBegins[] = {"", "\033[1;36m", "\033[1m", "\033[2m", "\033[1;35m", "\033[33m"};
+  return kBegins[static_cast<size_t>(style)];
+}
+
 }  // namespace
 
 std::string HumanProblem(absl::string_view problem) {
@@ -319,6 +328,20 @@ TextColumns LayOutColumns(const Table& table, size_t width, size_t gap) {
     if (!column.right && &column != &shown.back()) column.cells = ShortenedApart(column.cells, column.width);
   }
   return columns;
+}
+
+std::string Styled(absl::string_view text, Style style, bool color) {
+  const size_t begin = text.find_first_not_of(' ');
+  if (!color || style == Style::kPlain || begin == absl::string_view::npos) return std::string(text);
+  const size_t end = text.find_last_not_of(' ') + 1;
+  return absl::StrCat(text.substr(0, begin), Begin(style), text.substr(begin, end - begin), kEnd, text.substr(end));
+}
+
+size_t StyleLength(absl::string_view text) {
+  for (const Style style : {Style::kTitle, Style::kHeader, Style::kQuiet, Style::kHot, Style::kWarning}) {
+    if (absl::StartsWith(text, Begin(style))) return Begin(style).size();
+  }
+  return absl::StartsWith(text, kEnd) ? kEnd.size() : 0;
 }
 
 }  // namespace dlhook::analyzer::render

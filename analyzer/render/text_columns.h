@@ -7,6 +7,23 @@
 
 namespace dlhook::analyzer::inline render {
 
+// Colours for terminals: few styles, named by purpose.
+enum class Style : uint8_t {
+  kPlain,
+  kTitle,    // a table's name
+  kHeader,   // a column's name
+  kQuiet,    // less important: units, rules, unknown values
+  kHot,      // a large share of the time
+  kWarning,  // warnings about the run
+};
+
+// `text` between escape sequences; surrounding spaces stay outside, so that lines can be trimmed. Without `color` only
+// the text.
+std::string Styled(absl::string_view text, Style style, bool color);
+
+// Length of the Styled() escape sequence at the beginning of the text; 0: none.
+size_t StyleLength(absl::string_view text);
+
 // Short forms of cells for text output; csv and json have the full ones.
 // Problem descriptors of oneDNN and cuDNN in the form of oneDNN's log, reduced to the essentials:
 //   mb60_ic6oc16_ih14oh10kh5sh1dh0ph0_iw14ow10kw5sw1dw0pw0 -> 60x6x14x14 oc16 k5

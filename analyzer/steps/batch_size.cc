@@ -101,9 +101,7 @@ class BatchFinder {
     if (begun_ > 0 && spans_[begun_ - 1].start_ns > start_ns) begun_ = 0;  // another thread's calls
     if (begun_ == 0) {
       begun_ =
-          static_cast<size_t>(std::upper_bound(spans_.begin(), spans_.end(), start_ns,
-                                               [](int64_t ns, const BatchSpan& span) { return ns < span.start_ns; }) -
-                              spans_.begin());
+          static_cast<size_t>(std::ranges::upper_bound(spans_, start_ns, {}, &BatchSpan::start_ns) - spans_.begin());
     }
     while (begun_ < spans_.size() && spans_[begun_].start_ns <= start_ns) ++begun_;
     if (begun_ == 0 || start_ns >= spans_[begun_ - 1].end_ns) return;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline steps {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline steps {
 

@@ -1,7 +1,6 @@
 // Which steps represent a run when it is compared with another.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -2,10 +2,6 @@
 // computed before the forward pass, some weights updated before the gradients of others, and a loop repeats layers.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/steps/moments.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -22,9 +22,7 @@ constexpr double kMostlyRegular = 0.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
   const auto earlier = [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; };
-  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) {
-    std::stable_sort(calls->begin(), calls->end(), earlier);
-  }
+  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) std::stable_sort(calls->begin(), calls->end(), earlier);
 }
 
 std::vector<CallIndex> CallsOfThreads(const TraceModel& model, const std::vector<bool>& threads) {
@@ -257,8 +255,7 @@ std::optional<MeasuredTrack> TrackByPrograms(const TraceModel& model, ProcessInd
   }
   std::vector<Run> in_order;
   for (const auto& [number, run] : runs) in_order.push_back(run);
-  std::stable_sort(in_order.begin(), in_order.end(),
-                   [](const Run& a, const Run& b) { return a.start_ns < b.start_ns; });
+  std::ranges::stable_sort(in_order, {}, &Run::start_ns);
   std::map<std::string, uint32_t> symbols;
   StepSequence sequence;
   for (const Run& run : in_order) {

@@ -1,14 +1,9 @@
 // The activities of a process over time: see moments.h.
 #include "analyzer/steps/moments.h"
 
-#include <algorithm>
-
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"

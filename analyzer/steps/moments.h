@@ -1,17 +1,9 @@
 // The activities of a process over time, as far as its scopes and calls show them: the basis of steps and phases.
 #pragma once
 
-#include <algorithm>
 #include <bitset>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline steps {
 

@@ -1,12 +1,7 @@
 // The steps and phases of a program: see phases.h.
 #include "analyzer/steps/phases.h"
 
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/steps/batch_size.h"

@@ -1,12 +1,7 @@
 // The steps of a program and their phases: forward, backward, update, input; training, validation, warm-up.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline steps {
 

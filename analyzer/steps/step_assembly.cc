@@ -1,12 +1,7 @@
 // Combines items into steps: see step_assembly.h.
 #include "analyzer/steps/step_assembly.h"
 
-#include <algorithm>
-#include <iterator>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "analyzer/steps/step_beginnings.h"

@@ -1,12 +1,7 @@
 // Combines items into steps, names them and marks warm-up.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_items.h"
@@ -24,7 +19,7 @@ namespace dlhook::analyzer::inline steps {
 // - updates that alternate (the two optimizers of a generator and a discriminator) form one step, and so do networks
 //   that run alternately all the time (an ensemble whose members prepare the input themselves);
 // - training steps last until the next step begins, so that nothing in between is lost; an inference step ends with its
-//   own last activity: what follows is time between requests (time/request_loops.h: unless its thread computes there).
+//   own last activity: what follows is time between requests (time/thread_states.h: unless its thread computes there).
 std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const Moments& moments,
                                 const std::vector<StepItem>& items, bool has_cuts);
 

@@ -1,7 +1,6 @@
 // Where training steps begin: which runs without gradients belong to the step after them, and which are evaluation.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_items.h"
 

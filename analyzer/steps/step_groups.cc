@@ -32,9 +32,7 @@ Phase PhaseOf(const Step& step, StepKind main_kind) {
 
 }  // namespace
 
-void SortByStart(std::vector<const Step*>& steps) {
-  std::stable_sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
-}
+void SortByStart(std::vector<const Step*>& steps) { std::ranges::stable_sort(steps, {}, &Step::start_ns); }
 
 std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
   std::map<Key, StepGroup> groups;
@@ -132,8 +130,7 @@ size_t StepClock::At(ThreadIndex thread, int64_t ns) const {
   for (const size_t step : {last_, last_ + 1}) {
     if (step > 0 && begins_by_then(step - 1) && !begins_by_then(step)) return last_ = step;
   }
-  const auto after = std::upper_bound(starts.begin(), starts.end(), ns,
-                                      [](int64_t moment_ns, const Start& start) { return moment_ns < start.ns; });
+  const auto after = std::ranges::upper_bound(starts, ns, {}, &Start::ns);
   return last_ = static_cast<size_t>(after - starts.begin());
 }
 

@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"

@@ -1,12 +1,6 @@
 // Combines moments into items: see step_items.h.
 #include "analyzer/steps/step_items.h"
 
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "analyzer/steps/function_steps.h"
 

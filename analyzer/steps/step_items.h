@@ -2,9 +2,6 @@
 // weights.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "absl/container/inlined_vector.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/moments.h"

@@ -200,8 +200,7 @@ void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
       step->is_regular = false;
       joined.push_back(step);
     }
-    std::stable_sort(joined.begin(), joined.end(),
-                     [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
+    std::ranges::stable_sort(joined, {}, &Step::start_ns);
     at = networks.erase(at);
   }
   for (auto& [network, steps] : networks) {

@@ -72,9 +72,7 @@ std::vector<StepSymbol::BatchVariant> CudnnVariants(const Op& op) {
 }
 
 std::vector<StepSymbol::BatchVariant> VariantsOf(const Op& op) {
-  if (op.copy()) {
-    return {{HashOf(WithoutProblem(op)), static_cast<int64_t>(op.copy()->bytes)}};
-  }
+  if (op.copy()) return {{HashOf(WithoutProblem(op)), static_cast<int64_t>(op.copy()->bytes)}};
   if (op.cudnn()) return CudnnVariants(op);
   if (op.gemm()) return GemmVariants(op);
   if (op.onednn_problem()) return OneDnnVariants(op);

@@ -168,8 +168,7 @@ MomentKind XlaTurns::KindOf(const Moment& moment) const {
 }
 
 int64_t EndOfWindow(const ProcessMoments& moments, int64_t ns) {
-  const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), ns,
-                                      [](int64_t at, const auto& window) { return at < window.first; });
+  const auto after = std::ranges::upper_bound(moments.windows, ns, {}, &std::pair<int64_t, int64_t>::first);
   return after == moments.windows.begin() ? std::numeric_limits<int64_t>::min() : (after - 1)->second;
 }
 

@@ -3,7 +3,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/moments.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -1,13 +1,16 @@
 // Sorting, truncating and checking tables.
 // Three significant digits and a prefix.
+// Lists of columns, and the texts of cells.
 #include "analyzer/table/table_ops.h"
 
-#include <algorithm>
 #include <cmath>
-#include <set>
+#include <mutex>
 
+#include "absl/container/node_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline table {
 namespace {
@@ -92,6 +95,11 @@ std::string HumanNumber(double value, absl::string_view unit, bool is_integer) {
   return is_integer ? absl::StrFormat("%.0f", value) : ThreeDigits(value);
 }
 
+auto Named(std::vector<AnyColumn>& columns, absl::string_view name) {
+  return std::find_if(columns.begin(), columns.end(),
+                      [name](const AnyColumn& column) { return column.column.name == name; });
+}
+
 }  // namespace
 
 std::optional<size_t> FindColumn(const Table& table, absl::string_view name) {
@@ -109,9 +117,12 @@ std::string TextOf(const Table& table, const Row& row, absl::string_view column)
 
 double NumberOf(const Table& table, const Row& row, absl::string_view column) {
   const std::optional<size_t> at = FindColumn(table, column);
-  if (!at) return 0;
-  if (const auto* whole = std::get_if<int64_t>(&row[*at])) return static_cast<double>(*whole);
-  const auto* real = std::get_if<double>(&row[*at]);
+  return at ? NumberOf(row[*at]) : 0;
+}
+
+double NumberOf(const Cell& cell) {
+  if (const auto* whole = std::get_if<int64_t>(&cell)) return static_cast<double>(*whole);
+  const auto* real = std::get_if<double>(&cell);
   return real == nullptr ? 0 : *real;
 }
 
@@ -203,6 +214,42 @@ std::string HumanTime(double ns) { return HumanNumber(ns, "ns", false); }
 
 bool IsUnitInCell(absl::string_view unit) {
   return unit.empty() || unit == "ns" || unit == "bytes" || unit == "flops" || unit == "%";
+}
+
+CellString::CellString(absl::string_view text) {
+  static auto& mutex = *new std::mutex;
+  static auto& texts = *new absl::node_hash_set<std::string>;
+  const std::lock_guard lock(mutex);
+  text_ = &*texts.emplace(text).first;
+}
+
+Cell ToCell(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }
+
+Column* AnyColumns::Find(absl::string_view name) {
+  const auto at = Named(columns_, name);
+  return at == columns_.end() ? nullptr : &at->column;
+}
+
+void AnyColumns::Add(const AnyColumn& column) { columns_.push_back(column); }
+
+void AnyColumns::Insert(absl::string_view after, const AnyColumns& more) {
+  const auto at = Named(columns_, after);
+  columns_.insert(at == columns_.end() ? at : at + 1, more.columns_.begin(), more.columns_.end());
+}
+
+void AddRow(const AnyColumns& columns, const void* item, Table* table) {
+  Row& row = table->rows.emplace_back();
+  row.reserve(columns.all().size());
+  for (const AnyColumn& column : columns.all()) row.push_back(column.cell(item));
+}
+
+Table NewTable(std::string name, std::string title, const AnyColumns& columns, const std::vector<const void*>& items) {
+  Table table;
+  table.name = std::move(name);
+  table.title = std::move(title);
+  for (const AnyColumn& column : columns.all()) table.columns.push_back(column.column);
+  for (const void* item : items) AddRow(columns, item, &table);
+  return table;
 }
 
 }  // namespace dlhook::analyzer::table

@@ -20,6 +20,7 @@ size_t ColumnOf(const Table& table, Role role);
 // What a row holds in the column of this name: the text, or the number; "" and 0 if it is of another type or not known.
 std::string TextOf(const Table& table, const Row& row, absl::string_view column);
 double NumberOf(const Table& table, const Row& row, absl::string_view column);
+double NumberOf(const Cell& cell);
 
 // A row in which only these cells are known, given by column name.
 void AddRow(std::initializer_list<std::pair<absl::string_view, Cell>> known, Table* table);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/tables.h"

@@ -9,7 +9,6 @@
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/model/process_info.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline peaks {

@@ -114,8 +114,7 @@ class CounterDivision {
   }
 
   void DivideRest() {
-    std::sort(changes_.begin(), changes_.end(),
-              [](const RateChange& a, const RateChange& b) { return a.time_ns < b.time_ns; });
+    std::ranges::sort(changes_, {}, &RateChange::time_ns);
     std::vector<int64_t> boundaries = boundaries_;
     for (const RateChange& change : changes_) boundaries.push_back(change.time_ns);
     boundaries.push_back(model_.processes[process_].start_ns);

@@ -7,7 +7,6 @@
 // estimate. If nothing is known, they are unattributed.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline time {

@@ -16,8 +16,7 @@ void SortByStart(std::vector<Interval>& intervals) {
 
 // The first interval that ends after the given time; in a set, ends ascend as starts do.
 std::vector<Interval>::const_iterator FirstEndingAfter(const std::vector<Interval>& intervals, int64_t ns) {
-  return std::upper_bound(intervals.begin(), intervals.end(), ns,
-                          [](int64_t moment_ns, const Interval& interval) { return moment_ns < interval.end_ns; });
+  return std::ranges::upper_bound(intervals, ns, {}, &Interval::end_ns);
 }
 
 }  // namespace
@@ -94,8 +93,7 @@ int64_t IntervalSet::CoveredNs(int64_t start_ns, int64_t end_ns) const {
 }
 
 size_t IntervalFinder::Find(int64_t ns) const {
-  const auto after = std::upper_bound(intervals_.begin(), intervals_.end(), ns,
-                                      [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
+  const auto after = std::ranges::upper_bound(intervals_, ns, {}, &Interval::start_ns);
   return after == intervals_.begin() ? intervals_.size() : static_cast<size_t>(after - intervals_.begin()) - 1;
 }
 

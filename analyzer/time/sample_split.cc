@@ -65,9 +65,7 @@ bool MaySamplesTell(const TraceModel& model, const TimePiece& piece) {
 }
 
 GapSamples::GapSamples(const TraceModel& model) {
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    of_.push_back(Find(model, process));
-  }
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) of_.push_back(Find(model, process));
 }
 
 }  // namespace dlhook::analyzer::time

@@ -9,7 +9,6 @@
 //   uncertain by about 1 / sqrt(n) of it.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline time {

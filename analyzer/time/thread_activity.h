@@ -1,7 +1,6 @@
 // The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline time {

@@ -3,7 +3,6 @@
 // thread was blocked is known from looks alone.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"

@@ -246,8 +246,7 @@ bool HasOneThread(const TraceModel& model, ProcessIndex process) {
 void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<TimeOfThread> times,
                   absl::FunctionRef<void(const TimeOfThread&, absl::Span<const TimePiece>)> take) {
   if (times.empty()) return;
-  std::stable_sort(times.begin(), times.end(),
-                   [](const TimeOfThread& a, const TimeOfThread& b) { return a.time_ns < b.time_ns; });
+  std::ranges::stable_sort(times, {}, &TimeOfThread::time_ns);
   std::vector<Interval> only;
   for (const TimeOfThread& at : times) {
     const bool is_new = only.empty() || only.back().start_ns != at.time_ns;

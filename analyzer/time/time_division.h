@@ -23,7 +23,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline time {

@@ -1,13 +1,8 @@
 // What the compared steps of a run do, as counts: everything that needs no clock.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 

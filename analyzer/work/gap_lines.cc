@@ -1,8 +1,5 @@
 #include "analyzer/work/gap_lines.h"
 
-#include "analyzer/analysis/folded_time.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/time/sample_split.h"
 #include "analyzer/time/thread_activity.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/source_lines.h"
@@ -94,8 +91,7 @@ class LinesInSteps {
     if (where_ == Where::kWorkers) return !has_steps_[process];
     if (where_ == Where::kSteady) return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
     for (const StepTrack& track : facts_.steps().interrupted_tracks) {
-      const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), time_ns,
-                                          [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+      const auto after = std::ranges::upper_bound(track.steps, time_ns, {}, &Step::start_ns);
       if (track.process == process && after != track.steps.begin() && time_ns < std::prev(after)->end_ns) return true;
     }
     return false;
@@ -305,8 +301,7 @@ class LinesInSteps {
   }
 
   static void SortByCount(std::vector<SampledLine>& lines) {
-    std::stable_sort(lines.begin(), lines.end(),
-                     [](const SampledLine& a, const SampledLine& b) { return a.samples > b.samples; });
+    std::ranges::stable_sort(lines, std::ranges::greater(), &SampledLine::samples);
   }
 
   // By function, the main code by line; most samples first.
@@ -388,7 +383,7 @@ class LinesInSteps {
       std::vector<SampledLine> sampled_lines = LinesOf(gaps.samples);
       if (!sampled_lines.empty()) lines.sampled = std::move(sampled_lines.front());
     }
-    std::stable_sort(all.begin(), all.end(), [](const GapLines& a, const GapLines& b) { return a.ns > b.ns; });
+    std::ranges::stable_sort(all, std::ranges::greater(), &GapLines::ns);
     return all;
   }
 

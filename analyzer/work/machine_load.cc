@@ -49,8 +49,7 @@ Taken Between(const LoadSample& from, const LoadSample& to, double part) {
 // Up to a time, interpolated between two samples. Nothing of a process that ended before its first sample.
 Taken TakenUntil(LoadSamples samples, int64_t time_ns) {
   if (samples.empty()) return {};
-  const auto after = std::upper_bound(samples.begin(), samples.end(), time_ns,
-                                      [](int64_t ns, const LoadSample& sample) { return ns < sample.time_ns; });
+  const auto after = std::ranges::upper_bound(samples, time_ns, {}, &LoadSample::time_ns);
   if (after == samples.begin() || after == samples.end()) {
     const LoadSample& edge = after == samples.begin() ? samples.front() : samples.back();
     return Between(edge, edge, 0);

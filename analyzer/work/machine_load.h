@@ -1,7 +1,6 @@
 // How busy the machine was during the compared steps, how much of their time that took, and whose threads took it.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/work/noise.h"
 

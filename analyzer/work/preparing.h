@@ -3,7 +3,6 @@
 #pragma once
 
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/time/thread_states.h"
 #include "analyzer/work/done_work.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline work {
@@ -77,8 +76,7 @@ std::vector<double> FlopsOf(const TraceModel& model, ProcessIndex process, const
     const std::optional<int64_t> of_call = model.ops[model.calls.op[call]].flops;
     if (!of_call || model.threads[model.calls.thread[call]].process != process) continue;
     const int64_t start_ns = model.calls.start_ns[call];
-    const auto after = std::upper_bound(steps.begin(), steps.end(), start_ns,
-                                        [](int64_t ns, const Step* step) { return ns < step->start_ns; });
+    const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
     if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
     flops[static_cast<size_t>(after - steps.begin()) - 1] += static_cast<double>(*of_call);
   }
@@ -117,7 +115,7 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
     if (doing.activity == ActivityKind::kScope) item.scope = &scope_names_[doing.what];
     items_.push_back(item);
   }
-  std::stable_sort(items_.begin(), items_.end(), [](const WorkItem& a, const WorkItem& b) { return a.ns > b.ns; });
+  std::ranges::stable_sort(items_, std::ranges::greater(), &WorkItem::ns);
   for (const Framework& framework : kFrameworks) {
     const bool is_named = !frameworks_.empty() && frameworks_.back() == framework.name;
     if (!is_named && IsLoaded(model, framework)) frameworks_.emplace_back(framework.name);
@@ -189,8 +187,7 @@ size_t StepFacts::StepAt(ProcessIndex process, int64_t time_ns) const {
     if (begins_by_then(last_step_) && !begins_by_then(last_step_ + 1) && time_ns < steps[last_step_].end_ns) {
       return last_step_;
     }
-    const auto after = std::upper_bound(steps.begin(), steps.end(), time_ns,
-                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    const auto after = std::ranges::upper_bound(steps, time_ns, {}, &Step::start_ns);
     const bool is_in = after != steps.begin() && time_ns < std::prev(after)->end_ns;
     return is_in ? last_step_ = static_cast<size_t>(after - steps.begin()) - 1 : kNone;
   }

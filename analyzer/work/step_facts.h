@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"

@@ -3,7 +3,6 @@
 
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/tables.h"

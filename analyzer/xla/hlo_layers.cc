@@ -380,9 +380,7 @@ class ProgramReader {
       op.argument = absl::StrCat(name.empty() ? op.instruction : name, " ", ShapeText(instruction.shape()));
     }
     UserCalls calls;
-    if (tag.metadata != nullptr) {
-      calls = CallsOf(FramesOf(module_.stack_frame_index(), tag.metadata->stack_frame_id()));
-    }
+    if (tag.metadata != nullptr) calls = CallsOf(FramesOf(module_.stack_frame_index(), tag.metadata->stack_frame_id()));
     op.line = calls.line;
     op.layer = tag.name.path;
     op.is_scope = !op.layer.empty();

@@ -274,8 +274,7 @@ void XlaProfiles::FillGaps() {
 
 void XlaProfiles::Finish() {
   EndBeforeUsers();
-  std::stable_sort(programs_.begin(), programs_.end(),
-                   [](const XlaProgram& a, const XlaProgram& b) { return a.id < b.id; });
+  std::ranges::stable_sort(programs_, {}, &XlaProgram::id);
   for (const Reference& reference : references_) {
     const XlaOp* known = ProgramOpOf(reference);
     XlaOp op;
@@ -288,7 +287,7 @@ void XlaProfiles::Finish() {
   }
   SortByEnd(&events_);
   FillGaps();
-  std::sort(threads_.begin(), threads_.end(), [](const XlaThread& a, const XlaThread& b) { return a.id < b.id; });
+  std::ranges::sort(threads_, {}, &XlaThread::id);
   threads_.erase(std::unique(threads_.begin(), threads_.end(),
                              [](const XlaThread& a, const XlaThread& b) { return a.id == b.id; }),
                  threads_.end());

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/render/style.h"
+#include "analyzer/render/text_columns.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer {

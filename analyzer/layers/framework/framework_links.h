@@ -3,7 +3,6 @@
 
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
 

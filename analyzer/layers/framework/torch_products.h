@@ -7,7 +7,6 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/torch_units.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
 

@@ -4,7 +4,6 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline framework {
 

@@ -188,8 +188,7 @@ Askers::Key Askers::KeyOf(CallIndex call) const {
 
 Askers::Answer& Askers::Of(CallIndex call) {
   const Key key = KeyOf(call);
-  const auto found = answers_.find(key);
-  if (found != answers_.end()) return found->second;
+  if (const auto found = answers_.find(key); found != answers_.end()) return found->second;
   return answers_.emplace(key, Find(call, key)).first->second;
 }
 

@@ -5,7 +5,6 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/call_stacks.h"
 
 namespace dlhook::analyzer::inline functions {

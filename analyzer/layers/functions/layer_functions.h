@@ -4,7 +4,6 @@
 
 #include "absl/container/node_hash_map.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline functions {
 

@@ -148,9 +148,7 @@ void PassReader::TakeProduct(const Unit& unit, size_t next) {
   if (!in_backward_ && !forwards_.empty()) {
     OpenForward& last = forwards_.back();
     const bool is_same_op = last.facts->is_product && last.ops.first() == unit.op;
-    if (is_same_op && ContinuesForward(shape, unit.operands, last)) {
-      return AddTo(last, unit, LayerDirection::kForward);
-    }
+    if (is_same_op && ContinuesForward(shape, unit.operands, last)) return AddTo(last, unit, LayerDirection::kForward);
   }
   if (IsGradientOfTentative(unit)) ConfirmRecompute();
   if (AddGradient(unit, Evidence::kPointers)) return;

@@ -6,7 +6,6 @@
 #include "absl/container/inlined_vector.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline structure {
 

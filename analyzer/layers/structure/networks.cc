@@ -73,9 +73,7 @@ int64_t Positions(const Extent& extent) { return std::max<int64_t>(extent.positi
 
 Extent OutputOf(const NetworkLayer& layer) {
   const ProductShape& shape = layer.facts->product;
-  if (layer.facts->is_product && layer.weights_are_a) {
-    return {shape.m * static_cast<int64_t>(layer.parts), shape.n};
-  }
+  if (layer.facts->is_product && layer.weights_are_a) return {shape.m * static_cast<int64_t>(layer.parts), shape.n};
   return layer.facts->out;
 }
 
@@ -89,9 +87,7 @@ bool FitsOn(const NetworkLayer& first, const NetworkLayer& second) {
     const int64_t k = second.facts->product.k;
     return k % out.channels == 0 && k / out.channels % 2 == 1;
   }
-  if (second.facts->is_product) {
-    return in.channels % out.channels == 0 && in.channels / out.channels <= Positions(out);
-  }
+  if (second.facts->is_product) return in.channels % out.channels == 0 && in.channels / out.channels <= Positions(out);
   return in.channels == out.channels && Positions(in) <= Positions(out);
 }
 

@@ -3,7 +3,6 @@
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline structure {
 

@@ -140,9 +140,7 @@ void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::stri
   choice.chosen = ChosenLabel(op);
   choice.Add(op, totals, /*at_home=*/true);
   if (!op.on_gpu) return;
-  if (op.workspace_bytes) {
-    choice.workspace_bytes = std::max(choice.workspace_bytes.value_or(0), *op.workspace_bytes);
-  }
+  if (op.workspace_bytes) choice.workspace_bytes = std::max(choice.workspace_bytes.value_or(0), *op.workspace_bytes);
   const auto searched = candidates.find(ProblemKey(op));
   const int64_t count = searched != candidates.end() ? searched->second : OfferedTo(op);
   if (count > 0) choice.candidates = std::max(choice.candidates.value_or(0), count);

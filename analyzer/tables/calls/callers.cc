@@ -1,4 +1,5 @@
 // Table `callers`: who called each problem: framework function, user's line and layer.
+//
 // Table `stacks`: the heaviest stacks, native and Python frames merged: of all that steps spend time on, or of library
 // calls.
 
@@ -6,7 +7,6 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -137,12 +137,8 @@ TypedColumns<CandidateRow> CandidatesColumns() {
 
 absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOptions& options) {
   ProblemMap problems;
-  for (const PlanSearch& search : options.choices->plan_searches) {
-    AddPlanSearch(model, search, problems);
-  }
-  for (const AlgorithmSearch& search : options.choices->algorithm_searches) {
-    AddAlgorithmSearch(model, search, problems);
-  }
+  for (const PlanSearch& search : options.choices->plan_searches) AddPlanSearch(model, search, problems);
+  for (const AlgorithmSearch& search : options.choices->algorithm_searches) AddAlgorithmSearch(model, search, problems);
   const TypedColumns<CandidateRow> columns = CandidatesColumns();
   Table table = NewTable("candidates", "Algorithms tried or offered for each problem", columns);
   for (const auto& [problem, candidates] : problems) {
@@ -152,9 +148,7 @@ absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOption
       return std::make_pair(a->second.status != 0, a->second.best_ns.value_or(INT64_MAX)) <
              std::make_pair(b->second.status != 0, b->second.best_ns.value_or(INT64_MAX));
     });
-    for (const auto* candidate : order) {
-      AddRow(columns, {problem, candidate->first.first, candidate->second}, &table);
-    }
+    for (const auto* candidate : order) AddRow(columns, {problem, candidate->first.first, candidate->second}, &table);
   }
   return table;
 }

@@ -31,40 +31,21 @@ struct HotspotSums : HotspotKey {
   int64_t total_ns = 0;
 };
 
-const char* ColumnNameOf(HotspotsBy by) {
-  switch (by) {
-    case HotspotsBy::kLibrary:
-      return "library";
-    case HotspotsBy::kLine:
-      return "line";
-    case HotspotsBy::kLayer:
-      return "layer";
-    case HotspotsBy::kFunction:
-      break;
-  }
-  return "function";
-}
-
-const char* ExplanationOf(HotspotsBy by) {
-  switch (by) {
-    case HotspotsBy::kLibrary:
-      return "File of the code; Python: the interpreter running Python code.";
-    case HotspotsBy::kLine:
-      return "Source line; the function where no line is known.";
-    case HotspotsBy::kLayer:
-      return "Layer of the recorded call or framework's op during which the thread computed; between them, the module.";
-    case HotspotsBy::kFunction:
-      break;
-  }
-  return "Python function, or native function with what was inlined into it.";
-}
+// By HotspotsBy.
+constexpr const char* kColumnNames[] = {"function", "library", "line", "layer"};
+constexpr const char* kExplanations[] = {
+    "Python function, or native function with what was inlined into it.",
+    "File of the code; Python: the interpreter running Python code.",
+    "Source line; the function where no line is known.",
+    "Layer of the recorded call or framework's op during which the thread computed; between them, the module."};
 
 TypedColumns<HotspotSums> HotspotsColumns(HotspotsBy by, int64_t all_ns) {
   const auto percent = [all_ns](int64_t HotspotSums::*time) {
     return [all_ns, time](const HotspotSums& sums) { return Percent(sums.*time, all_ns); };
   };
   TypedColumns<HotspotSums> columns = {
-      {As(Role::kKey, TextColumn(ColumnNameOf(by), ExplanationOf(by))), &HotspotSums::what}};
+      {As(Role::kKey, TextColumn(kColumnNames[static_cast<size_t>(by)], kExplanations[static_cast<size_t>(by)])),
+       &HotspotSums::what}};
   if (by == HotspotsBy::kFunction || by == HotspotsBy::kLine) {
     columns.Add({As(Role::kKey, TextColumn("library", "File of the code; Python for Python code.")),
                  Known(&HotspotSums::library)});

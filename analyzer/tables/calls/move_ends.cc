@@ -170,8 +170,7 @@ void Finder::FindAroundKernels() {
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
     if (IsMove(call) || !OpOf(call).launch()) continue;
     for (CallIndex at = EnclosingLibraryOp(model_, call); at != kNone; at = EnclosingLibraryOp(model_, at)) {
-      const auto it = last.find(at);
-      if (it != last.end()) it->second = call;
+      if (const auto it = last.find(at); it != last.end()) it->second = call;
     }
   }
   for (const auto& [call, around] : inside) {

@@ -34,8 +34,7 @@ std::vector<std::string> TickNotes(const TraceModel& model, const std::vector<St
     std::map<ThreadIndex, Met> met;
     for (size_t i = 0; i < model.samples.size(); ++i) {
       const int64_t ns = model.samples.time_ns[i];
-      const auto after = std::upper_bound(group.steady.begin(), group.steady.end(), ns,
-                                          [](int64_t at, const Step* step) { return at < step->start_ns; });
+      const auto after = std::ranges::upper_bound(group.steady, ns, {}, &Step::start_ns);
       if (model.threads[model.samples.thread[i]].process != group.process || after == group.steady.begin()) continue;
       const Step& step = **(after - 1);
       if (ns >= step.end_ns) continue;

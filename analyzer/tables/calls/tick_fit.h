@@ -1,7 +1,6 @@
 // Whether samples met a loop at the same places again and again, because its period fits that of the kernel's ticks.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline tables {

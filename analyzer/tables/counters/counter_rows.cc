@@ -141,13 +141,11 @@ class Steps {
   Moment At(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
     const StepTrack* track = TrackOf(process, thread);
     if (track == nullptr) return {};
-    const auto after = std::upper_bound(track->steps.begin(), track->steps.end(), time_ns,
-                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    const auto after = std::ranges::upper_bound(track->steps, time_ns, {}, &Step::start_ns);
     if (after == track->steps.begin() || time_ns >= (after - 1)->end_ns) return {};
     Moment moment = {track, static_cast<size_t>(after - 1 - track->steps.begin()), PhaseKind::kUnknown};
     const auto& phases = moment.at().phases;
-    const auto next = std::upper_bound(phases.begin(), phases.end(), time_ns,
-                                       [](int64_t ns, const PhaseInterval& phase) { return ns < phase.start_ns; });
+    const auto next = std::ranges::upper_bound(phases, time_ns, {}, &PhaseInterval::start_ns);
     if (next != phases.begin() && time_ns < (next - 1)->end_ns) moment.phase = (next - 1)->kind;
     return moment;
   }

@@ -1,7 +1,6 @@
 // The rows of the tables of counters: layers, phases, steps, threads …, and which row a piece of the run belongs to.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"

@@ -5,7 +5,6 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/tables.h"

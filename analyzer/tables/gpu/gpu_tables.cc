@@ -2,8 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/layers/attribution.h"
-#include "analyzer/model/process_info.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
 #include "analyzer/table/typed_columns.h"

@@ -4,7 +4,6 @@
 #include "analyzer/gpu/gpu_idle.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -1,4 +1,5 @@
 // Table `overlap`: what runs at the same time on each GPU.
+//
 // Table `overlap_over_time`: what runs at the same time on each GPU, by step or by interval.
 
 #include "analyzer/model/limits.h"

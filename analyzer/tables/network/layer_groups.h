@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/time_division.h"

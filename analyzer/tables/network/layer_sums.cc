@@ -8,7 +8,6 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/layout_moves.h"
-#include "analyzer/time/sample_split.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {

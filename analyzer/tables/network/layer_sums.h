@@ -3,7 +3,6 @@
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/layers/attribution.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/op_groups.h"

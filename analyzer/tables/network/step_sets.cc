@@ -74,8 +74,7 @@ std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optio
     for (auto& [sort, set] : sorts) {
       if (!set.steps.empty()) sets.push_back(std::move(set));
     }
-    std::stable_sort(sets.begin(), sets.end(),
-                     [](const StepSet& a, const StepSet& b) { return a.total_ns > b.total_ns; });
+    std::ranges::stable_sort(sets, std::ranges::greater(), &StepSet::total_ns);
     if (!sets.empty()) return sets;
   }
   return {};

@@ -3,7 +3,6 @@
 
 #include <tuple>
 
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline tables {

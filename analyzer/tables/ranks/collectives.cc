@@ -221,9 +221,7 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
-    if (op.collective() && !same_work.IsNested(failed.call)) {
-      ++GroupOf(op, groups).failed;
-    }
+    if (op.collective() && !same_work.IsNested(failed.call)) ++GroupOf(op, groups).failed;
   }
   return groups;
 }

@@ -95,8 +95,7 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
 // The step's place among these; kNone: in none. Where there are no steps the whole process counts.
 size_t StepAt(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
   if (steps.empty()) return ns >= model.processes[process].start_ns ? 0 : kNone;
-  const auto after = std::upper_bound(steps.begin(), steps.end(), ns,
-                                      [](int64_t at_ns, const Step* step) { return at_ns < step->start_ns; });
+  const auto after = std::ranges::upper_bound(steps, ns, {}, &Step::start_ns);
   const bool is_in = after != steps.begin() && ns < (*(after - 1))->end_ns;
   return is_in ? static_cast<size_t>(after - steps.begin()) - 1 : kNone;
 }

@@ -1,4 +1,5 @@
 // Table `steps`: the steps of the program, one row per step.
+//
 // Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
 
 #include "absl/strings/str_cat.h"
@@ -163,8 +164,7 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
     const int64_t start_ns = model.calls.start_ns[call];
     if (model.threads[model.calls.thread[call]].process != process || model.calls.parent[call] != kNone) continue;
     if (model.ops[model.calls.op[call]].is_creation) continue;
-    const auto after = std::upper_bound(steps.begin(), steps.end(), start_ns,
-                                        [](int64_t ns, const Step* step) { return ns < step->start_ns; });
+    const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
     if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
     ++sums.Of(PhaseAt(**(after - 1), start_ns)).calls;
     ++counts[static_cast<size_t>(after - 1 - steps.begin())];

@@ -13,7 +13,6 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
@@ -181,12 +180,8 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
     metrics.Count("creations", creations,
                   absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
   }
-  if (trials > 0) {
-    metrics.Count("trials", trials, "trial executions of cuDNN plans");
-  }
-  if (captured > 0) {
-    metrics.Count("captured_calls", captured, "recorded into CUDA graphs instead of executed");
-  }
+  if (trials > 0) metrics.Count("trials", trials, "trial executions of cuDNN plans");
+  if (captured > 0) metrics.Count("captured_calls", captured, "recorded into CUDA graphs instead of executed");
   if (aggregated > 0) {
     metrics.Count("aggregated_calls", aggregated,
                   "of them, known only as totals per op and thread: they are in no layer and no step");

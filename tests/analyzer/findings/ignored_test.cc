@@ -1,11 +1,10 @@
 // Findings that --ignore removes.
-#include "analyzer/findings/ignored.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/diff/training_run.h"
 
 namespace dlhook::analyzer {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "analyzer/page/page_file.h"
+#include "analyzer/page/report_page.h"
 
 namespace dlhook::analyzer {
 namespace {
