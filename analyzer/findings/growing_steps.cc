@@ -65,7 +65,7 @@ class Thirds {
       const auto at = [&](size_t i) {
         return ops_of_step_.begin() + static_cast<ptrdiff_t>(i * ops_of_step_.size() / blocks.size());
       };
-      blocks[block] = MeanOf(BlockMeans(at(block), at(block + 1)));
+      blocks[block] = MeanOf(BlockMeans(at(block), at(block + 1))) / static_cast<double>(facts_.steps().tracks.size());
     }
     const std::optional<Trend> trend = TrendOf(blocks);
     return trend && trend->IsGrowth() ? trend : std::nullopt;
@@ -295,7 +295,8 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   finding.sentence += ".";
   finding.basis = GainBasis::kComputed;
   finding.confidence = Confidence::kMedium;
-  finding.evidence = "table steps: durations over the run; the gain is a mean step less one at the start of the trend";
+  finding.evidence = absl::StrCat(is_timed ? "table steps: durations over the run" : "table work: operations of a step",
+                                  "; the gain is a mean step less one at the start of the trend");
   finding.advice = !more ? AdviceFor(grown)
                    : thirds.IsInBackwardOnly()
                        ? "The backward pass goes through the earlier steps, too: detach what one step hands to "

@@ -159,6 +159,7 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
   double ops = 0;
   for (const auto& [name, count] : facts.counted().ops) ops += count;
+  ops -= facts.counted().graph_ops;  // which Python does not start
   // Python in the optimizer belongs to optimizer-per-tensor.
   const auto is_python = [](const WorkItem& item) {
     return item.doing.activity == ActivityKind::kNotSeen && item.doing.direction != LayerDirection::kUpdate;
@@ -174,7 +175,6 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const std::optional<double> share = PythonsShare(facts);
   const double ns = std::max(facts.Sum(is_python) - std::max(asleep_ns, stretches_ns), 0.0) * share.value_or(1),
                framework_ns = facts.Sum(is_framework);
-  if (2 * facts.counted().graph_ops >= ops) return {};  // Python starts none of them
   if (ops < kPythonBoundLeastOps || running * ns / ops > kShortOpNs) return {};
   const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
   const bool tiny_ops_are_all = are_tiny && (ops >= kManyOps || facts.IsAtLeast(ns, kTinyPercent)) &&

@@ -26,6 +26,8 @@ constexpr Pattern kPatterns[] = {
     {Where::kBegins, "Iterator::", ScopeRole::kInputPipeline},
     {Where::kBegins, kEvaluatePrefix, ScopeRole::kEvaluate},
     {Where::kContains, "gradient_tape/", ScopeRole::kGradientNode},
+    {Where::kBegins, "gradients/", ScopeRole::kGradientNode},
+    {Where::kContains, "/gradients/", ScopeRole::kGradientNode},
     {Where::kBegins, kTorchRegionPrefix, ScopeRole::kTorchRegion},
     {Where::kBegins, kCompiledFunction, ScopeRole::kCompiledCode},
     {Where::kContains, "CompiledFxGraph", ScopeRole::kCompiledCode},

@@ -30,9 +30,13 @@ FunctionSteps::FunctionSteps(const Moments& moments) {
     last_forward_ns = 0;
     gradients.clear();
   };
+  bool has_input = false;
   for (const Moment& moment : moments) {
     if (moment.function < 0) continue;
-    if (moment.function != step.function) end_step(false);
+    const bool is_next = moment.function != step.function;
+    const bool is_input = moment.kind == MomentKind::kInput;
+    if (is_next || (is_input && has_input && !last_update.contains(moment.function))) end_step(false);
+    has_input = (has_input && !is_next) || is_input;
     step.function = moment.function;
     step.end_ns = moment.start_ns;
     if (moment.kind == MomentKind::kForward) last_forward_ns = moment.start_ns;
@@ -48,9 +52,7 @@ size_t FunctionSteps::NumberOf(const Moment& moment) const {
   return static_cast<size_t>(absl::c_lower_bound(steps_, moment.start_ns, is_before) - steps_.begin());
 }
 
-bool FunctionSteps::IsAhead(const Moment& moment) const {
-  const size_t number = NumberOf(moment);
-  if (number == steps_.size()) return false;
+bool FunctionSteps::IsAhead(size_t number, const Moment& moment) const {
   if (moment.kind == MomentKind::kBackward) return moment.start_ns < steps_[number].backward_from_ns;
   return moment.kind == MomentKind::kUpdate && moment.start_ns < steps_[number].updates_from_ns;
 }

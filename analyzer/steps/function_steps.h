@@ -10,12 +10,12 @@ class FunctionSteps {
  public:
   explicit FunctionSteps(const Moments& moments);
 
-  // Moments of one step have the same number. A function that updates no weights is one step, else it is as many as its
-  // last update repeats. For moments in a function.
+  // For moments in a function: those of one step have the same number. A function is as many steps as its last update repeats
+  // (passes without gradients in it belong to them); one that updates no weights, as many as it fetches batches, or one.
   size_t NumberOf(const Moment& moment) const;
-  // Whether it is ahead of what it belongs to: a gradient before the end of the forward pass, an update before the last
-  // gradient. No more than half of the gradients are, for a forward pass may have a part behind them.
-  bool IsAhead(const Moment& moment) const;
+  // Whether it is ahead of what it belongs to: a gradient before the last part of the forward pass, an update before the
+  // last gradient. No more than half of the gradients are, for a forward pass may have a part behind them.
+  bool IsAhead(size_t number, const Moment& moment) const;
 
  private:
   struct Step {

@@ -57,7 +57,8 @@ class Collector {
 
   ProcessMoments Run() {
     result_.has_compiled = turns_.has_any();
-    result_.moments.SetFunctions(FunctionsOfTensorFlow());
+    result_.moments.SetFunctions(FunctionRuns());
+    nodes_are_in_functions_ = AreMostNodesInFunctions();
     if (model_.scopes.size() > 0) CollectScopes();
     result_.moments.Order(0);
     const size_t scopes = result_.moments.size();
@@ -79,26 +80,48 @@ class Collector {
     bool is_open = false;
   };
 
-  // Those of several threads that ran at the same time can't be told apart by time: none of them.
-  std::vector<std::pair<int64_t, int64_t>> FunctionsOfTensorFlow() const {
-    std::vector<std::pair<int64_t, int64_t>> all, result;
-    const auto is_function = [this](const ScopeLook& look) {
+  // Where TensorFlow runs a function or a session, not an operation that Python calls.
+  bool RunsFunction(ScopeIndex scope) const {
+    if (model_.names[model_.scopes.look[scope].name] == "SessionRun") return true;
+    while (scope != kNone && !absl::StartsWith(model_.names[model_.scopes.look[scope].name], "EagerLocalExecute: "))
+      scope = model_.scopes.parent[scope];
+    return scope == kNone || absl::StartsWith(model_.names[model_.scopes.look[scope].name], "EagerLocalExecute: __");
+  }
+
+  std::vector<Moments::FunctionRun> FunctionRuns() const {
+    std::vector<Moments::FunctionRun> runs;
+    const auto may_run_function = [this](const ScopeLook& look) {
       const absl::string_view name = model_.names[look.name];
       return look.kind == Scope::kTraceMe && (name == "KernelAndDeviceFunc::Run" || name == "SessionRun");
     };
-    ForEachScopeThat(model_.scopes, is_function, [&](ScopeIndex scope) {
-      if (model_.threads[model_.scopes.thread[scope]].process == process_)
-        all.emplace_back(model_.scopes.start_ns[scope], model_.scopes.EndOf(scope));
+    ForEachScopeThat(model_.scopes, may_run_function, [&](ScopeIndex scope) {
+      if (IsOfProcess(scope) && RunsFunction(scope))
+        runs.push_back({model_.scopes.start_ns[scope], model_.scopes.EndOf(scope), true});
     });
-    absl::c_sort(all);
-    for (size_t i = 0, next = 0; i < all.size(); i = next) {
-      int64_t end_ns = all[i].second;
-      for (next = i + 1; next < all.size() && all[next].first < end_ns; ++next)
-        end_ns = std::max(end_ns, all[next].second);
-      if (next == i + 1) result.push_back(all[i]);
+    std::ranges::sort(runs, {}, &Moments::FunctionRun::start_ns);
+    std::vector<Moments::FunctionRun> apart;
+    for (const Moments::FunctionRun& run : runs) {
+      if (apart.empty() || run.start_ns >= apart.back().end_ns)
+        apart.push_back(run);
+      else
+        apart.back() = {apart.back().start_ns, std::max(apart.back().end_ns, run.end_ns), false};
     }
-    return result;
+    return apart;
   }
+
+  // Not where functions are called in a way that is not recorded.
+  bool AreMostNodesInFunctions() const {
+    int64_t nodes = 0, inside = 0;
+    const auto is_node = [](const ScopeLook& look) { return look.kind == Scope::kGraphNode; };
+    ForEachScopeThat(model_.scopes, is_node, [&](ScopeIndex scope) {
+      if (!IsOfProcess(scope)) return;
+      ++nodes;
+      inside += result_.moments.IsInFunction(model_.scopes.start_ns[scope]) ? 1 : 0;
+    });
+    return nodes > 0 && 10 * inside >= 9 * nodes;
+  }
+
+  bool IsOfProcess(ScopeIndex scope) const { return model_.threads[model_.scopes.thread[scope]].process == process_; }
 
   void CollectScopes() {
     MarkWork();
@@ -107,7 +130,7 @@ class Collector {
     stands_.assign(model_.scopes.size(), Stand::kTransparent);
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       if (scope == kSampleScopes) ReserveFor(model_.scopes.size());
-      if (model_.threads[model_.scopes.thread[scope]].process != process_) continue;
+      if (!IsOfProcess(scope)) continue;
       const ScopeIndex parent = model_.scopes.parent[scope];
       NoteLinks(scope);
       if (parent != kNone && stands_[parent] != Stand::kTransparent) {
@@ -291,6 +314,9 @@ class Collector {
   // The executor runs nodes as they become ready, so metrics run in between: only nodes that compute in a library
   // distinguish phases.
   MomentKind KindOfGraphNode(ScopeIndex scope, ScopeRole role, const Place& place) const {
+    // A constant that is folded before the first run.
+    if (nodes_are_in_functions_ && !result_.moments.IsInFunction(model_.scopes.start_ns[scope]))
+      return MomentKind::kOther;
     if (role == ScopeRole::kGradientNode) return MomentKind::kBackward;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kForward && !has_work_[scope]) return MomentKind::kOther;
@@ -382,6 +408,7 @@ class Collector {
   std::vector<bool> has_work_;  // by scope
   std::vector<bool> arrives_;   // by scope
   bool has_modules_ = false;
+  bool nodes_are_in_functions_ = false;                          // of TensorFlow's graphs
   std::vector<Stand> stands_;                                    // by scope
   CompactColumn<ScopeIndex, int8_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_set<ScopeIndex> of_several_;                   // compiled regions

@@ -33,7 +33,7 @@ struct Moment {
                       // op)
   uint32_t name = 0;  // for scopes; 0 for calls
   int64_t run = -1;   // of a program that XLA compiled; -1: none
-  int64_t function = -1;  // a run of one of TensorFlow's; -1: none, or not known
+  int64_t function = -1;  // index of the run of a tf.function or session that it is in; -1: none, or several at once
   int64_t link = -1;      // for kForward: the sequence number of its backward node, if any
 
   // Of so many equal ones.
@@ -80,9 +80,14 @@ class Moments {
     (others.told_[i].flags & kIsApart) != 0 ? AddApart(others[i]) : told_.push_back(others.told_[i]);
   }
 
-  // When functions of TensorFlow's ran, ascending, one at a time: all of a loop in one is one run of it.
+  // A run of a function of TensorFlow's, or of several at the same time, which time can't tell apart.
+  struct FunctionRun {
+    int64_t start_ns, end_ns;
+    bool is_one;
+  };
   bool has_functions() const { return !functions_.empty(); }
-  void SetFunctions(std::vector<std::pair<int64_t, int64_t>> functions) { functions_ = std::move(functions); }
+  void SetFunctions(std::vector<FunctionRun> ascending) { functions_ = std::move(ascending); }
+  bool IsInFunction(int64_t ns) const { return FunctionAt(ns) != functions_.end(); }
 
   // Orders by start those from one on, or merges those before and from one on, which are in order each.
   void Order(size_t from);
@@ -102,17 +107,17 @@ class Moments {
     return (told.flags & kIsScope) != 0 ? model_->scopes.start_ns[told.index] : model_->calls.start_ns[told.index];
   }
 
-  // The index of the one that ran then; -1: none.
-  int64_t FunctionAt(int64_t ns) const {
-    const auto next = std::upper_bound(functions_.begin(), functions_.end(), std::pair(ns, INT64_MAX));
-    return next != functions_.begin() && ns < std::prev(next)->second ? std::prev(next) - functions_.begin() : -1;
+  std::vector<FunctionRun>::const_iterator FunctionAt(int64_t ns) const {
+    const auto is_before = [](const FunctionRun& run, int64_t at_ns) { return run.end_ns <= at_ns; };
+    const auto run = std::lower_bound(functions_.begin(), functions_.end(), ns, is_before);
+    return run != functions_.end() && run->start_ns <= ns ? run : functions_.end();
   }
 
   const TraceModel* model_;
   const Attribution* attribution_;
   std::vector<Told> told_;
   std::vector<Moment> apart_;
-  std::vector<std::pair<int64_t, int64_t>> functions_;
+  std::vector<FunctionRun> functions_;
 };
 
 inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
@@ -131,7 +136,10 @@ inline Moment Moments::OfScope(ScopeIndex scope, MomentKind kind) const {
   moment.name = scopes.look[scope].name;
   const int64_t link = scopes.link[scope];
   if (is_xla) moment.run = CompiledLink::Of(link).run;
-  if ((moment.is_graph_node && !is_xla) || kind == MomentKind::kInput) moment.function = FunctionAt(moment.start_ns);
+  if ((moment.is_graph_node && !is_xla) || kind == MomentKind::kInput) {
+    const auto function = FunctionAt(moment.start_ns);
+    if (function != functions_.end() && function->is_one) moment.function = function - functions_.begin();
+  }
   if (!is_xla) moment.link = link;
   return moment;
 }

@@ -210,15 +210,14 @@ class Assembler {
 
   // Passes that may be no validation though the program trains: one or two before the first training step that never
   // come again (shapes of lazy modules are inferred, a graph is traced), and one after the last step of which the rest
-  // was not recorded; and graphs without input.
+  // was not recorded; and graphs that got no batch, for there was none left.
   void LeaveOutUnsure(std::vector<Draft>& drafts) const {
     auto first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
     if (first == drafts.end()) return;
     if (model_.scope_windows.empty() && HasModule(*first)) {
       std::erase_if(drafts, [&](const Draft& draft) { return !IsTraining(draft) && !HasModule(draft); });
     }
-    const std::set<LayerIndex> of_all = LayersOf(drafts.front().begin, drafts.back().end);
-    std::erase_if(drafts, [&](const Draft& draft) { return !IsTraining(draft) && LacksInput(draft, of_all); });
+    std::erase_if(drafts, [&](const Draft& draft) { return !IsTraining(draft) && items_[draft.end - 1].lacks_input; });
     const size_t count = drafts.size();
     if (count > 1 && !IsTraining(drafts.back()) && IsTraining(drafts[count - 2]) &&
         IsCut(drafts.back(), drafts[count - 2]))
@@ -226,12 +225,6 @@ class Assembler {
     first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
     const bool come_again = !std::all_of(first, drafts.end(), IsTraining);
     if (!come_again && first - drafts.begin() <= kMostTrials) drafts.erase(drafts.begin(), first);
-  }
-
-  // A graph that got no batch, for there was none left: what needs none ran.
-  bool LacksInput(const Draft& draft, const std::set<LayerIndex>& of_all) const {
-    return moments_[items_[draft.end - 1].first].function >= 0 &&
-           2 * LayersOf(draft.begin, draft.end).size() < of_all.size();
   }
 
   static bool IsTraining(const Draft& draft) { return draft.kind == StepKind::kTraining; }

@@ -113,13 +113,18 @@ class ItemMaker {
     return items_.empty() || (items_.back().kind != MomentKind::kBackward && items_.back().kind != MomentKind::kUpdate);
   }
 
-  // What belongs to no item of a function's step: what is ahead of its pass, and a batch that is fetched during one.
+  // Whether it belongs to no item of its function's step: what is ahead of its pass, and a batch that is fetched during one.
   bool IsAside(const Moment& moment) {
     if (moment.function < 0) return false;
     const size_t number = function_steps_.NumberOf(moment);
     if (number != function_step_) of_function_.clear();
     function_step_ = number;
-    return function_steps_.IsAhead(moment) || (moment.kind == MomentKind::kInput && !of_function_.empty());
+    if (moment.kind == MomentKind::kInput && !of_function_.empty()) {
+      items_[of_function_.begin()->second].lacks_input = true;
+      input_end_ns_ = moment.end_ns;
+      return true;
+    }
+    return function_steps_.IsAhead(number, moment);
   }
 
   // A weight that is computed is a part of the pass around it, or begins the next one: whoever looks at it runs none.
@@ -177,7 +182,10 @@ class ItemMaker {
   void AddToRun(const Moment& moment, StepItem& item) {
     if (moment.layer != kNone && (!last_forward_ || last_forward_->layer != moment.layer || item.layers.empty())) {
       const auto at = std::lower_bound(item.layers.begin(), item.layers.end(), moment.layer);
-      if (at == item.layers.end() || *at != moment.layer) item.layers.insert(at, moment.layer);
+      if (at == item.layers.end() || *at != moment.layer) {
+        item.layers.insert(at, moment.layer);
+        if (moment.start_ns >= input_end_ns_) item.lacks_input = false;
+      }
     }
     if (moment.link >= 0) NoteLink(moment, item);
     if (moment.link >= 0 && !item.is_linked) item.is_linked = trained_links_.Has(moment.link);
@@ -202,11 +210,14 @@ class ItemMaker {
   // The item that `moment` continues; nullptr: it begins a new one.
   StepItem* Continued(const Moment& moment) {
     if (items_.empty()) return nullptr;
+    StepItem& last = items_.back();
     if (moment.function >= 0) {
       const auto item = of_function_.find(moment.kind);
-      return item == of_function_.end() ? nullptr : &items_[item->second];
+      if (item != of_function_.end()) return &items_[item->second];
+      // Gradients of several functions are one backward pass.
+      const bool goes_on = moment.kind == MomentKind::kBackward || moment.kind == MomentKind::kUpdate;
+      return goes_on && last.kind == moment.kind ? &last : nullptr;
     }
-    StepItem& last = items_.back();
     if (moment.kind == MomentKind::kInput) return nullptr;  // fetching an input continues nothing
     if (updates_apart_ && moment.kind == MomentKind::kUpdate && moment.is_scope) return nullptr;
     if (last.kind == moment.kind) {
@@ -237,6 +248,7 @@ class ItemMaker {
   const NumberSet& trained_links_;
   const bool updates_apart_;
   size_t function_step_ = SIZE_MAX;           // the last one …
+  int64_t input_end_ns_ = 0;                  // of the last batch that was fetched during a pass
   std::map<MomentKind, size_t> of_function_;  // … and its items
   std::vector<Network> network_;              // by layer
   std::vector<bool> is_loss_;                 // by layer

@@ -21,6 +21,7 @@ struct StepItem {
   bool continues_pass = false;  // for a run: in the same pass as the previous item (encoder and decoder)
   bool has_links = false;       // for a run: the tap recorded numbers of backward nodes …
   bool is_linked = false;       // … and one of them ran
+  bool lacks_input = false;     // for a run of a graph that asked for a batch and went no further
 };
 
 // Of a parametrization.

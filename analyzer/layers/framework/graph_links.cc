@@ -30,7 +30,7 @@ namespace {
 
 struct GraphName {
   std::string path;   // of the layer; empty: the node is outside layers
-  std::string whole;  // full path without function calls and gradient_tape
+  std::string whole;  // full path without function calls, loops and what tells a gradient
   std::string node;   // the last part: "MatMul_1"
   std::string kernel;
   std::string optimizer;  // "sgd"
@@ -42,8 +42,9 @@ constexpr absl::string_view kOptimizers[] = {"sgd",      "adam",     "adam_w",  
                                              "lamb",     "muon",     "adamw",     "rmsprop",  "adamax",
                                              "adadelta", "adafactor", "loss_scale_optimizer"};
 constexpr absl::string_view kInnerScopes[] = {"convolution", "batchnorm", "moments", "stateless_dropout", "depthwise",
-                                              "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot",
-                                              "strided_slice", "transpose", "split"};
+                                              "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot"};
+// Around an operation's constants ("transpose/perm"); layers may have these names, too.
+constexpr absl::string_view kOpScopes[] = {"strided_slice", "transpose", "split"};
 constexpr absl::string_view kLoops[] = {"while", "cond"};
 // clang-format on
 
@@ -74,9 +75,9 @@ bool IsLoop(absl::string_view part) { return OneOf(part, kLoops); }
 // A node of a loop's or a condition's function has its own full name behind the loop's: "while/body/_12/". Drops what is around
 // the innermost; returns its name.
 absl::string_view DropAround(Parts& parts) {
-  static constexpr absl::string_view kFunctions[] = {"body", "cond", "then", "else"};
+  static constexpr absl::string_view kFunctions[] = {"body", "cond", "then", "else"};  // and branch0, branch1 …
   for (size_t i = parts.size(); i-- > 2;) {
-    if (parts[i][0] != '_' || !OneOf(parts[i - 1], kFunctions)) continue;
+    if (parts[i][0] != '_' || !(OneOf(parts[i - 1], kFunctions) || absl::StartsWith(parts[i - 1], "branch"))) continue;
     const absl::string_view loop = absl::StripSuffix(parts[i - 2], "_grad");
     parts.erase(parts.begin(), parts.begin() + static_cast<int64_t>(i + 1));
     return loop;
@@ -87,7 +88,9 @@ absl::string_view DropAround(Parts& parts) {
 size_t LayerLength(const Parts& parts) {
   size_t length = 0;
   while (length + 1 < parts.size() && !EndsLayer(parts[length])) ++length;
-  return length;
+  const bool is_of_op = length > 0 && length + 1 == parts.size() && OneOf(parts[length - 1], kOpScopes) &&
+                        absl::ascii_islower(parts[length].empty() ? ' ' : parts[length][0]);
+  return is_of_op ? length - 1 : length;
 }
 
 // A layer is the same one in a loop. Without layers the loop's name distinguishes the loop's products from others.
@@ -114,7 +117,7 @@ GraphName ReadGraphName(absl::string_view name) {
   for (absl::string_view& part : parts) {
     if (read.is_backward) absl::ConsumeSuffix(&part, "_grad");
   }
-  DropLoops(parts);
+  if (!loop.empty()) DropLoops(parts);
   read.whole = absl::StrJoin(parts, "/");
   read.node = std::string(parts.back());
   if (parts.size() > 1 && OneOf(parts.front(), kOptimizers)) read.optimizer = std::string(parts.front());
@@ -168,9 +171,9 @@ class GraphLinker {
         backward_.insert(read.whole);
         continue;
       }
-      if (!read.path.empty() && read.path.find('/') != std::string::npos) forward_.insert(read.path);
-      const bool is_without_layers = read.path.empty() || IsLoop(read.path);
-      if (is_without_layers && IsWeighted(read)) forward_.insert(read.whole);
+      const bool has_layer = !read.path.empty() && !IsLoop(read.path.substr(0, read.path.find('/')));
+      if (has_layer && (IsWeighted(read) || read.path.find('/') != std::string::npos)) forward_.insert(read.path);
+      if (!has_layer && IsWeighted(read)) forward_.insert(read.whole);
     }
   }
 
