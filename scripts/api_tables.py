@@ -6,21 +6,7 @@ Every mistake is an ApiError with file:line, what was found and what was expecte
 import dataclasses
 import re
 
-from api_types import (
-    BEGIN,
-    BYTES,
-    CONTEXT,
-    LETTERS,
-    RETURN_TYPES,
-    TYPES,
-    WORK,
-    Api,
-    Decoder,
-    DriverVariant,
-    Hook,
-    Place,
-    Tracker,
-)
+from api_types import BEGIN, BYTES, CONTEXT, LETTERS, RETURN_TYPES, TYPES, WORK, Api, Decoder, DriverVariant, Hook, Place, Tracker
 
 PROTOTYPE = re.compile(
     r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{}]+)\((?P<parameters>[^()]*)\)'
@@ -86,31 +72,18 @@ class TableReader:
             raise place.error(f"found family '{text}', expected one new lower-case name, and perhaps: off")
         self.api.families[name] = default != 'off'
         if len(self.api.families) > MAX_FAMILIES:
-            raise place.error(
-                f'found family number {MAX_FAMILIES + 1}, expected at most {MAX_FAMILIES}: they are bits of a mask'
-            )
+            raise place.error(f'found family number {MAX_FAMILIES + 1}, expected at most {MAX_FAMILIES}: they are bits of a mask')
 
     def read_declaration(self, place, text, what, declared):
         """(name, values) of 'NAME key=value…' with the keys that the dataclass `declared` has."""
         name, _, rest = text.partition(' ')
         values = split_pairs(rest, ' ', place)
         fields = dataclasses.fields(declared)
-        required = {
-            field.name
-            for field in fields
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        }
+        required = {field.name for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING}
         if not required <= set(values) <= {field.name for field in fields}:
-            expected = sorted(required) + sorted(
-                f'[{field.name}]' for field in fields if field.name not in required
-            )
-            raise place.error(
-                f"{what} '{name}' has {' '.join(sorted(values))}, expected {' '.join(expected)}"
-            )
-        values['fields'] = {
-            field.rstrip('?'): not field.endswith('?')
-            for field in filter(None, values.get('fields', '').split(','))
-        }
+            expected = sorted(required) + sorted(f'[{field.name}]' for field in fields if field.name not in required)
+            raise place.error(f"{what} '{name}' has {' '.join(sorted(values))}, expected {' '.join(expected)}")
+        values['fields'] = {field.rstrip('?'): not field.endswith('?') for field in filter(None, values.get('fields', '').split(','))}
         if 'context' in values:
             values['context'] = tuple(values['context'].split(','))
             for word in values['context']:
@@ -125,9 +98,7 @@ class TableReader:
         name, values = self.read_declaration(place, text, 'decoder', Decoder)
         if 'constants' in values:
             constants = split_pairs(values['constants'].replace(':', '='), ',', place)
-            values['constants'] = {
-                key: tuple((value + '=').split('=')[:2]) for key, value in constants.items()
-            }
+            values['constants'] = {key: tuple((value + '=').split('=')[:2]) for key, value in constants.items()}
         if 'begin' in values:
             self.known('begin', BEGIN, values['begin'], place)
         values['ignore'] = frozenset(values.get('ignore', '').split(','))
@@ -165,9 +136,7 @@ class TableReader:
     @staticmethod
     def known(what, table, name, place):
         if name not in table:
-            raise place.error(
-                f"found {what} '{name}', expected one of: {', '.join(table) or 'none is declared'}"
-            )
+            raise place.error(f"found {what} '{name}', expected one of: {', '.join(table) or 'none is declared'}")
         return name
 
     def read_prototype(self, place, text, library, section, spellings, work):
@@ -178,9 +147,7 @@ class TableReader:
                 '[@family(…)] [@work(…)] [@since(…)] [@more(…)]'
             )
         if not library or not section:
-            raise place.error(
-                'found a prototype, expected a library line and a section line before it'
-            )
+            raise place.error('found a prototype, expected a library line and a section line before it')
         self.known('spelling', spellings, match['spelling'], place)
         self.known('return type', RETURN_TYPES, match['returns'], place)
         attributes = dict(ATTRIBUTE.findall(match['attributes']))
@@ -192,12 +159,8 @@ class TableReader:
         kind = self.known('work', WORK, attributes.get('work', work), place)
         made = read_work(kind, parameters, place)
         for letter, name in expand_letters(match['name'], place):
-            resolved = tuple(
-                (resolve_type(kind, letter, place), parameter) for kind, parameter in parameters
-            )
-            decoder, constants = self.read_decode(
-                attributes.get('decode', ''), resolved, letter, place
-            )
+            resolved = tuple((resolve_type(kind, letter, place), parameter) for kind, parameter in parameters)
+            decoder, constants = self.read_decode(attributes.get('decode', ''), resolved, letter, place)
             tracker = self.read_track(attributes.get('track', ''), resolved, place)
             for width, pattern in spellings[match['spelling']]:
                 hook = Hook(
@@ -231,19 +194,11 @@ class TableReader:
             if '*' in decoder.ignore and parameter not in decoder.fields:
                 continue
             if parameter not in decoder.ignore:
-                self.known(
-                    f'parameter that decoder {name} does not know,',
-                    decoder.fields,
-                    parameter,
-                    place,
-                )
+                self.known(f'parameter that decoder {name} does not know,', decoder.fields, parameter, place)
                 if not TYPES[kind].decode:
-                    raise place.error(
-                        f"found '{kind} {parameter}', expected a type that decoder {name} can use"
-                    )
+                    raise place.error(f"found '{kind} {parameter}', expected a type that decoder {name} can use")
         return name, tuple(
-            (key, constant(key, kind, given.get(key, default), letter, place))
-            for key, (kind, default) in decoder.constants.items()
+            (key, constant(key, kind, given.get(key, default), letter, place)) for key, (kind, default) in decoder.constants.items()
         )
 
     def read_track(self, name, parameters, place):
@@ -253,9 +208,7 @@ class TableReader:
         require_fields(f'tracker {name}', tracker.fields, parameters, place)
         for kind, parameter in parameters:
             if parameter in tracker.fields and not TYPES[kind].decode:
-                raise place.error(
-                    f"found '{kind} {parameter}', expected a type that tracker {name} can use"
-                )
+                raise place.error(f"found '{kind} {parameter}', expected a type that tracker {name} can use")
         return name
 
     def read_since(self, text, hook):
@@ -266,9 +219,7 @@ class TableReader:
         per_thread = bool(TWIN.search(hook.symbol))
         own = re.sub(r'_v\d+$', '', TWIN.sub('', hook.symbol))
         if not re.fullmatch(r'\d{4,5}( \d{4,5})?', versions):
-            raise hook.place.error(
-                f"found @since({text}), expected CUDA versions as cuda.h writes them: 3020 or 3020 7000"
-            )
+            raise hook.place.error(f"found @since({text}), expected CUDA versions as cuda.h writes them: 3020 or 3020 7000")
         first, _, twin = versions.partition(' ')
         answers = {own: int(twin if twin and per_thread else first)}
         for base, since in split_pairs(' '.join(others), ' ', hook.place).items():
@@ -276,22 +227,16 @@ class TableReader:
         for base, since in answers.items():
             key = (base, per_thread, since)
             if key in self.api.variants:
-                raise hook.place.error(
-                    f"found {base} since {since} again, first answered by {self.api.variants[key].symbol}"
-                )
+                raise hook.place.error(f"found {base} since {since} again, first answered by {self.api.variants[key].symbol}")
             self.api.variants[key] = DriverVariant(base, per_thread, since, hook.symbol)
 
     def add(self, hook):
         if not re.fullmatch(r'[A-Za-z_]\w*', hook.symbol):
             raise hook.place.error(f"found the symbol '{hook.symbol}', expected a C identifier")
         if hook.symbol in self.api.hooks:
-            raise hook.place.error(
-                f"found '{hook.symbol}' again, first in {self.api.hooks[hook.symbol].place}"
-            )
+            raise hook.place.error(f"found '{hook.symbol}' again, first in {self.api.hooks[hook.symbol].place}")
         if (hook.library, hook.width) not in self.api.sonames:
-            raise hook.place.error(
-                f"found no 'soname {hook.width}' of library {hook.library} before this line"
-            )
+            raise hook.place.error(f"found no 'soname {hook.width}' of library {hook.library} before this line")
         self.api.hooks[hook.symbol] = hook
         if len(self.api.hooks) > MAX_HOOKS:
             raise hook.place.error(
@@ -309,9 +254,7 @@ def read_spelling(words, place):
         elif width and word.count('{}') == 1:
             result.append((width, word))
         else:
-            raise place.error(
-                f"found '{word}', expected i32 or i64 and then names with {{}} in them"
-            )
+            raise place.error(f"found '{word}', expected i32 or i64 and then names with {{}} in them")
     return result
 
 
@@ -329,9 +272,7 @@ def read_parameters(text, place):
         if len(words) != 2 or not re.fullmatch(r'[a-z]\w*', words[1]):
             raise place.error(f"found parameter '{parameter}', expected TYPE NAME")
         if words[0] not in TYPES and words[0] not in ('scalar', 'real'):
-            raise place.error(
-                f"found type '{words[0]}', expected one of: {' '.join(TYPES)} scalar real"
-            )
+            raise place.error(f"found type '{words[0]}', expected one of: {' '.join(TYPES)} scalar real")
         if words[1] in RESERVED:
             raise place.error(f"found parameter '{parameter}', expected none of: {' '.join(RESERVED)}")
         parameters.append((words[0], words[1]))
@@ -349,17 +290,14 @@ def read_work(kind, parameters, place):
         return 'kDefaultStream', ''
     if parameter and kinds.get(parameter) != 'ptr':
         raise place.error(
-            f"found '{kinds.get(parameter, 'no parameter')} {parameter}', expected 'ptr {parameter}' for work {kind}, "
-            'or @work(none)'
+            f"found '{kinds.get(parameter, 'no parameter')} {parameter}', expected 'ptr {parameter}' for work {kind}, or @work(none)"
         )
     return (enumerator, parameter) if enumerator else ()
 
 
 def read_more(text, parameters, place):
     if not text.isdigit() or int(text) > len(parameters):
-        raise place.error(
-            f'found @more({text}), expected how many of the parameters only some versions have'
-        )
+        raise place.error(f'found @more({text}), expected how many of the parameters only some versions have')
     return int(text)
 
 

@@ -91,11 +91,7 @@ LETTERS.update({letter.upper(): value for letter, value in LETTERS.items()})
 LETTERS['H'] = Letter('f16', 'ptr', 'float')
 BYTES = {'i32': 4, 'i64': 8}
 # What a wrapper provides besides the parameters: the real function's address, the return address of the call, the pointer returned.
-CONTEXT = {
-    'real': 'reinterpret_cast<void*>(real)',
-    'caller': '__builtin_return_address(0)',
-    'result': 'Address(result)',
-}
+CONTEXT = {'real': 'reinterpret_cast<void*>(real)', 'caller': '__builtin_return_address(0)', 'result': 'Address(result)'}
 
 # The functions of preload/runtime/call_scope.h that begin a call.
 BEGIN = ('BeginCall', 'BeginFrequentCall')

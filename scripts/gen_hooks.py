@@ -92,23 +92,15 @@ def hook_names(api):
 def wrapper_parameters(hook):
     """[(C++ type, name)], with the lengths of Fortran strings at the end."""
     integer = f'int{BYTES[hook.width] * 8}_t'
-    parameters = [
-        (TYPES[kind].cxx.replace('{int}', integer), name) for kind, name in hook.parameters
-    ]
-    return parameters + [
-        ('size_t', f'{name}_length') for kind, name in hook.parameters if kind in CHARACTER_TYPES
-    ]
+    parameters = [(TYPES[kind].cxx.replace('{int}', integer), name) for kind, name in hook.parameters]
+    return parameters + [('size_t', f'{name}_length') for kind, name in hook.parameters if kind in CHARACTER_TYPES]
 
 
 def members(hook, fields):
     """{field: expression} of the parameters that a decoder or tracker takes, in its order."""
     integer = f'int{BYTES[hook.width] * 8}_t'
     kinds = {name: kind for kind, name in hook.parameters}
-    return {
-        name: TYPES[kinds[name]].decode.replace('{int}', integer).replace('{name}', name)
-        for name in fields
-        if name in kinds
-    }
+    return {name: TYPES[kinds[name]].decode.replace('{int}', integer).replace('{name}', name) for name in fields if name in kinds}
 
 
 def initializer(values):
@@ -162,11 +154,7 @@ def wrapper(hook, hook_id, api):
     decoder = api.decoders.get(hook.decoder)
     tracker = api.trackers.get(hook.tracker)
     begin = decoder.begin if decoder else 'BeginCall'
-    record = (
-        f'RecordType::{decoder.record}, {decoder.words}, {decoder.addresses}'
-        if decoder
-        else 'RecordType::kCall, 0, 0'
-    )
+    record = f'RecordType::{decoder.record}, {decoder.words}, {decoder.addresses}' if decoder else 'RecordType::kCall, 0, 0'
     result = 'const auto result = ' if returns != 'void' else ''
     return '\n'.join(
         [
@@ -220,10 +208,7 @@ def link_table(api):
         names = ', '.join(f'"{name}"' for name in api.sonames[library, width])
         lines.append(f'const char* const kSonames_{library}_{width}[] = {{{names}, nullptr}};')
     lines += ['}  // namespace\n', 'const HookLink kHookLinks[] = {']
-    lines += [
-        f'    {{reinterpret_cast<void*>(&{hook.symbol}), kSonames_{hook.library}_{hook.width}}},'
-        for hook in hooks
-    ]
+    lines += [f'    {{reinterpret_cast<void*>(&{hook.symbol}), kSonames_{hook.library}_{hook.width}}},' for hook in hooks]
     return [*lines, '};\n']
 
 
@@ -258,11 +243,7 @@ def exports_map(api, extra):
 def declared_names(header, command):
     """(names before a "(" in the preprocessed header, those of templates and inline functions)"""
     result = subprocess.run(
-        [*shlex.split(command), '-E', '-P', '-x', 'c++', '-'],
-        input=f'#include "{header}"\n',
-        capture_output=True,
-        text=True,
-        check=False,
+        [*shlex.split(command), '-E', '-P', '-x', 'c++', '-'], input=f'#include "{header}"\n', capture_output=True, text=True, check=False
     )
     if result.returncode != 0:
         raise ApiError(f'{header}: {command} could not preprocess it:\n{result.stderr}')
@@ -276,20 +257,11 @@ def abi_check(api, header, command):
     hooks = [hook for hook in api.sorted_hooks() if hook.symbol in names - inline]
     if not hooks:
         raise ApiError(f'{header}: declares none of the {len(api.hooks)} hooked functions')
-    lines = [
-        HEAD,
-        f'#include "{header}"\n',
-        '#include "tests/scripts/abi_match.h"\n',
-        'using namespace dlhook_abi;\n',
-    ]
+    lines = [HEAD, f'#include "{header}"\n', '#include "tests/scripts/abi_match.h"\n', 'using namespace dlhook_abi;\n']
     for hook in hooks:
         size = 'kIntBytes' if hook.width == 'i32' else '8'
-        tags = [RETURN_TYPES[hook.returns][1]] + [
-            TYPES[kind].abi.replace('{bytes}', size) for kind, _ in hook.parameters
-        ]
-        lines.append(
-            f'static_assert(Conforms<decltype({hook.symbol}), {hook.more}, {", ".join(tags)}>(), "{hook.place}");'
-        )
+        tags = [RETURN_TYPES[hook.returns][1]] + [TYPES[kind].abi.replace('{bytes}', size) for kind, _ in hook.parameters]
+        lines.append(f'static_assert(Conforms<decltype({hook.symbol}), {hook.more}, {", ".join(tags)}>(), "{hook.place}");')
     lines.append(f'// {len(hooks)} functions')
     # C++ overloads of an exported function can't be checked by name.
     overloaded = sorted(inline & set(api.hooks))
@@ -297,9 +269,7 @@ def abi_check(api, header, command):
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('api', nargs='+', metavar='FILE.api')
     parser.add_argument('--out', type=pathlib.Path, metavar='DIR')
     parser.add_argument('--export', action='append', default=[], metavar='NAME')
@@ -320,9 +290,7 @@ def generate(options):
         return
     options.out.mkdir(parents=True, exist_ok=True)
     if options.abi:
-        (options.out / 'abi_check.cc').write_text(
-            abi_check(api, options.abi, options.cc), encoding='utf-8'
-        )
+        (options.out / 'abi_check.cc').write_text(abi_check(api, options.abi, options.cc), encoding='utf-8')
         return
     hooks = list(enumerate(api.sorted_hooks()))
     files = {'hook_names.cc': hook_names(api), 'hooks.cc': tables_source(api)}

@@ -3,13 +3,10 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <cstdlib>
-#include <functional>
-#include <memory>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calibrate/measuring.h"
 #include "preload/format/processor_id.h"
@@ -128,7 +125,7 @@ class Arrays {
     });
   }
   bool AreThere() const {
-    return std::all_of(arrays_.begin(), arrays_.end(), [](const auto& array) { return array != nullptr; });
+    return absl::c_all_of(arrays_, [](const auto& array) { return array != nullptr; });
   }
   double* operator[](size_t i) { return arrays_[i].get(); }
   size_t count() const { return count_; }

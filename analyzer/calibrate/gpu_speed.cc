@@ -2,9 +2,7 @@
 // needed.
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <memory>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -158,9 +156,8 @@ GpuMeasurements MeasureGpu(const std::vector<int>& processors) {
   GpuMeasurements gpu = {.name = "",
                          .results = MeasureInChild(processors, kGpuChildSeconds, "gpu", &MeasureInThisProcess)};
   std::vector<NotMeasured>& missing = gpu.results.missing;
-  const auto named = std::find_if(missing.begin(), missing.end(), [](const NotMeasured& one) {
-    return one.what == "gpu" && absl::StartsWith(one.reason, kNamePrefix);
-  });
+  const auto named = absl::c_find_if(
+      missing, [](const NotMeasured& one) { return one.what == "gpu" && absl::StartsWith(one.reason, kNamePrefix); });
   if (named == missing.end()) return gpu;
   gpu.name = std::string(absl::StripPrefix(named->reason, kNamePrefix));
   missing.erase(named);

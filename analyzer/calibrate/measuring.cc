@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <iterator>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -2,12 +2,13 @@
 // are loaded, may crash, and must not keep memory or threads in the command's own process.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/peaks/calibration.h"
@@ -55,5 +56,17 @@ std::vector<std::string> ProductLibraries(const std::string& python);
 // paths for dlopen; those that can't be opened are left out, or reported as missing if `is_asked`.
 Measurements MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
                              bool is_asked);
+
+// What the neighbours that are built into `dlhook contend` do: use one part of the machine for ever.
+enum class LoadKind : uint8_t { kProcessors, kCache, kMemory, kDisk };
+absl::StatusOr<LoadKind> FindLoad(absl::string_view name);  // "cache"
+std::string LoadName(LoadKind kind);
+bool MovesBytes(LoadKind kind);  // its work is counted in bytes
+
+// To be called in a process of its own. Works for the part `intensity` of the time, in slices of 10 ms. `sharers`: processes
+// that do the same; together they fill the caches. `folder`: for the file of kDisk. `done`: in memory that the caller sees;
+// bytes read and written (kProcessors: slices).
+[[noreturn]] void RunLoad(LoadKind kind, double intensity, size_t sharers, const std::string& folder,
+                          std::atomic<uint64_t>* done);
 
 }  // namespace dlhook::analyzer::calibrate

@@ -1,16 +1,12 @@
-#include "analyzer/calibrate/neighbour_load.h"
-
 #include <fcntl.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <thread>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/measuring.h"
@@ -67,7 +63,7 @@ std::function<uint64_t()> WorkOf(LoadKind kind, size_t sharers, const std::strin
 }  // namespace
 
 absl::StatusOr<LoadKind> FindLoad(absl::string_view name) {
-  const auto* const found = std::find(std::begin(kLoads), std::end(kLoads), name);
+  const auto* const found = absl::c_find(kLoads, name);
   if (found != std::end(kLoads)) return static_cast<LoadKind>(found - std::begin(kLoads));
   return absl::InvalidArgumentError(
       absl::StrCat("--load expects processors, cache, memory or disk, found '", name, "'"));

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -43,7 +42,7 @@ std::vector<fs::path> EntriesOf(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     entries.push_back(at->path());
-  std::sort(entries.begin(), entries.end());
+  absl::c_sort(entries);
   return entries;
 }
 
@@ -264,7 +263,7 @@ FastestMap TryLibraries(const std::vector<int>& processors, const std::vector<st
     }
     Measurements trial = TryLibrary(processors, name, is_asked);
     for (const Measurement& one : trial.measured) {
-      const auto type = std::find(std::begin(kProductTypes), std::end(kProductTypes), one.what);
+      const auto type = absl::c_find(kProductTypes, one.what);
       if (type == std::end(kProductTypes)) continue;
       Fastest& best = fastest[*type];
       if (one.spread.best > best.rate) best = {one.spread.best, name};

@@ -3,14 +3,12 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <system_error>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -52,8 +50,8 @@ uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
     int first = 0, last = 0;
     if (!absl::SimpleAtoi(ends.first, &first)) continue;
     if (!absl::SimpleAtoi(ends.second, &last)) last = first;
-    count += static_cast<uint32_t>(std::count_if(
-        processors.begin(), processors.end(), [&](int processor) { return first <= processor && processor <= last; }));
+    count += static_cast<uint32_t>(
+        absl::c_count_if(processors, [&](int processor) { return first <= processor && processor <= last; }));
   }
   return count;
 }
@@ -201,10 +199,10 @@ Table CalibrationTable(const Calibration& calibration) {
   for (const Measurement& one : calibration.measured) rows.push_back({.measured = &one});
   for (const NotMeasured& one : calibration.missing) rows.push_back({.missing = &one});
   const TypedColumns<PeakRow> columns = {
-      {TextColumn("what",
-                  "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s "
-                  "c; call: of a library, whatever it computes; dividing: handing work to all threads and waiting for "
-                  "them."),
+      {TextColumn(
+           "what",
+           "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s c; "
+           "call: of a library, whatever it computes; dividing: handing work to all threads and waiting for them."),
        [](const PeakRow& row) { return row.measured != nullptr ? row.measured->what : row.missing->what; }},
       {NumberColumn("threads", "Threads that did it; none of a GPU."),
        [](const PeakRow& row) {
@@ -235,8 +233,8 @@ Table CalibrationTable(const Calibration& calibration) {
   }
   if (calibration.waiting_percent > kBusyPercent) {
     table.notes.push_back(
-        absl::StrFormat("The machine was busy: threads waited for a processor in %.0f %% of their time, so that "
-                        "what all threads reach may be too low. Measure again when it is idle.",
+        absl::StrFormat("The machine was busy: threads waited for a processor in %.0f %% of their time, so that what "
+                        "all threads reach may be too low. Measure again when it is idle.",
                         calibration.waiting_percent));
   }
   return table;

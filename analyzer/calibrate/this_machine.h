@@ -1,10 +1,6 @@
 // The properties of this machine that affect its peaks.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/model/process_info.h"
 #include "analyzer/peaks/calibration.h"
 #include "analyzer/table/table.h"

@@ -1,7 +1,4 @@
 // `dlhook calibrate`: this machine's peak rates of computation and transfers, measured once and stored for reports.
-#include <unistd.h>
-
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/this_machine.h"

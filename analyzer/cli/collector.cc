@@ -1,20 +1,16 @@
 // The collector.
 #include "analyzer/cli/collector.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -188,8 +184,7 @@ uint64_t Collector::NanosecondsToSample() const {
 }
 
 bool Collector::RingsGrow() const {
-  return std::all_of(drains_.begin(), drains_.end(),
-                     [](const auto& drain) { return drain.second->session()->chunk_count != 0; });
+  return absl::c_all_of(drains_, [](const auto& drain) { return drain.second->session()->chunk_count != 0; });
 }
 
 void Collector::Finish() {

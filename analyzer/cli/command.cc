@@ -1,11 +1,9 @@
 // Parsing of one command's words, and its help.
 #include "analyzer/cli/command.h"
 
-#include <algorithm>
 #include <exception>
-#include <new>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -69,8 +67,8 @@ absl::Status CheckOperands(const Command& command, const Args& args) {
     return Error(command,
                  absl::StrCat("expected ", command.operands, ", found an empty word (a variable without a value?)"));
   }
-  const bool needs_operands = std::none_of(command.flags.begin(), command.flags.end(),
-                                           [&](const Flag& flag) { return flag.stands_alone && args.Has(flag.name); });
+  const bool needs_operands =
+      absl::c_none_of(command.flags, [&](const Flag& flag) { return flag.stands_alone && args.Has(flag.name); });
   if (needs_operands && operands.size() < command.min_operands)
     return Error(command, absl::StrCat("expected ", command.operands, ", found ",
                                        operands.empty() ? "nothing"
@@ -179,8 +177,8 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
     }
   }
   if (!nearest.empty() || name.size() < 2) return nearest;
-  const auto longer = std::find_if(known.begin(), known.end(),
-                                   [name](const std::string& candidate) { return absl::StartsWith(candidate, name); });
+  const auto longer =
+      absl::c_find_if(known, [name](const std::string& candidate) { return absl::StartsWith(candidate, name); });
   return longer == known.end() ? "" : *longer;
 }
 

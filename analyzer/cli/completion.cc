@@ -1,8 +1,7 @@
 // Commands, flags and files; after "--" what the shell has for the words of any program. The build runs
 // `dlhook help --completion SHELL` and installs the results.
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -46,7 +45,7 @@ std::vector<std::string> Columns() {
   for (const Table& table : *tables) {
     for (const Column& column : table.columns) names.push_back(column.name);
   }
-  std::sort(names.begin(), names.end());
+  absl::c_sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }

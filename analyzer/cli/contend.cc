@@ -2,13 +2,6 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -209,10 +202,10 @@ int Contending::Print() {
   session_.progress().Show("comparing runs of");
   std::vector<Table> tables = ContendTables(contended_);
   std::vector<std::string>& notes = tables.front().notes;
-  notes.push_back(absl::StrFormat(
-      "Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows and all rounds "
-      "together with %.0f %% (sequential t-test of paired rounds); %s.",
-      contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
+  notes.push_back(
+      absl::StrFormat("Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows "
+                      "and all rounds together with %.0f %% (sequential t-test of paired rounds); %s.",
+                      contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
   if (!contended_.rounds.empty()) notes.push_back(WorkNote());
   if (getenv("DLHOOK_COUNTERS") != nullptr && !contended_.rounds.empty() &&
       contended_.rounds.front().first.counts.empty())

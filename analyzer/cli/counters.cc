@@ -1,8 +1,6 @@
 // `dlhook counters`: what this machine can count, by trying; and whether given words for DLHOOK_COUNTERS would work.
-#include <unistd.h>
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -34,7 +32,7 @@ CountingReport TryAll(const std::vector<std::string>& sets, const CounterList& a
   report.machine = LookAtCounting();
   if (wants_papi) report.papi = TryPapi(asked);
   for (const CounterSet& set : kCounterSets) {
-    const bool is_wanted = std::find(sets.begin(), sets.end(), set.name) != sets.end();
+    const bool is_wanted = absl::c_find(sets, set.name) != sets.end();
     if (is_wanted) report.sets.push_back(TrySet(report.machine, set));
   }
   report.counters = TryCounters(report.machine, asked, report.papi);
@@ -45,7 +43,7 @@ CountingReport TryAll(const std::vector<std::string>& sets, const CounterList& a
 std::vector<Table> TablesOf(const CountingReport& report, const std::vector<std::string>& wanted, bool is_asked) {
   std::vector<Table> tables;
   const auto wants = [&](absl::string_view name, bool by_default) {
-    return wanted.empty() ? by_default : std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+    return wanted.empty() ? by_default : absl::c_find(wanted, name) != wanted.end();
   };
   if (wants("machine", !is_asked)) tables.push_back(MachineTable(report.machine, report.papi));
   if (wants("sets", true) && !report.sets.empty()) tables.push_back(SetsTable(report));
@@ -58,7 +56,7 @@ std::vector<Table> TablesOf(const CountingReport& report, const std::vector<std:
 absl::Status CheckNames(const std::vector<std::string>& names, absl::string_view what,
                         const std::vector<std::string>& known) {
   for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) return UnknownName(what, name, known);
+    if (absl::c_find(known, name) == known.end()) return UnknownName(what, name, known);
   }
   return absl::OkStatus();
 }
@@ -71,8 +69,8 @@ std::vector<std::string> SetNames() {
 
 // A requested word that can't be counted.
 bool HasMissing(const CountingReport& report) {
-  return !report.refused.empty() || std::any_of(report.counters.begin(), report.counters.end(),
-                                                [](const CounterTrial& trial) { return !trial.works; });
+  return !report.refused.empty() ||
+         absl::c_any_of(report.counters, [](const CounterTrial& trial) { return !trial.works; });
 }
 
 int RunCounters(const Args& args) {

@@ -1,12 +1,6 @@
 // `dlhook ctl`: starts and stops recording in running processes by writing one word in shared memory, which they read
 // at their next call.
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"

@@ -1,14 +1,9 @@
 // Two runs -> models -> differences -> renderer -> stdout.
-#include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <deque>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -50,13 +45,12 @@ absl::StatusOr<std::vector<const TableKind*>> FindComparable(const std::vector<s
   for (const std::string& name : names) {
     const absl::StatusOr<const TableKind*> kind = FindNamed(ComparableTables(), "table", name);
     if (!kind.ok() && FindNamed(ReportTables(), "table", name).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("the table ", name,
-                                                     " cannot be compared: its rows have no time per step; "
-                                                     "tables that can are ",
-                                                     absl::StrJoin(known, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the table ", name, " cannot be compared: its rows have no time per step; tables that can are ",
+                       absl::StrJoin(known, ", ")));
     }
     if (!kind.ok()) return kind.status();
-    if (std::find(kinds.begin(), kinds.end(), *kind) == kinds.end()) kinds.push_back(*kind);
+    if (absl::c_find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
   }
   return kinds;
 }
@@ -301,8 +295,7 @@ int RunDiff(const Args& args) {
   if (gate == Gate::kCannotTell) {
     PrintError(
         "diff: --fail-above: NEW is slower by more than this, but there are too few steady steps to tell whether that "
-        "is "
-        "noise");
+        "is noise");
     exit_code = kExitBadInput;
   }
   return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;

@@ -3,17 +3,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
@@ -211,10 +202,10 @@ TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Stat
   TriedProgram tried;
   tried.words = words;
   tried.end = "not started";
-  tried.report.findings.push_back(
-      {ObstacleId(status), Level::kProblem, words.front(), absl::StrCat(status.message(), "."),
-       "Profile a build of it that is linked dynamically, for this machine, and starts as an ordinary user's "
-       "program."});
+  tried.report.findings.push_back({ObstacleId(status), Level::kProblem, words.front(),
+                                   absl::StrCat(status.message(), "."),
+                                   "Profile a build of it that is linked dynamically, for this machine, and starts as "
+                                   "an ordinary user's program."});
   return tried;
 }
 

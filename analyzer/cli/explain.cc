@@ -1,9 +1,7 @@
 // Columns with the same name and meaning are one entry that lists all their tables.
 #include "analyzer/cli/explain.h"
 
-#include <algorithm>
-#include <set>
-
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -153,8 +151,7 @@ absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std:
   const std::string glossary = FromGlossary(name, width, color);
   if (entries.empty() && glossary.empty()) return Unknown(tables, name);
   if (name == "all") {
-    std::stable_sort(entries.begin(), entries.end(),
-                     [](const Entry& a, const Entry& b) { return a.column.name < b.column.name; });
+    absl::c_stable_sort(entries, [](const Entry& a, const Entry& b) { return a.column.name < b.column.name; });
   }
   return absl::StrCat(Text(entries, width, color), glossary);
 }

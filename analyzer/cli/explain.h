@@ -1,9 +1,6 @@
 // `dlhook report --explain`: the columns, from the tables of an empty run, and the words of docs/glossary.md.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "analyzer/table/table.h"
 

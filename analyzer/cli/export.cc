@@ -1,16 +1,11 @@
 // `dlhook export`: run -> model -> profile -> exporter -> file or stdout.
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -97,7 +92,7 @@ absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
 // A filter that matches nothing is a typing error.
 absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& analysis) {
   const auto check = [](absl::string_view what, const std::string& name, const std::vector<std::string>& known) {
-    const bool is_known = name.empty() || std::find(known.begin(), known.end(), name) != known.end();
+    const bool is_known = name.empty() || absl::c_find(known, name) != known.end();
     return is_known ? absl::OkStatus() : UnknownName(what, name, known);
   };
   if (absl::Status status = check("function", options.function, FunctionNames(analysis.model())); !status.ok())
@@ -108,9 +103,8 @@ absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& anal
 
 absl::Status CheckCalls(const TraceModel& model) {
   if (model.calls.size() > 0 || !model.aggregates.empty()) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(model.name,
-                                          ": no calls were recorded, so there is nothing to export; `dlhook doctor -- "
-                                          "PROGRAM` says why"));
+  return absl::NotFoundError(absl::StrCat(
+      model.name, ": no calls were recorded, so there is nothing to export; `dlhook doctor -- PROGRAM` says why"));
 }
 
 Timeline TimelineOf(const RunAnalysis& analysis, Progress& progress) {

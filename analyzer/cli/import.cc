@@ -1,7 +1,4 @@
 // `dlhook import`: other tools' traces -> a run folder.
-#include <unistd.h>
-
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

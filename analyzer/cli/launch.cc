@@ -13,7 +13,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +26,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/io/child_process.h"
 #include "preload/format/identity.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -116,13 +116,6 @@ std::vector<std::string> EnvironmentWith(const std::vector<std::string>& variabl
     if (!replaced) environment.emplace_back(*entry);
   }
   return environment;
-}
-
-std::vector<char*> Pointers(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 #include "analyzer/cli/live_processes.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"
+#include "analyzer/io/child_process.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/live_stack.h"
 #include "preload/format/identity.h"
@@ -94,9 +92,7 @@ absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> command = {self, "run", "-o", started.run, "--"};
   command.insert(command.end(), args.operands().begin(), args.operands().end());
-  std::vector<char*> argv;
-  for (std::string& word : command) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<char*> argv = Pointers(command);
   started.launcher = fork();
   if (started.launcher == 0) {
     setsid();  // it is not stopped with this terminal

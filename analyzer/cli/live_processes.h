@@ -3,12 +3,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/reader/trace_tail.h"

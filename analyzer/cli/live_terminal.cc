@@ -4,11 +4,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

@@ -1,15 +1,10 @@
 // See local_folder.h. Names in the run's folder are used through its descriptor, wherever its path leads meanwhile.
 #include "analyzer/cli/local_folder.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"

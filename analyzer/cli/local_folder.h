@@ -2,10 +2,7 @@
 // ended, so that a shared file system takes part in nothing but this.
 #pragma once
 
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "analyzer/io/run_folder.h"

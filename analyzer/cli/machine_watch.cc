@@ -1,9 +1,5 @@
 #include "analyzer/cli/machine_watch.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/cli/tables.h"

@@ -3,13 +3,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/machine_files.h"

@@ -9,9 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <sstream>
 

@@ -3,17 +3,10 @@
 
 #include <sys/types.h>
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/calibrate/neighbour_load.h"
+#include "analyzer/calibrate/measuring.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/whatif/contend_table.h"
 

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
-#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"

@@ -3,17 +3,8 @@
 #include "analyzer/whatif/replay.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -105,8 +96,8 @@ std::map<std::string, std::string> SettingsOf(const TraceModel& model, size_t th
   std::map<std::string, std::string> settings = {{"OMP_NUM_THREADS", absl::StrCat(threads)}};
   for (const ProcessInfo& process : model.processes) {
     for (const auto& [name, value] : process.settings) {
-      const bool is_known = std::any_of(std::begin(kLibraries), std::end(kLibraries),
-                                        [&](const char* library) { return absl::StartsWith(name, library); });
+      const bool is_known =
+          absl::c_any_of(kLibraries, [&](const char* library) { return absl::StartsWith(name, library); });
       // OMP_TOOL_LIBRARIES loads code.
       if (is_known && !absl::StartsWith(name, "OMP_TOOL") && value.size() < kWholeSetting)
         settings.emplace(name, value);
@@ -203,7 +194,7 @@ void Replaying::ChoosePythons(const TraceModel& model) {
                             : is_of_run      ? ", beside libraries that the run names"
                             : of_run.empty() ? " of the PATH: the run names none"
                                              : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
-    const bool is_used = std::any_of(run_.problems.begin(), run_.problems.end(), [&](const Replayed& replayed) {
+    const bool is_used = absl::c_any_of(run_.problems, [&](const Replayed& replayed) {
       return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
     });
     if (is_used) PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy], why));
@@ -295,7 +286,7 @@ void Replaying::AddLog(const Json& log, const ReplayProblem& problem, ReplayVari
 void Replaying::RunRound(size_t number, bool is_backwards) {
   auto& [problem, base, variants] = run_.problems[number];
   std::vector<size_t> open = contests_[number].NextRound(), done;
-  if (is_backwards) std::reverse(open.begin(), open.end());
+  if (is_backwards) absl::c_reverse(open);
   if (!is_backwards && !Measure(number, &base)) return;
   for (size_t i : open) {
     if (Measure(number, &variants[i])) done.push_back(i);

@@ -1,14 +1,6 @@
 // Run -> model -> tables -> renderer -> stdout.
-#include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -56,7 +48,7 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   std::vector<std::string> known;
   for (Table& table : *tables) {
     for (const Column& column : table.columns) {
-      if (std::find(known.begin(), known.end(), column.name) == known.end()) known.push_back(column.name);
+      if (absl::c_find(known, column.name) == known.end()) known.push_back(column.name);
     }
     if (const std::optional<size_t> column = FindColumn(table, name)) {
       SortBy(*column, &table);
@@ -74,7 +66,7 @@ void SortLayers(Table* table) {
   if (table->name != "layers" || weight == kNoColumn) return;
   std::map<Cell, size_t> sets;  // by the column `step`, in their order
   for (const Row& row : table->rows) sets.try_emplace(row.front(), sets.size());
-  std::stable_sort(table->rows.begin(), table->rows.end(), [&](const Row& a, const Row& b) {
+  absl::c_stable_sort(table->rows, [&](const Row& a, const Row& b) {
     const size_t set_a = sets.at(a.front()), set_b = sets.at(b.front());
     return set_a != set_b ? set_a < set_b : a[weight] > b[weight];
   });
@@ -108,7 +100,7 @@ void SayWhyEmpty(std::vector<Table>* tables) {
     if (!table.rows.empty() || !table.notes.empty()) continue;
     const auto* const why = std::find_if(std::begin(kWhy), std::end(kWhy) - 1, [&](const auto& one) {
       const std::vector<absl::string_view> names = absl::StrSplit(one.first, ' ');
-      return std::find(names.begin(), names.end(), table.name) != names.end();
+      return absl::c_find(names, table.name) != names.end();
     });
     table.notes.emplace_back(why->second);
   }
@@ -163,8 +155,7 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   options.of_tables = *of_tables;
   if (!options.sort_column && !options.is_page) options.of_tables.first_rows = options.limit;
   if (const std::optional<std::string> step = args.Last("step")) {
-    const auto* const kind =
-        std::find_if(std::begin(kSteps), std::end(kSteps), [&](const auto& known) { return known.first == *step; });
+    const auto* const kind = absl::c_find_if(kSteps, [&](const auto& known) { return known.first == *step; });
     if (kind == std::end(kSteps)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--step expects training, validation or inference, found '", *step, "'"));
@@ -187,7 +178,7 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
 
 // A word of a command line, as a shell takes it.
 std::string Quoted(const std::string& word) {
-  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+  const bool is_plain = !word.empty() && absl::c_all_of(word, [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_-./:@%+=,~", c);
   });
   return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");

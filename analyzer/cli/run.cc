@@ -1,16 +1,8 @@
 // `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
 #include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,14 +1,6 @@
 // Several runs -> a row each -> one table -> renderer -> stdout.
 #include "analyzer/diff/scaling.h"
 
-#include <unistd.h>
-
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"

@@ -1,13 +1,9 @@
 // Opening runs and making tables.
 #include "analyzer/cli/tables.h"
 
-#include <algorithm>
-#include <atomic>
 #include <filesystem>
-#include <iterator>
-#include <system_error>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -42,7 +38,7 @@ constexpr char kExpectedBy[] =
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
 bool ReadLayersBy(const std::string& by, LayersBy* value) {
-  const auto* const found = std::find(std::begin(kLayersByNames), std::end(kLayersByNames), by);
+  const auto* const found = absl::c_find(kLayersByNames, by);
   if (found != std::end(kLayersByNames)) *value = static_cast<LayersBy>(found - std::begin(kLayersByNames));
   return found != std::end(kLayersByNames);
 }
@@ -66,12 +62,12 @@ absl::Status ReadBy(const Args& args, TableOptions* options) {
     return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", *by, "'"));
   }
   const std::vector<std::string> tables = ListOf(args, "table");
-  const bool wants_hotspots = std::find(tables.begin(), tables.end(), "hotspots") != tables.end();
+  const bool wants_hotspots = absl::c_find(tables, "hotspots") != tables.end();
   if (wants_hotspots && !is_of_hotspots) {
     return absl::InvalidArgumentError(
         absl::StrCat("--by of the table hotspots expects function, library, line or layer, found '", *by, "'"));
   }
-  if (std::find(tables.begin(), tables.end(), "threads") != tables.end() && !is_of_threads) {
+  if (absl::c_find(tables, "threads") != tables.end() && !is_of_threads) {
     return absl::InvalidArgumentError(
         absl::StrCat("--by of the table threads expects thread, function, line or stack, found '", *by, "'"));
   }
@@ -100,7 +96,7 @@ absl::Status CheckRule(const std::string& ignored) {
   std::vector<std::string> known;
   for (const Rule& rule : Rules()) known.emplace_back(rule.id);
   const std::string rule(RuleOfIgnored(ignored));
-  if (std::find(known.begin(), known.end(), rule) != known.end()) return absl::OkStatus();
+  if (absl::c_find(known, rule) != known.end()) return absl::OkStatus();
   return UnknownName("rule", rule, known);
 }
 
@@ -182,7 +178,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
     if (name == kAllTables) return FindTables({});
     const absl::StatusOr<const TableKind*> kind = FindNamed(ReportTables(), "table", name);
     if (!kind.ok()) return kind.status();
-    if (std::find(kinds.begin(), kinds.end(), *kind) == kinds.end()) kinds.push_back(*kind);
+    if (absl::c_find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
   }
   if (names.empty()) {
     for (const TableKind& kind : ReportTables()) kinds.push_back(&kind);
@@ -256,7 +252,7 @@ absl::StatusOr<TableOptions> ReadTableFlags(const Args& args) {
 absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions) {
   const std::vector<std::string> known = FunctionsAndKinds(model);
   for (const std::string& name : functions) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) return UnknownName("function", name, known);
+    if (absl::c_find(known, name) == known.end()) return UnknownName("function", name, known);
   }
   return absl::OkStatus();
 }

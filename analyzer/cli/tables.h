@@ -1,12 +1,6 @@
 // Shared by commands that show tables: opening a run, the flags --table and those for layers, making tables.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"

@@ -1,20 +1,9 @@
 // `dlhook top`: the answer about a run that goes on, again and again.
 #include <langinfo.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <clocale>
-#include <cstdint>
-#include <iterator>
-#include <new>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/answer/live.h"

@@ -1,15 +1,9 @@
 // `dlhook try`: runs the program under variations of its environment in turns, until a test decides which are faster.
 #include <stdlib.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -105,8 +99,8 @@ void Tryout::ChooseVariations() {
       return std::string(value == nullptr ? "" : value);
     };
     for (Variation& listed : ListedVariations(ground, FindAll(facts), facts.step_ns())) {
-      const bool is_given = std::any_of(variations.begin(), variations.end(),
-                                        [&](const Variation& given) { return given.name == listed.name; });
+      const bool is_given =
+          absl::c_any_of(variations, [&](const Variation& given) { return given.name == listed.name; });
       if (!is_given) variations.push_back(std::move(listed));
     }
   }
@@ -157,7 +151,7 @@ bool Tryout::RunEntry(Entry* entry, const char* what) {
 bool Tryout::RunRound(const std::vector<size_t>& open, bool is_backwards) {
   std::vector<Entry*> order = {&base_};
   for (size_t i : open) order.push_back(&entries_[i]);
-  if (is_backwards) std::reverse(order.begin(), order.end());
+  if (is_backwards) absl::c_reverse(order);
   std::vector<Entry*> done;
   for (Entry* entry : order) {
     if (RunEntry(entry, entry == &base_ ? "as it is" : entry->tried.name.c_str())) {
@@ -168,7 +162,7 @@ bool Tryout::RunRound(const std::vector<size_t>& open, bool is_backwards) {
       contest_->Fail(static_cast<size_t>(entry - entries_.data()));
     }
   }
-  if (std::find(done.begin(), done.end(), &base_) == done.end()) return false;
+  if (absl::c_find(done, &base_) == done.end()) return false;
   for (Entry* entry : done) {
     const auto [base_ns, ns] = Compared(base_.last, entry->last, entry->variation);
     entry->tried.times_ns.push_back(ns);
@@ -215,14 +209,14 @@ int Tryout::Print() {
   std::vector<std::string>& notes = tables.front().notes;
   notes.push_back(absl::StrCat(
       is_by_own_time_
-          ? "Times are those in which the thread with the steps ran or was blocked, without waiting for a "
-            "processor that other programs had"
+          ? "Times are those in which the thread with the steps ran or was blocked, without waiting for a processor "
+            "that other programs had"
           : "Times are wall time, with what other programs took: the thread's states were not seen in all runs",
       session_.is_by_step() ? ", in a mean steady step." : ", of the whole run."));
-  notes.push_back(absl::StrFormat(
-      "Intervals and outcomes hold for all variations and rounds together with %.0f %% (sequential t-test of paired "
-      "rounds); %s.",
-      100 * (1 - kTryAlpha), session_.RunsText()));
+  notes.push_back(
+      absl::StrFormat("Intervals and outcomes hold for all variations and rounds together with %.0f %% (sequential "
+                      "t-test of paired rounds); %s.",
+                      100 * (1 - kTryAlpha), session_.RunsText()));
   for (const std::string& note : session_.Notes()) notes.push_back(note);
   session_.progress().Clear();
   return PrintTables(settings_.flags, std::move(tables));

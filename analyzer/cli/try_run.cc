@@ -3,19 +3,13 @@
 // group of its own. The first two adopt what loses its parent (PR_SET_CHILD_SUBREAPER).
 #include "analyzer/cli/try_run.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <set>
 #include <sstream>
 
 #include "absl/strings/numbers.h"

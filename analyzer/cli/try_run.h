@@ -4,13 +4,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "analyzer/cli/tables.h"

@@ -1,12 +1,6 @@
 // The runs of `dlhook try` and `dlhook contend` within their budget: a first one, from which all after it take their limits.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/output.h"

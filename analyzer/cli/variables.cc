@@ -2,10 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -76,7 +76,7 @@ absl::Status Check(const Setting& setting) {
   }
   for (absl::string_view word : absl::StrSplit(setting.value, ',')) {
     absl::ConsumePrefix(&word, "-");
-    const bool is_known = std::find(known.begin(), known.end(), word) != known.end();
+    const bool is_known = absl::c_find(known, word) != known.end();
     const std::string nearest = is_known ? "" : NearestName(word, known);
     if (nearest.empty()) continue;
     absl::StrAppend(&complaint, "; did you mean ", nearest, "?");

@@ -1,10 +1,9 @@
 // Tables of the trials.
 #include "analyzer/doctor/counter_tables.h"
 
-#include <algorithm>
 #include <cmath>
-#include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -71,8 +70,7 @@ std::string PapiText(const PapiTrials& papi) {
   if (papi.version.empty() || !papi.trouble.empty()) return absl::StrCat(papi.library, ": ", papi.trouble);
   const std::string name = absl::StrCat(papi.library, ", version ", papi.version);
   if (papi.events.empty()) return absl::StrCat(name, ": none of its presets is there (papi_component_avail says why)");
-  const auto works =
-      std::count_if(papi.events.begin(), papi.events.end(), [](const PapiEvent& event) { return event.works; });
+  const auto works = absl::c_count_if(papi.events, [](const PapiEvent& event) { return event.works; });
   return absl::StrCat(name, ": ", works, " of the ", papi.events.size(), " events that were tried can be counted");
 }
 
@@ -88,16 +86,14 @@ std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
 std::string Reasons(const std::vector<CounterTrial>& counters, const std::vector<CounterRefusal>& refused) {
   std::vector<std::string> reasons;
   for (const CounterTrial& trial : counters) {
-    if (!trial.works && std::find(reasons.begin(), reasons.end(), trial.reason) == reasons.end())
-      reasons.push_back(trial.reason);
+    if (!trial.works && absl::c_find(reasons, trial.reason) == reasons.end()) reasons.push_back(trial.reason);
   }
   for (const CounterRefusal& refusal : refused) reasons.emplace_back(refusal.reason);
   return absl::StrJoin(reasons, "; ");
 }
 
 std::string Verdict(const SetTrial& trial) {
-  const auto works =
-      std::count_if(trial.counters.begin(), trial.counters.end(), [](const CounterTrial& one) { return one.works; });
+  const auto works = absl::c_count_if(trial.counters, [](const CounterTrial& one) { return one.works; });
   if (works == 0) return "no";
   return works == static_cast<ptrdiff_t>(trial.counters.size()) ? "yes" : "in part";
 }
@@ -187,10 +183,9 @@ Table SetsTable(const CountingReport& report) {
       {TextColumn("set", "Its name in DLHOOK_COUNTERS."),
        [](const SetTrial& trial) { return std::string(trial.set.name); }},
       {TextColumn("works", "yes; no; in part: some of its counters."), &Verdict},
-      {IntegerColumn(
-           "groups", "", Better::kLower,
-           "Into how many groups the processor has to divide it: more than one take turns, and counts are scaled. "
-           "Empty: the processor's counters are not needed, or not there."),
+      {IntegerColumn("groups", "", Better::kLower,
+                     "Into how many groups the processor has to divide it: more than one take turns, and counts are "
+                     "scaled. Empty: the processor's counters are not needed, or not there."),
        [](const SetTrial& trial) { return trial.groups == 0 ? Cell() : Cell(static_cast<int64_t>(trial.groups)); }},
       {TextColumn("counters", "Those that work here."),
        [](const SetTrial& trial) { return KnownText(NamesOf(trial.counters, true)); }},

@@ -1,8 +1,6 @@
 // What `dlhook counters` and the doctor report about counting, from the trials. Pure.
 #pragma once
 
-#include <vector>
-
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/doctor/finding.h"
 #include "analyzer/table/table.h"

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -61,7 +62,7 @@ std::vector<std::string> CorePmus() {
     const std::string name = entry.path().filename();
     if (name == "cpu" || absl::StartsWith(name, "cpu_") || absl::StartsWith(name, "armv8_")) pmus.push_back(name);
   }
-  std::sort(pmus.begin(), pmus.end());
+  absl::c_sort(pmus);
   return pmus;
 }
 

@@ -1,11 +1,7 @@
 // Pure functions.
-#include "analyzer/doctor/cpu_time.h"
-
-#include <algorithm>
-#include <initializer_list>
-#include <map>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,8 +18,7 @@ constexpr char kSampleAdvice[] =
 constexpr double kMostlyRecorded = 0.8;  // of its CPU time: more can hardly be other calls'
 
 bool BeginsWithOneOf(absl::string_view name, std::initializer_list<absl::string_view> beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(),
-                     [name](absl::string_view beginning) { return absl::StartsWith(name, beginning); });
+  return absl::c_any_of(beginnings, [name](absl::string_view beginning) { return absl::StartsWith(name, beginning); });
 }
 
 CpuTime::Kind KindOf(const std::string& path, const std::set<std::string>& seen) {
@@ -78,14 +73,13 @@ bool Needs(const LoadedObject& object, const LoadedObject& other) {
   const std::vector<std::string>& needed = object.image.needed;
   const std::string& soname = other.image.soname;
   return (is_mkls(object) && is_mkls(other)) ||
-         std::find(needed.begin(), needed.end(), soname.empty() ? BaseName(other.path) : soname) != needed.end();
+         absl::c_find(needed, soname.empty() ? BaseName(other.path) : soname) != needed.end();
 }
 
 // A library that works for recorded ones is seen as far as their calls can be what takes its time: if others need it, too,
 // at most that of all processors in these calls.
 void FindUsers(const ProcessLook& look, const std::set<std::string>& seen, double recorded_ns, CpuTime& time) {
-  const auto self = std::find_if(look.objects.begin(), look.objects.end(),
-                                 [&](const LoadedObject& object) { return object.path == time.path; });
+  const auto self = absl::c_find_if(look.objects, [&](const LoadedObject& object) { return object.path == time.path; });
   if (time.kind != CpuTime::Kind::kUnseen || self == look.objects.end()) return;
   for (const LoadedObject& object : look.objects) {
     if (&object != &*self && Needs(object, *self))
@@ -132,8 +126,7 @@ std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::strin
     times.push_back({KindOf(path, seen), path, count});
     for (const ProcessLook& look : trial.looks) FindUsers(look, seen, static_cast<double>(recorded_ns), times.back());
   }
-  std::stable_sort(times.begin(), times.end(),
-                   [](const CpuTime& a, const CpuTime& b) { return a.samples > b.samples; });
+  absl::c_stable_sort(times, [](const CpuTime& a, const CpuTime& b) { return a.samples > b.samples; });
   return times;
 }
 

@@ -1,7 +1,5 @@
 // The child writes lines: "driver STATUS VERSION", "device NAME", "cupti VERSION PATH". Functions are looked up at run
 // time, so that no CUDA header is needed.
-#include "analyzer/doctor/gpu_trials.h"
-
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/doctor/machine.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/isolated.h"
 
@@ -124,8 +124,7 @@ Finding TimesFinding(const GpuMachine& machine) {
         "gpu-times", Level::kNote, "",
         "no CUPTI where the loader or CUDA_HOME has libraries. Programs that bring their own (PyTorch's and "
         "TensorFlow's packages) get times of kernels and copies from it; for others, pairs of events time whole calls.",
-        "Install CUPTI of the program's CUDA version (pip install nvidia-cuda-cupti), or put it on "
-        "LD_LIBRARY_PATH."};
+        "Install CUPTI of the program's CUDA version (pip install nvidia-cuda-cupti), or put it on LD_LIBRARY_PATH."};
   }
   if (machine.cupti_version == 0) {
     return {"gpu-times", Level::kWarning, machine.cupti,
@@ -143,14 +142,13 @@ Finding TimesFinding(const GpuMachine& machine) {
 void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
   if (!machine.counters_are_restricted) return;
   const bool hides_times = machine.cupti_version > 0 && machine.cupti_version <= kTracingForAll;
-  findings->push_back({"gpu-counters", hides_times ? Level::kWarning : Level::kOk, "",
-                       absl::StrCat("the driver keeps GPU counters for administrators (RmProfilingAdminOnly: 1)",
-                                    hides_times ? ", and this CUPTI with them times of kernels: only since CUDA 10.2 "
-                                                  "everyone has these."
-                                                : "; times of kernels and copies are not affected."),
-                       hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer "
-                                     "CUPTI."
-                                   : ""});
+  findings->push_back(
+      {"gpu-counters", hides_times ? Level::kWarning : Level::kOk, "",
+       absl::StrCat("the driver keeps GPU counters for administrators (RmProfilingAdminOnly: 1)",
+                    hides_times
+                        ? ", and this CUPTI with them times of kernels: only since CUDA 10.2 everyone has these."
+                        : "; times of kernels and copies are not affected."),
+       hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer CUPTI." : ""});
 }
 
 void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
@@ -159,8 +157,8 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
     words.emplace_back(
         "MPS runs kernels of several processes at once: a kernel's time then includes the slowdown by others");
   }
-  const bool has_mig = std::any_of(machine.devices.begin(), machine.devices.end(),
-                                   [](const std::string& name) { return absl::StrContains(name, "MIG "); });
+  const bool has_mig =
+      absl::c_any_of(machine.devices, [](const std::string& name) { return absl::StrContains(name, "MIG "); });
   if (has_mig) words.emplace_back("a MIG instance is a part of a GPU: its peaks are not the whole device's");
   if (words.empty()) return;
   findings->push_back({"gpu-shared", Level::kNote, "", absl::StrCat(absl::StrJoin(words, "; "), "."), ""});

@@ -2,15 +2,11 @@
 #include "analyzer/doctor/machine.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -23,7 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/doctor/counter_tables.h"
 #include "analyzer/doctor/counter_trials.h"
-#include "analyzer/doctor/gpu_trials.h"
+#include "analyzer/io/child_process.h"
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/reader/load_run.h"
@@ -272,14 +268,10 @@ absl::Status RunProbe(const std::string& shim, const std::string& folder) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!IsSteered(*entry)) variables.emplace_back(*entry);
   }
-  std::vector<char*> envp;
-  for (std::string& variable : variables) envp.push_back(variable.data());
-  envp.push_back(nullptr);
-  char name[] = "dlhook";
-  char command[] = "doctor";
-  char* argv[] = {name, command, nullptr};
+  const std::vector<std::string> words = {"dlhook", "doctor"};
   pid_t child = 0;
-  const int error = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, envp.data());
+  const int error =
+      posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, Pointers(words).data(), Pointers(variables).data());
   if (error != 0) return absl::InternalError(absl::StrCat("cannot start a process: ", strerror(error)));
   const int status = WaitFor(child);
   if (WIFSIGNALED(status)) {

@@ -1,10 +1,9 @@
 // Pure functions.
 #include "analyzer/doctor/print.h"
 
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -178,7 +177,7 @@ std::string ShortPath(const std::string& path) {
 }
 
 int CountBad(const std::vector<Finding>& findings) {
-  return static_cast<int>(std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
+  return static_cast<int>(absl::c_count_if(findings, [](const Finding& finding) {
     return finding.level == Level::kWarning || finding.level == Level::kProblem;
   }));
 }
@@ -196,8 +195,7 @@ std::string DoctorReport::Verdict() const {
   return seen.has_value() ? absl::StrCat("dlhook works here: libraries that it observes have ", *seen,
                                          " % of this program's CPU time.")
                           : "dlhook works here. What share of this program it observes is not known: the trial was too "
-                            "short, or could "
-                            "not be sampled.";
+                            "short, or could not be sampled.";
 }
 
 std::string DoctorText(const DoctorReport& report, size_t width, bool color) {

@@ -1,10 +1,6 @@
 // The doctor's report as text and as json.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/doctor/finding.h"
 #include "analyzer/doctor/program_report.h"
 

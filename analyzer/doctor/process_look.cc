@@ -1,17 +1,15 @@
 // Reads /proc/PID and the process's memory; writes and stops nothing.
 #include "analyzer/doctor/process_look.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <string.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -94,8 +92,7 @@ bool ImageReader::ReadHeaders() {
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return false;
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return false;
   if (!ReadArray(memory_, base_ + header.e_phoff, header.e_phnum, &segments_)) return false;
-  const auto first = std::find_if(segments_.begin(), segments_.end(),
-                                  [](const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD; });
+  const auto first = absl::c_find_if(segments_, [](const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD; });
   if (first == segments_.end()) return false;
   bias_ = base_ - (first->p_vaddr & ~(kPage - 1));
   image_.is_executable = header.e_type == ET_EXEC;
@@ -220,8 +217,7 @@ std::map<std::string, std::string> WantedVariables(absl::string_view environment
   std::map<std::string, std::string> variables;
   for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
-    const bool is_wanted =
-        std::find(kWantedVariables.begin(), kWantedVariables.end(), parts.first) != kWantedVariables.end();
+    const bool is_wanted = absl::c_find(kWantedVariables, parts.first) != kWantedVariables.end();
     if (is_wanted && !parts.second.empty()) variables.emplace(parts.first, parts.second);
   }
   return variables;
@@ -242,8 +238,7 @@ bool IsLoaderOrLibc(absl::string_view path) {
 
 // Program headers -> dynamic section -> symbols and relocations, all through MemoryReader.
 bool ElfImage::Contains(uint64_t address) const {
-  return std::any_of(segments.begin(), segments.end(),
-                     [address](const AddressRange& range) { return range.Contains(address); });
+  return absl::c_any_of(segments, [address](const AddressRange& range) { return range.Contains(address); });
 }
 
 absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base, const NameSet& wanted) {

@@ -1,17 +1,13 @@
 // One function per kind of problem. Only reads what was collected.
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <iterator>
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/doctor/cpu_time.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/process_info.h"
@@ -49,7 +45,7 @@ bool IsPreloaded(const std::string& path, const ProcessLook& look) {
 }
 
 bool HasTwoNamespaces(const ProcessLook& look) {
-  return std::count_if(look.objects.begin(), look.objects.end(), [](const LoadedObject& object) {
+  return absl::c_count_if(look.objects, [](const LoadedObject& object) {
            return absl::StartsWith(object.image.soname, "libc.so.");
          }) > 1;
 }
@@ -117,8 +113,8 @@ void AddOtherPreloaders(const Trial& trial, const ProgramReport& report, Finding
     for (size_t i = 0; look.shim.has_value() && i < look.objects.size(); ++i) {
       const LoadedObject& object = look.objects[i];
       if (i == *look.shim || !IsPreloaded(object.path, look)) continue;
-      const auto library = std::find_if(report.libraries.begin(), report.libraries.end(),
-                                        [&object](const LibraryReport& known) { return known.path == object.path; });
+      const auto library = absl::c_find_if(report.libraries,
+                                           [&object](const LibraryReport& known) { return known.path == object.path; });
       if (library == report.libraries.end() || library->provides.empty()) continue;
       AddOnce({"preloader-chained", Level::kNote, object.path,
                absl::StrCat("is preloaded, too, and has ", Names(library->provides),
@@ -173,10 +169,9 @@ bool IsDeaf(const std::string& path, const Trial& trial) {
   for (const ProcessLook& look : trial.looks) {
     for (const LoadedObject& object : look.objects) {
       if (object.path != path || !look.shim.has_value()) continue;
-      const bool is_deaf =
-          std::any_of(object.image.slots.begin(), object.image.slots.end(), [&](const BoundSlot& slot) {
-            return slot.name == "getenv" && BindingOf(slot, object, look) == Binding::kPastShim;
-          });
+      const bool is_deaf = absl::c_any_of(object.image.slots, [&](const BoundSlot& slot) {
+        return slot.name == "getenv" && BindingOf(slot, object, look) == Binding::kPastShim;
+      });
       if (is_deaf) return true;
     }
   }
@@ -252,10 +247,9 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
 void AddUnreached(const Trial& trial, Findings* findings) {
   for (const ProcessLook& look : trial.looks) {
     if (look.shim.has_value()) continue;
-    const bool matters = std::any_of(look.objects.begin(), look.objects.end(), [](const LoadedObject& object) {
+    const bool matters = absl::c_any_of(look.objects, [](const LoadedObject& object) {
       const auto is_hooked = [](const auto& symbol) { return !HookedNames::FamilyOf(symbol.name).empty(); };
-      return std::any_of(object.image.exports.begin(), object.image.exports.end(), is_hooked) ||
-             std::any_of(object.image.slots.begin(), object.image.slots.end(), is_hooked);
+      return absl::c_any_of(object.image.exports, is_hooked) || absl::c_any_of(object.image.slots, is_hooked);
     });
     if (!matters) continue;
     const bool was_asked = look.environment.contains("LD_PRELOAD");
@@ -279,17 +273,16 @@ void AddUnreached(const Trial& trial, Findings* findings) {
 // Math library calls, but nothing that reports layers.
 void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* findings) {
   if (trial.model == nullptr || trial.model->scopes.size() > 0) return;
-  const bool computes = std::any_of(report.recorded.begin(), report.recorded.end(), [](const auto& family) {
+  const bool computes = absl::c_any_of(report.recorded, [](const auto& family) {
     return family.first == "blas" || family.first == "onednn" || family.first == "cublas" ||
            family.first == "cublaslt" || family.first == "cudnn";
   });
   if (!computes) return;
-  findings->push_back(
-      {"no-layer-names", Level::kNote, "",
-       "no framework reports which layer a call belongs to: layers are inferred from the calls alone and do "
-       "not have the program's names.",
-       "In a C++ program with symbols, DLHOOK_STACKS=native names them by the functions above the "
-       "calls; for a Python program, report --by line shows the lines."});
+  findings->push_back({"no-layer-names", Level::kNote, "",
+                       "no framework reports which layer a call belongs to: layers are inferred from the calls alone "
+                       "and do not have the program's names.",
+                       "In a C++ program with symbols, DLHOOK_STACKS=native names them by the functions above the "
+                       "calls; for a Python program, report --by line shows the lines."});
 }
 
 // CUPTI admits one subscriber; dlhook leaves it to the other tool.
@@ -298,8 +291,8 @@ void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
   const auto tool = look.environment.find("CUDA_INJECTION64_PATH");
   if (tool != look.environment.end() && BaseName(tool->second) != "libdlhook.so") {
     AddOnce({"cupti-taken", Level::kNote, tool->second,
-             "is injected into CUDA programs and may take CUPTI, which admits one tool: GPU times are then taken "
-             "from CUDA events, or missing.",
+             "is injected into CUDA programs and may take CUPTI, which admits one tool: GPU times are then taken from "
+             "CUDA events, or missing.",
              kAdvice},
             findings);
   } else if (look.environment.contains("NSYS_PROFILING_SESSION_ID")) {
@@ -369,11 +362,10 @@ Binding BindingOf(const BoundSlot& slot, const LoadedObject& object, const Proce
 }
 
 bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const LoadedObject& shim) {
-  return std::any_of(look.objects.begin(), look.objects.end(), [&](const LoadedObject& object) {
+  return absl::c_any_of(look.objects, [&](const LoadedObject& object) {
     if (&object == &shim) return false;
     const std::vector<ExportedSymbol>& exports = object.image.exports;
-    return std::any_of(exports.begin(), exports.end(),
-                       [&name](const ExportedSymbol& symbol) { return symbol.name == name; });
+    return absl::c_any_of(exports, [&name](const ExportedSymbol& symbol) { return symbol.name == name; });
   });
 }
 
@@ -390,7 +382,7 @@ std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& repor
   AddLayerNames(trial, report, &findings);
   AddOtherTools(trial, &findings);
   AddEnd(trial, report, &findings);
-  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+  absl::c_stable_sort(findings, [](const Finding& a, const Finding& b) {
     return static_cast<int>(a.level) > static_cast<int>(b.level);
   });
   return findings;

@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -136,9 +133,8 @@ void AddTaps(const TraceModel& model, Libraries* libraries) {
         const std::string object = BaseName(capability.object);
         if (object.empty() || (BaseName(path) != object && library.soname != object)) continue;
         const SeenTap tap = {capability.name, EnumName(capability.state), capability.reason};
-        const bool is_known = std::any_of(library.taps.begin(), library.taps.end(), [&tap](const SeenTap& known) {
-          return known.name == tap.name && known.state == tap.state;
-        });
+        const bool is_known = absl::c_any_of(
+            library.taps, [&tap](const SeenTap& known) { return known.name == tap.name && known.state == tap.state; });
         if (!is_known) library.taps.push_back(tap);
       }
     }
@@ -149,7 +145,7 @@ void AddTaps(const TraceModel& model, Libraries* libraries) {
 std::string HeardInside(const LibraryReport& library) {
   for (const Tap* tap : kTaps) {
     const auto is_this = [tap](const SeenTap& seen) { return seen.name == tap->capability; };
-    if (std::any_of(library.taps.begin(), library.taps.end(), is_this) && *tap->library != '\0') return tap->library;
+    if (absl::c_any_of(library.taps, is_this) && *tap->library != '\0') return tap->library;
   }
   return "";
 }
@@ -189,7 +185,7 @@ std::string LibraryInside(const std::string& path) {
 }
 
 bool LibraryReport::IsTapped() const {
-  return std::any_of(taps.begin(), taps.end(), [](const SeenTap& tap) { return tap.state == "on"; });
+  return absl::c_any_of(taps, [](const SeenTap& tap) { return tap.state == "on"; });
 }
 
 std::string LibraryReport::State() const {
@@ -231,8 +227,8 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
         !library.provides.empty() || !library.calls.empty() || !library.taps.empty() || !library.inside.empty();
     if (matters) report.libraries.push_back(std::move(library));
   }
-  std::stable_sort(report.libraries.begin(), report.libraries.end(),
-                   [](const LibraryReport& a, const LibraryReport& b) { return Rank(a) < Rank(b); });
+  absl::c_stable_sort(report.libraries,
+                      [](const LibraryReport& a, const LibraryReport& b) { return Rank(a) < Rank(b); });
   report.findings = FindTroubles(trial, report);
   return report;
 }

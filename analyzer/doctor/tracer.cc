@@ -1,19 +1,13 @@
 // PTRACE_SEIZE: sends no stop signals, and group stops keep working.
 #include "analyzer/doctor/tracer.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <string>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/machine_files.h"
@@ -98,7 +92,7 @@ bool Tracer::EndsProcess(pid_t thread, pid_t process) {
   if (ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &code) == 0 && WIFSIGNALED(static_cast<int>(code)))
     return signalled_.insert(process).second;
   if (thread == process) return true;
-  const bool has_others = std::any_of(threads_.begin(), threads_.end(), [&](const auto& other) {
+  const bool has_others = absl::c_any_of(threads_, [&](const auto& other) {
     return other.second == process && other.first != thread && other.first != process;
   });
   const long call = ptrace(PTRACE_PEEKUSER, thread, offsetof(user_regs_struct, orig_rax), nullptr);

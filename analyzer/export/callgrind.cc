@@ -4,10 +4,6 @@
 // "f'2" is f called while one f is active. So every cost on an edge is exact, and the inclusive cost of f contains that
 // of its recursion once. "calls=" counts the library calls below an edge: how often Python or framework functions were
 // called is not recorded.
-#include <algorithm>
-#include <map>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"

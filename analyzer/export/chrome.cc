@@ -1,10 +1,6 @@
 // The JSON of Chrome's trace viewer ("Trace Event Format"), which Perfetto, Chrome and many tools read: an event a line.
 // Times are microseconds with three decimals, which is exact.
-#include <deque>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

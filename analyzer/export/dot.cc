@@ -2,7 +2,6 @@
 // everything it calls; a recursive function's total counts every call once. Functions below a given share are omitted,
 // and the graph says how much that is; an edge that skips omitted functions is dashed.
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

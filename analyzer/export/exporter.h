@@ -6,11 +6,6 @@
 //   2. add its line to kExporters in analyzer/export/registry.cc.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/export/timeline.h"

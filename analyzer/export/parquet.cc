@@ -3,12 +3,8 @@
 // value. Arrow's own stream format would need its metadata as flatbuffers, some ten thousand lines of others' code, for what a line
 // of JSON says. Raw tables that belong to processes are divided by them: raw_calls/process=0/part-0.parquet.
 
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <system_error>
-#include <vector>
 
 #include "absl/base/casts.h"
 #include "absl/strings/match.h"

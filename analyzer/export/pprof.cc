@@ -1,7 +1,5 @@
 // pprof's profile.proto (third_party/pprof/), gzipped: calls, time, FLOPs and bytes of every distinct stack, with
 // labels for `pprof -tagfocus`, `-tagroot` and its web view: kind, step, layer, direction, phase, op, thread, process.
-#include <map>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

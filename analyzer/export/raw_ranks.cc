@@ -1,10 +1,6 @@
 // What ranks are compared by: their collective operations, and sums of their work. See raw_tables.h.
-#include <algorithm>
-#include <map>
-#include <string>
-#include <tuple>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -29,9 +25,9 @@ std::string KindWords(CollectiveKind kind) { return absl::StrReplaceAll(EnumName
 
 // Whether calls are known from the first one on.
 bool KnowsOrder(const TraceModel& model) {
-  return model.read_spans.empty() &&
-         std::none_of(model.aggregates.begin(), model.aggregates.end(),
-                      [&](const AggregateRow& row) { return model.ops[row.op].collective() != nullptr; });
+  return model.read_spans.empty() && absl::c_none_of(model.aggregates, [&](const AggregateRow& row) {
+           return model.ops[row.op].collective() != nullptr;
+         });
 }
 
 class WorkRows {

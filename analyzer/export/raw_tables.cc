@@ -1,8 +1,5 @@
 #include "analyzer/export/raw_tables.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -339,8 +336,8 @@ const std::vector<RawTable>& RawTables() {
         Number("communicator_number", "", "Within the process, in the order of first use; NULL: not known."),
         Number("members", "", "Ranks in the communicator; NULL: not known."),
         Number("sequence", "",
-               "Which of its communicator it is on this rank, from 0; where no communicator is known, which of "
-               "its library and kind. NULL: not known, as calls before it are."),
+               "Which of its communicator it is on this rank, from 0; where no communicator is known, which of its "
+               "library and kind. NULL: not known, as calls before it are."),
         TextColumn("kind", "all reduce, all gather, reduce scatter, broadcast …"),
         Number("bytes", "bytes", "As in the table collectives; NULL: not known."),
         TextColumn("library", "NCCL, MPI, gloo …"), Start(),
@@ -359,8 +356,8 @@ const std::vector<RawTable>& RawTables() {
         TextColumn("op", "Of a call raw_ops.op, else the framework's op; of GPU work without a call its kind."),
         TextColumn("implementation", "Chosen by the library; else the kernel."),
         Number("on_gpu", "",
-               "1: a GPU's work, by its durations. 0: self time of calls and ops on their threads, without "
-               "waiting for a GPU and without collectives."),
+               "1: a GPU's work, by its durations. 0: self time of calls and ops on their threads, without waiting for "
+               "a GPU and without collectives."),
         Number("count", "", "Calls, ops or pieces of GPU work."), Number("sum_ns", "ns", "Of all."),
         Number("min_ns", "ns", "Of one, the least."), Number("max_ns", "ns", "The most.")},
        FillWork},

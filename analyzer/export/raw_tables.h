@@ -2,13 +2,6 @@
 // streamed: no table is in memory as a whole.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/string_view.h"
 #include "analyzer/export/timeline.h"
 #include "analyzer/model/trace_model.h"

@@ -1,5 +1,4 @@
 // Joins the pieces of DivideTime: see raw_tables.h.
-#include <vector>
 
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/export/step_index.h"

@@ -1,9 +1,5 @@
 #include "analyzer/export/slice_labels.h"
 
-#include <algorithm>
-#include <tuple>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"

@@ -1,11 +1,6 @@
 // Names, kinds and arguments of the slices of a timeline.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"

@@ -2,12 +2,6 @@
 // describe all of them. docs/exports.md documents it.
 #include <sqlite3.h>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -136,26 +130,24 @@ struct View {
 constexpr View kViews[] = {
     {"calls", "Library calls with what they refer to",
      "SELECT c.call_id, t.process_id, t.name AS thread, c.step_id, c.start_ns, c.duration_ns, c.self_ns, o.label, "
-     "o.op, "
-     "o.function, o.problem, o.algorithm, o.implementation, o.flops, o.bytes, l.name AS layer, c.direction, "
+     "o.op, o.function, o.problem, o.algorithm, o.implementation, o.flops, o.bytes, l.name AS layer, c.direction, "
      "s.name AS scope, c.status, c.line FROM raw_calls c JOIN raw_threads t USING (thread_id) JOIN raw_ops o USING "
-     "(op_id) "
-     "LEFT JOIN raw_layers l USING (layer_id) LEFT JOIN raw_scopes s ON s.scope_id = c.scope_id"},
+     "(op_id) LEFT JOIN raw_layers l USING (layer_id) LEFT JOIN raw_scopes s ON s.scope_id = c.scope_id"},
     {"scopes", "Framework ops, backward nodes and ranges with what they refer to",
-     "SELECT s.scope_id, t.process_id, t.name AS thread, s.start_ns, s.duration_ns, s.name, s.kind, "
-     "l.name AS layer, s.direction, s.line FROM raw_scopes s JOIN raw_threads t USING (thread_id) "
-     "LEFT JOIN raw_layers l USING (layer_id)"},
+     "SELECT s.scope_id, t.process_id, t.name AS thread, s.start_ns, s.duration_ns, s.name, s.kind, l.name AS layer, "
+     "s.direction, s.line FROM raw_scopes s JOIN raw_threads t USING (thread_id) LEFT JOIN raw_layers l USING "
+     "(layer_id)"},
     {"gpu_activities", "Work of GPUs with what it refers to",
-     "SELECT g.activity_id, g.process_id, g.device, g.stream, g.kind, g.kernel, g.start_ns, g.end_ns, "
-     "g.end_ns - g.start_ns AS duration_ns, g.bytes, g.copy_direction, o.label AS launched_by, g.step_id, "
-     "l.name AS layer, g.direction FROM raw_gpu_activities g LEFT JOIN raw_calls c ON c.call_id = g.launch_call_id "
-     "LEFT JOIN raw_ops o USING (op_id) LEFT JOIN raw_layers l ON l.layer_id = g.layer_id"},
+     "SELECT g.activity_id, g.process_id, g.device, g.stream, g.kind, g.kernel, g.start_ns, g.end_ns, g.end_ns - "
+     "g.start_ns AS duration_ns, g.bytes, g.copy_direction, o.label AS launched_by, g.step_id, l.name AS layer, "
+     "g.direction FROM raw_gpu_activities g LEFT JOIN raw_calls c ON c.call_id = g.launch_call_id LEFT JOIN raw_ops o "
+     "USING (op_id) LEFT JOIN raw_layers l ON l.layer_id = g.layer_id"},
     {"activities", "Who did what when, with names: share_ns adds up to the wall time of each process",
-     "SELECT a.process_id, t.name AS thread, a.step_id, p.kind AS step, p.steady, a.phase, a.activity, "
-     "coalesce(o.op, s.name, a.line) AS what, l.name AS layer, a.direction, a.start_ns, a.end_ns, a.share_ns "
-     "FROM raw_time a LEFT JOIN raw_threads t USING (thread_id) LEFT JOIN raw_steps p ON p.step_id = a.step_id "
-     "LEFT JOIN raw_calls c ON c.call_id = a.call_id LEFT JOIN raw_ops o USING (op_id) "
-     "LEFT JOIN raw_scopes s ON s.scope_id = a.scope_id LEFT JOIN raw_layers l ON l.layer_id = a.layer_id"},
+     "SELECT a.process_id, t.name AS thread, a.step_id, p.kind AS step, p.steady, a.phase, a.activity, coalesce(o.op, "
+     "s.name, a.line) AS what, l.name AS layer, a.direction, a.start_ns, a.end_ns, a.share_ns FROM raw_time a LEFT "
+     "JOIN raw_threads t USING (thread_id) LEFT JOIN raw_steps p ON p.step_id = a.step_id LEFT JOIN raw_calls c ON "
+     "c.call_id = a.call_id LEFT JOIN raw_ops o USING (op_id) LEFT JOIN raw_scopes s ON s.scope_id = a.scope_id LEFT "
+     "JOIN raw_layers l ON l.layer_id = a.layer_id"},
 };
 
 const char* SqlType(ColumnType type) {

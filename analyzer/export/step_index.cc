@@ -1,6 +1,6 @@
 #include "analyzer/export/step_index.h"
 
-#include <algorithm>
+#include "absl/algorithm/container.h"
 
 namespace dlhook::analyzer::inline exports {
 
@@ -56,7 +56,7 @@ std::vector<int64_t> StepIndex::Boundaries(ProcessIndex process) const {
     times.insert(times.end(), {step.step->start_ns, step.step->end_ns});
     for (const PhaseInterval& phase : step.step->phases) times.insert(times.end(), {phase.start_ns, phase.end_ns});
   }
-  std::sort(times.begin(), times.end());
+  absl::c_sort(times);
   times.erase(std::unique(times.begin(), times.end()), times.end());
   return times;
 }

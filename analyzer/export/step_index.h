@@ -1,9 +1,6 @@
 // The steps of a run by number, and which step and phase a time belongs to.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 

@@ -1,5 +1,4 @@
 // What takes the tables of an export: see raw_tables.h.
-#include <variant>
 
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/tables/columns.h"

@@ -1,10 +1,8 @@
 #include "analyzer/export/timeline.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/export/slice_labels.h"
@@ -26,8 +24,8 @@ std::string ProcessName(const ProcessInfo& process) {
 std::string ProcessLabel(const TraceModel& model, const ProcessInfo& process) {
   std::vector<std::string> words;
   for (const auto& [name, value] : process.rank_variables) words.push_back(absl::StrCat(name, "=", value));
-  const bool has_hosts = std::any_of(model.processes.begin(), model.processes.end(),
-                                     [&](const ProcessInfo& other) { return other.host != process.host; });
+  const bool has_hosts =
+      absl::c_any_of(model.processes, [&](const ProcessInfo& other) { return other.host != process.host; });
   if (has_hosts) words.push_back(absl::StrCat("host ", process.host));
   return absl::StrJoin(words, ", ");
 }
@@ -81,8 +79,8 @@ class Walker {
   using Flows = std::vector<std::pair<uint32_t, TimelineFlow>>;
 
   void FindFlows() {
-    const bool has_nodes = std::any_of(model_.scopes.look.begin(), model_.scopes.look.end(),
-                                       [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; });
+    const bool has_nodes =
+        absl::c_any_of(model_.scopes.look, [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; });
     if (has_nodes) {
       forward_of_ = FindTorchUnits(model_, ReadPythonPlaces(model_)).linked;
       for (ScopeIndex node = 0; node < forward_of_.size(); ++node) {
@@ -94,8 +92,8 @@ class Walker {
       if (call != kNone) from_call_.push_back({call, LaunchFlow(activity)});
     }
     const auto by_start = [](const auto& a, const auto& b) { return a.first < b.first; };
-    std::stable_sort(from_scope_.begin(), from_scope_.end(), by_start);
-    std::stable_sort(from_call_.begin(), from_call_.end(), by_start);
+    absl::c_stable_sort(from_scope_, by_start);
+    absl::c_stable_sort(from_call_, by_start);
   }
 
   // Whether a flow leads to this scope: one to the engine's scope, not another to the node in it.
@@ -115,8 +113,7 @@ class Walker {
 
   void FlowsFrom(const Flows& flows, uint32_t index) {
     starts_.clear();
-    auto at = std::lower_bound(flows.begin(), flows.end(), index,
-                               [](const auto& flow, uint32_t wanted) { return flow.first < wanted; });
+    auto at = absl::c_lower_bound(flows, index, [](const auto& flow, uint32_t wanted) { return flow.first < wanted; });
     for (; at != flows.end() && at->first == index; ++at) starts_.push_back(at->second);
   }
 

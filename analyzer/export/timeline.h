@@ -2,12 +2,8 @@
 // makes it; what writes a format takes it piece by piece.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <functional>
-#include <string>
-#include <variant>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <set>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -63,7 +63,7 @@ std::string Elsewhere(const std::string& pointer) {
 // Sorts them, each once, and finds what they have in common.
 void FinishPaths(RunFiles* run) {
   std::vector<std::string>& paths = run->paths;
-  std::sort(paths.begin(), paths.end());
+  absl::c_sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   const std::string &first = paths.front(), &last = paths.back();
   const auto differ = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
@@ -97,7 +97,7 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
   if (run.paths.empty()) run.paths = TracesInFolders(others);
-  if (run.paths.empty()) std::copy_if(others.begin(), others.end(), std::back_inserter(run.paths), HasJsonName);
+  if (run.paths.empty()) absl::c_copy_if(others, std::back_inserter(run.paths), HasJsonName);
   if (run.paths.empty() && !run.elsewhere.empty()) {
     return absl::NotFoundError(absl::StrCat(path, ": ", run.elsewhere.front()));
   }

@@ -13,6 +13,9 @@
 
 namespace dlhook::analyzer::inline io {
 
+// As exec takes words and variables; valid as long as these.
+std::vector<char*> Pointers(const std::vector<std::string>& words);
+
 class ChildProcess {
  public:
   // `name`: for messages. The first of the words is found in the PATH.

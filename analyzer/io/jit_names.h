@@ -3,13 +3,10 @@
 // outside, at looks, by the launcher; added to a perf map in the folder of compiled code (preload/format/folders.h).
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/io/run_folder.h"

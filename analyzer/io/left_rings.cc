@@ -1,15 +1,11 @@
 #include "analyzer/io/left_rings.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include "absl/functional/function_ref.h"

@@ -1,6 +1,5 @@
 #include "analyzer/io/machine_files.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -38,7 +38,7 @@ std::vector<Group> GroupsOf(const std::string& root, uint32_t pid) {
     if (fields.size() < 3) continue;
     const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
     const bool is_version_2 = fields[1].empty();
-    if (!is_version_2 && std::find(controllers.begin(), controllers.end(), "cpu") == controllers.end()) continue;
+    if (!is_version_2 && absl::c_find(controllers, "cpu") == controllers.end()) continue;
     for (const char* folder : {"", "/cpu", "/cpu,cpuacct"}) {
       if (is_version_2 == (*folder == '\0'))
         groups.push_back({absl::StrCat(root, "/sys/fs/cgroup", folder), fields[2]});

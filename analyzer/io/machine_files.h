@@ -1,7 +1,6 @@
 // What Linux tells of a machine in files: how fast its processors run, their energy, and how long a quota stopped a process.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,11 +1,8 @@
 // Trusts neither the files nor what the process maps: a table that does not fit gives no rules.
 #include "analyzer/io/outside_code.h"
 
-#include <elf.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #include <algorithm>
 #include <fstream>

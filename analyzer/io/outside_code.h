@@ -4,8 +4,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>

@@ -1,10 +1,7 @@
 // See resctrl.h. The kernel's Documentation/arch/x86/resctrl.rst describes the files.
 #include "analyzer/io/resctrl.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

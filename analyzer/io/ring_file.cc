@@ -1,8 +1,6 @@
 // Accesses rings from outside the recorded process.
 #include "analyzer/io/ring_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -239,8 +237,8 @@ absl::Status RingFile::CheckIdentity() const {
   if (is_its) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(trace_name_,
-                   ": a copy: what its process left in memory belongs to the original, and is missing here; "
-                   "report the original, then copy it again"));
+                   ": a copy: what its process left in memory belongs to the original, and is missing here; report the "
+                   "original, then copy it again"));
 }
 
 RingFile::~RingFile() {

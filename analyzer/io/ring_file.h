@@ -2,14 +2,6 @@
 // while the process lives, or by a reader of the run if the process was killed.
 #pragma once
 
-#include <string.h>
-
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-
 #include "absl/status/statusor.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/jit_names.h"

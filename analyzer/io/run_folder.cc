@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -65,7 +65,7 @@ std::vector<std::string> RunFolder::Names(const std::string& suffix) const {
     std::string name = entry->path().filename().string();
     if (absl::EndsWith(name, suffix)) names.push_back(std::move(name));
   }
-  std::sort(names.begin(), names.end());
+  absl::c_sort(names);
   return names;
 }
 

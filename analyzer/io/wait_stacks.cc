@@ -1,11 +1,8 @@
 // Trusts nothing in the process.
 #include "analyzer/io/wait_stacks.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

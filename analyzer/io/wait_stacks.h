@@ -3,12 +3,7 @@
 // ptrace: the process does not notice.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/io/outside_code.h"

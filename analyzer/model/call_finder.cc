@@ -1,7 +1,8 @@
 #include "analyzer/model/call_finder.h"
 
-#include <algorithm>
 #include <tuple>
+
+#include "absl/algorithm/container.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -14,7 +15,7 @@ const CallFinder::ThreadCalls& CallFinder::CallsOf(ThreadIndex thread) {
     const std::vector<uint64_t>& sequence = model_.calls.sequence;
     if (!std::is_sorted(sequence.begin() + calls.first, sequence.begin() + calls.last)) {
       for (CallIndex call = calls.first; call < calls.last; ++call) calls.ordered.emplace_back(sequence[call], call);
-      std::sort(calls.ordered.begin(), calls.ordered.end());
+      absl::c_sort(calls.ordered);
     }
     std::tie(calls.first_scope, calls.last_scope) = model_.scopes.thread.RangeOf(thread);
   }
@@ -26,7 +27,7 @@ const CallFinder::ThreadCalls& CallFinder::CallsOf(ThreadIndex thread) {
 CallIndex CallFinder::Find(ThreadIndex thread, uint64_t sequence) {
   const ThreadCalls& calls = CallsOf(thread);
   if (!calls.ordered.empty()) {
-    const auto place = std::lower_bound(calls.ordered.begin(), calls.ordered.end(), std::pair(sequence, CallIndex{0}));
+    const auto place = absl::c_lower_bound(calls.ordered, std::pair(sequence, CallIndex{0}));
     return place != calls.ordered.end() && place->first == sequence ? place->second : kNone;
   }
   // Lookups are almost in order: try after the last result first.

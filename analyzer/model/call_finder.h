@@ -1,11 +1,6 @@
 // Finds calls of finished threads by sequence number, and scopes by time.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline model {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 
 namespace dlhook::analyzer::inline model {
@@ -290,8 +291,7 @@ class RunColumn {
   }
   // The elements [first, second) with this value.
   std::pair<uint32_t, uint32_t> RangeOf(uint32_t value) const {
-    const auto run =
-        std::lower_bound(runs_.begin(), runs_.end(), value, [](const Run& r, uint32_t v) { return r.value < v; });
+    const auto run = absl::c_lower_bound(runs_, value, [](const Run& r, uint32_t v) { return r.value < v; });
     if (run == runs_.end() || run->value != value) return {0, 0};
     return {run->begin, run + 1 == runs_.end() ? size_ : (run + 1)->begin};
   }
@@ -303,8 +303,7 @@ class RunColumn {
   };
   size_t RunOf(size_t index) const {
     if (runs_.size() == 1) return 0;
-    const auto after =
-        std::upper_bound(runs_.begin(), runs_.end(), index, [](size_t i, const Run& run) { return i < run.begin; });
+    const auto after = absl::c_upper_bound(runs_, index, [](size_t i, const Run& run) { return i < run.begin; });
     return static_cast<size_t>(after - runs_.begin()) - 1;
   }
 

@@ -1,10 +1,6 @@
 // The shape of a matrix product of any library: BLAS, or oneDNN's matmul, inner_product and gemm.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline model {

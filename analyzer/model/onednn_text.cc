@@ -1,6 +1,5 @@
 #include "analyzer/model/onednn_text.h"
 
-#include <array>
 #include <utility>
 
 #include "absl/strings/ascii.h"

@@ -3,11 +3,7 @@
 // src/common/verbose.cpp (tags v0.21.5 (verbose.hpp), v1.0.4, v1.6, v2.4.4, v3.5, v3.7.1), the only definition.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -269,8 +270,7 @@ std::optional<int64_t> TensorBytes(const Op& op) {
   bool any = false;
   for (const Tensor& tensor : op.tensors) {
     if (!tensor.defined) continue;
-    const bool fused_sum =
-        absl::StartsWith(tensor.role, "dst") && std::count(op.post_ops.begin(), op.post_ops.end(), "sum") > 0;
+    const bool fused_sum = absl::StartsWith(tensor.role, "dst") && absl::c_count(op.post_ops, "sum") > 0;
     const int64_t times = tensor.role == "data" || fused_sum ? 2 : 1;
     total = Sum({total, Times(BytesOf(tensor.dims, tensor.type), times)});
     any = true;

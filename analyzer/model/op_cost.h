@@ -10,9 +10,7 @@
 // nullopt: no formula, an unknown shape, or an overflow.
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
-#include <optional>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/onednn_text.h"

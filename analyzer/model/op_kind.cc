@@ -1,8 +1,9 @@
 #include "analyzer/model/op_kind.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
+
+#include "absl/algorithm/container.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -35,7 +36,7 @@ absl::string_view OpKindName(OpKind kind) {
 }
 
 bool IsKind(const Op& op, std::initializer_list<OpKind> kinds) {
-  return std::any_of(kinds.begin(), kinds.end(), [&](OpKind kind) { return IsKind(op, kind); });
+  return absl::c_any_of(kinds, [&](OpKind kind) { return IsKind(op, kind); });
 }
 
 }  // namespace dlhook::analyzer::model

@@ -1,7 +1,6 @@
 // The kinds of ops that the analyzer distinguishes. Libraries have more, known by name alone (Op::kind).
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
 
 #include "absl/strings/string_view.h"

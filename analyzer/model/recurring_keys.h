@@ -2,9 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/compact_column.h"

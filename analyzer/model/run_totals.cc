@@ -1,13 +1,9 @@
 // Totals per op, of calls and of aggregates (RunTotals), and what of the wall time is whose: a sweep over the calls, and the part
 // that aggregates represent.
-#include <algorithm>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <queue>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/trace_model.h"
 
@@ -218,7 +214,7 @@ struct Grid {
   std::vector<int64_t> idle_ns;
   std::vector<int64_t> idle_before_ns;  // prefix sums
 
-  size_t IndexOf(int64_t time) const { return std::lower_bound(times.begin(), times.end(), time) - times.begin(); }
+  size_t IndexOf(int64_t time) const { return absl::c_lower_bound(times, time) - times.begin(); }
   int64_t IdleBetween(int64_t start, int64_t end) const {
     return idle_before_ns[IndexOf(end)] - idle_before_ns[IndexOf(start)];
   }
@@ -233,7 +229,7 @@ Grid MakeGrid(const TraceModel& model, const Intervals& idle) {
     grid.times.push_back(row.window_start_ns);
     grid.times.push_back(WindowEnd(row));
   }
-  std::sort(grid.times.begin(), grid.times.end());
+  absl::c_sort(grid.times);
   grid.times.erase(std::unique(grid.times.begin(), grid.times.end()), grid.times.end());
   grid.idle_ns.assign(grid.times.size(), 0);
   size_t interval = 0;
@@ -261,7 +257,7 @@ std::vector<Row> MakeRows(const TraceModel& model, const Grid& grid) {
     rows.push_back(
         {row.op, row.thread, row.window_start_ns, end_ns, static_cast<double>(sum_ns) / static_cast<double>(idle_ns)});
   }
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.start_ns < b.start_ns; });
+  absl::c_sort(rows, [](const Row& a, const Row& b) { return a.start_ns < b.start_ns; });
   return rows;
 }
 

@@ -1,7 +1,5 @@
 #include "analyzer/model/same_work.h"
 
-#include <map>
-#include <string>
 #include <tuple>
 
 #include "analyzer/model/op_kind.h"

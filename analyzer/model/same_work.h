@@ -2,9 +2,6 @@
 // cudaMemcpy around cuMemcpyHtoD. Work is counted at the outermost of them, so that nothing counts twice.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline model {

@@ -1,9 +1,6 @@
 // Scopes by what they look like: a run has tens of millions of scopes, and some thousand looks.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline model {

@@ -1,6 +1,7 @@
 // Look-ups in the model.
 #include "analyzer/model/trace_model.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/op_kind.h"
@@ -56,23 +57,23 @@ void ScopeColumns::Resize(size_t count, ThreadIndex of_thread) {
 }
 
 int32_t TraceModel::StatusOf(CallIndex call) const {
-  const auto place = std::lower_bound(failed_calls.begin(), failed_calls.end(), call,
-                                      [](const FailedCall& failed, CallIndex index) { return failed.call < index; });
+  const auto place = absl::c_lower_bound(failed_calls, call,
+                                         [](const FailedCall& failed, CallIndex index) { return failed.call < index; });
   return place != failed_calls.end() && place->call == call ? place->status : 0;
 }
 
 bool TraceModel::UsesGpu() const {
   if (!gpu_devices.empty()) return true;
   const auto asks = [](const Op& op) { return op.on_gpu && !IsKind(op, OpKind::kCall); };
-  if (std::none_of(ops.begin(), ops.end(), asks)) return false;
+  if (absl::c_none_of(ops, asks)) return false;
   for (CallIndex call = 0; call < calls.size(); ++call) {
     if (asks(ops[calls.op[call]]) && StatusOf(call) == 0) return true;
   }
-  return std::any_of(aggregates.begin(), aggregates.end(), [&](const AggregateRow& row) { return asks(ops[row.op]); });
+  return absl::c_any_of(aggregates, [&](const AggregateRow& row) { return asks(ops[row.op]); });
 }
 
 absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {
-  const auto place = std::lower_bound(operands.call.begin(), operands.call.end(), call);
+  const auto place = absl::c_lower_bound(operands.call, call);
   if (place == operands.call.end() || *place != call) return {};
   const size_t index = static_cast<size_t>(place - operands.call.begin());
   const uint64_t begin = operands.begin[index];
@@ -81,8 +82,8 @@ absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {
 }
 
 StackIndex TraceModel::PythonStackOf(CallIndex call) const {
-  const auto own = std::lower_bound(
-      call_stacks.begin(), call_stacks.end(), call,
+  const auto own = absl::c_lower_bound(
+      call_stacks, call,
       [](const std::pair<CallIndex, StackIndex>& pair, CallIndex index) { return pair.first < index; });
   if (own != call_stacks.end() && own->first == call) return own->second;
   for (ScopeIndex scope = calls.ScopeOf(call); scope != kNone; scope = scopes.parent[scope]) {

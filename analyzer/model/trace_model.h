@@ -1,13 +1,9 @@
 // A run, ready for tables: immutable, columnar, times in nanoseconds on one axis for all processes.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/types/span.h"
 #include "analyzer/model/compact_column.h"
 #include "analyzer/model/op.h"
@@ -374,7 +370,7 @@ struct TraceModel {
   std::vector<std::pair<int64_t, int64_t>>
       gpu_overhead;                    // start and end of measurement costs on the host, as reported by the source
   std::vector<GpuDevice> gpu_devices;  // by process, ordinal; including devices known only from activities
-  // By device: by how much later than it was its work may still seem to be (reader/gpu_join.h). May be shorter.
+  // By device: by how much later than it was its work may still seem to be (reader/gpu_links.h). May be shorter.
   std::vector<int64_t> gpu_clock_error_ns;
   std::vector<GpuKernel> gpu_kernels;
   std::vector<GpuWindow> gpu_windows;
@@ -396,7 +392,7 @@ struct TraceModel {
   }
   ScopeRole RoleOf(ScopeIndex scope) const { return roles[scopes.look[scope].name]; }
   // Whether any scope may have it.
-  bool HasRole(ScopeRole role) const { return std::find(roles.begin(), roles.end(), role) != roles.end(); }
+  bool HasRole(ScopeRole role) const { return absl::c_find(roles, role) != roles.end(); }
   // 0: success, or a function that returns no status.
   int32_t StatusOf(CallIndex call) const;
   // Whether a GPU was asked for anything, with success: frameworks look for one on machines without.

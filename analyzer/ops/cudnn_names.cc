@@ -1,9 +1,9 @@
 #include "analyzer/ops/cudnn_names.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace dlhook::analyzer::inline ops {
@@ -117,7 +117,7 @@ std::string HeuristicModeName(int32_t mode) { return NameOrNumber(kHeuristicMode
 std::string NumericalNoteName(int32_t note) { return NameOrNumber(kNumericalNotes, note); }
 
 std::optional<int32_t> KnobTypeNumber(absl::string_view name) {
-  const auto place = std::find(std::begin(kKnobTypes), std::end(kKnobTypes), name);
+  const auto place = absl::c_find(kKnobTypes, name);
   if (place == std::end(kKnobTypes)) return std::nullopt;
   return static_cast<int32_t>(place - std::begin(kKnobTypes));
 }

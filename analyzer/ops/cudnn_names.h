@@ -2,10 +2,6 @@
 // cudnn_ops.h, cudnn_cnn.h, cudnn_adv.h of 9.24, which include those of 7 and 8) do not name remains a number.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 

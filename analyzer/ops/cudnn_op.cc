@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -12,7 +13,6 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/cudnn_names.h"
-#include "analyzer/ops/cudnn_plan_json.h"
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/tensor_core.h"
@@ -65,15 +65,14 @@ int32_t ModeOf(const trace::Cudnn& cudnn) {
 }
 
 int64_t CountNodes(const trace::CudnnPlan& plan, absl::string_view operation) {
-  return std::count_if(plan.node().begin(), plan.node().end(),
-                       [&](const trace::CudnnNode& node) { return node.operation() == operation; });
+  return absl::c_count_if(plan.node(), [&](const trace::CudnnNode& node) { return node.operation() == operation; });
 }
 
 // Attention built from single ops by a frontend: two products with an exponential in between. The backward pass has
 // five products.
 bool IsAttention(const trace::CudnnPlan& plan) {
   constexpr int32_t kExponential = 13;
-  const bool has_exponential = std::any_of(plan.node().begin(), plan.node().end(), [](const trace::CudnnNode& node) {
+  const bool has_exponential = absl::c_any_of(plan.node(), [](const trace::CudnnNode& node) {
     return node.operation() == "pointwise" && ModeNumber(node) == kExponential;
   });
   return has_exponential && CountNodes(plan, "matmul") >= 2;
@@ -226,7 +225,7 @@ std::string TypesOf(const trace::Cudnn& cudnn) {
     }
   }
   if (types.empty()) return "";
-  const bool same = std::all_of(types.begin(), types.end(), [&](const std::string& type) { return type == types[0]; });
+  const bool same = absl::c_all_of(types, [&](const std::string& type) { return type == types[0]; });
   return same ? types[0] : absl::StrJoin(types, ":");
 }
 
@@ -242,8 +241,8 @@ bool IsBias(const trace::CudnnTensor* tensor) {
 std::string NodeName(const trace::Cudnn& cudnn, const trace::CudnnNode& node) {
   const int32_t mode = ModeNumber(node);
   if (node.operation() == "pointwise") {
-    const bool adds_bias = mode == 0 && std::any_of(node.input_uid().begin(), node.input_uid().end(),
-                                                    [&](int64_t uid) { return IsBias(FindTensor(cudnn, uid)); });
+    const bool adds_bias =
+        mode == 0 && absl::c_any_of(node.input_uid(), [&](int64_t uid) { return IsBias(FindTensor(cudnn, uid)); });
     return adds_bias ? "bias" : PointwiseName(mode);
   }
   if (node.operation() == "reduction" && mode >= 0) return ReductionName(mode);

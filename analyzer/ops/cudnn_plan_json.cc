@@ -1,12 +1,9 @@
-// See cudnn_plan_json.h. Keys as in cuDNN 9.
-#include "analyzer/ops/cudnn_plan_json.h"
-
+// Keys as in cuDNN 9.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -14,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/ops/cudnn_names.h"
+#include "analyzer/ops/cudnn_problem.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {
@@ -92,7 +90,7 @@ std::optional<int32_t> PointwiseMode(const Json& json) {
 template <size_t N>
 std::optional<int32_t> ModeNumber(const Json& json, absl::string_view prefix, const absl::string_view (&names)[N]) {
   if (const std::optional<int64_t> number = Integer(json)) return static_cast<int32_t>(*number);
-  const auto place = std::find(std::begin(names), std::end(names), Enumerator(json, prefix));
+  const auto place = absl::c_find(names, Enumerator(json, prefix));
   if (place == std::end(names)) return std::nullopt;
   return static_cast<int32_t>(place - std::begin(names));
 }

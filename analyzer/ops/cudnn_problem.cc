@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -301,7 +302,7 @@ std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int
     }
   }
   Order by_stride = common[0];
-  std::stable_sort(by_stride.begin(), by_stride.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  absl::c_stable_sort(by_stride, [&](size_t a, size_t b) { return strides[a] > strides[b]; });
   return IsPacked(dims, strides, by_stride, /*exactly=*/false) ? Name(by_stride) : "strided";
 }
 

@@ -1,8 +1,6 @@
 // Decodes an op definition into an Op.
 #pragma once
 
-#include <string>
-
 #include "analyzer/model/op.h"
 
 namespace dlhook::trace {

@@ -1,11 +1,7 @@
 // Layers of LIBXSMM. The numbers of a description have the names of libxsmm_dnn_….h of release 1.17.
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -198,8 +194,7 @@ void AddFused(int64_t fused, Op& op) {
 void SetWords(const Libxsmm& libxsmm, trace::OneDnn& line) {
   const Numbers numbers(libxsmm.number().data(), static_cast<size_t>(libxsmm.number_size()));
   Words words;
-  const bool is_sane = std::all_of(numbers.begin(), numbers.end(),
-                                   [](int64_t number) { return number == static_cast<int32_t>(number); });
+  const bool is_sane = absl::c_all_of(numbers, [](int64_t number) { return number == static_cast<int32_t>(number); });
   const bool is_copy = libxsmm.layer() == Libxsmm::COPY_IN || libxsmm.layer() == Libxsmm::COPY_OUT;
   if (is_copy) {
     line.set_primitive("reorder");

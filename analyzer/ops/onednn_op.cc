@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -60,7 +61,7 @@ Dims WithSpatial(const Problem& problem, Dims leading, absl::string_view letter,
   for (char axis : kAxes.substr(kAxes.size() - rank)) {
     leading.push_back(problem.Number(absl::StrCat(letter, std::string(1, axis))));
   }
-  const bool known = std::all_of(leading.begin(), leading.end(), [](int64_t d) { return d >= 0; });
+  const bool known = absl::c_all_of(leading, [](int64_t d) { return d >= 0; });
   return known ? leading : Dims();
 }
 
@@ -278,7 +279,7 @@ std::string TypesOf(const std::vector<Tensor>& tensors) {
     if (operand && tensor.defined) types.push_back(tensor.type);
   }
   if (types.empty()) return {};
-  const bool same = std::all_of(types.begin(), types.end(), [&](const std::string& type) { return type == types[0]; });
+  const bool same = absl::c_all_of(types, [&](const std::string& type) { return type == types[0]; });
   return same ? types[0] : absl::StrJoin(types, ":");
 }
 

@@ -1,9 +1,9 @@
 // See tensor_core.h for the rules and their sources.
 #include "analyzer/ops/tensor_core.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/ops/cublas_names.h"
@@ -72,9 +72,7 @@ TensorCore ByType(trace::DataType type, const trace::CudaGemm& cuda) {
   }
 }
 
-bool HasNote(const trace::CudnnPlan& plan, int32_t note) {
-  return std::count(plan.numerical_note().begin(), plan.numerical_note().end(), note) > 0;
-}
+bool HasNote(const trace::CudnnPlan& plan, int32_t note) { return absl::c_count(plan.numerical_note(), note) > 0; }
 
 // An engine without notes reports that it has none, unless it was not asked: plans from JSON are not.
 std::optional<TensorCore> OfPlan(const trace::CudnnPlan& plan) {

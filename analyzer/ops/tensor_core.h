@@ -14,8 +14,6 @@
 //     tensor_op permits them for f16 and bf16; tensor_op_allow_conversion for f32 too.
 #pragma once
 
-#include <optional>
-
 #include "analyzer/model/op.h"
 
 namespace dlhook::trace {

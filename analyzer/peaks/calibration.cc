@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -103,7 +103,7 @@ std::string Safe(std::string text) {
 }  // namespace
 
 Spread SpreadOf(std::vector<double> values, bool is_rate) {
-  std::sort(values.begin(), values.end());
+  absl::c_sort(values);
   return {.best = is_rate ? values.back() : values.front(),
           .median = Quantile(values, 0.5),
           .low = Quantile(values, 0.25),
@@ -200,7 +200,7 @@ FoundCalibration FindCalibration(const std::string& folder, const ProcessorInfo&
       fitting.push_back(*std::move(calibration));
     }
   }
-  const auto best = std::max_element(fitting.begin(), fitting.end(), [&](const Calibration& a, const Calibration& b) {
+  const auto best = absl::c_max_element(fitting, [&](const Calibration& a, const Calibration& b) {
     return std::make_pair(a.processors == processors, absl::string_view(a.date)) <
            std::make_pair(b.processors == processors, absl::string_view(b.date));
   });

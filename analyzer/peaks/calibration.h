@@ -1,11 +1,6 @@
 // The results of `dlhook calibrate` on a machine: its peak rates of computation and transfers.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/onednn_text.h"
@@ -16,7 +17,7 @@ constexpr double kFftTile = 32;
 
 double Product(const std::array<double, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-double Smallest(const std::array<double, 3>& sizes) { return *std::min_element(sizes.begin(), sizes.end()); }
+double Smallest(const std::array<double, 3>& sizes) { return *absl::c_min_element(sizes); }
 
 double DirectFlops(const ConvolutionShape& shape) {
   return 2 * shape.images * shape.outputs * (shape.inputs / shape.groups) * Product(shape.out) * Product(shape.kernel);

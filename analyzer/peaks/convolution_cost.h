@@ -18,10 +18,6 @@
 // exchanged. Those for weights are no convolution with a small kernel: only direct and im2col are counted.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline peaks {

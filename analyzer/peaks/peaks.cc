@@ -1,9 +1,6 @@
 #include "analyzer/peaks/peaks.h"
 
-#include <algorithm>
-#include <limits>
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +44,7 @@ constexpr SpecifiedClock kClocks[] = {{70, "V100-SXM2", 1530e3},      {75, "Tesl
 
 double ClockOf(const GpuDevice& device) {
   if (device.clock_khz != 0) return device.clock_khz;
-  const auto* const found = std::find_if(std::begin(kClocks), std::end(kClocks), [&](const SpecifiedClock& one) {
+  const auto* const found = absl::c_find_if(kClocks, [&](const SpecifiedClock& one) {
     return one.compute_capability == device.compute_capability && absl::StrContains(device.name, one.name);
   });
   return found == std::end(kClocks) ? 0 : found->khz;
@@ -68,7 +65,7 @@ uint32_t ThreadsOf(const ProcessInfo& process) {
 bool AreOfOneKind(const std::vector<ProcessInfo>& processes) {
   if (processes.empty()) return false;
   const ProcessInfo& first = processes.front();
-  return std::all_of(processes.begin(), processes.end(), [&](const ProcessInfo& process) {
+  return absl::c_all_of(processes, [&](const ProcessInfo& process) {
     return process.processor == first.processor && process.processors == first.processors &&
            ThreadsOf(process) == ThreadsOf(first);
   });
@@ -107,9 +104,8 @@ std::optional<double> StatedCoreRate(const ProcessInfo& process, absl::string_vi
 }
 
 std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view type) {
-  const auto* const found =
-      std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
-                   [&](const Multiprocessor& one) { return one.compute_capability == device.compute_capability; });
+  const auto* const found = absl::c_find_if(
+      kMultiprocessors, [&](const Multiprocessor& one) { return one.compute_capability == device.compute_capability; });
   if (found == std::end(kMultiprocessors) || device.multiprocessors == 0 || ClockOf(device) == 0) return std::nullopt;
   const double in_a_cycle = type == "f32"                     ? found->f32
                             : type == "f64"                   ? found->f64

@@ -2,8 +2,7 @@
 // gives the number of addresses per call.
 #include "analyzer/reader/call_attributes.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 #include "preload/format/record.h"
@@ -54,7 +53,7 @@ void OperandBuilder::AddAddresses(const trace::Interned& interned) {
   }
   const size_t end = size_t{first} + static_cast<size_t>(interned.address_size());
   if (end > addresses_.size()) addresses_.resize(end);
-  std::copy(interned.address().begin(), interned.address().end(), addresses_.begin() + first);
+  absl::c_copy(interned.address(), addresses_.begin() + first);
 }
 
 void OperandBuilder::Reset() {

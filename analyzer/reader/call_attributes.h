@@ -2,13 +2,9 @@
 // stack of their own.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <tuple>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
@@ -35,7 +31,7 @@ class BySequence {
   // After the last Add, before the first Find.
   void Sort() {
     if (is_sorted_) return;
-    std::stable_sort(entries_.begin(), entries_.end(), IsBefore);
+    absl::c_stable_sort(entries_, IsBefore);
     is_sorted_ = true;
   }
 
@@ -45,7 +41,7 @@ class BySequence {
     const bool is_before_next = next_ == entries_.size() || sequence <= entries_[next_].first;
     if (!is_after_last || !is_before_next) {
       const std::pair<uint64_t, Value> key(sequence, Value());
-      next_ = static_cast<size_t>(std::lower_bound(entries_.begin(), entries_.end(), key, IsBefore) - entries_.begin());
+      next_ = static_cast<size_t>(absl::c_lower_bound(entries_, key, IsBefore) - entries_.begin());
     }
     if (next_ == entries_.size() || entries_[next_].first != sequence) return nullptr;
     return &entries_[next_++].second;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/algorithm/container.h"
+
 namespace dlhook::analyzer::inline reader {
 namespace {
 
@@ -91,8 +93,7 @@ void ClockMap::AddSegments(const std::vector<trace::ClockSample>& samples) {
 }
 
 void ClockMap::FindSegment(uint64_t ticks) const {
-  auto after = std::upper_bound(segments_.begin(), segments_.end(), ticks,
-                                [](uint64_t t, const Segment& s) { return t < s.first_ticks; });
+  auto after = absl::c_upper_bound(segments_, ticks, [](uint64_t t, const Segment& s) { return t < s.first_ticks; });
   segment_ = after == segments_.begin() ? *after : *std::prev(after);
 }
 
@@ -119,8 +120,7 @@ void ClockMap::Shift(int64_t ns) {
 RealtimeMap::RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSample>& samples) {
   std::vector<const trace::ClockSample*> ordered;
   for (const trace::ClockSample& sample : samples) ordered.push_back(&sample);
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto* a, const auto* b) { return a->ticks() < b->ticks(); });
+  absl::c_stable_sort(ordered, [](const auto* a, const auto* b) { return a->ticks() < b->ticks(); });
   int64_t last_ns = 0;
   for (const trace::ClockSample* sample : ordered) {
     const int64_t at_ns = clock.ToNs(sample->ticks());
@@ -148,10 +148,9 @@ RealtimeMap::RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSa
 void RealtimeMap::Settle(Epoch* epoch) {
   std::vector<Point>& points = epoch->points;
   const auto less = [](const Point& a, const Point& b) { return a.offset_ns < b.offset_ns; };
-  const auto [least, most] = std::minmax_element(points.begin(), points.end(), less);
+  const auto [least, most] = absl::c_minmax_element(points, less);
   if (most->offset_ns - least->offset_ns > kExactNs) {
-    std::stable_sort(points.begin(), points.end(),
-                     [](const Point& a, const Point& b) { return a.realtime_ns < b.realtime_ns; });
+    absl::c_stable_sort(points, [](const Point& a, const Point& b) { return a.realtime_ns < b.realtime_ns; });
     return;
   }
   const auto middle = points.begin() + static_cast<int64_t>(points.size() / 2);
@@ -162,8 +161,8 @@ void RealtimeMap::Settle(Epoch* epoch) {
 int64_t RealtimeMap::OffsetAt(const Epoch& epoch, int64_t realtime_ns) {
   const std::vector<Point>& points = epoch.points;
   if (points.size() == 1 || realtime_ns <= points.front().realtime_ns) return points.front().offset_ns;
-  const auto after = std::upper_bound(points.begin(), points.end(), realtime_ns,
-                                      [](int64_t ns, const Point& point) { return ns < point.realtime_ns; });
+  const auto after =
+      absl::c_upper_bound(points, realtime_ns, [](int64_t ns, const Point& point) { return ns < point.realtime_ns; });
   if (after == points.end()) return points.back().offset_ns;
   const auto before = std::prev(after);
   const __int128 change = static_cast<__int128>(after->offset_ns) - before->offset_ns;
@@ -187,7 +186,7 @@ std::vector<int64_t> RealtimeMap::Moments(int64_t realtime_ns) const {
     nearest_ns = ns;
   }
   if (moments.empty()) moments.push_back(nearest_ns);
-  std::sort(moments.begin(), moments.end());
+  absl::c_sort(moments);
   return moments;
 }
 

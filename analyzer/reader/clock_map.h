@@ -1,7 +1,6 @@
 // Maps the ticks of one process trace to nanoseconds of CLOCK_MONOTONIC.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,8 @@
 #include "analyzer/reader/counter_builder.h"
 
-#include <algorithm>
 #include <numeric>
+
+#include "absl/algorithm/container.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -26,7 +27,7 @@ void Append(const std::vector<uint64_t>& from, std::vector<uint64_t>* column) {
 std::vector<size_t> OrderOf(const std::vector<uint64_t>& ticks) {
   std::vector<size_t> order(ticks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ticks[a] < ticks[b]; });
+  absl::c_stable_sort(order, [&](size_t a, size_t b) { return ticks[a] < ticks[b]; });
   return order;
 }
 

@@ -1,12 +1,7 @@
 // Counter readings of one process trace -> model.counters, model.states.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"

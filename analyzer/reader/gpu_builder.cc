@@ -1,12 +1,12 @@
 #include "analyzer/reader/gpu_builder.h"
 
-#include <algorithm>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/reader/gpu_join.h"
+#include "analyzer/reader/gpu_links.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -187,8 +187,7 @@ int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::Clock
 }
 
 void GpuBuilder::BeginWindows(const ClockMap& clock) {
-  std::stable_sort(windows_.begin(), windows_.end(),
-                   [](const auto& a, const auto& b) { return a.ticks() < b.ticks(); });
+  absl::c_stable_sort(windows_, [](const auto& a, const auto& b) { return a.ticks() < b.ticks(); });
   first_window_ = model_->gpu_windows.size();
   for (const trace::GpuWindow& window : windows_) {
     GpuWindow begun;
@@ -243,7 +242,7 @@ void GpuBuilder::Append() {
     return std::tie(a.device, a.start_ns, a.duration_ns, a.stream) <
            std::tie(b.device, b.start_ns, b.duration_ns, b.stream);
   };
-  if (!std::is_sorted(work.begin(), work.end(), is_before)) std::sort(work.begin(), work.end(), is_before);
+  if (!absl::c_is_sorted(work, is_before)) absl::c_sort(work, is_before);
   const size_t base = first_work_ = gpu.size();
   ForEachColumn(&gpu, [&](auto* column) { GrowFor(column, work.size()); });
   if (!queue_.empty()) {

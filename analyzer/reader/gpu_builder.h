@@ -1,11 +1,6 @@
 // GPU activities of one process trace -> model.gpu, with devices, kernels and windows.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"

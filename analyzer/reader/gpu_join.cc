@@ -1,13 +1,10 @@
-#include "analyzer/reader/gpu_join.h"
-
-#include <algorithm>
-#include <limits>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/reader/gpu_links.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -43,13 +40,13 @@ class DeviceWaits {
         waits_.emplace_back(model.calls.start_ns[call], model.calls.start_ns[call] + model.calls.duration_ns[call]);
       }
     }
-    std::sort(waits_.begin(), waits_.end());
+    absl::c_sort(waits_);
     for (size_t i = waits_.size(); i-- > 1;) waits_[i - 1].second = std::min(waits_[i - 1].second, waits_[i].second);
   }
 
   // When the first wait for work requested then had returned; INT64_MAX: none.
   int64_t ReturnedNs(int64_t requested_ns) const {
-    const auto wait = std::lower_bound(waits_.begin(), waits_.end(), std::pair(requested_ns, INT64_MIN));
+    const auto wait = absl::c_lower_bound(waits_, std::pair(requested_ns, INT64_MIN));
     return wait == waits_.end() ? INT64_MAX : wait->second;
   }
 
@@ -90,7 +87,7 @@ void GpuJoin::Join(absl::Span<StagedGpu> work) {
 void GpuJoin::JoinAcrossSteps(absl::Span<StagedGpu> work) {
   std::vector<uint32_t> order(work.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  absl::c_stable_sort(order, [&](uint32_t a, uint32_t b) {
     return std::tie(work[a].device, work[a].stream, work[a].correlation) <
            std::tie(work[b].device, work[b].stream, work[b].correlation);
   });
@@ -172,8 +169,8 @@ ScopeIndex GpuJoin::ScopeOf(CallIndex call, ThreadIndex thread, int64_t ns) {
 
 bool GpuJoin::IsMeasured(int64_t ns) const {
   if (facts_.windows.empty()) return true;
-  const auto after = std::upper_bound(facts_.windows.begin(), facts_.windows.end(), ns,
-                                      [](int64_t at_ns, const GpuWindow& window) { return at_ns < window.start_ns; });
+  const auto after = absl::c_upper_bound(
+      facts_.windows, ns, [](int64_t at_ns, const GpuWindow& window) { return at_ns < window.start_ns; });
   return after != facts_.windows.begin() && std::prev(after)->source == GpuTimeSource::kCupti;
 }
 

@@ -1,8 +1,8 @@
 #include "analyzer/reader/gpu_links.h"
 
-#include <algorithm>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -81,7 +81,7 @@ void GpuLinks::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadInde
   const auto is_before = [](const Link& a, const Link& b) {
     return std::tie(a.correlation, a.ns) < std::tie(b.correlation, b.ns);
   };
-  if (!std::is_sorted(links_.begin(), links_.end(), is_before)) std::sort(links_.begin(), links_.end(), is_before);
+  if (!absl::c_is_sorted(links_, is_before)) absl::c_sort(links_, is_before);
 }
 
 size_t GpuLinks::PlaceAfter(uint32_t correlation, int64_t until_ns) const {
@@ -127,8 +127,8 @@ void GpuNodes::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadInde
     node.thread = IndexOf(threads, node.thread);
     node.ns = clock.ToNs(static_cast<uint64_t>(node.ns));
   }
-  std::stable_sort(nodes_.begin(), nodes_.end(),
-                   [](const Node& a, const Node& b) { return std::tie(a.node, a.ns) < std::tie(b.node, b.ns); });
+  absl::c_stable_sort(nodes_,
+                      [](const Node& a, const Node& b) { return std::tie(a.node, a.ns) < std::tie(b.node, b.ns); });
   // Chains of copies, each followed once: a cycle (a damaged trace) has no root.
   std::vector<uint32_t> way;
   std::vector<bool> is_done(nodes_.size());
@@ -148,8 +148,7 @@ void GpuNodes::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadInde
 
 // The last node with this id created by then, else the first one; kNone if none.
 uint32_t GpuNodes::Find(uint64_t node, int64_t until_ns) const {
-  const auto first =
-      std::lower_bound(nodes_.begin(), nodes_.end(), node, [](const Node& a, uint64_t id) { return a.node < id; });
+  const auto first = absl::c_lower_bound(nodes_, node, [](const Node& a, uint64_t id) { return a.node < id; });
   if (first == nodes_.end() || first->node != node) return kNone;
   auto last = std::upper_bound(first, nodes_.end(), std::pair(node, until_ns), [](const auto& key, const Node& a) {
     return std::tie(key.first, key.second) < std::tie(a.node, a.ns);

@@ -1,10 +1,9 @@
 // Opens the process traces of a run one after another; an unreadable one does not prevent reading the others.
 #include "analyzer/reader/load_run.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/import/kineto/kineto_import.h"
@@ -188,8 +187,8 @@ ReadParts::ReadParts(uint64_t first_end, uint64_t last_ticks, double fraction, s
 
 bool ReadParts::Has(uint64_t start_ticks, uint64_t end_ticks) const {
   if (spans_.empty()) return true;
-  const auto span = std::upper_bound(spans_.begin(), spans_.end(), start_ticks,
-                                     [](uint64_t ticks, const Span& s) { return ticks < s.second; });
+  const auto span =
+      absl::c_upper_bound(spans_, start_ticks, [](uint64_t ticks, const Span& s) { return ticks < s.second; });
   return span != spans_.end() && span->first <= end_ticks;
 }
 

@@ -1,12 +1,8 @@
 #include "analyzer/reader/one_job.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <map>
 #include <set>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/import/kineto/kineto_import.h"
@@ -65,7 +61,7 @@ void AddHeader(const std::string& path, FolderFacts* folder) {
 
 // One that is in both; empty: none.
 std::string Common(const Names& one, const Names& other) {
-  const auto found = std::find_if(one.begin(), one.end(), [&](const auto& name) { return other.count(name) != 0; });
+  const auto found = absl::c_find_if(one, [&](const auto& name) { return other.count(name) != 0; });
   return found == one.end() ? "" : *found;
 }
 
@@ -92,7 +88,7 @@ std::string WhyNot(const FolderFacts& one, const FolderFacts& other) {
 
 absl::Status CheckOneJob(const RunFiles& files) {
   // Other tools' traces tell it when they are read: CheckRanks.
-  if (std::all_of(files.paths.begin(), files.paths.end(), IsKinetoTrace)) return absl::OkStatus();
+  if (absl::c_all_of(files.paths, IsKinetoTrace)) return absl::OkStatus();
   std::map<std::string, FolderFacts> folders;
   for (const std::string& path : files.paths) folders.try_emplace(FolderOf(path));
   if (folders.size() < 2) return absl::OkStatus();
@@ -155,14 +151,14 @@ std::vector<std::vector<std::string>> RunsAmong(const std::vector<std::string>& 
   for (const std::string& path : paths) {
     FolderFacts own;
     const absl::StatusOr<RunFiles> files = FindRun(path);
-    if (files.ok()) std::for_each(files->paths.begin(), files->paths.end(), [&](auto& file) { AddHeader(file, &own); });
+    if (files.ok()) absl::c_for_each(files->paths, [&](auto& file) { AddHeader(file, &own); });
     const auto is_part_of = [&](const std::vector<FolderFacts>& parts) {
-      return std::all_of(parts.begin(), parts.end(), [&](const FolderFacts& part) {
+      return absl::c_all_of(parts, [&](const FolderFacts& part) {
         return !own.ranks.empty() && !part.ranks.empty() && Common(own.processes, part.processes).empty() &&
                WhyNot(own, part).empty();
       });
     };
-    const auto run = std::find_if(facts.begin(), facts.end(), is_part_of) - facts.begin();
+    const auto run = absl::c_find_if(facts, is_part_of) - facts.begin();
     if (run == std::ssize(facts)) {
       runs.emplace_back();
       facts.emplace_back();

@@ -1,13 +1,6 @@
 // The part of TraceBuilder that lives while one process trace is read: its ids, threads and clock.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/counter_builder.h"

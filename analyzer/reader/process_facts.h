@@ -1,11 +1,8 @@
 // What a process trace says of its process as a whole: header, mapped files, what could be recorded, what was lost.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/model/process_info.h"
 #include "proto/trace.pb.h"

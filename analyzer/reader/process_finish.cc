@@ -1,12 +1,7 @@
 // One process trace after its last packet: times are mapped and calls nested now, because the clock sample after a call
 // determines its time.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "analyzer/reader/process_builder.h"
@@ -132,7 +127,7 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   run_->model_.threads.push_back(thread->data);
   const absl::Span<StagedCall> calls = thread->calls.values();
   if (!thread->in_order) {
-    std::stable_sort(calls.begin(), calls.end(), [](const StagedCall& a, const StagedCall& b) {
+    absl::c_stable_sort(calls, [](const StagedCall& a, const StagedCall& b) {
       return static_cast<uint64_t>(a.time) < static_cast<uint64_t>(b.time);
     });
   }

@@ -2,9 +2,6 @@
 // each number from its first use.
 #include "analyzer/reader/python_builder.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 

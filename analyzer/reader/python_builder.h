@@ -1,11 +1,6 @@
 // Names, Python stacks and modules of one process trace, and their ids between Resets.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/oddities.h"

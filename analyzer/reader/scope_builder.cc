@@ -2,7 +2,7 @@
 // its calls.
 #include "analyzer/reader/scope_builder.h"
 
-#include <algorithm>
+#include "absl/algorithm/container.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -103,7 +103,7 @@ void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t firs
 void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns,
                         std::vector<ScopeWindow>* windows) {
   std::vector<ScopeWindow> reported(windows->begin() + static_cast<ptrdiff_t>(first), windows->end());
-  std::sort(reported.begin(), reported.end(), [](const ScopeWindow& a, const ScopeWindow& b) {
+  absl::c_sort(reported, [](const ScopeWindow& a, const ScopeWindow& b) {
     return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
   });
   windows->resize(first);
@@ -115,7 +115,7 @@ void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int6
     if (!is_mark) {
       known_until_ns = std::max(known_until_ns, window.end_ns);
     } else {
-      const auto stop = std::lower_bound(stops_ns.begin(), stops_ns.end(), window.start_ns);
+      const auto stop = absl::c_lower_bound(stops_ns, window.start_ns);
       window.end_ns = stop != stops_ns.end() ? std::min(*stop, end_ns) : end_ns;
       if (i + 1 < reported.size()) window.end_ns = std::min(window.end_ns, reported[i + 1].start_ns);
     }

@@ -1,11 +1,6 @@
 // Scopes of one process trace -> columns of the model, and the scope around each call.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"

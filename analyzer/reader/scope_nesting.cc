@@ -3,9 +3,7 @@
 // nanoseconds, scopes less than one apart would touch.
 #include "analyzer/reader/scope_nesting.h"
 
-#include <algorithm>
-#include <cstddef>
-
+#include "absl/algorithm/container.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -304,8 +302,7 @@ ScopeIndex InnermostIndex::At(int64_t point) {
     step_ = i;
     return steps_[i].second;
   }
-  const auto after =
-      std::upper_bound(steps_.begin(), steps_.end(), point, [](int64_t p, const auto& step) { return p < step.first; });
+  const auto after = absl::c_upper_bound(steps_, point, [](int64_t p, const auto& step) { return p < step.first; });
   step_ = static_cast<size_t>(after - steps_.begin()) - 1;
   return steps_[step_].second;
 }

@@ -1,5 +1,7 @@
 #include "analyzer/reader/staging.h"
 
+#include "absl/algorithm/container.h"
+
 namespace dlhook::analyzer::inline reader {
 
 void StagedScopes::Add(const RecordedScope& scope) {
@@ -62,8 +64,7 @@ RecordedScope StagedScopes::TakeLast() {
 void StagedScopes::Sort() {
   std::vector<RecordedScope> scopes(size());
   for (size_t i = scopes.size(); i-- > 0;) scopes[i] = TakeLast();
-  std::stable_sort(scopes.begin(), scopes.end(),
-                   [](const RecordedScope& a, const RecordedScope& b) { return a.end_ticks < b.end_ticks; });
+  absl::c_stable_sort(scopes, [](const RecordedScope& a, const RecordedScope& b) { return a.end_ticks < b.end_ticks; });
   for (const RecordedScope& scope : scopes) Add(scope);
 }
 

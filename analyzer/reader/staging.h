@@ -3,15 +3,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <future>
-#include <new>
-#include <utility>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "analyzer/model/beside.h"

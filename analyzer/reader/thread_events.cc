@@ -1,7 +1,6 @@
 #include "analyzer/reader/thread_events.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "analyzer/model/call_finder.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -64,8 +63,7 @@ std::pair<int64_t, int64_t> SampleBuilder::Finish(const ClockMap& clock, const s
   SampleColumns& columns = model->samples;
   std::pair<int64_t, int64_t> bounds = {INT64_MAX, INT64_MIN};
   for (auto& [thread_id, samples] : samples_) {
-    std::stable_sort(samples.begin(), samples.end(),
-                     [](const Sample& a, const Sample& b) { return a.ticks < b.ticks; });
+    absl::c_stable_sort(samples, [](const Sample& a, const Sample& b) { return a.ticks < b.ticks; });
     const ThreadIndex thread = threads.at(thread_id);
     const std::pair<CallIndex, CallIndex> calls = model->calls.RangeOf(thread);
     for (const Sample& sample : samples) {
@@ -164,8 +162,7 @@ void MemoryBuilder::Finish(const ClockMap& clock, const std::map<uint32_t, Threa
     event.thread = threads.at(event.thread);
     event.scope = finder.ScopeAt(event.thread, event.time_ns);
   }
-  std::stable_sort(events_.begin(), events_.end(),
-                   [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ns < b.time_ns; });
+  absl::c_stable_sort(events_, [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ns < b.time_ns; });
   model->memory.insert(model->memory.end(), events_.begin(), events_.end());
   std::vector<MemoryEvent>().swap(events_);
 }

@@ -1,11 +1,6 @@
 // What one process trace has of its threads beside calls and scopes.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/call_attributes.h"

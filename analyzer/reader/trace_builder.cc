@@ -1,9 +1,6 @@
 // The state that the process traces of a run share: ops, the time axis, oddities.
 #include "analyzer/reader/trace_builder.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/ops/decode_op.h"

@@ -1,8 +1,6 @@
 #include "analyzer/reader/trace_tail.h"
 
-#include <algorithm>
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -254,8 +252,8 @@ int64_t TraceTail::LastRecordNs() const {
 }
 
 size_t TraceTail::FirstOf(int64_t realtime_ns) const {
-  const auto after = std::upper_bound(stretches_.begin(), stretches_.end(), realtime_ns,
-                                      [](int64_t ns, const Stretch& s) { return ns < s.start_realtime_ns; });
+  const auto after = absl::c_upper_bound(stretches_, realtime_ns,
+                                         [](int64_t ns, const Stretch& s) { return ns < s.start_realtime_ns; });
   return after == stretches_.begin() ? 0 : static_cast<size_t>(after - stretches_.begin()) - 1;
 }
 
@@ -302,9 +300,7 @@ absl::Status RecentRun::Read() {
   }
   if (absl::Status status = CheckOneJob(*files); !status.ok()) return status;
   files_ = *files;
-  std::erase_if(tails_, [&](const auto& tail) {
-    return !std::binary_search(files->paths.begin(), files->paths.end(), tail.first);
-  });
+  std::erase_if(tails_, [&](const auto& tail) { return !absl::c_binary_search(files->paths, tail.first); });
   for (const std::string& path : files->paths) {
     std::unique_ptr<TraceTail>& tail = tails_[path];
     if (tail == nullptr) tail = std::make_unique<TraceTail>(path, most_bytes_ / files->paths.size());
@@ -339,13 +335,13 @@ TraceModel RecentRun::Last(int64_t seconds, uint64_t bytes, const std::vector<Le
   for (ProcessIndex i = 0; i < model.processes.size() && i < order_.size(); ++i) {
     model.processes[i].calls = order_[i]->calls();
     const auto is_its = [&](const auto& window) { return window.process == i; };
-    if (order_[i]->has_light_scopes() && std::none_of(model.scope_windows.begin(), model.scope_windows.end(), is_its)) {
+    if (order_[i]->has_light_scopes() && absl::c_none_of(model.scope_windows, is_its)) {
       // Without any window the process would count as one with all scopes.
       model.scope_windows.push_back({i, model.start_ns, model.start_ns});
     }
   }
-  std::stable_sort(model.scope_windows.begin(), model.scope_windows.end(),
-                   [](const ScopeWindow& a, const ScopeWindow& b) { return a.process < b.process; });
+  absl::c_stable_sort(model.scope_windows,
+                      [](const ScopeWindow& a, const ScopeWindow& b) { return a.process < b.process; });
   return model;
 }
 

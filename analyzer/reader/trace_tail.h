@@ -4,14 +4,7 @@
 
 #include <sys/stat.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"

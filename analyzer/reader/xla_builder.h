@@ -1,13 +1,6 @@
 // Profiles of XLA in one process trace -> scopes of its threads, and calls for the products among them.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"

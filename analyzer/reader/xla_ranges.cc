@@ -5,11 +5,8 @@
 //   TSL: XlaModule:#hlo_module=jit_train_step,program_id=3#           the program runs
 //     TSL: Thunk:#name=jit(train_step)/jvp(conv1)/conv_general_dilated,hlo_op=cudnn-conv.4,unique_hlo_op_id=5#
 //     TSL: Thunk:#hlo_op=command_buffer_7#                            a CUDA graph; inside, operations that it got anew
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -164,7 +161,7 @@ class RangeReader {
 
 void ReadXlaRanges(size_t first, const XlaProfiles& programs, NameTable* names, TraceModel* model) {
   const auto is_one = [](const std::string& name) { return absl::StartsWith(name, absl::StrCat(kDomain, "Xla")); };
-  if (std::any_of(model->names.begin(), model->names.end(), is_one)) {
+  if (absl::c_any_of(model->names, is_one)) {
     RangeReader(first, programs, names, model).Read();
   }
 }

@@ -4,14 +4,9 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdlib>
-#include <map>
-#include <optional>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -158,7 +153,7 @@ class SymbolAdder {
 
   void AskObjects() {
     for (ObjectRequest& request : requests_) {
-      std::sort(request.offsets.begin(), request.offsets.end());
+      absl::c_sort(request.offsets);
       request.offsets.erase(std::unique(request.offsets.begin(), request.offsets.end()), request.offsets.end());
     }
     const ResolveOptions how = {.cache_folder = options_.cache_folder, .use_debug_info = options_.use_debug_info};
@@ -221,8 +216,7 @@ class SymbolAdder {
     NativeSymbol symbol;
     symbol.object = names_.Of(request.path);
     symbol.offset = place.offset + answer.first_address;
-    const auto at =
-        std::lower_bound(request.offsets.begin(), request.offsets.end(), place.offset) - request.offsets.begin();
+    const auto at = absl::c_lower_bound(request.offsets, place.offset) - request.offsets.begin();
     if (answer.frames.empty() || answer.frames[static_cast<size_t>(at)].empty()) return {symbol};
     std::vector<NativeSymbol> symbols;
     for (const SymbolFrame& frame : answer.frames[static_cast<size_t>(at)]) {
@@ -253,7 +247,7 @@ class SymbolAdder {
     for (uint32_t object = 0; object < requests_.size(); ++object) {
       if (!answers_[object].refusal.empty()) refused.push_back(object);
     }
-    std::stable_sort(refused.begin(), refused.end(), [&](uint32_t a, uint32_t b) { return frames[a] > frames[b]; });
+    absl::c_stable_sort(refused, [&](uint32_t a, uint32_t b) { return frames[a] > frames[b]; });
     return refused;
   }
 
@@ -310,11 +304,11 @@ class SymbolAdder {
     const Extent nowhere =
         ExtentWhere([](const Place& place) { return place.object == kNoObject && place.jit == nullptr; });
     if (nowhere.frames > 0) {
-      notes.push_back(absl::StrCat(
-          Describe(nowhere),
-          " lie in code that is in no file. What a program compiles while it runs has names where it writes a perf map "
-          "(python -X perf, node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit), or "
-          "has LLVM compile it and is sampled by dlhook run."));
+      notes.push_back(
+          absl::StrCat(Describe(nowhere),
+                       " lie in code that is in no file. What a program compiles while it runs has names where it "
+                       "writes a perf map (python -X perf, node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions "
+                       "-XX:+DumpPerfMapAtExit), or has LLVM compile it and is sampled by dlhook run."));
     }
   }
 

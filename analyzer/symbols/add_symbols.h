@@ -2,8 +2,6 @@
 // (build-id), their separate debug files, and the files that JIT compilers left.
 #pragma once
 
-#include <string>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline symbols {

@@ -1,11 +1,11 @@
 // The address space is cut where a mapping begins or ends; each piece refers to the mapping recorded last.
 #include "analyzer/symbols/code_map.h"
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline symbols {
@@ -36,7 +36,7 @@ CodeMap::CodeMap(const ProcessInfo& process) {
     bounds.push_back({mappings[i].start, true, i});
     bounds.push_back({mappings[i].end, false, i});
   }
-  std::sort(bounds.begin(), bounds.end(), [](const Bound& a, const Bound& b) { return a.address < b.address; });
+  absl::c_sort(bounds, [](const Bound& a, const Bound& b) { return a.address < b.address; });
   std::map<size_t, const Mapping*> open;
   std::map<File, int> open_files;
   for (size_t i = 0; i < bounds.size(); ++i) {
@@ -55,8 +55,8 @@ CodeMap::CodeMap(const ProcessInfo& process) {
 }
 
 const Mapping* CodeMap::Find(uint64_t address, bool* is_doubtful) const {
-  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), address,
-                                      [](uint64_t at, const Piece& piece) { return at < piece.start; });
+  const auto after =
+      absl::c_upper_bound(pieces_, address, [](uint64_t at, const Piece& piece) { return at < piece.start; });
   if (after == pieces_.begin()) return nullptr;
   const Piece& piece = *(after - 1);
   if (piece.is_doubtful) *is_doubtful = true;

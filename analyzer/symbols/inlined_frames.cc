@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/names/fold_names.h"
 
@@ -93,8 +94,7 @@ void SortRanges(std::vector<Range>* ranges) {
 template <typename Range>
 const Range* FindRange(const std::vector<Range>& ranges, uint64_t address) {
   constexpr int kMaxOverlapping = 64;
-  auto place = std::upper_bound(ranges.begin(), ranges.end(), address,
-                                [](uint64_t at, const Range& range) { return at < range.low; });
+  auto place = absl::c_upper_bound(ranges, address, [](uint64_t at, const Range& range) { return at < range.low; });
   for (int i = 0; i < kMaxOverlapping && place != ranges.begin(); ++i) {
     --place;
     if (address < place->high) return &*place;

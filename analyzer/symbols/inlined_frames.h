@@ -4,9 +4,7 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/symbols/isolated.h"

@@ -4,17 +4,15 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/btree_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -227,8 +225,7 @@ std::vector<Place> Places(const std::string& trace) {
 }  // namespace
 
 void JitSymbols::Add(JitFunction function) {
-  std::sort(function.lines.begin(), function.lines.end(),
-            [](const JitLine& left, const JitLine& right) { return left.address < right.address; });
+  absl::c_sort(function.lines, [](const JitLine& left, const JitLine& right) { return left.address < right.address; });
   functions_.push_back(std::move(function));
 }
 
@@ -255,8 +252,8 @@ void JitSymbols::Finish() {
 }
 
 const JitFunction* JitSymbols::Find(uint64_t address) const {
-  auto place = std::upper_bound(functions_.begin(), functions_.end(), address,
-                                [](uint64_t at, const JitFunction& function) { return at < function.start; });
+  auto place = absl::c_upper_bound(functions_, address,
+                                   [](uint64_t at, const JitFunction& function) { return at < function.start; });
   if (place == functions_.begin()) return nullptr;
   --place;
   return address - place->start < place->size ? &*place : nullptr;

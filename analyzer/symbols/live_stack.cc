@@ -1,7 +1,6 @@
 #include "analyzer/symbols/live_stack.h"
 
 #include <cstdlib>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

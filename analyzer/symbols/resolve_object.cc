@@ -4,16 +4,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -169,8 +167,7 @@ void TrimCache(const std::string& folder, uint64_t max_bytes) {
     bytes += entry.bytes;
     entries.push_back(std::move(entry));
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& left, const Entry& right) { return left.used < right.used; });
+  absl::c_sort(entries, [](const Entry& left, const Entry& right) { return left.used < right.used; });
   for (size_t i = 0; i < entries.size() && bytes > max_bytes; ++i) {
     if (fs::remove(entries[i].path, error)) bytes -= entries[i].bytes;
   }

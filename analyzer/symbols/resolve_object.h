@@ -1,9 +1,6 @@
 // Names, lines and inlined functions of addresses in one object: from its file, its debug files, and the cache.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/symbols/isolated.h"

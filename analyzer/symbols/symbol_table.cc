@@ -5,6 +5,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/names/fold_names.h"
@@ -52,7 +53,7 @@ class Matcher {
 
   // No symbol without a size extends beyond `address`.
   size_t Fence(uint64_t address) {
-    const auto first = std::lower_bound(addresses_.begin(), addresses_.end(), address);
+    const auto first = absl::c_lower_bound(addresses_, address);
     const size_t begin = static_cast<size_t>(first - addresses_.begin());
     if (begin < nearest_.size()) nearest_[begin] = std::max(nearest_[begin], address + 1);
     return begin;

@@ -1,11 +1,9 @@
 #include "analyzer/whatif/contend_table.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <set>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -65,8 +63,7 @@ void JudgeChange(double alpha, double step_ns, Compared* row) {
 }
 
 bool HasStates(const Rounds& rounds) {
-  return std::all_of(rounds.begin(), rounds.end(),
-                     [](const auto& round) { return round.first.states && round.second.states; });
+  return absl::c_all_of(rounds, [](const auto& round) { return round.first.states && round.second.states; });
 }
 
 // Of each round the logarithm of the ratio of all operations together that are no place of their own yet, but for `row`.
@@ -297,7 +294,7 @@ std::vector<Compared> PlacesOf(const Rounds& rounds) {
     rows.back().words = place.problem;
   }
   JudgePlaces(&rows);
-  std::stable_sort(rows.begin(), rows.end(), [](const Compared& a, const Compared& b) {
+  absl::c_stable_sort(rows, [](const Compared& a, const Compared& b) {
     return std::tuple(!IsBeyond(a), a.level, b.Beside()) < std::tuple(!IsBeyond(b), b.level, a.Beside());
   });
   return rows;
@@ -307,7 +304,7 @@ std::vector<Compared> CountsOf(const Rounds& rounds) {
   std::vector<Compared> rows;
   if (rounds.empty()) return rows;
   for (const auto& [name, unused] : rounds.front().first.counts) {
-    const bool is_everywhere = std::all_of(rounds.begin(), rounds.end(), [&name = name](const auto& round) {
+    const bool is_everywhere = absl::c_all_of(rounds, [&name = name](const auto& round) {
       return round.first.counts.contains(name) && round.second.counts.contains(name);
     });
     if (is_everywhere)

@@ -1,14 +1,8 @@
 // The tables of `dlhook contend`.
 #pragma once
 
-#include <compare>
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "analyzer/table/table.h"
 #include "analyzer/whatif/contest.h"

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
+
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
@@ -79,9 +81,9 @@ std::vector<size_t> Contest::NextRound() const {
     is_first |= rounds(i) < kFirstRounds;
   }
   if (is_first || open.size() <= kAtOnce) return open;
-  std::stable_sort(open.begin(), open.end(), [&](size_t a, size_t b) { return speed(a).value > speed(b).value; });
+  absl::c_stable_sort(open, [&](size_t a, size_t b) { return speed(a).value > speed(b).value; });
   open.resize(kAtOnce);
-  std::sort(open.begin(), open.end());
+  absl::c_sort(open);
   return open;
 }
 

@@ -1,12 +1,6 @@
 // What `dlhook replay` runs again and in which ways, what came of it, and its tables.
 #pragma once
 
-#include <cstddef>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "analyzer/table/table.h"
 #include "analyzer/whatif/contest.h"
 #include "analyzer/whatif/variations.h"

@@ -1,11 +1,8 @@
 // See replay.h. What a problem consists of is read from the library's own words (model/onednn_text.h,
 // model/gemm_shape.h); what PyTorch or NumPy have no function for has a reason instead of a spec.
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,7 +29,7 @@ bool IsChannelsLast(const Tensor& tensor) {
 absl::StatusOr<Json> ConvolutionSpec(const Op& op) {
   const auto numbers = ParseProblemNumbers(*op.onednn_problem());
   if (!numbers) return Without("its shapes are not known");
-  const auto any_tensor = [&op](auto is_one) { return std::any_of(op.tensors.begin(), op.tensors.end(), is_one); };
+  const auto any_tensor = [&op](auto is_one) { return absl::c_any_of(op.tensors, is_one); };
   Json spec = *numbers;
   spec.update({{"op", "convolution"},
                {"direction", DirectionName(op.direction)},
@@ -88,7 +85,7 @@ bool IsNumpys(const Op& op, const StepFacts& facts) {
 
 std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size_t processors) {
   const std::vector<ProcessInfo>& all = facts.model().processes;
-  const auto other = std::find_if(all.begin(), all.end(), [&](const ProcessInfo& process) {
+  const auto other = absl::c_find_if(all, [&](const ProcessInfo& process) {
     return !process.processor.vendor.empty() && process.processor.name != here.name;
   });
   if (other == all.end() && (facts.processors() == 0 || facts.processors() == processors)) return "";
@@ -130,8 +127,7 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
     const bool is_named = absl::StrContains(problem.problem, named) || absl::StrContains(problem.layers, named);
     if (is_named && problem.calls > 0) problems.push_back(std::move(problem));
   }
-  std::stable_sort(problems.begin(), problems.end(),
-                   [](const ReplayProblem& a, const ReplayProblem& b) { return a.step_ns > b.step_ns; });
+  absl::c_stable_sort(problems, [](const ReplayProblem& a, const ReplayProblem& b) { return a.step_ns > b.step_ns; });
   if (problems.size() > most) problems.resize(most);
   for (ReplayProblem& problem : problems) problem.call_ns = facts.UndisturbedNs(problem.ops);
   return problems;
@@ -142,7 +138,7 @@ std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground
   const Json& spec = problem.spec;
   const bool is_convolution = spec["op"] == "convolution";
   const bool is_torch = !problem.through_numpy;
-  const bool has_bf16 = std::find(ground.has.begin(), ground.has.end(), "avx512bf16") != ground.has.end();
+  const bool has_bf16 = absl::c_find(ground.has, "avx512bf16") != ground.has.end();
   std::vector<ReplayVariant> variants;
   const auto add_if = [&variants](bool is_offered, ReplayVariant variant) {
     if (is_offered) variants.push_back(std::move(variant));

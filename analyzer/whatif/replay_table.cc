@@ -1,8 +1,6 @@
 // The tables of replay.h.
-#include <algorithm>
-#include <map>
-#include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -174,8 +172,7 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
     const auto gain_ns = [&](const auto& named) {
       return named.second.changes_numerics == changes_numerics && named.second.faster > 0 ? named.second.gain_ns : 0;
     };
-    const auto best = std::max_element(sums.begin(), sums.end(),
-                                       [&](const auto& a, const auto& b) { return gain_ns(a) < gain_ns(b); });
+    const auto best = absl::c_max_element(sums, [&](const auto& a, const auto& b) { return gain_ns(a) < gain_ns(b); });
     if (best != sums.end() && gain_ns(*best) > least_ns) sentences.push_back(Sentence(run, best->first, best->second));
   }
   if (sentences.empty() && faster > 0) {
@@ -202,8 +199,8 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
     }
   }
   // What gains most first.
-  std::stable_sort(variants.begin(), variants.end(),
-                   [](const Row& a, const Row& b) { return a.GainNs().value_or(0) > b.GainNs().value_or(0); });
+  absl::c_stable_sort(variants,
+                      [](const Row& a, const Row& b) { return a.GainNs().value_or(0) > b.GainNs().value_or(0); });
   const std::string answer = best.empty() ? "nothing could be replayed" : Answer(run, variants);
   std::vector<Table> tables = {NewTable("replay", answer, AnswerColumns(), best)};
   if (!run.apart.empty())

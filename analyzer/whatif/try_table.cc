@@ -1,6 +1,5 @@
 #include "analyzer/whatif/try_table.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 

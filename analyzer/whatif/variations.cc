@@ -3,10 +3,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -54,8 +53,7 @@ constexpr Listed kListed[] = {
 
 bool Has(const Ground& ground, absl::string_view needs) {
   for (absl::string_view word : absl::StrSplit(needs, ' ', absl::SkipEmpty())) {
-    const bool has = word == "many" ? ground.processors > 1
-                                    : std::find(ground.has.begin(), ground.has.end(), word) != ground.has.end();
+    const bool has = word == "many" ? ground.processors > 1 : absl::c_find(ground.has, word) != ground.has.end();
     if (!has) return false;
   }
   return true;
@@ -198,7 +196,7 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   for (const auto& [rule, finding] : found) {
     for (Candidate& candidate : candidates) {
       const std::vector<absl::string_view> rules = absl::StrSplit(candidate.rules, ' ');
-      if (std::find(rules.begin(), rules.end(), rule) == rules.end()) continue;
+      if (absl::c_find(rules, rule) == rules.end()) continue;
       candidate.variation.promise =
           absl::StrFormat("%s: %s %.3g %% of a step", rule,
                           finding.basis == GainBasis::kUpperBound ? "at most" : GainBasisName(finding.basis),

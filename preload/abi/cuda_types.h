@@ -2,8 +2,6 @@
 // Sources: library_types.h (CUDA 13.0), cudnn_graph_v9.h (9.24), nccl.h (2.30); numbers have never changed.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline abi {

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "preload/base/own_pages.h"

@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-#include <cstdint>
-
 #include "preload/base/process_id.h"
 
 namespace dlhook::inline base {

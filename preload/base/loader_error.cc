@@ -1,8 +1,6 @@
 // Finds where the C library stores a thread's pending error.
 #include "preload/base/loader_error.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include "preload/base/libc_functions.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdint>
 
 #include "preload/base/process_id.h"
 

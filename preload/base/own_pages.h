@@ -54,15 +54,12 @@ T* OneForEachProcess(std::atomic<T*>* one) {
 
 // Runs function(argument) on the stack that ends at `top`.
 inline void CallOnStack(void* top, void (*function)(void*), void* argument) {
-  asm volatile(
-      "movq %%rsp, %%rbx\n\t"
-      "movq %[top], %%rsp\n\t"
-      "call *%[function]\n\t"
-      "movq %%rbx, %%rsp"
-      : "+D"(argument), [top] "+r"(top), [function] "+r"(function)
-      :
-      : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3",
-        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+  asm volatile("movq %%rsp, %%rbx\n\tmovq %[top], %%rsp\n\tcall *%[function]\n\tmovq %%rbx, %%rsp"
+               : "+D"(argument), [top] "+r"(top), [function] "+r"(function)
+               :
+               : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory", "xmm0", "xmm1", "xmm2",
+                 "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+                 "xmm15");
 }
 
 // The same on a temporary stack. False if out of memory: nothing was called.

@@ -1,9 +1,5 @@
 #include "preload/base/own_thread.h"
 
-#include <link.h>
-
-#include <atomic>
-
 namespace dlhook::inline base {
 namespace {
 

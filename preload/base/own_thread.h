@@ -2,10 +2,7 @@
 // Thread: any that is undisturbed (runtime/undisturbed.h): the new one inherits its blocked signals.
 #pragma once
 
-#include <pthread.h>
 #include <sys/mman.h>
-
-#include <cstddef>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"

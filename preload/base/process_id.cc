@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
-
 #include "preload/base/own_pages.h"
 
 namespace dlhook::inline base {

@@ -20,13 +20,10 @@ constexpr uint64_t kDrdIgnored = 0x44520002;         // VG_USERREQ__DRD_START_SU
 void Request(uint64_t request, const void* start, uint64_t bytes) {
   const volatile uint64_t arguments[6] = {request, reinterpret_cast<uint64_t>(start), bytes, 0, 0, 0};
   uint64_t answer = 0;
-  asm volatile(
-      "rolq $3, %%rdi; rolq $13, %%rdi\n\t"
-      "rolq $61, %%rdi; rolq $51, %%rdi\n\t"
-      "xchgq %%rbx, %%rbx"
-      : "+d"(answer)
-      : "a"(&arguments[0])
-      : "cc", "memory");
+  asm volatile("rolq $3, %%rdi; rolq $13, %%rdi\n\trolq $61, %%rdi; rolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+               : "+d"(answer)
+               : "a"(&arguments[0])
+               : "cc", "memory");
 }
 
 void Hide(const void* start, uint64_t bytes) {

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <climits>
-#include <cstdint>
 
 #include "preload/base/process_id.h"
 

@@ -3,9 +3,6 @@
 // Thread: any; writes only to its arguments. Reads files only through the caller's function.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline counters {

@@ -1,14 +1,8 @@
 // The plan: words -> counters -> the cheapest source that has each -> sets.
 #include "preload/counters/counter_plan.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"

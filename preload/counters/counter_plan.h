@@ -3,8 +3,6 @@
 // Thread: any, undisturbed, on the slow path of attaching; sets are appended to the plan and never change.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/counters/counter_names.h"
 #include "preload/counters/papi.h"
 #include "preload/counters/perf_group.h"

@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include <cstdint>
-
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::inline counters {

@@ -7,8 +7,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 #include "preload/counters/counter_names.h"
 #include "preload/format/record.h"

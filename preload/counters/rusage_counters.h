@@ -5,9 +5,6 @@
 
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
-
-#include <cstdint>
 
 #include "preload/format/clock.h"
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include <atomic>
 #include <new>
 
 #include "preload/abi/arguments.h"
@@ -106,9 +105,7 @@ void Store(CallRecord* record, CollectiveShape shape, const Communicator* commun
   shape.ranks = communicator == nullptr ? 0 : communicator->ranks;
   shape.communicator = communicator == nullptr ? 0 : communicator->number;
   new (record->shape()) CollectiveShape(shape);
-  record->addresses()[0] = Address(send);
-  record->addresses()[1] = Address(receive);
-  record->addresses()[2] = Address(stream);
+  record->SetAddresses(send, receive, stream);
 }
 
 void Forget(uint64_t handle) {

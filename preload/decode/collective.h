@@ -3,8 +3,6 @@
 // The members of the *Args structs are the parameter names of preload/api/{nccl,nvshmem,mpi}.api.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline decode {

@@ -3,7 +3,6 @@
 // error, and the field keeps the meaning of an unset attribute.
 #include <string.h>
 
-#include <atomic>
 #include <initializer_list>
 #include <new>
 
@@ -241,9 +240,7 @@ void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record) {
   shape.workspace_bytes = args.workspace_bytes;
   shape.captured = IsCaptured(args.stream);
   Store(record, problem);
-  record->addresses()[0] = direct ? Address(args.a) : 0;
-  record->addresses()[1] = direct ? Address(args.b) : 0;
-  record->addresses()[2] = direct ? Address(args.d) : 0;
+  direct ? record->SetAddresses(args.a, args.b, args.d) : record->SetAddresses(nullptr, nullptr, nullptr);
 }
 
 void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record) {
@@ -258,7 +255,7 @@ void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record) {
   bool answered = record->status == 0 && args.returned != nullptr;
   shape.heuristic_results = answered ? static_cast<uint16_t>(*args.returned) : 0;
   Store(record, problem);
-  for (int i = 0; i < 3; ++i) record->addresses()[i] = 0;
+  record->SetAddresses(nullptr, nullptr, nullptr);
 }
 
 void TrackLtHeuristic(const LtHeuristicArgs& args) {
@@ -298,9 +295,7 @@ void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record) {
   cuda.captured = IsCaptured(args.stream);
   new (record->shape()) MatrixShape(shape);
   new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
-  record->addresses()[0] = Address(args.a);
-  record->addresses()[1] = Address(args.b);
-  record->addresses()[2] = Address(args.c);
+  record->SetAddresses(args.a, args.b, args.c);
 }
 
 }  // namespace dlhook::inline decode

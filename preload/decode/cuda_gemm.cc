@@ -1,8 +1,6 @@
 // cuBLAS. cuBLASLt is in cublaslt.cc.
 #include "preload/decode/cuda_gemm.h"
 
-#include <new>
-
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
@@ -67,10 +65,11 @@ CudaGemmShape NewShape(const CudaGemmArgs& args) {
   return shape;
 }
 
-void StoreAddresses(CallRecord* record, const void* a, const void* b, const void* c) {
-  record->addresses()[0] = Address(a);
-  record->addresses()[1] = Address(b);
-  record->addresses()[2] = Address(c);
+// Arrays of pointers are in device memory.
+template <typename Args>
+void StoreAddresses(const Args& args, CallRecord* record) {
+  const bool direct = !args.pointer_arrays;
+  record->SetAddresses(direct ? args.a : nullptr, direct ? args.b : nullptr, direct ? args.c : nullptr);
 }
 
 char Letter(int32_t value, char zero, char one) {
@@ -149,8 +148,7 @@ void DecodeCudaGemm(const CudaGemmArgs& args, CallRecord* record) {
   alignment.AddElements(args.ldc, shape.gemm.c_type);
   shape.alignment_log2 = alignment.Log2();
   new (record->shape()) CudaGemmShape(shape);
-  bool direct = !args.pointer_arrays;
-  StoreAddresses(record, direct ? args.a : nullptr, direct ? args.b : nullptr, direct ? args.c : nullptr);
+  StoreAddresses(args, record);
 }
 
 void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) {
@@ -165,16 +163,7 @@ void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) 
   first.real = args.real;
   first.batch = 0;
   GemmGroups groups = {args.groups > 0 ? args.groups : 0, 0};
-  if (args.groups > 0) {
-    first.trans_a = args.trans_a[0];
-    first.trans_b = args.trans_b[0];
-    first.m = args.m[0];
-    first.n = args.n[0];
-    first.k = args.k[0];
-    first.lda = args.lda[0];
-    first.ldb = args.ldb[0];
-    first.ldc = args.ldc[0];
-  }
+  if (args.groups > 0) TakeFirstGroup(args, &first);
   DataType type = TypeOf(args.c_type, args.type);
   for (int64_t i = 0; i < args.groups; ++i) {
     int64_t size = args.group_size[i];
@@ -229,8 +218,7 @@ void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record) {
   cuda.c_type = TypeOf(args.c_type, DataType::kUnknown);
   cuda.captured = IsHandleCaptured(args.handle, args.real);
   new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
-  bool direct = !args.pointer_arrays;
-  StoreAddresses(record, direct ? args.a : nullptr, direct ? args.b : nullptr, direct ? args.c : nullptr);
+  StoreAddresses(args, record);
 }
 
 void DecodeSparse(const SparseArgs& args, CallRecord* record) {
@@ -259,7 +247,7 @@ void DecodeSparse(const SparseArgs& args, CallRecord* record) {
   if (args.kind != MatrixKind::kSpmv) cuda.trans_b = CublasOperation(args.trans_b);
   new (record->shape()) MatrixShape(shape);
   new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
-  for (int i = 0; i < 3; ++i) record->addresses()[i] = 0;
+  record->SetAddresses(nullptr, nullptr, nullptr);
 }
 
 }  // namespace dlhook::inline decode

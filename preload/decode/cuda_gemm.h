@@ -3,8 +3,6 @@
 // dereferenced. The members of the *Args structs are the parameter names of preload/api/*.api.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/abi/arguments.h"
 #include "preload/abi/cuda_types.h"
 #include "preload/format/record.h"

@@ -195,10 +195,9 @@ const void* FirstOf(std::initializer_list<const void*> pointers) {
 }
 
 void StoreAddresses(const CudnnArgs& args, CallRecord* record) {
-  record->addresses()[0] = Address(FirstOf({args.x, args.a, args.dy}));
   bool reads_dy = args.x != nullptr && args.dy != nullptr;
-  record->addresses()[1] = Address(reads_dy ? args.dy : FirstOf({args.w, args.b}));
-  record->addresses()[2] = Address(FirstOf({args.dx, args.dw, args.db, args.y, args.c}));
+  record->SetAddresses(FirstOf({args.x, args.a, args.dy}), reads_dy ? args.dy : FirstOf({args.w, args.b}),
+                       FirstOf({args.dx, args.dw, args.db, args.y, args.c}));
 }
 
 }  // namespace
@@ -256,9 +255,7 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
     shape.captured = IsHandleCaptured(*api, args.handle);
   }
   new (record->shape()) CudnnShape(shape);
-  record->addresses()[0] = Address(args.x);
-  record->addresses()[1] = 0;
-  record->addresses()[2] = Address(args.y);
+  record->SetAddresses(args.x, nullptr, args.y);
 }
 
 void DecodeCudnnSearch(const CudnnSearchArgs& args, CallRecord* record) {

@@ -4,8 +4,6 @@
 // are the parameter names of preload/api/cudnn.api.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline decode {

@@ -54,16 +54,7 @@ void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record) {
   first.c_type = args.c_type;
   first.kind = args.kind;
   first.order = args.order;
-  if (args.groups > 0) {
-    first.trans_a = args.trans_a[0];
-    first.trans_b = args.trans_b[0];
-    first.m = args.m[0];
-    first.n = args.n[0];
-    first.k = args.k[0];
-    first.lda = args.lda[0];
-    first.ldb = args.ldb[0];
-    first.ldc = args.ldc[0];
-  }
+  if (args.groups > 0) TakeFirstGroup(args, &first);
   first.a = First(args.a, totals);
   first.b = First(args.b, totals);
   first.c = First(args.c, totals);
@@ -90,10 +81,7 @@ void DecodeMatrix(const MatrixArgs& args, CallRecord* record) {
       args.ldc,
       args.batch,
   };
-  uint64_t* addresses = record->addresses();
-  addresses[0] = Address(args.a);
-  addresses[1] = Address(args.b);
-  addresses[2] = Address(args.c);
+  record->SetAddresses(args.a, args.b, args.c);
 }
 
 }  // namespace dlhook::inline decode

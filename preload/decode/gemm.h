@@ -9,7 +9,6 @@
 // 3. cases with values computed by hand in tests/preload/decode_test.cc.
 #pragma once
 
-#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -110,6 +109,19 @@ struct GemmBatchArgs {
   IntegerArray group_size;
 };
 
+// What describes the product of the first group: GemmArgs or CudaGemmArgs.
+template <typename Groups, typename Product>
+void TakeFirstGroup(const Groups& groups, Product* product) {
+  product->trans_a = groups.trans_a[0];
+  product->trans_b = groups.trans_b[0];
+  product->m = groups.m[0];
+  product->n = groups.n[0];
+  product->k = groups.k[0];
+  product->lda = groups.lda[0];
+  product->ldb = groups.ldb[0];
+  product->ldc = groups.ldc[0];
+}
+
 // Multiplications and additions, counted as in analyzer/model/op_cost.cc: 2mnk; 8mnk for complex numbers, 6mnk if these
 // need three real products. 0 if a dimension is not positive, UINT64_MAX on overflow.
 uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k);
@@ -143,10 +155,7 @@ __attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, Call
       args.ldc,
       args.batch,
   };
-  uint64_t* addresses = record->addresses();
-  addresses[0] = Address(args.a);
-  addresses[1] = Address(args.b);
-  addresses[2] = Address(args.c);
+  record->SetAddresses(args.a, args.b, args.c);
 }
 
 inline void DecodeGemv(const GemvArgs& args, CallRecord* record) {

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include <new>
-
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
 #include "preload/track/libxsmm_kernels.h"

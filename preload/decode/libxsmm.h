@@ -3,8 +3,6 @@
 // The members of the *Args structs are the parameter names of preload/api/libxsmm.api.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/abi/arguments.h"
 #include "preload/format/record.h"
 

@@ -1,7 +1,6 @@
 // The trace file of one process.
 #include "preload/drain/byte_sink.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <cstdint>
-
 #include "preload/base/buffer.h"
 
 namespace dlhook::inline drain {

@@ -3,8 +3,6 @@
 // Thread: the drain's. The session and the records are untrusted: strings are bounded, enums are passed through.
 #pragma once
 
-#include <cstddef>
-
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
 #include "preload/format/session.h"

@@ -1,5 +1,4 @@
 // Encodes what calls computed.
-#include <cstdint>
 
 #include "preload/drain/describe.h"
 #include "preload/format/definitions.h"

@@ -7,14 +7,11 @@
 #include <cstdint>
 
 #include "preload/drain/aggregates.h"
+#include "preload/drain/batches.h"
 #include "preload/drain/byte_sink.h"
-#include "preload/drain/call_batch.h"
-#include "preload/drain/counter_batch.h"
 #include "preload/drain/describe.h"
 #include "preload/drain/gpu_batch.h"
 #include "preload/drain/interner.h"
-#include "preload/drain/sample_batch.h"
-#include "preload/drain/scope_batch.h"
 #include "preload/format/gpu_records.h"
 #include "preload/format/open_scopes.h"
 #include "preload/format/packet_writer.h"

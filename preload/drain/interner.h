@@ -3,8 +3,6 @@
 // Thread: the drain's.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/base/buffer.h"
 #include "preload/drain/outside_stacks.h"
 #include "preload/format/stack_nodes.h"

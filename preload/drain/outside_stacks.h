@@ -3,8 +3,6 @@
 // Thread: the drain's, of a launcher.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/stack_nodes.h"
 #include "preload/format/thread_states.h"
 

@@ -1,9 +1,7 @@
 // Groups of perf events on the threads of a recorded process.
 #include "preload/drain/perf_sampler.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "preload/base/own_pages.h"

@@ -3,8 +3,6 @@
 // Thread: the drain's; descriptors in its own table.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/counters/perf_group.h"
 #include "preload/drain/drain.h"
 

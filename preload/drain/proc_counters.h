@@ -3,8 +3,6 @@
 // Thread: the drain's.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/counters/rusage_counters.h"
 #include "preload/format/thread_states.h"
 

@@ -1,9 +1,7 @@
 // Which threads the sampler of counters reads: the kernel's list of them, their numbers and names.
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

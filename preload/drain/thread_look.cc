@@ -1,7 +1,5 @@
 #include "preload/drain/thread_look.h"
 
-#include <string.h>
-
 namespace dlhook::inline drain {
 
 // The first look stands for nothing: what the thread did before is not known.

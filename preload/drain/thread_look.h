@@ -3,8 +3,6 @@
 // Thread: the drain's. Reads files of /proc.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/drain/drain.h"
 #include "preload/drain/proc_counters.h"
 #include "preload/format/thread_states.h"

@@ -5,9 +5,6 @@
 // (TotalsTable::changed).
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 

@@ -2,9 +2,6 @@
 // any drain can look them up, even after the process was killed. Append-only, bounded.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/session.h"
 
 namespace dlhook::inline format {

@@ -1,8 +1,6 @@
 // Records of GPU activities, of the calls that requested them, and of the source of their times: see record.h.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
 

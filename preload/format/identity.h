@@ -3,9 +3,6 @@
 // Thread: the one that starts the session.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/session.h"
 
 namespace dlhook::inline format {

@@ -2,8 +2,6 @@
 // Thread: written by the one that owns the slot; read by a drain of a copy of the mapping, which trusts nothing in it.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/hook_table.h"
 #include "preload/format/record.h"
 #include "preload/format/session.h"

@@ -75,6 +75,12 @@ struct CallRecord {
 
   uint64_t* shape() { return reinterpret_cast<uint64_t*>(this + 1); }
   uint64_t* addresses() { return shape() + header.shape_words; }
+  // Of three operands; null: the function lacks it.
+  void SetAddresses(const void* a, const void* b, const void* c) {
+    addresses()[0] = reinterpret_cast<uintptr_t>(a);
+    addresses()[1] = reinterpret_cast<uintptr_t>(b);
+    addresses()[2] = reinterpret_cast<uintptr_t>(c);
+  }
 };
 static_assert(sizeof(CallRecord) == 48);
 

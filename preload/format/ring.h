@@ -3,9 +3,6 @@
 // ring_growth.h).
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/base/frame_mark.h"
 #include "preload/format/record.h"
 #include "preload/format/session.h"

@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "preload/format/clock.h"
 #include "preload/format/processor_id.h"

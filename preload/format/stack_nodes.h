@@ -4,8 +4,6 @@
 // Append-only, bounded.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/session.h"
 #include "preload/proto_fields.h"
 

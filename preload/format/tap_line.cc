@@ -2,8 +2,6 @@
 // older "dnnl_verbose,exec,cpu,…,TIME" and "mkldnn_verbose,exec,…,TIME".
 #include "preload/format/tap_line.h"
 
-#include <string.h>
-
 namespace dlhook::inline format {
 namespace {
 

@@ -2,9 +2,6 @@
 // Thread: the drain's; ParseMilliseconds: any. Pure; no allocation; the input is untrusted.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/packet_writer.h"
 
 namespace dlhook::inline format {

@@ -1,6 +1,5 @@
 #include "preload/gpu/activity_buffers.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "preload/base/own_pages.h"

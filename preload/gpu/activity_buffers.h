@@ -3,9 +3,7 @@
 // instructions, during which nothing is called.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "preload/base/spin_lock.h"
 

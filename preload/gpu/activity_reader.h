@@ -2,8 +2,6 @@
 // Thread: any.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/abi/cupti_abi.h"
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"

@@ -2,12 +2,8 @@
 // want.
 #include "preload/gpu/cupti_api.h"
 
-#include <dlfcn.h>
 #include <link.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <initializer_list>
 

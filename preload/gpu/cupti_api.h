@@ -2,9 +2,6 @@
 // Thread: the one that opens it (under GpuState.control); afterwards the table is constant.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/abi/cupti_abi.h"
 
 namespace dlhook::inline gpu {

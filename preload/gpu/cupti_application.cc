@@ -1,6 +1,5 @@
-#include "preload/gpu/cupti_application.h"
-
 #include "preload/abi/cupti_abi.h"
+#include "preload/gpu/cupti_hooks.h"
 
 namespace dlhook::inline gpu {
 

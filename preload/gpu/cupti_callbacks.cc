@@ -1,7 +1,5 @@
 #include "preload/gpu/cupti_callbacks.h"
 
-#include <atomic>
-
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_hooks.h"
 #include "preload/gpu/gpu_state.h"

@@ -4,9 +4,6 @@
 // for such callbacks.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
 #include "preload/gpu/cupti_api.h"

@@ -5,12 +5,9 @@
 // Thread: any application thread; also inside CUPTI's callbacks. Not on the path of launches.
 #include "preload/gpu/cupti_hooks.h"
 
-#include <atomic>
-
 #include "preload/base/entry.h"
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_api.h"
-#include "preload/gpu/cupti_application.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"

@@ -2,8 +2,6 @@
 // Thread: any, under GpuState.control; not inside CUPTI's callbacks.
 #pragma once
 
-#include <cstddef>
-
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/gpu_state.h"
 

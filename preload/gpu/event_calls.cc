@@ -1,6 +1,5 @@
 #include "preload/gpu/event_calls.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 

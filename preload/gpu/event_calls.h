@@ -3,9 +3,6 @@
 // Thread: any application thread, for its own calls. One load and a branch if events are off.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
 #include "preload/gpu/event_pool.h"

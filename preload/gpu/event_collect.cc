@@ -1,7 +1,6 @@
 // See event_calls.h.
 #include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/event_calls.h"

@@ -1,7 +1,5 @@
 #include "preload/gpu/event_pool.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <sched.h>
 #include <sys/mman.h>
 

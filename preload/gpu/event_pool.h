@@ -3,9 +3,6 @@
 // Thread: any. `lock` is held for some instructions, never during a call into the driver.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/base/spin_lock.h"
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"

@@ -3,8 +3,6 @@
 #include "preload/gpu/gpu_devices.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +10,6 @@
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_time.h"
-#include "preload/gpu/pci_link.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 

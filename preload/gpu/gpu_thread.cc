@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "preload/base/own_thread.h"
 #include "preload/format/clock.h"

@@ -2,9 +2,6 @@
 // complete, collects events. It blocks all signals. A forked child has none.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/gpu/gpu_state.h"
 
 namespace dlhook::inline gpu {

@@ -2,13 +2,9 @@
 // mark suffices: a thread starts opening, CUPTI may be used again, the process ends with CUDA gone.
 #include "preload/gpu/gpu_time.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include <initializer_list>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"

@@ -3,8 +3,6 @@
 // Thread: any application thread, unless noted otherwise.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 #include "preload/runtime/thread_state.h"
 

@@ -2,9 +2,7 @@
 
 #include <link.h>
 #include <string.h>
-#include <time.h>
 
-#include <atomic>
 #include <initializer_list>
 
 #include "preload/gpu/cupti_callbacks.h"

@@ -4,8 +4,6 @@
 // Thread: InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/decode/copy.h"
 #include "preload/gpu/cupti_api.h"
 

@@ -1,14 +1,11 @@
 // Two open-addressing tables of fixed size: in a program with more kernels, later names are read and defined again each
 // time.
-#include "preload/gpu/kernel_names.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"
+#include "preload/gpu/gpu_state.h"
 #include "preload/runtime/definitions.h"
 
 namespace dlhook::inline gpu {

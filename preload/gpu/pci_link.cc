@@ -1,8 +1,8 @@
-#include "preload/gpu/pci_link.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "preload/gpu/gpu_devices.h"
 
 namespace dlhook::inline gpu {
 namespace {

@@ -1,13 +1,8 @@
 // The results of dlsym and dlvsym for hooked names, and dlclose.
 #include "preload/link/dlsym.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <atomic>
 
 #include "preload/base/entry.h"
 #include "preload/base/libc_functions.h"

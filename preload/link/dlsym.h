@@ -5,8 +5,6 @@
 // Thread: any application thread; takes a lock only when it returns a pointer for the first time.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/hook_table.h"
 
 struct link_map;

@@ -1,7 +1,5 @@
 #include "preload/link/library_api.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 
 #include "preload/link/dlsym.h"

@@ -3,9 +3,6 @@
 // Thread: any application thread; the first look-up from a hook takes a lock and the loader's, later ones none.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 

@@ -1,14 +1,9 @@
 // Per-caller resolution of real functions.
 #include "preload/link/resolver.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <initializer_list>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/spin_lock.h"

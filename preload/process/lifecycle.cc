@@ -1,12 +1,8 @@
 // Beginning and end of a recorded process: constructor, start of the session at the first recorded call, destructor.
 // Thread: the loader's for the constructor and destructor; StartSession runs on the first thread that makes a hooked
 // call, inside that call.
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"

@@ -1,7 +1,6 @@
-#include "preload/python/module_tree.h"
-
 #include <string.h>
 
+#include "preload/python/python_modules.h"
 #include "preload/python/python_runtime.h"
 
 namespace dlhook::inline python {

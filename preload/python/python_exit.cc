@@ -1,10 +1,7 @@
 #include "preload/python/python_exit.h"
 
-#include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"

@@ -8,9 +8,6 @@
 // Thread: any. Whoever calls sees to it that the frames stand still.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/python/python_layout.h"
 
 namespace dlhook::inline python {

@@ -1,18 +1,13 @@
 // The pending call. It runs no Python code, so the GIL is not released in it: it reads the dictionaries that contain
 // the model's modules, and makes weak references. Its only effect visible in Python is on `weakref.getweakrefcount`.
 
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
-#include "preload/python/module_tree.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_modules.h"
 #include "preload/python/python_process.h"

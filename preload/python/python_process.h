@@ -4,9 +4,7 @@
 // it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "preload/base/spin_lock.h"
 

@@ -1,23 +1,17 @@
 #include "preload/python/python_runtime.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "preload/link/dlsym.h"
 #include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
+#include "preload/python/python_api.h"
 #include "preload/python/python_layout.h"
 #include "preload/runtime/registry.h"
 #include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline python {
-
-std::atomic<PythonState> g_python_state{PythonState::kUnknown};
-PythonRuntime g_python;
-
 namespace {
 
 constexpr uint32_t kMaxRuntimes = 4;
@@ -141,6 +135,9 @@ PythonState Search() {
 
 }  // namespace
 
+std::atomic<PythonState> g_python_state{PythonState::kUnknown};
+PythonRuntime g_python;
+
 void FindPython() {
   PythonState state = g_python_state.load();
   if (state != PythonState::kUnknown && state != PythonState::kAbsent) return;
@@ -173,6 +170,30 @@ size_t PythonText(const PythonRuntime& python, const void* string, char* text, s
   if (!shape.is_compact) data = ReadAt<const char*>(data, 0);
   if (shape.kind == 0 || data == nullptr) return 0;
   return EncodeUtf8(data, shape.length, shape.kind, text, capacity);
+}
+
+bool LoadPythonApi(PythonApi* api) {
+  if (TakePythonSymbol("PyGC_Disable", &api->GcDisable) && !TakePythonSymbol("PyGC_Enable", &api->GcEnable))
+    return false;
+  if (g_python.layout.minor >= 12) TakePythonSymbol("_PyEval_AddPendingCall", &api->AddCallForAnyThread);
+  return TakePythonSymbol("Py_AddPendingCall", &api->AddPendingCall) &&
+         TakePythonSymbol("PyGILState_Check", &api->HasGil) && TakePythonSymbol("PyGILState_Ensure", &api->EnsureGil) &&
+         TakePythonSymbol("PyGILState_Release", &api->ReleaseGil) && TakePythonSymbol("PyErr_Fetch", &api->ErrFetch) &&
+         TakePythonSymbol("PyErr_Restore", &api->ErrRestore) && TakePythonSymbol("PyErr_Clear", &api->ErrClear) &&
+         TakePythonSymbol("Py_IncRef", &api->IncRef) && TakePythonSymbol("Py_DecRef", &api->DecRef) &&
+         TakePythonSymbol("PyObject_GenericGetAttr", &api->GenericGetAttr) &&
+         TakePythonSymbol("PyObject_GetAttrString", &api->GetAttrString) &&
+         TakePythonSymbol("PyUnicode_InternFromString", &api->InternString) &&
+         TakePythonSymbol("PyType_IsSubtype", &api->TypeIsSubtype) && TakePythonSymbol("PyDict_Next", &api->DictNext) &&
+         TakePythonSymbol("PyList_GetItem", &api->ListGetItem) && TakePythonSymbol("PyList_Size", &api->ListSize) &&
+         TakePythonSymbol("PyWeakref_NewRef", &api->NewWeakRef) &&
+         TakePythonSymbol("PyCFunction_NewEx", &api->NewFunction) &&
+         TakePythonSymbol("PyLong_FromUnsignedLongLong", &api->LongFromUnsigned) &&
+         TakePythonSymbol("PyLong_AsUnsignedLongLong", &api->LongAsUnsigned) &&
+         TakePythonSymbol("PyInterpreterState_ThreadHead", &api->FirstThread) &&
+         TakePythonSymbol("PyThreadState_Next", &api->NextThread) && TakePythonSymbol("_Py_NoneStruct", &api->none) &&
+         TakePythonSymbol("PyDict_Type", &api->dict_type) && TakePythonSymbol("PyList_Type", &api->list_type) &&
+         TakePythonSymbol("PyUnicode_Type", &api->text_type);
 }
 
 }  // namespace dlhook::inline python

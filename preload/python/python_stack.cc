@@ -1,5 +1,4 @@
 // The calling thread's Python stack: see CapturePythonStack of runtime/parts.h.
-#include <string.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/format/compiler_files.h"

@@ -3,8 +3,6 @@
 // Thread: any application thread, for its own calls.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline process {

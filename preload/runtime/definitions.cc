@@ -1,7 +1,6 @@
 // A bump allocator under a lock.
 #include "preload/runtime/definitions.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "preload/base/spin_lock.h"

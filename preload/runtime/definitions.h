@@ -1,9 +1,6 @@
 // Writes the definitions (format/definitions.h).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/definitions.h"
 
 namespace dlhook::inline runtime {

@@ -1,8 +1,6 @@
 // Totals of calls for which rings have no room.
 #include "preload/runtime/full_ring.h"
 
-#include <string.h>
-
 #include "preload/format/call_totals.h"
 #include "preload/format/tap_line.h"
 #include "preload/runtime/ring_growth.h"

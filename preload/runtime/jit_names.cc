@@ -1,11 +1,7 @@
 #include "preload/runtime/jit_names.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"

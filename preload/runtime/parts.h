@@ -3,9 +3,6 @@
 // Thread: any application thread, for itself only.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/format/hook_table.h"
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"

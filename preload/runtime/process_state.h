@@ -3,11 +3,6 @@
 // Thread: any.
 #pragma once
 
-#include <pthread.h>
-
-#include <atomic>
-#include <cstdint>
-
 #include "preload/base/spin_lock.h"
 #include "preload/format/session.h"
 #include "preload/runtime/thread_state.h"

@@ -1,12 +1,8 @@
 // Objects and capabilities of this process, and their records.
 #include "preload/runtime/registry.h"
 
-#include <elf.h>
-#include <errno.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "preload/base/spin_lock.h"
 #include "preload/format/build_id.h"

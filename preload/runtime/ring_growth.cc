@@ -1,8 +1,6 @@
 // Takes and leaves chunks.
 #include "preload/runtime/ring_growth.h"
 
-#include <errno.h>
-
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/shared_pages.h"
 

@@ -4,9 +4,6 @@
 // the thread is attached, except for a new Python stack (python/python_stack.cc).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline runtime {

@@ -2,11 +2,9 @@
 #include "preload/runtime/shared_pages.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace dlhook::inline runtime {
 namespace {

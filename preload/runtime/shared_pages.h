@@ -2,8 +2,6 @@
 // Thread: any, on slow paths; makes system calls, none of which is a cancellation point.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/runtime/process_state.h"
 
 namespace dlhook::inline runtime {

@@ -1,15 +1,10 @@
 // Attaches threads to the session; the slow paths of their rings.
 #include "preload/runtime/thread_state.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"

@@ -6,8 +6,6 @@
 
 #include <emmintrin.h>
 
-#include <cstdint>
-
 #include "preload/format/hook_table.h"
 #include "preload/format/record.h"
 #include "preload/format/ring.h"

@@ -1,10 +1,6 @@
 // The signal of the timers, and what the program itself wants of it: its sigaction and signal work on a copy, so that it
 // sees what it set, and its handler gets its own signals. Other signals go straight to the C library.
 // Thread: any. A child of vfork has its parent's memory but its own handlers: it gets past the copy.
-#include <errno.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/process_id.h"

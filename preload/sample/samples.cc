@@ -2,15 +2,10 @@
 // was; all signals but those of faults are blocked.
 #include "preload/sample/samples.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"

@@ -5,8 +5,6 @@
 
 #include <signal.h>
 
-#include <cstdint>
-
 #include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline sample {

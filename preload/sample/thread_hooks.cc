@@ -1,10 +1,6 @@
 // Threads and forked children are sampled from their beginning: pthread_create and fork attach them. Without DLHOOK_SAMPLE
 // both go straight to the C library.
 // Thread: any application thread.
-#include <pthread.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"

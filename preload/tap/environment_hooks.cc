@@ -1,11 +1,8 @@
 // The interposed getenv, shared by all taps. It answers from the environment except for the few names that a tap
 // registered: it checks the first character, and compares names that begin like one of those.
 // Thread: any application thread, also before any constructor has run; never allocates.
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <atomic>
 
 #include "preload/link/resolver.h"
 #include "preload/tap/tap.h"

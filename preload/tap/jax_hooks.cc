@@ -1,17 +1,12 @@
 // The JAX tap: a thread of dlhook's own that runs jaxlib's profiler in windows, through the interpreter.
 // Thread: dlhook-jax, with the GIL where it uses Python. OnExit, OnUsersSession and OnUsersServer run on threads of the
 // program that have the GIL. All state but the atomics is protected by it.
-#include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-
-#include <atomic>
 
 #include "preload/base/own_thread.h"
 #include "preload/base/process_id.h"

@@ -2,7 +2,6 @@
 // Thread: dlhook-jax; waits for the drain without the GIL.
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"

@@ -1,7 +1,5 @@
 #include "preload/tap/jax_session.h"
 
-#include <time.h>
-
 #include "preload/base/process_id.h"
 #include "preload/runtime/thread_state.h"
 

@@ -3,10 +3,6 @@
 // atomics.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/clock.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"

@@ -1,11 +1,6 @@
 // What PyTorch's allocators give out and take back: the interposed c10::alloc_cpu and c10::free_cpu, through which the memory of all
 // tensors of the host goes, and c10::reportMemoryUsageToProfiler, to which the caching allocators of GPUs report.
 // Thread: any application thread. An allocation costs a clock read and a record of 32 bytes.
-#include <errno.h>
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"

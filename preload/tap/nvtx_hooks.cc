@@ -1,14 +1,9 @@
 // The NVTX tap's injection: the function that NVTX calls, and those it then calls for every range.
 // Thread: any application thread. A range costs two clock reads and a copy of its name; nothing is allocated.
-#include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "preload/abi/nvtx_abi.h"
 #include "preload/base/spin_lock.h"

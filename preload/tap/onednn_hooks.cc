@@ -2,14 +2,9 @@
 // and its answer to getenv (environment_hooks.cc). printf and __printf_chk are assembly stubs (onednn_stubs.S) that
 // come here only with a line from oneDNN.
 // Thread: any application thread; getenv may be called before any constructor.
-#include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <atomic>
 
 #include "preload/base/entry.h"
 #include "preload/base/spin_lock.h"

@@ -7,9 +7,6 @@
 // Thread: any application thread. This header is pure: unit-tested.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline tap {

@@ -3,14 +3,10 @@
 // (record_function_stubs.S).
 // Thread: any application thread. A scope costs what runtime/scope.h does and two calls of PyTorch's own accessors; an
 // operator costs a few loads while nothing is recorded. Observers may neither throw nor call an operator.
-#include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <atomic>
 #include <new>
 
 #include "preload/base/spin_lock.h"

@@ -1,8 +1,6 @@
 // Copies of PyTorch in this process.
 #include "preload/tap/record_function_library.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>

@@ -2,9 +2,6 @@
 // Thread: any application thread. A new caller takes the loader's lock.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/link/resolver.h"
 #include "preload/tap/record_function.h"
 

@@ -2,8 +2,6 @@
 // Thread: any application thread, also before any constructor has run.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/taps.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"

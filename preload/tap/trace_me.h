@@ -8,9 +8,6 @@
 // Thread: any application thread.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline tap {

@@ -1,13 +1,8 @@
 // The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (with the argument lists of all its
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
-#include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <string.h>
-#include <time.h>
-
-#include <atomic>
 
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"

@@ -1,11 +1,11 @@
 #include "preload/track/capture.h"
 
+#include "preload/format/session.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline track {
-
-std::atomic<int32_t> g_open_captures{0};
-
 namespace {
 
 using IsCapturing = int (*)(const void* stream, int* status);
@@ -22,7 +22,17 @@ struct CaptureApi {
 // From the library through which the last capture was begun.
 std::atomic<IsCapturing> g_is_capturing{nullptr};
 
+// The first of them may be the first hooked call of the process.
+void Switch(bool record) {
+  if (GetConfig().start != StartMode::kProfiler) return;
+  ThreadState* thread = dlhook_thread;
+  if (thread == nullptr || thread->active == 0) thread = AttachThread(GetConfig().families);
+  if (thread != nullptr) SetRecording(record, thread->session);
+}
+
 }  // namespace
+
+std::atomic<int32_t> g_open_captures{0};
 
 void TrackBeginCapture(const BeginCaptureArgs& args) {
   if (args.status != 0) return;
@@ -51,5 +61,8 @@ bool AskWhetherCaptured(const void* stream) {
   int status = 0;
   return is_capturing != nullptr && is_capturing(stream, &status) == 0 && status == 1;
 }
+
+void TrackProfilerStart(const ProfilerRangeArgs&) { Switch(true); }
+void TrackProfilerStop(const ProfilerRangeArgs&) { Switch(false); }
 
 }  // namespace dlhook::inline track

@@ -1,8 +1,5 @@
 #include "preload/track/cudnn_graph.h"
 
-#include <string.h>
-
-#include <atomic>
 #include <new>
 
 #include "preload/abi/arguments.h"

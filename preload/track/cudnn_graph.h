@@ -6,8 +6,6 @@
 // executions take neither.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 #include "preload/runtime/thread_state.h"
 

@@ -1,7 +1,6 @@
 // The table of descriptors and the memory of their nodes.
 #include "preload/track/cudnn_nodes.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #include <initializer_list>

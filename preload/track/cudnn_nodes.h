@@ -2,9 +2,6 @@
 // Thread: any application thread, under NodeLock.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/base/buffer.h"
 #include "preload/base/spin_lock.h"
 

@@ -1,7 +1,5 @@
 #include "preload/track/host_memory.h"
 
-#include <atomic>
-
 #include "preload/link/library_api.h"
 #include "preload/runtime/thread_state.h"
 

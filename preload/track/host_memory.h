@@ -3,8 +3,6 @@
 // allocated or freed through CUDA.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/record.h"
 
 namespace dlhook::inline track {

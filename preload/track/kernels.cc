@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include <atomic>
-
 #include "preload/base/own_pages.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/library_api.h"

@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 
-#include <atomic>
-
 #include "preload/link/library_api.h"
 #include "preload/runtime/jit_names.h"
 #include "preload/runtime/registry.h"

@@ -4,8 +4,6 @@
 // Thread: the one whose stack it is; in memory that is initially zero.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/unwind/stack_walk.h"
 
 namespace dlhook::inline unwind {

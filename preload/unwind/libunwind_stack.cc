@@ -1,7 +1,4 @@
 // Opened when it is first needed, never linked: its exports would take over the host's C++ exceptions.
-#include <dlfcn.h>
-
-#include <atomic>
 
 #include "preload/link/resolver.h"
 #include "preload/unwind/native_stack.h"

@@ -1,6 +1,5 @@
 #include "preload/unwind/native_stack.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -2,8 +2,6 @@
 // Thread: any application thread, for itself only.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/stack_nodes.h"
 #include "preload/runtime/thread_state.h"
 

@@ -3,9 +3,6 @@
 // Thread: the one whose stacks they are; in memory that is initially zero.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {

@@ -1,7 +1,5 @@
 #include "preload/unwind/stack_node_table.h"
 
-#include <atomic>
-
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/spin_lock.h"

@@ -2,8 +2,6 @@
 // Thread: any application thread, for nodes not in its own cache. Reads without a lock, adds under one.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/format/stack_nodes.h"
 
 namespace dlhook::inline unwind {

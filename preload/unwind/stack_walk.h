@@ -6,8 +6,6 @@
 // own.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/base/own_memory.h"
 #include "preload/unwind/rule_cache.h"
 

@@ -1,4 +1,4 @@
-#include "preload/unwind/unwind_expression.h"
+#include "preload/unwind/unwind_rules.h"
 
 namespace dlhook::inline unwind {
 namespace {

@@ -1,7 +1,6 @@
 #include "preload/unwind/unwind_rules.h"
 
 #include "preload/unwind/unwind_bytes.h"
-#include "preload/unwind/unwind_expression.h"
 
 namespace dlhook::inline unwind {
 namespace {

@@ -1,10 +1,7 @@
 #include "preload/unwind/unwind_tables.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
-
-#include <atomic>
 
 #include "preload/base/own_memory.h"
 #include "preload/link/dlsym.h"

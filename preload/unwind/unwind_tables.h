@@ -5,8 +5,6 @@
 // each dlclose dlopen's.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/unwind/unwind_rules.h"
 
 struct link_map;

@@ -8,7 +8,7 @@
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/names/fold_names.h"
-#include "analyzer/ops/cudnn_plan_json.h"
+#include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"
 #include "tests/fuzz/input.h"
 

@@ -1,8 +1,8 @@
-#include "preload/gpu/cupti_application.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "preload/gpu/cupti_hooks.h"
 
 namespace dlhook {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "preload/drain/batches.h"
 #include "preload/drain/drain.h"
-#include "preload/drain/sample_batch.h"
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {

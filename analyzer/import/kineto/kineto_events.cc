@@ -1,7 +1,6 @@
 #include "analyzer/import/kineto/kineto_events.h"
 
-#include <optional>
-
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -19,8 +18,8 @@ constexpr int64_t kMostRunNs = int64_t{1} << 53;  // 104 days
 
 const GpuEvent* KeptEvents::WorkOf(int64_t correlation) const {
   if (correlation < 0) return nullptr;
-  const auto found = std::lower_bound(gpu.begin(), gpu.end(), correlation,
-                                      [](const GpuEvent& event, int64_t wanted) { return event.correlation < wanted; });
+  const auto found = absl::c_lower_bound(
+      gpu, correlation, [](const GpuEvent& event, int64_t wanted) { return event.correlation < wanted; });
   return found == gpu.end() || found->correlation != correlation ? nullptr : &*found;
 }
 
@@ -39,7 +38,7 @@ void EventKeeper::Take(const Event& event) {
 KeptEvents EventKeeper::Finish() {
   JoinPythonOfNoThread();
   LinkReplays();
-  std::stable_sort(kept_.gpu.begin(), kept_.gpu.end(), [](auto& a, auto& b) { return a.correlation < b.correlation; });
+  absl::c_stable_sort(kept_.gpu, [](auto& a, auto& b) { return a.correlation < b.correlation; });
   return std::move(kept_);
 }
 
@@ -144,15 +143,14 @@ uint32_t EventKeeper::KernelOf(const Event& event, uint32_t name) {
 
 // Some versions of Kineto write Python's functions of the main thread as of process 0 and thread 0.
 void EventKeeper::JoinPythonOfNoThread() {
-  const auto most = std::max_element(events_of_process_.begin(), events_of_process_.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto most = absl::c_max_element(events_of_process_, [](auto& a, auto& b) { return a.second < b.second; });
   if (most != events_of_process_.end()) kept_.pid = Clamped<uint32_t>(most->first);
   const auto none = kept_.threads.find({0, 0});
   const auto main = kept_.threads.find({kept_.pid, kept_.pid});
   if (none == kept_.threads.end() || main == kept_.threads.end() || kept_.pid == 0) return;
   const auto is_python = [](const HostEvent& event) { return event.category == Category::kPython; };
-  if (!std::all_of(none->second.begin(), none->second.end(), is_python)) return;
-  if (std::any_of(main->second.begin(), main->second.end(), is_python)) return;
+  if (!absl::c_all_of(none->second, is_python)) return;
+  if (absl::c_any_of(main->second, is_python)) return;
   main->second.insert(main->second.end(), none->second.begin(), none->second.end());
   kept_.threads.erase(none);
 }
@@ -175,8 +173,8 @@ void EventKeeper::LinkReplays() {
     linked.insert(event.correlation);
   }
   std::erase_if(replays, [&](const HostEvent* replay) { return linked.contains(replay->number); });
-  std::sort(replays.begin(), replays.end(), [](auto* a, auto* b) { return a->start_ns < b->start_ns; });
-  std::sort(unlinked.begin(), unlinked.end(), [](auto* a, auto* b) { return a->start_ns < b->start_ns; });
+  absl::c_sort(replays, [](auto* a, auto* b) { return a->start_ns < b->start_ns; });
+  absl::c_sort(unlinked, [](auto* a, auto* b) { return a->start_ns < b->start_ns; });
   auto next = replays.begin();
   bool fits = false;
   int64_t busy_until_ns = INT64_MIN;

@@ -1,12 +1,9 @@
 // Events are kept until all are known (kineto_events.h); then each thread is walked in the order of time (thread_packets.h).
 #include "analyzer/import/kineto/kineto_import.h"
 
-#include <algorithm>
-#include <map>
 #include <tuple>
-#include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/import/kineto/kineto_events.h"
@@ -107,9 +104,8 @@ class KinetoPackets {
 
   void WriteCapabilities() {
     const auto has = [this](Category category) {
-      return std::any_of(kept_.threads.begin(), kept_.threads.end(), [&](const auto& thread) {
-        return std::any_of(thread.second.begin(), thread.second.end(),
-                           [&](const HostEvent& event) { return event.category == category; });
+      return absl::c_any_of(kept_.threads, [&](const auto& thread) {
+        return absl::c_any_of(thread.second, [&](const HostEvent& event) { return event.category == category; });
       });
     };
     using trace::Capability;
@@ -131,10 +127,9 @@ class KinetoPackets {
     }
     WriteCapability("gpu-time", kept_.gpu.empty() ? Capability::ABSENT : Capability::ON,
                     kept_.gpu.empty() ? "the trace has no GPU work" : "");
-    WriteCapability(
-        "library-calls", Capability::ABSENT,
-        "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they chose, and why, "
-        "is not known");
+    WriteCapability("library-calls", Capability::ABSENT,
+                    "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they "
+                    "chose, and why, is not known");
     WriteCapability("native-stacks", Capability::ABSENT, "torch.profiler does not record them");
   }
 
@@ -142,12 +137,12 @@ class KinetoPackets {
     std::vector<std::pair<int64_t, ThreadKey>> order;
     for (auto& [key, events] : kept_.threads) {
       // What surrounds comes first; of what has the same times, operators surround calls.
-      std::stable_sort(events.begin(), events.end(), [](const HostEvent& a, const HostEvent& b) {
+      absl::c_stable_sort(events, [](const HostEvent& a, const HostEvent& b) {
         return std::tie(a.start_ns, b.end_ns, a.category) < std::tie(b.start_ns, a.end_ns, b.category);
       });
       order.emplace_back(events.empty() ? INT64_MAX : events.front().start_ns, key);
     }
-    std::sort(order.begin(), order.end());
+    absl::c_sort(order);
     for (const auto& [start_ns, key] : order) {
       std::vector<HostEvent>& events = kept_.threads[key];
       threads_.Write(key, events);
@@ -157,7 +152,7 @@ class KinetoPackets {
 
   void WriteGpu() {
     if (kept_.gpu.empty()) return;
-    std::sort(kept_.gpu.begin(), kept_.gpu.end(), [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
+    absl::c_sort(kept_.gpu, [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
     WriteDevices();
     trace::Packet window;
     window.mutable_gpu_window()->set_ticks(kept_.Ticks(kept_.first_ns));
@@ -255,10 +250,9 @@ absl::StatusOr<ImportedTrace> ImportKineto(const std::string& path, const std::f
   if (!status.ok() && !absl::IsDataLoss(status)) return status;
   KeptEvents kept = keeper.Finish();
   if (kept.first_ns > kept.last_ns) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, status.ok() ? "" : absl::StrCat(": ", status.message()),
-                     ": this trace has no operators, calls or GPU work; expected some of what torch.profiler records "
-                     "(cpu_op, cuda_runtime, kernel …)"));
+    return absl::InvalidArgumentError(absl::StrCat(path, status.ok() ? "" : absl::StrCat(": ", status.message()),
+                                                   ": this trace has no operators, calls or GPU work; expected some of "
+                                                   "what torch.profiler records (cpu_op, cuda_runtime, kernel …)"));
   }
   return KinetoPackets(std::move(kept), facts).Write(std::move(status));
 }

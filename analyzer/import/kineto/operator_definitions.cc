@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -59,8 +58,7 @@ constexpr Type kTypes[] = {
 
 const Type* FindType(string_view name) {
   absl::ConsumePrefix(&name, "c10::");
-  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const Type& type) { return absl::EqualsIgnoreCase(type.name, name); });
+  const auto found = absl::c_find_if(kTypes, [&](const Type& type) { return absl::EqualsIgnoreCase(type.name, name); });
   return found == std::end(kTypes) ? nullptr : found;
 }
 
@@ -72,7 +70,7 @@ trace::DataType TypeOf(const Input& input) {
 // A tensor of `rank` dimensions, all of a size that is possible.
 bool IsTensor(const Input& input, size_t rank) {
   return !input.is_list && input.dims.size() == rank &&
-         std::all_of(input.dims.begin(), input.dims.end(), [](int64_t dim) { return dim > 0 && dim < kMostSize; });
+         absl::c_all_of(input.dims, [](int64_t dim) { return dim > 0 && dim < kMostSize; });
 }
 
 // The numbers of "[1, 1]", or of "1". Nothing: not known.
@@ -294,8 +292,7 @@ constexpr CollectiveName kCollectives[] = {
 Definition Collective(const Event& event) {
   std::string name = event.collective;
   std::erase(name, '_');
-  const auto known =
-      std::find_if(std::begin(kCollectives), std::end(kCollectives), [&](auto& one) { return one.name == name; });
+  const auto known = absl::c_find_if(kCollectives, [&](auto& one) { return one.name == name; });
   if (known == std::end(kCollectives)) return std::nullopt;  // "wait", for example
   trace::OpDefinition definition;
   trace::Collective& op = *definition.mutable_collective();

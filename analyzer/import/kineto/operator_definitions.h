@@ -1,7 +1,6 @@
 // What an operator computes, from the shapes that a trace has of its inputs.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "absl/strings/string_view.h"

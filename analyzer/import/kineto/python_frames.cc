@@ -22,10 +22,10 @@ constexpr size_t kMostFrames = 64;  // of a stack, the innermost ones
 // Kineto cuts off the folders that Python imports from. What is installed, and Python's own files, would look like the
 // program's.
 constexpr string_view kPackages =
-    "torch torchvision torchaudio torchtext torchdata torchrec fbgemm_gpu triton numpy scipy pandas sklearn PIL "
-    "cv2 tqdm einops lightning accelerate datasets pytorch_lightning deepspeed apex flash_attn xformers vllm "
-    "megatron peft transformer_engine bitsandbytes transformers diffusers timm monai ultralytics keras ignite "
-    "huggingface_hub sentence_transformers ray";
+    "torch torchvision torchaudio torchtext torchdata torchrec fbgemm_gpu triton numpy scipy pandas sklearn PIL cv2 "
+    "tqdm einops lightning accelerate datasets pytorch_lightning deepspeed apex flash_attn xformers vllm megatron peft "
+    "transformer_engine bitsandbytes transformers diffusers timm monai ultralytics keras ignite huggingface_hub "
+    "sentence_transformers ray";
 constexpr string_view kOfPython =
     "threading contextlib functools runpy enum typing abc copy inspect queue random weakref warnings re os types "
     "pickle dataclasses subprocess signal tempfile traceback socket heapq bisect operator numbers selectors "
@@ -48,11 +48,11 @@ bool IsOfTorch(string_view type) {
     if (absl::EndsWith(type, end)) return true;
   }
   constexpr string_view kClasses =
-      "Linear Bilinear Embedding EmbeddingBag LayerNorm GroupNorm RMSNorm SyncBatchNorm ReLU GELU SiLU Sigmoid "
-      "Tanh Softmax LogSoftmax LeakyReLU ELU PReLU Hardswish Hardsigmoid Mish Softplus GLU Dropout Flatten "
-      "Identity RNN LSTM GRU MultiheadAttention Upsample PixelShuffle Sequential ModuleList Transformer "
-      "TransformerEncoder TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer LocalResponseNorm "
-      "Unflatten Hardtanh Unfold Fold";
+      "Linear Bilinear Embedding EmbeddingBag LayerNorm GroupNorm RMSNorm SyncBatchNorm ReLU GELU SiLU Sigmoid Tanh "
+      "Softmax LogSoftmax LeakyReLU ELU PReLU Hardswish Hardsigmoid Mish Softplus GLU Dropout Flatten Identity RNN "
+      "LSTM GRU MultiheadAttention Upsample PixelShuffle Sequential ModuleList Transformer TransformerEncoder "
+      "TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer LocalResponseNorm Unflatten Hardtanh Unfold "
+      "Fold";
   return IsAmong(kClasses, type);
 }
 

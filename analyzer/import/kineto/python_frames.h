@@ -1,8 +1,6 @@
 // Python functions and modules of a trace: "torch/nn/modules/linear.py(130): forward", "nn.Module: Linear_36".
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

@@ -1,8 +1,6 @@
 #include "analyzer/import/kineto/thread_packets.h"
 
-#include <algorithm>
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -216,7 +214,7 @@ void ThreadPackets::SetRank(trace::Collective* collective) const {
   const std::string rank = rank_;
   const std::vector<string_view> ranks =
       absl::StrSplit(kept_.group_ranks.at(collective->communicator()), absl::ByAnyChar("[, ]"), absl::SkipEmpty());
-  const auto own = std::find(ranks.begin(), ranks.end(), rank);
+  const auto own = absl::c_find(ranks, rank);
   if (own == ranks.end() || std::ssize(ranks) != collective->ranks()) return;
   collective->set_rank(static_cast<int32_t>(own - ranks.begin()));
 }
@@ -305,7 +303,7 @@ void ThreadPackets::WriteMemory(const ThreadKey& key) {
   const auto found = kept_.memory.find(key);
   if (found == kept_.memory.end()) return;
   std::vector<MemoryEvent>& events = found->second;
-  std::stable_sort(events.begin(), events.end(), [](auto& a, auto& b) { return a.ns < b.ns; });
+  absl::c_stable_sort(events, [](auto& a, auto& b) { return a.ns < b.ns; });
   for (size_t begin = 0; begin < events.size(); begin += kBatch) {
     trace::Packet packet;
     trace::MemoryBatch* batch = packet.mutable_memory_batch();

@@ -1,10 +1,6 @@
 // Packets out, of one thread after another: what was open around what becomes scopes, calls and stacks.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/import/kineto/kineto_events.h"
 #include "analyzer/import/kineto/packet_writer.h"
 #include "analyzer/import/kineto/python_frames.h"

@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/import/kineto/unpacked_file.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/limits.h"
 

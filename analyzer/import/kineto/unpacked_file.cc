@@ -1,15 +1,12 @@
 // With zlib and libzstd.
-#include "analyzer/import/kineto/unpacked_file.h"
-
 #include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/import/kineto/trace_json.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline kineto {

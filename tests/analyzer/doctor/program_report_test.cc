@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "analyzer/doctor/gpu_trials.h"
+#include "analyzer/doctor/machine.h"
 #include "analyzer/doctor/print.h"
 #include "tests/analyzer/test_trace.h"
 

@@ -1,6 +1,4 @@
 // Plans from JSON: written by libcudnn 9.24 itself (testdata/README.md), and arbitrary ones.
-#include "analyzer/ops/cudnn_plan_json.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <random>
 #include <sstream>
 
+#include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/reader/trace_builder.h"
 #include "tests/analyzer/ops/decode_text.h"
