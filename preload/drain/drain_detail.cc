@@ -12,6 +12,7 @@ constexpr uint64_t kBeginningEighths = 4, kDetailEighths = 6, kMostEighths = 7;
 constexpr uint64_t kStepsPerWindow = 4;  // so that both of two optimizers that alternate are in it, and several of one
 constexpr uint32_t kMostUpdatesInTurn = 16;
 constexpr uint64_t kFewestStepsBetween = 2 * kStepsPerWindow;
+constexpr uint64_t kShortestTicks = 1000;  // of a window: one without length is the mark of one that is open
 constexpr uint64_t kBytesOfScope = 10;  // about, in a trace
 constexpr uint64_t kSecondsOfDay = 86400;
 // By default, if steps are not known or windows are no use: all of this time is kept, up to this size.
@@ -40,7 +41,8 @@ void Drain::PlanLimits(uint64_t now_ticks) {
 bool Drain::KeepsDetail(uint64_t end_ticks) {
   const DetailState& detail = state_.detail;
   if (detail.end_ticks == 0) {
-    if (TraceBytes() <= most_bytes_) return end_ticks >= detail.start_ticks;
+    const uint64_t most_bytes = detail.windows == 0 ? most_bytes_ : detail.start_bytes + detail_bytes_ - beginning_bytes_;
+    if (TraceBytes() <= most_bytes) return end_ticks >= detail.start_ticks;
     EndDetail(detail.last_step_ticks, true);
   }
   return end_ticks >= detail.start_ticks && end_ticks <= detail.end_ticks;
@@ -70,6 +72,7 @@ void Drain::EndDetail(uint64_t end_ticks, bool at_once) {
   detail.end_ticks = at_once ? 1 : end_ticks;
   if (at_once) detail.start_ticks = UINT64_MAX;
   if (detail.has_tap_windows != 0) start_ticks = detail.tap_window_ticks;
+  if (!is_beginning && end_ticks < start_ticks + kShortestTicks) end_ticks = start_ticks + kShortestTicks;
   if (detail.steps != 0 && start_ticks != 0 && start_ticks < end_ticks)
     MarkWindow(detail.last_step_thread, start_ticks, end_ticks);
   detail.tap_window_ticks = 0;

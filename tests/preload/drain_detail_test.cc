@@ -15,7 +15,7 @@ namespace drain_detail_test {
 
 constexpr uint64_t kRingBytes = 1 << 20;
 constexpr uint64_t kLimit = 60000;
-constexpr uint64_t kSteps = 3000;
+constexpr uint64_t kSteps = 9000;  // whose times alone take more than the limit
 constexpr uint64_t kOpsOfStep = 10, kStepTicks = 1000;
 constexpr char kStep[] = "Optimizer.step#SGD.step";
 constexpr char kWindow[] = "[dlhook] scopes recorded";
@@ -82,6 +82,7 @@ class Program {
 struct Kept {
   std::map<std::string, std::multiset<Range>> scopes;
   std::vector<Range> windows;
+  size_t marks = 0;  // of their beginnings
   uint64_t single = 0, in_totals = 0;
   size_t bytes = 0;
 
@@ -102,7 +103,11 @@ struct Kept {
     }
     single = DecodeCalls(trace).size();
     for (const Range& window : scopes[kWindow]) {
-      if (window.start != window.end) windows.push_back(window);
+      if (window.start != window.end) {
+        windows.push_back(window);
+      } else {
+        ++marks;
+      }
     }
   }
 
@@ -137,6 +142,8 @@ TEST(DrainDetailTest, AllStepsAndCallsAreThereAndWindowsAreWhole) {
     ASSERT_GE(kept.windows.size(), 3u);
     EXPECT_EQ(kept.windows.front().start, 1u);
     EXPECT_GT(kept.windows.back().end, 3 * kept.windows.front().end);
+    EXPECT_GT(kept.windows.back().end, kSteps / 3 * kStepTicks) << "steps beyond the limit have windows, too";
+    EXPECT_LE(kept.marks, kept.windows.size()) << "each mark has its window";
     size_t in_windows = 0;
     for (const Range& window : kept.windows) {
       const size_t steps = kept.Count(kStep, window), operators = kept.Count("aten::mm", window);
