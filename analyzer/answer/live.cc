@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -177,6 +178,13 @@ absl::StatusOr<std::string> MakeLiveScreen(const StepFacts& facts, const StepHis
     lines.push_back(line);
   }
   AppendRanks(facts, width, options.color, &lines);
+  const std::vector<StepTrack>& tracks = facts.steps().tracks;
+  if (!facts.model().scope_windows.empty() && facts.HasSteps() && absl::c_none_of(tracks, [](const StepTrack& track) {
+        return absl::c_any_of(track.steps, [](const Step& step) { return step.has_scopes; });
+      })) {
+    add("What these steps consist of is not known: they are outside of the windows in which operations are kept.");
+    return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
+  }
   absl::StatusOr<std::string> answer = MakeAnswer(facts, {.run = "",
                                                           .width = width,
                                                           .color = options.color,

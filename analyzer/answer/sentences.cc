@@ -203,15 +203,17 @@ double WholeRate(const StepFacts& facts) {
   const StepTrack* const track = WholeTrack(facts);
   if (track == nullptr || facts.steps().kind != StepKind::kTraining || !facts.model().read_spans.empty()) return 0;
   const Step *first = nullptr, *last = nullptr;
-  int64_t samples = 0;
+  int64_t samples = 0, told = 0, untold = 0;  // steps between windows have as many as those in them
   for (const Step& step : track->steps) {
     if (step.kind != StepKind::kTraining) continue;
-    if (step.samples == 0) return 0;
+    if (step.samples == 0 && step.has_scopes) return 0;
     if (first == nullptr) first = &step;
     last = &step;
     samples += step.samples;
+    ++(step.samples == 0 ? untold : told);
   }
-  if (first == nullptr) return 0;
+  if (told == 0) return 0;
+  samples += samples * untold / told;
   const int64_t stopped_ns = StoppedNs(facts.model(), track->process, first->start_ns, last->end_ns);
   return static_cast<double>(samples) * 1e9 / static_cast<double>(last->end_ns - first->start_ns - stopped_ns);
 }
@@ -252,6 +254,16 @@ std::string MeanOfAll(const ComparedSteps& steps) {
   }
   return absl::StrCat(" With ", LongerSteps(steps), facts.empty() ? "" : " (", absl::StrJoin(facts, ", "),
                       facts.empty() ? "" : ")", " it takes ", HumanTime(steps.MeanWithInterruptedNs()), ".");
+}
+
+// The same, of a trace that keeps only the times of most steps.
+std::string MeanOfAll(const WindowCost& cost) {
+  if (cost.longer == 0) return "";
+  const double all_ns = cost.outside_mean_ns() * static_cast<double>(cost.outside_ns.size()) + cost.longer_ns;
+  return absl::StrCat(
+      " With ", Many(static_cast<size_t>(cost.longer), "much longer step"), " of ",
+      HumanTime(cost.longer_ns / static_cast<double>(cost.longer)), cost.longer > 1 ? " on average" : "", " it takes ",
+      HumanTime(all_ns / static_cast<double>(cost.outside_ns.size() + static_cast<size_t>(cost.longer))), ".");
 }
 
 // Steps of the same kind that are in no mean: with other batches or passes.
@@ -295,7 +307,7 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
   for (const AggregateRow& row : model.aggregates) {
     if (row.cause == AggregateCause::kTraceLimit) limit_ns = std::min(limit_ns, row.window_start_ns);
   }
-  if (limit_ns < model.end_ns) {
+  if (limit_ns < model.end_ns && model.scope_windows.empty()) {
     return absl::StrCat(" Only the first ", HumanTime(static_cast<double>(limit_ns - model.start_ns)), " of ", whole,
                         " could be divided into steps: then the trace had reached its limit (DLHOOK_MAX_BYTES).");
   }
@@ -306,7 +318,8 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
   if (cost.has_value()) {
     return absl::StrCat(" Operations were recorded in ", cost->recorded, " of ", cost->all,
                         " steps; what follows is the mean of ", facts.steps().count(), " of these, ",
-                        HumanTime(facts.step_ns()), ".", CostSentence(*cost, facts.step_ns()));
+                        HumanTime(facts.step_ns()), ".",
+                        cost->is_cost_told ? CostSentence(*cost, facts.step_ns()) : "");
   }
   if (most_ns == 0 || most_ns > model.wall_ns() / 10 * 9) return "";
   return absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
@@ -420,7 +433,8 @@ std::string MemorySentence(const StepFacts& facts) {
                     "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",
                     HumanCell(heaviest->second.most_bytes, "bytes"));
   }
-  return absl::StrCat("Peak of ", absl::StrJoin(parts, "; of "), ".");
+  return absl::StrCat(model.HasReachedLimit() ? "Peak, in the beginning, of " : "Peak of ",
+                      absl::StrJoin(parts, "; of "), ".");
 }
 
 TimesOfSteps TimesOf(const StepFacts& facts) {
@@ -472,7 +486,10 @@ std::string HowLong(const StepFacts& facts) {
   text += ".";
   const GpuPace pace = PaceOf(facts);
   absl::StrAppend(
-      &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
+      &text, PaceSentence(facts, pace),
+      generation.has_value()                    ? GenerationSentence(*generation)
+      : cost.has_value() && !cost->is_cost_told ? MeanOfAll(*cost)
+                                                : MeanOfAll(steps),
       BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)),
       PauseSentence(facts));
   text += OtherSteps(facts);
@@ -495,7 +512,9 @@ std::vector<std::string> StepRemarks(const StepFacts& facts) {
                                    " of it the main thread waited for a processor (part of the rows above)."));
   }
   const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
-  if (facts.HasSteps() && !CostOfWindows(facts).has_value() && own_ns >= kWorthMentioning * facts.step_ns()) {
+  const std::optional<WindowCost> cost = CostOfWindows(facts);
+  const bool is_cost_told = cost.has_value() && cost->is_cost_told;
+  if (facts.HasSteps() && !is_cost_told && own_ns >= kWorthMentioning * facts.step_ns()) {
     remarks.push_back(
         absl::StrFormat("Recording takes about %s of the host's time in it (%.0f %%), by its usual costs.",
                         HumanTime(own_ns), 100 * own_ns / facts.step_ns()));

@@ -167,8 +167,8 @@ class Live {
         "cannot be observed from here (other machines or containers): they may or may not be alive");
     add(paused, "is not being recorded (resume: dlhook ctl start)",
         "are not being recorded (resume: dlhook ctl start)");
-    add(full, "has reached the limit of its trace (DLHOOK_MAX_BYTES): single calls are not recorded any more",
-        "have reached the limit of their traces (DLHOOK_MAX_BYTES): single calls are not recorded any more");
+    add(full, "has a trace that is bounded (DLHOOK_MAX_BYTES): single calls are kept in some steps only",
+        "have traces that are bounded (DLHOOK_MAX_BYTES): single calls are kept in some steps only");
     if (silent.empty()) return sentences;
     sentences.push_back(absl::StrCat(
         "Nothing was recorded for ", HumanTime(static_cast<double>(silent_ns)),

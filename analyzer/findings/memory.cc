@@ -43,6 +43,14 @@ const MemoryUse* UseOf(const StepFacts& facts) {
                                                        facts.options().analysis->steps());
 }
 
+int64_t LastEventNs(const TraceModel& model, ProcessIndex process) {
+  int64_t last_ns = INT64_MIN;
+  for (const MemoryEvent& event : model.memory) {
+    if (model.threads[event.thread].process == process) last_ns = std::max(last_ns, event.time_ns);
+  }
+  return last_ns;
+}
+
 // What is held at the end of each of these steps.
 std::vector<int64_t> HeldAfter(const TraceModel& model, const DeviceMemory& device, const std::vector<Step>& steps) {
   const auto first_end_from = [&](size_t event) {
@@ -118,8 +126,13 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     const auto& tracks = facts.options().analysis->steps();
     const auto track = std::find_if(tracks.begin(), tracks.end(),
                                     [&](const StepTrack& other) { return other.process == device.process; });
-    if (track == tracks.end() || track->steps.size() < kSettlingSteps + kLeastGrowingSteps) continue;
-    const std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
+    if (track == tracks.end() || track->steps.size() < kSettlingSteps) continue;
+    std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
+    if (facts.model().HasReachedLimit()) {
+      const int64_t last_ns = LastEventNs(facts.model(), device.process);  // the beginning is known
+      std::erase_if(steps, [&](const Step& step) { return step.end_ns > last_ns; });
+    }
+    if (steps.size() < kLeastGrowingSteps) continue;
     const std::vector<int64_t> held = HeldAfter(facts.model(), device, steps);
     std::vector<int64_t> growths;
     for (size_t step = kGrowthSteps; step < held.size(); ++step)

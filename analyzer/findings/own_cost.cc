@@ -74,7 +74,7 @@ double UsualCostOfGpuCalls(const StepFacts& facts) {
 // What the run itself shows goes before the usual costs.
 double AsMeasured(const StepFacts& facts, double usual_ns) {
   const std::optional<WindowCost> cost = CostOfWindows(facts);
-  if (!cost.has_value() || usual_ns == 0) return usual_ns;
+  if (!cost.has_value() || !cost->is_cost_told || usual_ns == 0) return usual_ns;
   const double all_ns = UsualCostOfScopes(facts, [](ScopeIndex) { return true; }) + UsualCostOfGpuCalls(facts);
   return std::max(cost->added_ns, 0.0) * usual_ns / all_ns;
 }

@@ -60,6 +60,7 @@ uint64_t ThrottledNs(const std::string& stat) {
 constexpr uint64_t kOftenForSeconds = 60;  // on a busy machine imports alone take ten
 constexpr uint64_t kOftenPerSecond = 20;
 constexpr uint64_t kLaterPerSecond = 2;
+constexpr uint64_t kLaterForSeconds = 3600, kSecondsBetween = 5;
 
 // The CPU-time clock of a process, as clock_getcpuclockid makes it.
 clockid_t ClockOf(uint32_t pid) { return static_cast<clockid_t>((~pid << 3) | 2); }
@@ -190,8 +191,10 @@ LoadSampler::LoadSampler(const SessionHeader& session)
 void LoadSampler::Step(Drain& drain) {
   const uint64_t now = ReadTicks(clock_);
   if (pid_ == 0 || now < next_ticks_) return;
-  const bool often = now - first_ticks_ < kOftenForSeconds * second_ticks_;
-  next_ticks_ = now + second_ticks_ / (often ? kOftenPerSecond : kLaterPerSecond);
+  const uint64_t age_seconds = (now - first_ticks_) / second_ticks_;
+  next_ticks_ = now + (age_seconds < kOftenForSeconds   ? second_ticks_ / kOftenPerSecond
+                       : age_seconds < kLaterForSeconds ? second_ticks_ / kLaterPerSecond
+                                                        : second_ticks_ * kSecondsBetween);
   const std::string process = absl::StrCat("/proc/", pid_);
   const std::string stat = ReadSmallFile(absl::StrCat(process, "/task/", pid_, "/stat"));
   const size_t name_end = stat.rfind(')');  // the name before it may contain anything

@@ -72,6 +72,16 @@ bool TraceModel::UsesGpu() const {
   return absl::c_any_of(aggregates, [&](const AggregateRow& row) { return asks(ops[row.op]); });
 }
 
+bool TraceModel::HasReachedLimit() const {
+  const auto has_limit = [](const ProcessInfo& process) {
+    return std::any_of(process.losses.begin(), process.losses.end(),
+                       [](const Loss& loss) { return loss.reason == LossReason::kTraceLimit; });
+  };
+  return std::any_of(processes.begin(), processes.end(), has_limit) ||
+         std::any_of(aggregates.begin(), aggregates.end(),
+                     [](const AggregateRow& row) { return row.cause == AggregateCause::kTraceLimit; });
+}
+
 absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {
   const auto place = absl::c_lower_bound(operands.call, call);
   if (place == operands.call.end() || *place != call) return {};

@@ -397,6 +397,7 @@ struct TraceModel {
   int32_t StatusOf(CallIndex call) const;
   // Whether a GPU was asked for anything, with success: frameworks look for one on machines without.
   bool UsesGpu() const;
+  bool HasReachedLimit() const;  // of some process a part is known by totals and the times of steps (DLHOOK_MAX_BYTES)
   // In the order of the op's message in proto/op.proto; for an elapsed time between events, its nanoseconds. Empty if
   // none are kept: calls of CPU libraries, launches, copies.
   absl::Span<const uint64_t> OperandsOf(CallIndex call) const;

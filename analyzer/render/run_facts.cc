@@ -30,8 +30,8 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
     }
   }
   for (const auto& [key, sum] : sums) {
-    std::string remark = "lost: ";
     const LossReason reason = key.first;
+    std::string remark = reason == LossReason::kTraceLimit ? "left out: " : "lost: ";
     // A sample that met dlhook at work is missing now and then; table summary has their number.
     if (reason == LossReason::kSamplesDropped && sum.calls * kSamplesPerLost < run.samples.size()) continue;
     if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, " ", LossNoun(reason, sum.calls == 1));
@@ -53,7 +53,7 @@ void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
     remarks->push_back(absl::StrCat(
         "totals: ", count, count == 1 ? " call is" : " calls are", " known only as totals per op and thread, because ",
         is_full ? "they came faster than they were written (DLHOOK_GROWTH_KIB gives them more room)"
-                : "the trace had reached its limit (DLHOOK_MAX_BYTES)"));
+                : "the trace keeps only a part of the run in detail (DLHOOK_MAX_BYTES)"));
   }
 }
 
@@ -159,8 +159,8 @@ std::string LossSentence(LossReason reason) {
       {LossReason::kDefinitionsFull,
        "no room for more names, plans and Python stacks: references to them are incomplete"},
       {LossReason::kScopesTooDeep, "more were open at once than a thread can track"},
-      {LossReason::kTraceLimit, "the trace had reached its limit (DLHOOK_MAX_BYTES)"},
-      {LossReason::kProfilesDropped, "the trace had reached its limit (DLHOOK_MAX_BYTES)"},
+      {LossReason::kTraceLimit, "the trace keeps only a part of the run in detail (DLHOOK_MAX_BYTES)"},
+      {LossReason::kProfilesDropped, "the trace keeps only a part of the run in detail (DLHOOK_MAX_BYTES)"},
       {LossReason::kReadingsDropped, "the thread's next reading holds the sum"},
       {LossReason::kSamplesDropped, "the thread was writing another record, or had no room for one"},
       {LossReason::kGpuBuffersFull, "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)"},

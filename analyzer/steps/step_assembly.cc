@@ -90,7 +90,12 @@ class Assembler {
         is_whole = is_whole && !IsBetweenWindows(items_[i]);
         ++counts[mark];
       }
-      for (const auto& [mark, count] : counts) steps[mark][is_whole ? count : 0] += 1;
+      for (const auto& [mark, count] : counts) {
+        steps[mark][is_whole ? count : 0] += 1;
+        for (const auto& [other, of_other] : counts) {
+          if (is_whole) in_one_step_.insert({mark, other});
+        }
+      }
     }
     for (auto& [mark, by_count] : steps) {
       by_count.erase(0);
@@ -112,6 +117,8 @@ class Assembler {
     };
     if (mark == Mark() && item.kind != MomentKind::kBackward) return false;
     if (!IsBetweenWindows(last) && (mark == Mark() || !IsBetweenWindows(item))) return false;
+    const auto are_in_one = [&](const Mark& a, const Mark& b) { return in_one_step_.contains({a, b}); };
+    if (are_in_one(mark, mark) && are_in_one(ended, ended) && !are_in_one(mark, ended)) return true;
     const Mark& of = mark == Mark() ? ended : mark;
     return count(of) >= updates_per_step_.at(of);
   }
@@ -501,7 +508,8 @@ class Assembler {
   bool has_updates_ = false;
   bool has_backward_ = false;
   bool zero_grad_begins_ = false;
-  std::map<Mark, int64_t> updates_per_step_;  // where a light tap recorded
+  std::map<Mark, int64_t> updates_per_step_;     // where a light tap recorded
+  std::set<std::pair<Mark, Mark>> in_one_step_;  // of steps there
 };
 
 }  // namespace

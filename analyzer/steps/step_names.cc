@@ -2,6 +2,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -52,7 +53,7 @@ class SizeSorter {
     }
   }
 
-  std::map<Size, Sort> SortAll() {
+  std::map<Size, Sort> SortAll() const {
     const bool is_varied =
         rest_.size() > 1 && (are_requests_ || (own_.empty() && Part(most_, steps_.size()) < kOftenPart));
     const std::string span =
@@ -75,6 +76,8 @@ class SizeSorter {
     }
     return sorts;
   }
+
+  const Size& most_frequent() const { return most_frequent_; }
 
  private:
   std::string NameOf(const Size& size) const {
@@ -205,9 +208,14 @@ void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
   }
   for (auto& [network, steps] : networks) {
     const auto& [kind, range, network_model] = network;
-    std::map<Size, Sort> sorts = SizeSorter(steps).SortAll();
+    // A step of which only the end was recorded is of the size that most others have.
+    std::vector<Step*> told;
+    absl::c_copy_if(steps, std::back_inserter(told), [](const Step* step) { return step->has_scopes; });
+    const SizeSorter sorter(told.empty() ? steps : told);
+    std::map<Size, Sort> sorts = sorter.SortAll();
     for (Step* step : steps) {
-      const Sort& sort = sorts[SizeOf(*step)];
+      const auto of_size = sorts.find(SizeOf(*step));
+      const Sort& sort = of_size != sorts.end() ? of_size->second : sorts[sorter.most_frequent()];
       std::vector<std::string> parts;
       if (!range.empty()) parts.push_back(range);
       if (models[{kind, range}].size() > 1)

@@ -66,8 +66,11 @@ class Medians {
   std::map<std::pair<bool, int64_t>, int64_t> median_ns_;
 };
 
-// The largest number of calls in the later half of the steps.
-int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
+// The largest number of calls in the later half of the steps whose scopes were recorded, or not: of others a bounded trace has
+// no single calls.
+int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all, std::vector<Step*> steps,
+                  bool has_scopes) {
+  std::erase_if(steps, [&](const Step* step) { return step->has_scopes != has_scopes; });
   int64_t most = 0;
   for (size_t i = steps.size() / 2; i < steps.size(); ++i) {
     most = std::max(most, asked[static_cast<size_t>(steps[i] - all.data())].calls);
@@ -78,13 +81,13 @@ int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all,
 void MarkAlike(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
   const Medians medians(steps, &all.back());
   if (medians.count() < 2) return;
-  const int64_t most_calls = MostCalls(asked, all, steps);
+  const int64_t most_calls[] = {MostCalls(asked, all, steps, false), MostCalls(asked, all, steps, true)};
   for (size_t i = 0; i < steps.size() / 2; ++i) {
     Step& step = *steps[i];
     const auto duration_ns = static_cast<double>(step.end_ns - step.start_ns);
     const bool is_slow = duration_ns > kWarmUpFactor * static_cast<double>(medians.Of(step));
     const Asked& of_step = asked[static_cast<size_t>(&step - all.data())];
-    const bool is_preparing = of_step.prepares || of_step.calls > most_calls;
+    const bool is_preparing = of_step.prepares || of_step.calls > most_calls[step.has_scopes ? 1 : 0];
     if (!is_slow && !is_preparing && step.is_regular) return;
     step.is_warm_up = is_slow || is_preparing;
   }

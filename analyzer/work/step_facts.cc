@@ -284,6 +284,7 @@ double WindowCost::outside_mean_ns() const {
 std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
   if (facts.model().scope_windows.empty() || !facts.HasSteps()) return std::nullopt;
   WindowCost cost;
+  cost.is_cost_told = !facts.model().HasReachedLimit();
   std::vector<int64_t> inside_ns, first_ns;
   for (const StepTrack& track : facts.options().analysis->steps()) {
     for (const Step& step : track.steps) {
@@ -295,6 +296,19 @@ std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
       const bool is_first = step.has_scopes && cost.recorded == cost.all;
       (is_first ? first_ns : step.has_scopes ? inside_ns : cost.outside_ns).push_back(step.end_ns - step.start_ns);
     }
+  }
+  if (!cost.is_cost_told) {
+    for (const std::vector<int64_t>* more : {&inside_ns, &first_ns})
+      cost.outside_ns.insert(cost.outside_ns.end(), more->begin(), more->end());
+    if (cost.outside_ns.size() < kLeastOutside) return std::nullopt;
+    const double longest_ns = InterruptedNs(cost.outside_ns);
+    std::erase_if(cost.outside_ns, [&](int64_t ns) {
+      const bool is_longer = static_cast<double>(ns) > longest_ns;
+      cost.longer += is_longer ? 1 : 0;
+      cost.longer_ns += is_longer ? static_cast<double>(ns) : 0;
+      return is_longer;
+    });
+    return cost;
   }
   if (inside_ns.size() < kLeastInside) inside_ns.insert(inside_ns.end(), first_ns.begin(), first_ns.end());
   if (inside_ns.size() < kLeastInside || cost.outside_ns.size() < kLeastOutside) return std::nullopt;

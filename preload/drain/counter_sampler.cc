@@ -18,13 +18,15 @@ namespace {
 
 constexpr uint64_t kSamplesPerListing = 5;
 constexpr uint64_t kSamplesPerSeldom = 10;
-constexpr uint64_t kHandOversPerSecond = 4;
+constexpr uint64_t kHandOverMs = 250, kHandOverRarelyMs = 15'000;
 constexpr uint32_t kIdleSamples = 8;  // after that a thread is read less often
 constexpr uint32_t kIdleLookSamples = 4;
 constexpr uint64_t kPartOfProcessor = 150;  // samples take at most 1/150 of a processor
 constexpr uint64_t kLongestIntervalSeconds = 60;
 constexpr uint64_t kStatesMs = 50, kStatesRarelyMs = 500;  // if no counters are wanted
 constexpr uint64_t kStatesOftenForMs = 60'000;             // on a busy machine imports alone take ten seconds
+constexpr uint64_t kUnreadMs = 60'000,
+                   kUnreadPart = 1000;  // then a thread that ran for less of this time gets no reading
 
 // The clock of a thread of the own process (see clock_getcpuclockid; glibc has no function for a tid), of a process.
 clockid_t ClockOfThread(uint32_t tid) { return static_cast<clockid_t>((~tid << 3) | 6u); }
@@ -88,7 +90,7 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
   threads_ = static_cast<Thread*>(memory);
   interval_ticks_ = TicksOf(has_counters ? session->counters_interval_ms : kStatesMs);
   rarely_from_ticks_ = has_counters ? UINT64_MAX : NowTicks() + TicksOf(kStatesOftenForMs);
-  next_hand_over_ticks_ = NowTicks() + TicksPerSecond(*session) / kHandOversPerSecond;
+  next_hand_over_ticks_ = NowTicks() + TicksOf(kHandOverMs);
   BeginThread(0, drain);
 }
 
@@ -129,6 +131,7 @@ void CounterSampler::Step(Drain* drain) {
   if (NowTicks() >= rarely_from_ticks_) {
     interval_ticks_ = TicksOf(kStatesRarelyMs);
     rarely_from_ticks_ = UINT64_MAX;
+    is_rarely_ = true;
   }
   // Beyond its limit a trace grows ever more slowly.
   if (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second) interval_ticks_ *= 2;
@@ -146,7 +149,7 @@ void CounterSampler::Sample(Drain* drain, bool all) {
   if (all || samples_ % kSamplesPerListing == 0) ListThreads(drain);
   bool is_seldom = seldom_.count != 0 && (all || samples_ % kSamplesPerSeldom == 0);
   ++samples_;
-  LookAtProcess(drain, NowTicks());
+  LookAtProcess(drain, NowTicks(), all);
   for (uint32_t i = 1; i < thread_count_;) {
     Thread* thread = &threads_[i];
     uint64_t ticks = NowTicks();
@@ -160,7 +163,7 @@ void CounterSampler::Sample(Drain* drain, bool all) {
   }
   uint64_t now = NowTicks();
   if (now < next_hand_over_ticks_) return;
-  next_hand_over_ticks_ = now + TicksPerSecond(*session_) / kHandOversPerSecond;
+  next_hand_over_ticks_ = now + TicksOf(is_rarely_ ? kHandOverRarelyMs : kHandOverMs);
   HandOverAll(drain);
 }
 
@@ -213,7 +216,8 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     return;
   }
   if (thread->may_be_renamed) TellNameAgain(drain, thread);
-  if (thread->has_begun && task_clock_ns == thread->last.task_clock_ns) {
+  if (thread->has_begun && HardlyRan(*thread, ticks, task_clock_ns)) {
+    thread->last.task_clock_ns = task_clock_ns;
     thread->idle_ticks = ticks;
     FindState(thread, ticks);
     if (++thread->idle_samples >= kIdleSamples) thread->next_look_ticks = ticks + kIdleLookSamples * interval_ticks_;
@@ -253,7 +257,16 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   if (wants_perf_) perf_.Sample(IndexOf(thread), ticks, thread->thread_id, thread->tid, drain);
 }
 
-void CounterSampler::LookAtProcess(Drain* drain, uint64_t ticks) {
+// Not since the last look or, if looks are rare, for less than 0.1 % of the time since its last reading: a thread that wakes up
+// each second would take megabytes a day.
+bool CounterSampler::HardlyRan(const Thread& thread, uint64_t ticks, uint64_t task_clock_ns) const {
+  if (task_clock_ns == thread.last.task_clock_ns) return true;
+  const uint64_t unread_ticks = ticks - thread.read_ticks;
+  if (!is_rarely_ || unread_ticks >= TicksOf(kUnreadMs)) return false;
+  return (task_clock_ns - thread.read_task_clock_ns) * kUnreadPart < unread_ticks * 1000 / TicksOf(1000) * 1'000'000;
+}
+
+void CounterSampler::LookAtProcess(Drain* drain, uint64_t ticks, bool is_last) {
   Thread* process = &threads_[0];
   Usage usage = {};
   if (is_own_process_) {
@@ -270,6 +283,7 @@ void CounterSampler::LookAtProcess(Drain* drain, uint64_t ticks) {
     process->has_begun = true;
     Hold(drain, process, TicksOfStart(session_->start_time_jiffies));
   }
+  if (!is_last && is_rarely_ && HardlyRan(*process, ticks, usage.task_clock_ns)) return;
   process->last = usage;
   Hold(drain, process, ticks);
 }
@@ -290,6 +304,8 @@ uint64_t CounterSampler::TicksOfStart(uint64_t start_jiffies) const {
 void CounterSampler::Hold(Drain* drain, Thread* thread, uint64_t ticks) {
   if (thread->held_count == kHeldReadings) HandOver(drain, thread);
   thread->held[thread->held_count++] = {ticks, thread->last, thread->states};
+  thread->read_ticks = ticks;
+  thread->read_task_clock_ns = thread->last.task_clock_ns;
 }
 
 void CounterSampler::HoldIdle(Drain* drain, Thread* thread) {

@@ -62,6 +62,8 @@ class CounterSampler {
     uint64_t next_look_ticks;
     uint64_t idle_ticks;  // since when it has been idle after its last reading; 0: not idle
     uint64_t look_ticks;  // of the last one
+    uint64_t read_ticks;  // of the last reading
+    uint64_t read_task_clock_ns;
     Usage last;
     ThreadStates states;
     ProcFiles files;
@@ -90,7 +92,8 @@ class CounterSampler {
   void TellNameAgain(Drain* drain, Thread* thread) const;
   void ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks);
   void Look(Drain* drain, Thread* thread, uint64_t ticks);
-  void LookAtProcess(Drain* drain, uint64_t ticks);
+  bool HardlyRan(const Thread& thread, uint64_t ticks, uint64_t task_clock_ns) const;
+  void LookAtProcess(Drain* drain, uint64_t ticks, bool is_last);
   void Hold(Drain* drain, Thread* thread, uint64_t ticks);
   void HoldIdle(Drain* drain, Thread* thread);
   void HandOver(Drain* drain, Thread* thread);
@@ -110,6 +113,7 @@ class CounterSampler {
   bool wants_switches_ = false;
   bool wants_migrations_ = false;
   bool wants_perf_ = false;
+  bool is_rarely_ = false;  // no counters are wanted, and the time in which states are often looked at is over
   PerfSampler perf_;
   int directory_ = -1;
   Thread* threads_ = nullptr;  // [0] is the process

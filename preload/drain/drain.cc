@@ -106,6 +106,7 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
     return false;
   }
   last_sweep_ticks_ = last_sample_ticks_ = NowTicks();
+  PlanLimits(last_sweep_ticks_);
   aggregate_window_ticks_ = TicksPerSecond(*session);
   if (state_.file_bytes > 0) {
     fields::Reset::WritePacket({ResetReason::kNewWriter}, &out_);
@@ -170,6 +171,7 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   bool sweep = everything || now - last_sweep_ticks_ > second / kSweepsPerSecond;
   if (sweep) last_sweep_ticks_ = now;
   WriteCaptureState();
+  PlanLimits(now);
   uint32_t fullest = 0;
   uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
@@ -308,7 +310,7 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
     case RecordType::kProfile: {
       auto profile = reinterpret_cast<const ProfileRecord*>(record);
       if (!TextFits(profile)) return;
-      if (!IsBeyondLimit()) return WriteProfilePacket(*profile, &out_);
+      if (KeepsDetail(profile->end_ticks)) return WriteProfilePacket(*profile, &out_);
       // Counted by its last piece; a whole that lacks a piece is an oddity of the report, too.
       if (profile->offset + profile->text_bytes >= profile->total_bytes) ++state_.left_out_profiles;
       return;
@@ -401,7 +403,7 @@ void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t addre
   uint32_t thread_id = state_.thread_ids[slot];
   ++state_.calls;
   if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
-  if (IsBeyondLimit()) {
+  if (!KeepsDetail(call.end_ticks)) {
     if (aggregates_.full()) FlushAggregates(call.end_ticks, true);
     CallSums sums = {};
     sums.Add(call.duration, call.parent_distance != 0);

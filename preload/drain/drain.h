@@ -67,11 +67,8 @@ class Drain {
     }
     return false;
   }
-  // True if the trace has reached its limit: from now on little should be added.
-  bool IsBeyondLimit() const {
-    uint64_t limit = session_->trace_bytes_limit;
-    return limit != 0 && state_.file_bytes + out_.size() > limit;
-  }
+  // True if nothing is kept in detail any more: from now on little should be added.
+  bool IsBeyondLimit() const { return state_.detail.end_ticks != 0 && TraceBytes() > detail_bytes_; }
   // In the whole trace, as far as written.
   uint64_t calls() const { return state_.calls; }
 
@@ -103,6 +100,7 @@ class Drain {
   void AddTotals(uint32_t op, const CallTotalsRecord& record);
   void TakeThread(uint32_t slot, const ThreadRecord* record);
   void TakeScope(uint32_t slot, const ScopeRecord* record);
+  void TakeTapWindow(const ScopeRecord& window);
   void TakeSample(uint32_t slot, const SampleRecord* record);
   void TakeOpenCall(uint32_t index, uint64_t first_sequence, uint64_t now);
   uint64_t TakeOpenScopes(uint32_t index, uint64_t now);  // returns the first number of a call in the innermost
@@ -127,16 +125,26 @@ class Drain {
   void TakeMemory(uint32_t slot, const MemoryRecord* record);
   void TakeGpuDevice(const GpuDeviceRecord* record);
   void TakeGpuWindow(const GpuWindowRecord* record);
-  bool LeavesOutGpu();
+  bool LeavesOutGpu(uint64_t start_ns);
   void LoseForMemory();
   // `native_stack`: a StackNode, 0: none.
   void AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count, uint32_t native_stack);
+  uint64_t TraceBytes() const { return state_.file_bytes + out_.size(); }
+  void PlanLimits(uint64_t now_ticks);
+  bool KeepsDetail(uint64_t end_ticks);  // of what ended then
+  void EndStep(uint32_t thread_id, const ScopeRecord& update);
+  bool EndsTurn(uint32_t update);
+  void BeginDetail(uint32_t thread_id);
+  void EndDetail(uint64_t end_ticks, bool at_once);
+  void PlanWindow();
+  void MarkWindow(uint32_t thread_id, uint64_t start_ticks, uint64_t end_ticks);
   bool HasDefinitions() const;
   void FlushBatch();
   void FlushAggregates(uint64_t now_ticks, bool force);
   void WriteCaptureState();
   void WriteDropped(uint32_t slot, uint64_t dropped);
   void WriteLosses(bool is_end);
+  void WriteAllLeftOut();
   void Publish(bool last);
   void SaveCheckpoint();
   uint64_t NowTicks() const;
@@ -160,10 +168,12 @@ class Drain {
   CounterBatches counters_;
   GpuBatches gpu_;
   Columns<fields::Packet::kWaitBatch, fields::WaitBatch::kRepeated, kMostWaits> waits_;
-  bool leaves_out_gpu_ = false;    // since the trace has reached its limit
+  bool leaves_out_gpu_ = false;    // since the end of what is kept in detail
   uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain
   AggregateTable aggregates_;
-  Checkpoint state_ = {};         // its value after out_ is written
+  Checkpoint state_ = {};  // its value after out_ is written
+  // Sizes of the trace, by its limit: of the beginning that is kept in detail, of all details, and if no step ends.
+  uint64_t beginning_bytes_ = UINT64_MAX, detail_bytes_ = UINT64_MAX, most_bytes_ = UINT64_MAX;
   uint64_t unwritten_calls_ = 0;  // in out_ and the open batch
   uint64_t last_sample_ticks_ = 0;
   uint64_t last_sweep_ticks_ = 0;

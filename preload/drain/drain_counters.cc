@@ -52,7 +52,7 @@ void Drain::TakeCounters(uint32_t slot, const CounterRecord* record) {
 }
 
 void Drain::AddReading(const CounterBatchKey& key, const CounterReading& reading) {
-  if (IsBeyondLimit() && key.kind == ReadingKind::kBoundary && key.thread_id != 0) {
+  if (key.kind == ReadingKind::kBoundary && key.thread_id != 0 && !KeepsDetail(reading.ticks)) {
     ++state_.left_out_readings;
     return;
   }

@@ -75,7 +75,8 @@ uint32_t Drain::GpuKernelOf(const GpuActivityRecord& activity) {
 void Drain::TakeGpuActivity(const GpuActivityRecord* record) {
   GpuActivityRecord activity;
   memcpy(&activity, record, sizeof activity);
-  if (LeavesOutGpu()) return;
+  if (LeavesOutGpu(activity.start_ns)) return;
+  state_.detail.has_gpu = 1;
   activity.kind = AtMost(activity.kind, GpuActivityKind::kOverhead);
   activity.source = AtMost(activity.source, GpuTimeSource::kEvents);
   activity.direction = AtMost(activity.direction, CopyDirection::kSet);
@@ -90,22 +91,22 @@ void Drain::TakeGpuLink(uint32_t slot, const GpuLinkRecord* record) {
   GpuLinkRecord link;
   memcpy(&link, record, sizeof link);
   uint32_t thread_id = link.thread_id != 0 ? link.thread_id : state_.thread_ids[slot];
-  if (thread_id == 0 || LeavesOutGpu()) return;  // no thread, or beyond the limit
+  if (thread_id == 0 || LeavesOutGpu(0)) return;  // no thread, or beyond the limit
   if (!gpu_.AddLink(thread_id, link, &out_)) LoseForMemory();
 }
 
 void Drain::TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record) {
   GpuGraphNodeRecord node;
   memcpy(&node, record, sizeof node);
-  if (state_.thread_ids[slot] == 0 || LeavesOutGpu()) return;
+  if (state_.thread_ids[slot] == 0 || LeavesOutGpu(0)) return;
   if (!gpu_.AddNode(state_.thread_ids[slot], node, &out_)) LoseForMemory();
 }
 
-// Beyond the trace's limit they are left out, as scopes are.
+// Of the beginning that is kept in detail: what is freed after a gap is not known.
 void Drain::TakeMemory(uint32_t slot, const MemoryRecord* record) {
   MemoryRecord memory = {};
   memcpy(&memory, record, record->header.hook == 0 ? offsetof(MemoryRecord, allocated) : sizeof memory);
-  if (state_.thread_ids[slot] == 0 || IsBeyondLimit()) return;
+  if (state_.thread_ids[slot] == 0 || state_.detail.windows != 0 || !KeepsDetail(memory.ticks)) return;
   if (!gpu_.AddMemory(state_.thread_ids[slot], memory, &out_)) LoseForMemory();
 }
 
@@ -120,18 +121,25 @@ void Drain::TakeGpuWindow(const GpuWindowRecord* record) {
   GpuWindowRecord window;
   memcpy(&window, record, sizeof window);
   if (sizeof window + uint64_t{window.text_bytes} > uint64_t{window.header.words} * 8) return;
-  if (IsBeyondLimit()) return fields::GpuWindow::WritePacket({window.ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
+  if (!KeepsDetail(window.ticks))
+    return fields::GpuWindow::WritePacket({window.ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
   GpuTimeSource source = AtMost(window.source, GpuTimeSource::kEvents);
   fields::GpuWindow::WritePacket({window.ticks, source, {reinterpret_cast<const char*>(record + 1), window.text_bytes}},
                                  &out_);
 }
 
-// True if GPU activities are counted but dropped, because the trace has reached its limit. Records since when, so that
-// this time is not taken for idle time.
-bool Drain::LeavesOutGpu() {
-  if (!IsBeyondLimit()) return false;
+// True if GPU activities are counted but dropped, because no details are kept. Records since when, so that this time is
+// not taken for idle time. `start_ns`: of work, which is reported late; 0: none.
+bool Drain::LeavesOutGpu(uint64_t start_ns) {
+  const uint64_t end_ticks = KeepsDetail(state_.last_record_ticks) ? 0 : state_.detail.end_ticks;
+  const ClockSample& known = session_->clock_samples[1];
+  const double ended_ns = (static_cast<double>(end_ticks) - static_cast<double>(known.ticks)) * 1e9 /
+                          static_cast<double>(TicksPerSecond(*session_));
+  const bool is_earlier = start_ns != 0 && static_cast<double>(start_ns - known.realtime_ns) < ended_ns;
+  if (end_ticks == 0 || is_earlier) return false;
   if (!leaves_out_gpu_) {
-    fields::GpuWindow::WritePacket({state_.last_record_ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
+    fields::GpuWindow::WritePacket(
+        {end_ticks > 1 ? end_ticks : state_.last_record_ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
   }
   leaves_out_gpu_ = true;
   ++state_.left_out_gpu;

@@ -9,7 +9,7 @@
 namespace dlhook::inline drain {
 namespace {
 
-constexpr uint64_t kMaxAggregateWindowSeconds = 60;
+constexpr uint64_t kMaxAggregateWindowSeconds = 600;
 
 // The increase of a counter of the session beyond `*reported`.
 void WriteGrowth(LossReason reason, const std::atomic<uint64_t>& counter, const char* detail, uint64_t* reported,
@@ -106,18 +106,14 @@ void Drain::WriteLosses(bool is_end) {
   WriteGrowth(LossReason::kDefinitionsFull, session_->refused_definitions, "names, plans and stacks",
               &state_.reported_refused_definitions, &out_);
   WriteGrowth(LossReason::kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported_deep_scopes, &out_);
-  WriteLeftOut(LossReason::kTraceLimit, "scopes", &state_.left_out_scopes, &out_);
   WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings,
               &out_);
-  WriteLeftOut(LossReason::kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
   WriteGrowth(LossReason::kSamplesDropped, session_->dropped_samples, "ring full or being written",
               &state_.reported_dropped_samples, &out_);
-  WriteLeftOut(LossReason::kSamplesDropped, "trace at its limit", &state_.left_out_samples, &out_);
-  WriteLeftOut(LossReason::kProfilesDropped, "", &state_.left_out_profiles, &out_);
   WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
   WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full",
               &state_.reported_gpu_dropped_ring, &out_);
-  WriteLeftOut(LossReason::kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
+  if (is_end) WriteAllLeftOut();
   if (state_.lost_bytes != 0) {
     LossReason reason = state_.lost_errno == ENOENT ? LossReason::kOutputGone : LossReason::kOutputFull;
     fields::Loss::WritePacket(
@@ -125,6 +121,15 @@ void Drain::WriteLosses(bool is_end) {
     state_.reported_lost_calls += state_.lost_calls;
     state_.lost_calls = state_.lost_bytes = state_.lost_errno = 0;
   }
+}
+
+// At the end only: packets each second would add up to megabytes a day.
+void Drain::WriteAllLeftOut() {
+  WriteLeftOut(LossReason::kTraceLimit, "", &state_.left_out_scopes, &out_);
+  WriteLeftOut(LossReason::kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
+  WriteLeftOut(LossReason::kSamplesDropped, "trace at its limit", &state_.left_out_samples, &out_);
+  WriteLeftOut(LossReason::kProfilesDropped, "", &state_.left_out_profiles, &out_);
+  WriteLeftOut(LossReason::kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
 }
 
 void Drain::Publish(bool last) {
@@ -161,7 +166,7 @@ void Drain::Publish(bool last) {
   state_.reported_gpu_dropped_cupti = held.reported_gpu_dropped_cupti;
   state_.reported_gpu_dropped_ring = held.reported_gpu_dropped_ring;
   unwritten_calls_ = 0;
-  if (is_gone) state_.file_bytes = 0;
+  if (is_gone) state_.file_bytes = 0, state_.detail = {};
   out_.Clear();
   SaveCheckpoint();
   if (state_.file_bytes == 0) {

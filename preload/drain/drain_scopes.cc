@@ -5,12 +5,18 @@
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
+#include "preload/format/taps.h"
 #include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {
 
 constexpr uint32_t kMaxFrames = 1024;
+
+template <size_t kBytes>
+bool BeginsWith(const ScopeRecord& scope, const char (&text)[kBytes]) {
+  return scope.name_bytes >= kBytes - 1 && memcmp(&scope + 1, text, kBytes - 1) == 0;
+}
 
 }  // namespace
 
@@ -62,13 +68,23 @@ void Drain::TakeScope(uint32_t slot, const ScopeRecord* record) {
   uint32_t thread_id = state_.thread_ids[slot];
   if (record->end_ticks > state_.last_record_ticks) state_.last_record_ticks = record->end_ticks;
   if (record->cut != 0) fields::Loss::WritePacket({LossReason::kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
-  if (IsBeyondLimit()) {
+  const bool is_range = record->kind == ScopeKind::kUserRange;
+  const bool ends_step = is_range && BeginsWith(*record, kOptimizerStep);
+  if (is_range && BeginsWith(*record, kScopeWindowName)) TakeTapWindow(*record);
+  if (!KeepsDetail(record->end_ticks) && !ends_step) {
     ++state_.left_out_scopes;
     return;
   }
   if (scopes_.MustFlushBefore(thread_id)) FlushBatch();
   uint32_t name = NameOf(record + 1, record->name_bytes);
   if (!scopes_.Add(thread_id, name, PythonStackOf(record->python_stack), *record)) LoseForMemory();
+  if (ends_step) EndStep(thread_id, *record);
+}
+
+// A mark of no length begins a window, a range ends it.
+void Drain::TakeTapWindow(const ScopeRecord& window) {
+  state_.detail.has_tap_windows = 1;
+  state_.detail.tap_window_ticks = window.end_ticks == window.start_ticks ? window.start_ticks : 0;
 }
 
 void Drain::TakePythonModule(const PythonModuleRecord* record) {

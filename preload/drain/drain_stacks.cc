@@ -75,7 +75,7 @@ uint32_t Drain::OutsideStackOf(const OutsideStacks& stacks, uint32_t number) {
 void Drain::TakeSample(uint32_t slot, const SampleRecord* record) {
   uint32_t thread_id = state_.thread_ids[slot];
   if (record->ticks > state_.last_record_ticks) state_.last_record_ticks = record->ticks;
-  if (IsBeyondLimit()) {
+  if (!KeepsDetail(record->ticks)) {
     state_.left_out_samples += record->intervals;
     return;
   }

@@ -33,7 +33,7 @@ void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {
   const CallSums& sums = record.sums;
   state_.calls += sums.count;
   if (record.end_ticks > state_.last_record_ticks) state_.last_record_ticks = record.end_ticks;
-  if (IsBeyondLimit()) {
+  if (!KeepsDetail(record.end_ticks)) {
     if (aggregates_.full()) FlushAggregates(record.end_ticks, true);
     return aggregates_.Add(record.thread_id, op, sums, record.end_ticks);
   }

@@ -55,7 +55,7 @@ void Drain::AddCode(uint64_t start, uint64_t end, const char* path, const void* 
 
 void Drain::AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, const OutsideStacks& stacks) {
   if (count == 0) return;
-  if (IsBeyondLimit()) {
+  if (!KeepsDetail(waits[count - 1].end_ticks)) {
     state_.left_out_readings += count;
     return;
   }

@@ -58,6 +58,31 @@ struct Chunk {
 };
 constexpr uint32_t kChunkTaken = UINT32_MAX;
 
+// What is kept in detail: all up to the first end, then windows of training steps (drain/drain_detail.cc).
+struct DetailState {
+  uint64_t start_ticks;   // of the last window; 0: the beginning of the run
+  uint64_t end_ticks;     // of it; 0: it is open
+  uint64_t start_bytes;   // of the trace then
+  uint64_t window_bytes;  // what a window takes
+  uint64_t spent_bytes;   // by all of them
+  uint64_t before_bytes;  // of the trace when the first step ended
+  uint64_t steps;         // that have ended, by ends of optimizers' steps
+  uint64_t window_steps;  // of them, in the last window
+  uint64_t next_step;     // from which the next one may begin
+  uint64_t last_step_ticks;
+  uint64_t tap_window_ticks;  // since when a tap's own window is open; 0: none
+  uint32_t last_step_thread;
+  uint32_t first_update, last_update,
+      final_update;  // where optimizers step: the first of a turn, the last one, a turn's last
+  uint32_t updates_in_turn;
+  uint32_t windows;          // that have ended
+  uint32_t has_tap_windows;  // 1: operations are recorded in a tap's windows
+  uint32_t has_gpu;          // 1: there are GPU times
+};
+
+// The default of DLHOOK_MAX_BYTES: as many are added each day.
+constexpr uint64_t kTraceBytesOfDay = 64 << 20;
+
 // What the drain has made durable: written to the inactive copy, then made current by one store. A drain that takes
 // over truncates the trace file to file_bytes and continues from `tails`: nothing is lost or duplicated.
 struct Checkpoint {
@@ -68,12 +93,12 @@ struct Checkpoint {
   uint64_t reported_plain_pointers;
   uint64_t reported_refused_definitions;
   uint64_t reported_deep_scopes;
-  uint64_t left_out_scopes;  // beyond trace_bytes_limit, not yet in a Loss packet
+  uint64_t left_out_scopes;  // outside of what is kept in detail, not yet in a Loss packet
   uint64_t left_out_readings;
   uint64_t reported_dropped_readings;
   uint64_t reported_gpu_dropped_cupti;
   uint64_t reported_gpu_dropped_ring;
-  uint64_t left_out_gpu;  // records beyond trace_bytes_limit
+  uint64_t left_out_gpu;  // records outside of what is kept in detail
   uint64_t left_out_samples;
   uint64_t left_out_profiles;
   uint64_t reported_dropped_samples;
@@ -82,6 +107,7 @@ struct Checkpoint {
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written
+  DetailState detail;
   uint64_t tails[kMaxSlots];
   uint64_t reported_dropped[kMaxSlots];
   uint32_t thread_ids[kMaxSlots];     // of the slot's current thread, 0: none
@@ -175,7 +201,7 @@ struct SessionHeader {
   char run_key[96];
   char requested_output[256];
   char output_refusal[96];
-  uint64_t trace_bytes_limit;
+  uint64_t trace_bytes_limit;          // 0: none; kTraceBytesOfDay: each day
   uint32_t counters_interval_ms;       // 0: the drain takes no samples
   uint32_t counters_at_interval_only;  // 1: threads make no readings themselves
   char counters[512];                  // DLHOOK_COUNTERS

@@ -12,6 +12,11 @@ namespace dlhook::inline format {
 // structure passed all checks. The release follows.
 inline constexpr char kNotTriedWith[] = "not tried with";
 
+// In the name of the range around an optimizer's step ("Optimizer.step#SGD.step"), and the name of a range of time in which
+// operations were recorded, where they were not always.
+inline constexpr char kOptimizerStep[] = "Optimizer.step#";
+inline constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
+
 // Why there are no GPU times, where the program or its user wanted it so: no loss.
 inline constexpr char kBetweenWindows[] = "between windows of DLHOOK_BUDGET";
 

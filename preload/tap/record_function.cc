@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/format/taps.h"
+
 namespace dlhook::inline tap {
 
 ScopeKind KindOfTorchScope(TorchScope scope) {
@@ -53,8 +55,7 @@ bool IsTriedTorchVersion(TorchVersion version) {
 }
 
 bool EndsTrainingStep(const char* scope_name) {
-  constexpr char kPrefix[] = "Optimizer.step#";
-  return strncmp(scope_name, kPrefix, sizeof kPrefix - 1) == 0;
+  return strncmp(scope_name, kOptimizerStep, sizeof kOptimizerStep - 1) == 0;
 }
 
 uint64_t LastValues::Median() const {

@@ -35,7 +35,6 @@ __thread TorchScopeNote dlhook_torch_note __attribute__((visibility("hidden")));
 namespace dlhook::inline tap {
 namespace {
 
-constexpr char kWindowName[] = "[dlhook] scopes recorded";
 constexpr uint32_t kOperatorsPerLook = 32;  // between reads of the clock, with windows
 constexpr uint64_t kScopePerStart = 3;      // a scope's time in PyTorch and dlhook, in times of its observer's start
 
@@ -89,13 +88,13 @@ void BeginWindow(ThreadState* thread) {
   SpinLockHolder holder(&g_switch_lock);
   if (g_window_start_ticks.load(std::memory_order_relaxed) != 0) return;
   g_window_start_ticks.store(ReadTicks(thread->clock), std::memory_order_relaxed);
-  RecordEndedScope(thread, ScopeKind::kUserRange, kWindowName, sizeof kWindowName - 1, 0);
+  RecordEndedScope(thread, ScopeKind::kUserRange, kScopeWindowName, sizeof kScopeWindowName - 1, 0);
 }
 
 void EndWindow(ThreadState* thread) {
   uint64_t start_ticks = g_window_start_ticks.exchange(0, std::memory_order_relaxed);
   if (start_ticks == 0 || thread == nullptr) return;
-  RecordEndedScope(thread, ScopeKind::kUserRange, kWindowName, sizeof kWindowName - 1,
+  RecordEndedScope(thread, ScopeKind::kUserRange, kScopeWindowName, sizeof kScopeWindowName - 1,
                    ReadTicks(thread->clock) - start_ticks);
 }
 

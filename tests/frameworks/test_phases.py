@@ -173,6 +173,25 @@ class Phases(frameworks.Case):
         answer = e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode()
         self.assertRegex(" ".join(answer.split()), rf"Operations were recorded in \d+ of {len(steps)} steps")
 
+    def test_bounded(self):
+        """A bounded trace has the time of every step, and no half steps where two optimizers take turns."""
+        for loop, limit in (("many_epochs", 300000), ("two_optimizers", 160000)):
+            with self.subTest(loop=loop):
+                self.fresh_run()
+                run, told = self.record(loop, DLHOOK_MAX_BYTES=limit)
+                steps = main_process(run.table("steps"))
+                self.assertEqual([step["kind"] for step in steps], [kind for kind, _, _ in told])
+                known = [[step["batch"], step["micro_steps"]] for step in steps if step["batch"] is not None]
+                self.assertEqual(known[:4], [step[1:] for step in told[:4]])
+                self.assertLess(len(known), len(steps))
+                self.check_accounting_of_windows(run, steps)
+                calls = sum(row["calls"] for row in run.table("ops") if row["calls"] is not None)
+                answer = e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode()
+                self.assertRegex(" ".join(answer.split()), rf"Operations were recorded in \d+ of {len(steps)} steps")
+                self.fresh_run()
+                whole, _ = self.record(loop, DLHOOK_MAX_BYTES=0)
+                self.assertEqual(sum(row["calls"] for row in whole.table("ops") if row["calls"] is not None), calls)
+
     def test_without_scopes(self):
         """The order of calls alone: kinds and batches, no updates."""
         run, told = self.record("plain", DLHOOK_SCOPES="off")

@@ -36,7 +36,7 @@ TEST(ConfigTest, Defaults) {
   EXPECT_EQ(config.start, StartMode::kOn);
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_EQ(config.drain, DrainMode::kWriterThread);
-  EXPECT_EQ(config.max_bytes, 0u);
+  EXPECT_EQ(config.max_bytes, uint64_t{64} << 20);
   EXPECT_EQ(config.ring_bytes_total, 15u << 20);
   EXPECT_EQ(config.growth_bytes, 64u << 20);
   EXPECT_EQ(config.gpu_buffer_bytes, 32u << 20);
@@ -125,7 +125,7 @@ TEST(Config, Budget) {
 TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
   EXPECT_NE(std::string(Parse({{"DLHOOK_CAPTURE", "blas,cudnnn"}}).complaint).find("cudnnn"), std::string::npos);
   const Config config = Parse({{"DLHOOK_MAX_BYTES", "10MB"}, {"DLHOOK_ONEDNN_LEVEL", "7"}});
-  EXPECT_EQ(config.max_bytes, 0u);
+  EXPECT_EQ(config.max_bytes, uint64_t{64} << 20);
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_NE(std::string(config.complaint).find("expected"), std::string::npos);
   EXPECT_EQ(Parse({{"DLHOOK_START", "profiler"}}).start, StartMode::kProfiler);

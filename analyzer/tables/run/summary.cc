@@ -219,9 +219,10 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
     int64_t window_ns = 0, wall_ns = 0;
     for (const ScopeWindow& window : model.scope_windows) window_ns += window.end_ns - window.start_ns;
     for (const ProcessInfo& process : model.processes) wall_ns += process.end_ns - process.start_ns;
-    metrics.TimeOf("scope_windows", window_ns, wall_ns,
-                   "outside of which operations were not recorded (DLHOOK_BUDGET, DLHOOK_SCOPES=light; JAX); of the "
-                   "processes' time");
+    metrics.TimeOf(
+        "scope_windows", window_ns, wall_ns,
+        "outside of which operations were not recorded (DLHOOK_BUDGET, DLHOOK_SCOPES=light; JAX) or not kept "
+        "(DLHOOK_MAX_BYTES); of the processes' time");
   }
   if (!model.python_stacks.empty()) {
     metrics.Count("python_stacks", static_cast<int64_t>(model.python_stacks.size()), "that differ");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/answer/live.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/own_cost.h"
@@ -20,6 +21,7 @@
 namespace dlhook::analyzer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -125,11 +127,26 @@ TEST(AnswerTest, SaysWhichPartOfARunStepsAreFrom) {
   }
   model.scope_windows = {{0, model.start_ns, model.start_ns + model.wall_ns() / 2}};
   EXPECT_THAT(AnswerOf(model), ContainsRegex("Operations\\s+were\\s+recorded\\s+in\\s+15\\s+of\\s+30\\s+steps"));
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("Recording\\s+took"));
+  model.processes[0].losses = {{.reason = LossReason::kTraceLimit, .calls = 1}};
+  EXPECT_THAT(AnswerOf(model), ContainsRegex("Operations\\s+were\\s+recorded\\s+in\\s+15\\s+of\\s+30\\s+steps"));
+  EXPECT_THAT(AnswerOf(model), Not(ContainsRegex("Recording\\s+took"))) << "the same of all steps";
+  model.processes[0].losses.clear();
   model.scope_windows = {{0, model.start_ns, model.start_ns + model.wall_ns() / 5 * 4}};
   EXPECT_THAT(AnswerOf(model), ContainsRegex("in\\s+which\\s+operations\\s+were\\s+recorded")) << "few others";
   model.scope_windows.clear();
   model.aggregates = {{.window_start_ns = model.end_ns - 1, .window_end_ns = model.end_ns, .count = 1}};
   EXPECT_THAT(AnswerOf(model), ContainsRegex("DLHOOK_MAX_BYTES"));
+}
+
+TEST(AnswerTest, WhatStepsConsistOfIsNotSaidWhereItWasNotKept) {
+  TraceModel model = LinearTraining({.steps = 30});
+  const auto screen_of = [](const TraceModel& of) {
+    return WithFacts(of, [](const StepFacts& facts) { return MakeLiveScreen(facts, {}, {}).value(); });
+  };
+  EXPECT_THAT(screen_of(model), HasSubstr("Where a training step goes"));
+  model.scope_windows = {{0, model.start_ns, model.start_ns}};
+  EXPECT_THAT(screen_of(model), AllOf(HasSubstr("not known"), Not(HasSubstr("Where a training step goes"))));
 }
 
 TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
