@@ -13,7 +13,7 @@ constexpr uint64_t kStepsPerWindow = 4;  // so that both of two optimizers that 
 constexpr uint32_t kMostUpdatesInTurn = 16;
 constexpr uint64_t kFewestStepsBetween = 2 * kStepsPerWindow;
 constexpr uint64_t kShortestTicks = 1000;  // of a window: one without length is the mark of one that is open
-constexpr uint64_t kBytesOfScope = 10;  // about, in a trace
+constexpr uint64_t kBytesOfScope = 10;     // about, in a trace
 constexpr uint64_t kSecondsOfDay = 86400;
 // By default, if steps are not known or windows are no use: all of this time is kept, up to this size.
 constexpr uint64_t kWholeSeconds = 600;
@@ -41,7 +41,8 @@ void Drain::PlanLimits(uint64_t now_ticks) {
 bool Drain::KeepsDetail(uint64_t end_ticks) {
   const DetailState& detail = state_.detail;
   if (detail.end_ticks == 0) {
-    const uint64_t most_bytes = detail.windows == 0 ? most_bytes_ : detail.start_bytes + detail_bytes_ - beginning_bytes_;
+    const uint64_t most_bytes =
+        detail.windows == 0 ? most_bytes_ : detail.start_bytes + detail_bytes_ - beginning_bytes_;
     if (TraceBytes() <= most_bytes) return end_ticks >= detail.start_ticks;
     EndDetail(detail.last_step_ticks, true);
   }
