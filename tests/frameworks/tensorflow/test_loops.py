@@ -30,6 +30,18 @@ class Loops(nodes.Case):
         self.assertIsNotNone(cell["forward"])
         self.assertIsNotNone(cell["backward"])
 
+    def test_several_batches_in_one_call(self):
+        kinds, rows, _ = self.kinds_and_layers("executions", KERAS_HOME=self.folder)
+        self.assertEqual(kinds, {"training": 2 * STEPS})
+        self.assertIsNotNone(rows["sequential_1/cells_1/lstm_cell_1"]["backward"])
+        self.assertIn("optimizer (rm_sprop)", rows)
+
+    def test_a_function_for_each_layer(self):
+        kinds, rows, run = self.kinds_and_layers("layers")
+        self.assertEqual(kinds, {"training": STEPS})
+        self.assertEqual({row["micro_steps"] for row in run.table("steps")}, {1})
+        self.assertIsNotNone(rows["dense_1"]["backward"])
+
     def test_a_loop_over_steps(self):
         kinds, *_ = self.kinds_and_layers("steps")
         self.assertEqual(kinds, {"training": 2 * 15})

@@ -1,5 +1,6 @@
-"""A loop inside of a function of TensorFlow's: loops.py times | keras | steps | requests. It is over the time steps of an own
-recurrent network, over those of a layer of Keras, or over training steps; requests: over time steps, without training."""
+"""Functions of TensorFlow's: loops.py times | keras | executions | steps | requests | layers. A loop in one is over the time steps
+of an own recurrent network, over those of a layer of Keras, also of several batches in one call, or over training steps; requests:
+over time steps, without training; layers: each has a function of its own."""
 
 import sys
 
@@ -42,11 +43,28 @@ def many_steps(count):
         optimizer.apply_gradients(zip(tape.gradient(loss, weights[1:]), weights[1:]))
 
 
-def layer_of_keras():
+def layer_of_keras(optimizer_name, batches):
     model = tf.keras.Sequential([tf.keras.layers.Input((TIMES, FEATURES)), tf.keras.layers.LSTM(HIDDEN, name="cells"),
                                  tf.keras.layers.Dense(CLASSES, name="head")])
-    model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile(optimizer_name, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  steps_per_execution=batches)
     model.fit(tf.repeat(rows, STEPS, 0), tf.repeat(labels, STEPS), batch_size=ROWS, epochs=EPOCHS, verbose=0)
+
+
+def layers_with_functions():
+    layers = [tf.keras.layers.Dense(HIDDEN, activation="relu"), tf.keras.layers.Dense(CLASSES)]
+    functions = [tf.function(layer) for layer in layers]
+    apply = tf.function(lambda gradients: optimizer_of_layers.apply_gradients(zip(gradients, parameters)))
+    for layer, width in zip(layers, (FEATURES, HIDDEN)):
+        layer.build((None, width))
+    parameters = [one for layer in layers for one in layer.trainable_variables]
+    optimizer_of_layers = tf.keras.optimizers.SGD(0.01)
+    optimizer_of_layers.build(parameters)
+    for _ in range(STEPS):
+        with tf.GradientTape() as tape:
+            logits = functions[1](functions[0](rows[:, 0, :]))
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        apply(tape.gradient(loss, parameters))
 
 
 @tf.function
@@ -58,7 +76,11 @@ if sys.argv[1] == "times":
     for _ in range(STEPS):
         one_step()
 elif sys.argv[1] == "keras":
-    layer_of_keras()
+    layer_of_keras("adam", 1)
+elif sys.argv[1] == "executions":
+    layer_of_keras("rmsprop", 4)
+elif sys.argv[1] == "layers":
+    layers_with_functions()
 elif sys.argv[1] == "steps":
     for _ in range(2):
         many_steps(tf.constant(IN_ONE_CALL))
