@@ -11,6 +11,7 @@
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/thread_activity.h"
+#include "analyzer/work/step_work.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
