@@ -8,8 +8,6 @@
 #include <functional>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/peaks/calibration.h"
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/measuring.h"
 #include "analyzer/calibrate/this_machine.h"

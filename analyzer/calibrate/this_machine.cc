@@ -8,7 +8,6 @@
 #include <fstream>
 #include <system_error>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

@@ -5,8 +5,6 @@
 #include <sys/types.h>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/ring_file.h"
 
 namespace dlhook::analyzer::inline cli {

@@ -3,9 +3,7 @@
 
 #include <exception>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/model/limits.h"

@@ -1,9 +1,7 @@
 // Commands, flags and files; after "--" what the shell has for the words of any program. The build runs
 // `dlhook help --completion SHELL` and installs the results.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"

@@ -1,8 +1,6 @@
 // `dlhook counters`: what this machine can count, by trying; and whether given words for DLHOOK_COUNTERS would work.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"

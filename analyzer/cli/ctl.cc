@@ -2,7 +2,6 @@
 // at their next call.
 #include <filesystem>
 
-#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"

@@ -3,12 +3,10 @@
 #include <cmath>
 #include <deque>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"

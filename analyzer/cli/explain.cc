@@ -1,8 +1,6 @@
 // Columns with the same name and meaning are one entry that lists all their tables.
 #include "analyzer/cli/explain.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

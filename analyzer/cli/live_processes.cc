@@ -5,7 +5,6 @@
 
 #include <filesystem>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"

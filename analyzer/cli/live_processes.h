@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include "absl/status/statusor.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/reader/trace_tail.h"
 

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"

@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "absl/status/statusor.h"
 #include "analyzer/io/run_folder.h"
 
 namespace dlhook::analyzer::inline cli {

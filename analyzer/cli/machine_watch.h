@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include "absl/status/status.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/resctrl.h"

@@ -3,9 +3,6 @@
 
 #include <sys/types.h>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/calibrate/measuring.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/whatif/contend_table.h"

@@ -6,9 +6,6 @@
 #include <chrono>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/render/renderer.h"
 

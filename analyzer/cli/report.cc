@@ -1,13 +1,10 @@
 // Run -> model -> tables -> renderer -> stdout.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/explain.h"

@@ -1,7 +1,6 @@
 // The file that launchers leave in a run folder, so that those of one launch share it and others stay out.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/model/trace_model.h"

@@ -3,10 +3,8 @@
 
 #include <filesystem>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"

@@ -3,9 +3,7 @@
 
 #include <filesystem>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"

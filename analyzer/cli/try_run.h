@@ -4,8 +4,6 @@
 
 #include <sys/types.h>
 
-#include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/thread_states.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/io/byte_source.h"

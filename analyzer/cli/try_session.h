@@ -1,8 +1,6 @@
 // The runs of `dlhook try` and `dlhook contend` within their budget: a first one, from which all after it take their limits.
 #pragma once
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/diff/diff_runs.h"

@@ -1,11 +1,9 @@
 // Pure functions.
 #include <thread>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 

@@ -2,7 +2,6 @@
 // processes, and leaves nothing behind.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/doctor/finding.h"
 #include "analyzer/io/byte_source.h"
 

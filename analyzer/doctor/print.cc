@@ -3,10 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"

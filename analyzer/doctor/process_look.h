@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/outside_code.h"
 
 namespace dlhook::analyzer::inline doctor {

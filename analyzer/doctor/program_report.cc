@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-#include "absl/algorithm/container.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/taps.h"
 

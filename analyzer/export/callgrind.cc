@@ -5,7 +5,6 @@
 // of its recursion once. "calls=" counts the library calls below an edge: how often Python or framework functions were
 // called is not recorded.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 

@@ -3,7 +3,6 @@
 // and the graph says how much that is; an edge that skips omitted functions is dashed.
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/io/byte_source.h"

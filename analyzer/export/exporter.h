@@ -7,7 +7,6 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/export/timeline.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/table/table.h"

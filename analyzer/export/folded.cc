@@ -1,5 +1,4 @@
 // Folded stacks, "main;fit;LeNet.forward;aten::conv2d 1234": the format of flamegraph.pl, inferno and speedscope.
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 

@@ -8,7 +8,6 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/io/child_process.h"

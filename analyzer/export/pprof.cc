@@ -2,7 +2,6 @@
 // labels for `pprof -tagfocus`, `-tagroot` and its web view: kind, step, layer, direction, phase, op, thread, process.
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/gzip.h"
 #include "analyzer/export/third_party/pprof/profile.pb.h"

@@ -1,7 +1,5 @@
 // What ranks are compared by: their collective operations, and sums of their work. See raw_tables.h.
 
-#include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"

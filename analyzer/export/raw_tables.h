@@ -2,7 +2,6 @@
 // streamed: no table is in memory as a whole.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/export/timeline.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"

@@ -1,6 +1,5 @@
 #include "analyzer/export/slice_labels.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"

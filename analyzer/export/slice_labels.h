@@ -1,8 +1,6 @@
 // Names, kinds and arguments of the slices of a timeline.
 #pragma once
 
-#include "absl/functional/function_ref.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/timeline.h"

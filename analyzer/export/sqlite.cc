@@ -2,10 +2,7 @@
 // describe all of them. docs/exports.md documents it.
 #include <sqlite3.h>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/render/escape.h"

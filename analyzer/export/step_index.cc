@@ -1,7 +1,5 @@
 #include "analyzer/export/step_index.h"
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline exports {
 
 StepIndex::StepIndex(const TraceModel& model, const std::vector<StepTrack>& tracks)

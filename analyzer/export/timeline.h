@@ -5,9 +5,6 @@
 #include <deque>
 #include <functional>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"
 

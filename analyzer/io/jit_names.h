@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/io/run_folder.h"
 #include "preload/format/session.h"
 

@@ -14,7 +14,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/types/span.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/build_id.h"
 #include "preload/format/clock.h"

@@ -7,8 +7,6 @@
 //   - status() names the trace, the byte and what was expected there.
 #pragma once
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 
 namespace google::protobuf {

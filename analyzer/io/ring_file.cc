@@ -12,11 +12,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/packet_reader.h"
 #include "preload/format/hook_table.h"

@@ -2,7 +2,6 @@
 // while the process lives, or by a reader of the run if the process was killed.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/jit_names.h"
 #include "analyzer/io/machine_files.h"

@@ -13,7 +13,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline io {

@@ -5,7 +5,6 @@
 
 #include <tuple>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/io/outside_code.h"
 #include "preload/drain/drain.h"
 #include "preload/drain/outside_stacks.h"

@@ -2,8 +2,6 @@
 
 #include <tuple>
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline model {
 
 const CallFinder::ThreadCalls& CallFinder::CallsOf(ThreadIndex thread) {

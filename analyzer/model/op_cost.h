@@ -12,7 +12,6 @@
 
 #include <initializer_list>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op.h"
 

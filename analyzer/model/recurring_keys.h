@@ -3,7 +3,6 @@
 
 #include <array>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/compact_column.h"
 
 namespace dlhook::analyzer::inline model {

@@ -1,7 +1,6 @@
 // Releases of the software in a process.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/process_info.h"
 
 namespace dlhook::analyzer::inline model {

@@ -3,7 +3,6 @@
 #include <functional>
 #include <queue>
 
-#include "absl/algorithm/container.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/trace_model.h"
 

@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "absl/algorithm/container.h"
 #include "absl/types/span.h"
 #include "analyzer/model/compact_column.h"
 #include "analyzer/model/op.h"

@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/ops/decode_op.h"
 #include "proto/op.pb.h"

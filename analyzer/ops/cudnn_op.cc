@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/cudnn_names.h"
 #include "analyzer/ops/cudnn_problem.h"

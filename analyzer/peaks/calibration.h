@@ -1,9 +1,6 @@
 // The results of `dlhook calibrate` on a machine: its peak rates of computation and transfers.
 #pragma once
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/model/process_info.h"
 

@@ -1,6 +1,5 @@
 #include "analyzer/peaks/peaks.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

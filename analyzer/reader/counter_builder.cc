@@ -2,8 +2,6 @@
 
 #include <numeric>
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline reader {
 namespace {
 

@@ -2,9 +2,7 @@
 
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/reader/gpu_links.h"
 

@@ -1,7 +1,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/reader/gpu_links.h"

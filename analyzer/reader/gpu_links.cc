@@ -2,7 +2,6 @@
 
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline reader {

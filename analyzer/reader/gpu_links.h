@@ -2,8 +2,6 @@
 // CUDA graphs.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/types/span.h"
 #include "analyzer/model/call_finder.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"

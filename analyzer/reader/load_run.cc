@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/import/kineto/kineto_import.h"

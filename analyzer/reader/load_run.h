@@ -3,9 +3,6 @@
 
 #include <set>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/trace_model.h"
 

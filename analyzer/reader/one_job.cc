@@ -2,9 +2,7 @@
 
 #include <set>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/process_facts.h"

@@ -2,7 +2,6 @@
 // one folder always are: whoever put them there says so.
 #pragma once
 
-#include "absl/status/status.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/trace_model.h"
 

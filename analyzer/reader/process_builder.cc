@@ -2,7 +2,6 @@
 // process_finish.cc.
 #include "analyzer/reader/process_builder.h"
 
-#include "absl/strings/string_view.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/taps.h"
 

@@ -1,8 +1,6 @@
 // Names, Python stacks and modules of one process trace, and their ids between Resets.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "proto/trace.pb.h"

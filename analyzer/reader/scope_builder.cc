@@ -2,8 +2,6 @@
 // its calls.
 #include "analyzer/reader/scope_builder.h"
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline reader {
 namespace {
 

@@ -3,7 +3,6 @@
 // nanoseconds, scopes less than one apart would touch.
 #include "analyzer/reader/scope_nesting.h"
 
-#include "absl/algorithm/container.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -1,7 +1,6 @@
 // Nests the scopes of one thread, and finds the innermost one around a call.
 #pragma once
 
-#include "absl/types/span.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/staging.h"

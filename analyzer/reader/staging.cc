@@ -1,7 +1,5 @@
 #include "analyzer/reader/staging.h"
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline reader {
 
 void StagedScopes::Add(const RecordedScope& scope) {

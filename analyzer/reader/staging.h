@@ -3,8 +3,6 @@
 
 #include <sys/mman.h>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/types/span.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/trace_model.h"

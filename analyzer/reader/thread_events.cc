@@ -1,6 +1,5 @@
 #include "analyzer/reader/thread_events.h"
 
-#include "absl/algorithm/container.h"
 #include "analyzer/model/call_finder.h"
 
 namespace dlhook::analyzer::inline reader {

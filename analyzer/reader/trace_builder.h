@@ -1,9 +1,6 @@
 // Packets of the process traces of a run -> TraceModel.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"

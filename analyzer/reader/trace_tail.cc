@@ -1,9 +1,6 @@
 #include "analyzer/reader/trace_tail.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/one_job.h"

@@ -6,8 +6,6 @@
 
 #include <deque>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/trace_enums.h"
 #include "analyzer/model/trace_model.h"

@@ -6,11 +6,8 @@
 
 #include <cstdlib>
 
-#include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/code_map.h"
 #include "analyzer/symbols/isolated.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/symbols/isolated.h"
 
 namespace dlhook::analyzer::inline symbols {

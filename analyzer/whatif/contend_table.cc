@@ -3,7 +3,6 @@
 #include <cmath>
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"

@@ -2,8 +2,6 @@
 // model/gemm_shape.h); what PyTorch or NumPy have no function for has a reason instead of a spec.
 #include <tuple>
 
-#include "absl/algorithm/container.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

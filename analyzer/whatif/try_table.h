@@ -1,7 +1,6 @@
 // What was tried, and what came of it: the tables of `dlhook try`.
 #pragma once
 
-#include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 #include "analyzer/whatif/contest.h"
 

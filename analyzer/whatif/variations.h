@@ -1,8 +1,6 @@
 // What may make a program faster without a change of its source: variations of its environment and its words.
 #pragma once
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/work/step_facts.h"
 

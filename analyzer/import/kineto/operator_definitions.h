@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/import/kineto/trace_json.h"
 #include "proto/trace.pb.h"
 

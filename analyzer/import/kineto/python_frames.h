@@ -3,8 +3,6 @@
 
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/import/kineto/packet_writer.h"
 
 namespace dlhook::analyzer::inline kineto {
