@@ -149,7 +149,9 @@ TEST(DrainDetailTest, AllStepsAndCallsAreThereAndWindowsAreWhole) {
       const size_t steps = kept.Count(kStep, window), operators = kept.Count("aten::mm", window);
       in_windows += operators;
       EXPECT_GE(steps, 4u);
-      if (threads == 1) EXPECT_EQ(operators, steps * kOpsOfStep);
+      if (threads == 1) {
+        EXPECT_EQ(operators, steps * kOpsOfStep);
+      }
       // Its first step may have begun before.
       EXPECT_GT(operators, (steps - 1) * kOpsOfStep * threads);
     }
