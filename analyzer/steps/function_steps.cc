@@ -5,12 +5,35 @@
 
 namespace dlhook::analyzer::inline steps {
 
+namespace {
+
+// By function: the name of the update that each of its steps has and that comes last in the mean.
+std::map<int64_t, uint32_t> LastUpdates(const Moments& moments) {
+  std::map<int64_t, uint32_t> result;
+  int64_t function = -1;
+  std::map<uint32_t, std::pair<int64_t, double>> updates;  // by name: how many, and the sum of their times
+  const auto end_function = [&] {
+    const auto last = absl::c_max_element(updates, [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (last != updates.end()) result[function] = last->first;
+    updates.clear();
+  };
+  for (const Moment& moment : moments) {
+    if (moment.function < 0 || moment.kind != MomentKind::kUpdate) continue;
+    if (moment.function != function) end_function();
+    function = moment.function;
+    auto& [count, sum] = updates[moment.name];
+    ++count;
+    sum += static_cast<double>(moment.start_ns);
+  }
+  end_function();
+  return result;
+}
+
+}  // namespace
+
 FunctionSteps::FunctionSteps(const Moments& moments) {
   if (!moments.has_functions()) return;
-  std::map<int64_t, uint32_t> last_update;  // its name, by function
-  for (const Moment& moment : moments) {
-    if (moment.function >= 0 && moment.kind == MomentKind::kUpdate) last_update[moment.function] = moment.name;
-  }
+  const std::map<int64_t, uint32_t> last_update = LastUpdates(moments);
   Step step;
   int64_t last_forward_ns = 0;
   std::vector<int64_t> gradients;  // when they begin
