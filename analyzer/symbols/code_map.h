@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/model/process_info.h"
+
 namespace dlhook::analyzer::inline symbols {
 
 class CodeMap {
