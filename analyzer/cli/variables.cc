@@ -32,7 +32,7 @@ Variable Make(bool is_of_run, std::string name, std::string values, std::string 
   for (size_t i = 1; i < parts.size(); i += 2) variable.words.push_back(parts[i]);
   const bool is_choice = parts.front().empty();
   variable.placeholder = is_choice ? absl::StrJoin(variable.words, "|")
-                                   : absl::AsciiStrToUpper(values.substr(0, values.find_first_of(", ")));
+                                   : absl::AsciiStrToUpper(values.substr(0, values.find_first_of(",; ")));
   if (is_of_run && variable.name != kOut) {
     variable.flag = absl::StrReplaceAll(absl::AsciiStrToLower(variable.name.substr(kPrefix.size())), {{"_", "-"}});
   }

@@ -245,6 +245,7 @@ class OtherCommands(e2e.Case):
             result = e2e.run([e2e.DLHOOK, *argv])
             self.assertEqual(result.code, 0, argv)
             self.assertTrue(result.out)
+            self.assertNotRegex(result.out.decode(), r"(?m)^  --\S+ \S*[;,]( |$)")  # values without what follows them
 
 
 class End(e2e.Case):
