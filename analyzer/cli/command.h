@@ -3,7 +3,7 @@
 // To add a command:
 //   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared below; it has at least one
 //      example;
-//   2. add its line to Commands() in commands.cc.
+//   2. add its line to Commands() in command.cc.
 //
 // Abseil's flags are not used, because they are global to the program, while each command here has its own, must name
 // itself in the error for an unknown one (exit code 2, not Abseil's 1), and `run` must ignore the words of the program

@@ -20,7 +20,7 @@ constexpr uint64_t kMaxIntervals = 1 << 20;        // rows over time, over all p
 constexpr size_t kMaxOpenScopes = 1024;            // nested, per thread; a writer keeps fewer
 constexpr size_t kMaxPassLayers = 2048;            // per pass through a network; further layers begin another pass
 
-// The only exception of dlhook: the limit may be detected deep inside a table. Caught in Main (cli/commands.cc).
+// The only exception of dlhook: the limit may be detected deep inside a table. Caught in Main (cli/command.cc).
 class LimitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// Compiled regions, recognized by their ranges: see links.h.
+// Compiled regions, recognized by their ranges: see framework_links.h.
 #include <set>
 
 #include "absl/strings/match.h"

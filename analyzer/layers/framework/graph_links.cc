@@ -1,4 +1,4 @@
-// Assigns TensorFlow's graph nodes to layers by their paths: see links.h.
+// Assigns TensorFlow's graph nodes to layers by their paths: see framework_links.h.
 //
 //   StatefulPartitionedCall/sequential_1/conv2d_1/Relu:_MklNativeFusedConv2D                  forward of sequential_1/conv2d_1
 //   …/gradient_tape/sequential_1/conv2d_1/convolution/Conv2DBackpropFilter:_MklNativeConv…   its backward-weights

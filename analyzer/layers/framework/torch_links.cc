@@ -1,4 +1,4 @@
-// Assigns PyTorch's scopes and backward nodes to layers: see links.h.
+// Assigns PyTorch's scopes and backward nodes to layers: see framework_links.h.
 
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/layers/framework/torch_products.h"
