@@ -113,16 +113,6 @@ std::string PauseSentence(const StepFacts& facts) {
                           : "";
 }
 
-// The track that the steps of the answer's first process are from, with all that was left out of them.
-const StepTrack* WholeTrack(const StepFacts& facts) {
-  if (!facts.HasSteps()) return nullptr;
-  const StepTrack& main = facts.steps().tracks.front();
-  for (const StepTrack& track : facts.options().analysis->steps()) {
-    if (track.process == main.process && track.thread == main.thread && !track.steps.empty()) return &track;
-  }
-  return nullptr;
-}
-
 // How the time of steps and that of their GPU work compare, in the first process; per steady step.
 struct GpuPace {
   double asked_ns =
@@ -131,7 +121,7 @@ struct GpuPace {
 };
 
 GpuPace PaceOf(const StepFacts& facts) {
-  const StepTrack* const track = facts.HasGpuTimes() ? WholeTrack(facts) : nullptr;
+  const StepTrack* const track = facts.HasGpuTimes() ? facts.WholeTrack() : nullptr;
   if (track == nullptr) return {};
   const std::vector<Step>& steady = facts.steps().tracks.front().steps;
   const std::vector<AskedWork> works = AskedWorkOf(facts.model(), *track);
@@ -169,21 +159,16 @@ std::string PaceSentence(const StepFacts& facts, const GpuPace& pace) {
 
 // ", 12.3 s of it before the first step, 4.20 s after the last one".
 std::string AroundSteps(const StepFacts& facts) {
-  const StepTrack* const track = WholeTrack(facts);
-  if (track == nullptr || !facts.model().read_spans.empty()) return "";
-  const ProcessInfo& process = facts.model().processes[track->process];
-  const auto is_long = [&](int64_t ns) {
-    return static_cast<double>(ns) >= kWorthSaying * static_cast<double>(facts.model().wall_ns());
+  const TimeAround around = TimeAroundSteps(facts);
+  const auto is_long = [&](double ns) {
+    return around.run_ns > 0 && ns >= kWorthSaying * static_cast<double>(facts.model().wall_ns());
   };
-  const int64_t before_ns = track->steps.front().start_ns - process.start_ns;
-  const int64_t after_ns = process.end_ns - track->steps.back().end_ns;
   const char* const word = facts.steps().kind == StepKind::kInference ? "request" : "step";
   std::string text;
-  if (is_long(before_ns)) {
-    absl::StrAppend(&text, ", ", HumanTime(static_cast<double>(before_ns)), " of it before the first ", word);
-  }
-  if (is_long(after_ns)) {
-    absl::StrAppend(&text, ", ", HumanTime(static_cast<double>(after_ns)),
+  if (is_long(around.before_ns))
+    absl::StrAppend(&text, ", ", HumanTime(around.before_ns), " of it before the first ", word);
+  if (is_long(around.after_ns)) {
+    absl::StrAppend(&text, ", ", HumanTime(around.after_ns),
                     text.empty() ? absl::StrCat(" of it after the last ", word) : " after the last");
   }
   return text;
@@ -200,7 +185,7 @@ std::string MostMemory(const TraceModel& model) {
 
 // Samples a second from the first training step to the last, with all that lies between; 0: not known.
 double WholeRate(const StepFacts& facts) {
-  const StepTrack* const track = WholeTrack(facts);
+  const StepTrack* const track = facts.WholeTrack();
   if (track == nullptr || facts.steps().kind != StepKind::kTraining || !facts.model().read_spans.empty()) return 0;
   const Step *first = nullptr, *last = nullptr;
   int64_t samples = 0, told = 0, untold = 0;  // steps between windows have as many as those in them
@@ -269,7 +254,7 @@ std::string MeanOfAll(const WindowCost& cost) {
 // Steps of the same kind that are in no mean: with other batches or passes.
 std::string OtherSteps(const StepFacts& facts) {
   const ComparedSteps& steps = facts.steps();
-  const StepTrack* const track = WholeTrack(facts);
+  const StepTrack* const track = facts.WholeTrack();
   if (track == nullptr || steps.tracks.size() != 1 || !facts.model().scope_windows.empty()) return "";
   int64_t count = 0, ns = 0;
   for (const Step& step : track->steps) {

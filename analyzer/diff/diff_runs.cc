@@ -102,8 +102,9 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     }
     one->preparing = WhoPrepares(*run.model, *run.options.analysis, one->steps, work.back().preparer());
     one->between_calls = LooksBetweenCalls(*run.model, *run.options.analysis, one->steps);
-    for (const GapLines& lines : GapLinesOf(StepFacts(*run.model, run.options)))
-      one->between_lines[lines.text] += lines.ns;
+    const StepFacts facts(*run.model, run.options);
+    one->around = TimeAroundSteps(facts);
+    for (const GapLines& lines : GapLinesOf(facts)) one->between_lines[lines.text] += lines.ns;
     measured.push_back(*std::move(one));
   }
   side.run = MergeRuns(std::move(measured));

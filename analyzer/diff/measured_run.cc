@@ -247,6 +247,7 @@ MeasuredRun MergeRuns(std::vector<MeasuredRun> runs) {
     MergeSteps(run.steps, merged.steps);
     MergeLoad(run.load, share, merged.load);
     merged.preparing.Add(run.preparing);
+    merged.around.Add(run.around, share);
     merged.between_calls.Add(run.between_calls);
     for (const auto& [line, ns] : run.between_lines)
       merged.between_lines[line] += ns / static_cast<double>(runs.size());

@@ -11,6 +11,7 @@
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/noise.h"
 #include "analyzer/work/preparing.h"
+#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline diff {
 
@@ -55,6 +56,7 @@ struct MeasuredRun {
   Samples low_samples;                    // in each block the lower quartile of its steps
   MachineLoad load;
   Preparing preparing;
+  TimeAround around;
   LookSums between_calls;                       // what threads did in time that is not seen
   std::map<std::string, double> between_lines;  // nanoseconds of it per step, by GapLines.text
   std::vector<MeasuredTable> tables;            // one per kind

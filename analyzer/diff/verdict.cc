@@ -16,6 +16,8 @@ constexpr double kFindingExplains = 0.5;          // part of the change that a f
 constexpr double kExplained = 0.8;                // part of the change; once explained, no more causes are named
 constexpr double kWorthNaming = 0.05;             // part of the change
 constexpr double kPaceWorthNoting = 0.05;         // difference from 1
+constexpr double kAroundWorthNaming = 0.2;        // change of a time outside of the steps: part of the shorter run …
+constexpr double kAroundLonger = 3;               // … and how many times the other side's: imports vary
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
 
 std::string PercentText(double part, double whole) {
@@ -323,6 +325,24 @@ std::string NetworksText(const VerdictInput& input) {
   return absl::StrCat("different networks (BASE ", base, ", NEW ", other, "): ");
 }
 
+// ". Outside of the steps: 148 ms -> 561 ms after the last": what no comparison of steps shows.
+std::string AroundText(const VerdictInput& input) {
+  const TimeAround &base = input.base_run->around, &after = input.new_run->around;
+  const double least_ns = kAroundWorthNaming * std::min(base.run_ns, after.run_ns);
+  std::vector<std::string> changes;
+  const auto add = [&](double base_ns, double new_ns, const char* place) {
+    if (std::abs(new_ns - base_ns) < least_ns || std::max(base_ns, new_ns) < kAroundLonger * std::min(base_ns, new_ns))
+      return;
+    changes.push_back(absl::StrCat(HumanTime(base_ns), " -> ", HumanTime(new_ns), place));
+  };
+  if (least_ns > 0) {
+    add(base.before_ns, after.before_ns, " before the first");
+    add(base.warm_up_ns, after.warm_up_ns, " in those of the warm-up");
+    add(base.after_ns, after.after_ns, " after the last");
+  }
+  return changes.empty() ? "" : absl::StrCat(". Outside of the steps: ", absl::StrJoin(changes, ", "));
+}
+
 }  // namespace
 
 std::string OwnFinding::Sentence() const {
@@ -332,7 +352,7 @@ std::string OwnFinding::Sentence() const {
 }
 
 std::string VerdictSentence(const VerdictInput& input) {
-  return absl::StrCat(NetworksText(input), BusyText(input), LongerText(input), DecisionText(input));
+  return absl::StrCat(NetworksText(input), BusyText(input), LongerText(input), DecisionText(input), AroundText(input));
 }
 
 Table VerdictTable(const VerdictInput& input) {

@@ -167,6 +167,35 @@ std::string StepFacts::Setting(absl::string_view variable) const {
 
 std::string StepFacts::StepNoun() const { return HasSteps() ? StepWord(steps_.kind) : "run"; }
 
+const StepTrack* StepFacts::WholeTrack() const {
+  if (!HasSteps()) return nullptr;
+  const StepTrack& main = steps_.tracks.front();
+  for (const StepTrack& track : options_.analysis->steps()) {
+    if (track.process == main.process && track.thread == main.thread && !track.steps.empty()) return &track;
+  }
+  return nullptr;
+}
+
+void TimeAround::Add(const TimeAround& other, double share) {
+  before_ns += share * other.before_ns;
+  warm_up_ns += share * other.warm_up_ns;
+  after_ns += share * other.after_ns;
+  run_ns += share * other.run_ns;
+}
+
+TimeAround TimeAroundSteps(const StepFacts& facts) {
+  const StepTrack* const track = facts.WholeTrack();
+  if (track == nullptr || !facts.model().read_spans.empty()) return {};
+  const ProcessInfo& process = facts.model().processes[track->process];
+  TimeAround around;
+  around.before_ns = static_cast<double>(track->steps.front().start_ns - process.start_ns);
+  for (const Step& step : track->steps)
+    around.warm_up_ns += step.is_warm_up ? static_cast<double>(step.end_ns - step.start_ns) : 0;
+  around.after_ns = static_cast<double>(process.end_ns - track->steps.back().end_ns);
+  around.run_ns = static_cast<double>(process.end_ns - process.start_ns);
+  return around;
+}
+
 double StepFacts::PhaseNs(PhaseKind phase) const {
   int64_t sum_ns = 0;
   for (const StepTrack& track : steps_.tracks) {

@@ -44,6 +44,8 @@ class StepFacts {
   double count() const { return count_; }
   double step_ns() const { return step_ns_; }
   std::string StepNoun() const;  // "training step", "request", "run"
+  // The track that the steps of the first process are from, with all that was left out of them; null: none.
+  const StepTrack* WholeTrack() const;
 
   const std::vector<WorkItem>& items() const { return items_; }  // the longest first
   const DoneWork& counted() const { return counted_; }
@@ -103,6 +105,18 @@ class StepFacts {
   std::vector<std::string> frameworks_;
   std::vector<WorkItem> items_;
 };
+
+// How long that process ran outside of its steady steps.
+struct TimeAround {
+  double before_ns = 0;   // the first step
+  double warm_up_ns = 0;  // all steps of the warm-up
+  double after_ns = 0;    // the last step
+  double run_ns = 0;      // the process in all; 0: not known, without steps or where the run was read in parts
+
+  void Add(const TimeAround& other, double share);
+};
+
+TimeAround TimeAroundSteps(const StepFacts& facts);
 
 // Steps in and outside of windows in which operations were recorded. Where they are recorded in windows only (DLHOOK_BUDGET, light
 // mode), the run itself shows what recording adds to a step; where the trace keeps less of the others (DLHOOK_MAX_BYTES), it adds

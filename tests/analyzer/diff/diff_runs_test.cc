@@ -19,6 +19,7 @@ namespace dlhook::analyzer {
 namespace diff_runs_test {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -49,6 +50,23 @@ TEST(DiffRunsTest, TwoNetworksAreSaidToBe) {
   EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("no difference: "));
   other.network = "GPT";
   EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("different networks (BASE ResNet, NEW GPT): "));
+}
+
+// No comparison of steps shows what a program does after them.
+TEST(DiffRunsTest, TimeOutsideOfTheStepsIsTold) {
+  const TrainingRun base(Spec(3, 1));
+  TrainingRun other(Spec(3, 1)), similar(Spec(3, 1));
+  const int64_t run_ns = base.analyzed().model->wall_ns();
+  ProcessInfo& process = other.model().processes.front();
+  const int64_t last_ns = process.end_ns;
+  process.end_ns += run_ns / 2;
+  EXPECT_THAT(Sentence(Diff(base, other)),
+              AllOf(StartsWith("no difference: "), HasSubstr(". Outside of the steps: "), EndsWith(" after the last")));
+  process.end_ns = last_ns;
+  process.start_ns -= run_ns / 2;
+  EXPECT_THAT(Sentence(Diff(base, other)), EndsWith(" before the first"));
+  similar.model().processes.front().end_ns += run_ns / 10;
+  EXPECT_THAT(Sentence(Diff(base, similar)), Not(HasSubstr("Outside")));
 }
 
 TEST(DiffRunsTest, RunsThatDifferByChanceAreNoise) {

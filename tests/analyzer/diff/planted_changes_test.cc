@@ -122,6 +122,16 @@ const PlantedChange kChanges[] = {
      ": more calls: forward and backward passes before an update 1 -> 2 in features.", Gate::kFails},
     {"Reorders", [](RunSpec& spec) { spec.layers[0].reorders = 100; }, "NEW is 11 % slower per training step (",
      ": memory formats: conversions of tensors 0 -> 100 a step in features.0 forward, +", Gate::kFails},
+    {"OwnLoops",
+     [](RunSpec& spec) {
+       spec.layers[0].calls_library = false;
+       spec.layers[0].forward_ns *= 3;
+     },
+     "NEW is 22 % slower per training step (",
+     ": another implementation: convolution jit:avx512 -> the framework's own loops in features.0", Gate::kFails},
+    // 100 us for the one, 3 us for each of the others.
+    {"FurtherSmallOps", [](RunSpec& spec) { spec.layers[0].small_ops = 100; }, "NEW is 33 % slower per training step (",
+     ": more calls: aten::conv2d 1 -> 101 a step in features.0 forward, +30", Gate::kFails},
     {"Library", [](RunSpec& spec) { spec.library_build = "B"; }, "no difference beyond noise: ", "", Gate::kPasses,
      "another build of libdnnl.so"},
     {"BusyMachine", [](RunSpec& spec) { spec.waiting_ns = 400000; },

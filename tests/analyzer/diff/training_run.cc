@@ -16,6 +16,7 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr int64_t kReorderNs = 1000;
+constexpr int64_t kSmallOpNs = 3000;
 
 class Writer {
  public:
@@ -157,8 +158,17 @@ class Writer {
     for (int i = 0; i < reorders; ++i) {
       Call(Reorder(layer), kReorderNs, {index, direction});
     }
-    Call(Convolution(layer, is_forward), call_ns, {index, direction});
+    if (layer.calls_library) {
+      Call(Convolution(layer, is_forward), call_ns, {index, direction});
+    } else {
+      now_ns_ += call_ns;
+    }
     now_ns_ += duration_ns / 2;
+    for (int i = 0; is_forward && i < layer.small_ops; ++i) {
+      builder_.Scope("aten::conv2d", ScopeKind::kFrameworkOp, now_ns_, kSmallOpNs);
+      attribution_.of_scope.push_back({index, direction});
+      now_ns_ += kSmallOpNs;
+    }
   }
 
   void Call(const std::string& line, int64_t duration_ns, Place place) {

@@ -25,7 +25,9 @@ struct LayerSpec {
   int channels = 16;
   int reorders = 0;
   std::string type = "convolution";
-  int64_t gpu_ns = 0;  // GPU work of each of its calls; 0: none
+  bool calls_library = true;  // or the framework computes it itself
+  int small_ops = 0;          // after the forward scope: scopes of the same name of 3 us
+  int64_t gpu_ns = 0;         // GPU work of each of its calls; 0: none
 };
 
 struct RunSpec {
