@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
-#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
@@ -24,8 +23,8 @@ namespace dlhook::analyzer::inline answer {
 namespace {
 
 constexpr size_t kLeastForQuartiles = 8;
-constexpr double kWorthSaying =
-    0.05;  // of the run: time before and after all steps; of the steps: others of their kind
+// Of the run: time before and after all steps; of the steps: others of their kind.
+constexpr double kWorthSaying = 0.05;
 constexpr double kWorthMentioning = 0.1;  // of all steps: what much longer ones hold, and what they change
 
 constexpr double kWorthMemory = 0.01;  // of the device of which most is held
@@ -111,50 +110,6 @@ std::string PauseSentence(const StepFacts& facts) {
   }
   return pause_ns > in_ns ? absl::StrCat(" Between requests ", HumanTime(static_cast<double>(pause_ns)), " passed.")
                           : "";
-}
-
-// How the time of steps and that of their GPU work compare, in the first process; per steady step.
-struct GpuPace {
-  double asked_ns =
-      0;  // until the host asks for the work with which the step ends; 0: most steps do not end with GPU work
-  double work_ns = 0;  // from the end of one step's work to that of the next one's; 0: most do not begin before it
-};
-
-GpuPace PaceOf(const StepFacts& facts) {
-  const StepTrack* const track = facts.HasGpuTimes() ? facts.WholeTrack() : nullptr;
-  if (track == nullptr) return {};
-  const std::vector<Step>& steady = facts.steps().tracks.front().steps;
-  const std::vector<AskedWork> works = AskedWorkOf(facts.model(), *track);
-  GpuPace pace;
-  double all = 0, ending = 0, behind = 0;
-  auto next = steady.begin();
-  for (size_t i = 0; i < works.size() && next != steady.end(); ++i) {
-    if (track->steps[i].start_ns != next->start_ns) continue;
-    const Step& step = *next++;
-    if (works[i].end_ns == INT64_MIN) continue;
-    ++all;
-    if (i > 0 && works[i - 1].end_ns > step.start_ns) {
-      ++behind;
-      pace.work_ns += static_cast<double>(works[i].end_ns - works[i - 1].end_ns);
-    }
-    if (works[i].asked_ns == INT64_MIN) continue;
-    ++ending;
-    pace.asked_ns += static_cast<double>(works[i].asked_ns - step.start_ns);
-  }
-  pace.work_ns = 2 * behind > all ? pace.work_ns / behind : 0;
-  pace.asked_ns = 2 * ending > all ? pace.asked_ns / ending : 0;
-  return pace;
-}
-
-// Of which time a step's is, where the host's and the GPU's differ.
-std::string PaceSentence(const StepFacts& facts, const GpuPace& pace) {
-  if (pace.asked_ns > 0 && pace.asked_ns < (1 - kWorthSaying) * facts.step_ns()) {
-    return absl::StrCat(" It ends with its GPU work; the host has asked for the last of it after ",
-                        HumanTime(pace.asked_ns), ".");
-  }
-  if (pace.work_ns < (1 + kWorthSaying) * facts.step_ns()) return "";
-  return absl::StrCat(" That is the host's time: it runs ahead of the GPU, which takes ", HumanTime(pace.work_ns),
-                      " for each.");
 }
 
 // ", 12.3 s of it before the first step, 4.20 s after the last one".
@@ -504,44 +459,7 @@ std::vector<std::string> StepRemarks(const StepFacts& facts) {
         absl::StrFormat("Recording takes about %s of the host's time in it (%.0f %%), by its usual costs.",
                         HumanTime(own_ns), 100 * own_ns / facts.step_ns()));
   }
-  if (!facts.HasGpuTimes() || !facts.HasSteps()) return remarks;
-  const TraceModel& model = facts.model();
-  const std::vector<MeasuredTime> times = MeasuredTimes(model, facts.options().analysis->steps());
-  const std::vector<DeviceWork> works = WorkOfDevices(model, times);
-  if (works.empty()) return remarks;
-  double busy = 0;
-  int64_t busy_ns = 0, overlapped_ns = 0;
-  const std::vector<GpuTimeline> timelines = GpuTimelines(model);
-  for (const DeviceWork& work : works) {
-    const IntervalSet& time = times[model.gpu_devices[work.device].process].time;
-    if (time.total_ns() == 0) continue;
-    busy += static_cast<double>(work.Busy().total_ns()) / static_cast<double>(time.total_ns());
-    busy_ns += work.Busy().total_ns();
-    overlapped_ns += CoveredIn(timelines[work.device].compute_twice, time);
-  }
-  // Work without a call may be done for a step long after it: where that is most of all, steps say nothing about GPUs.
-  double all_ns = 0, unlinked_ns = 0, unlinked_outside_ns = 0;
-  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
-    const auto ns = static_cast<double>(model.gpu.DurationNs(i));
-    const IntervalSet& time = times[model.gpu_devices[model.gpu.device[i]].process].time;
-    all_ns += ns;
-    if (model.gpu.thread[i] != kNone) continue;
-    unlinked_ns += ns;
-    unlinked_outside_ns += time.CoveredNs(model.gpu.start_ns[i], model.gpu.end_ns[i]) == 0 ? ns : 0;
-  }
-  if (2 * unlinked_outside_ns <= all_ns) {
-    remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
-                                      100 * busy / static_cast<double>(works.size())));
-  }
-  if (overlapped_ns > 0 && static_cast<double>(overlapped_ns) >= kWorthSaying * static_cast<double>(busy_ns)) {
-    remarks.push_back(absl::StrFormat(
-        "In %.0f %% of it kernels overlap: GPU times below count each in full (table layers, gpu_share: divided).",
-        100 * static_cast<double>(overlapped_ns) / static_cast<double>(busy_ns)));
-  }
-  if (unlinked_ns > kWorthSaying * all_ns) {
-    remarks.push_back(absl::StrCat("Of ", HumanTime(all_ns), " of GPU work in the run, ", HumanTime(unlinked_ns),
-                                   " are not linked to a call: for which step they were done is not known."));
-  }
+  for (std::string& remark : GpuRemarks(facts)) remarks.push_back(std::move(remark));
   return remarks;
 }
 

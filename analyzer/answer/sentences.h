@@ -27,6 +27,17 @@ bool AreRanks(const TraceModel& model, const ComparedSteps& steps);
 // "Peak of tensors on gpu 0: 3.2 GiB, in step 3, backward, at …; the layer that keeps most for backward: layer4.1, 1.1 GiB.";
 // empty: not recorded.
 std::string MemorySentence(const StepFacts& facts);
+// How the time of steps and that of their GPU work compare, in the first process; per steady step.
+struct GpuPace {
+  // Until the host asks for the work with which the step ends; 0: most steps do not end with GPU work.
+  double asked_ns = 0;
+  double work_ns = 0;  // from the end of one step's work to that of the next one's; 0: most do not begin before it
+};
+GpuPace PaceOf(const StepFacts& facts);
+// Of which time a step's is, where the host's and the GPU's differ; else empty.
+std::string PaceSentence(const StepFacts& facts, const GpuPace& pace);
+// How busy GPUs are, how well they are used, and what is not known of their work.
+std::vector<std::string> GpuRemarks(const StepFacts& facts);
 // What belongs to the parts of a step (PartsOfStep) and is none of them: waiting for a processor, how busy GPUs are.
 std::vector<std::string> StepRemarks(const StepFacts& facts);
 

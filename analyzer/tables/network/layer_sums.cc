@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
@@ -407,6 +409,20 @@ int64_t LayerSums::Group::backward_ns() const {
 int64_t LayerSums::Group::gpu_backward_ns() const {
   return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) +
          GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
+}
+
+std::optional<LayerSums::Utilization> LayerSums::GpuUtilization() const {
+  if (gpu_peaks.empty() || !gpu_types_without_peak.empty() || gpu_total_ns == 0) return std::nullopt;
+  double peak_ns = 0, again_ns = 0;
+  for (const Group& group : groups) {
+    peak_ns += group.gpu_peak_ns;
+    again_ns += group.gpu_recompute_peak_ns;
+  }
+  const double steps_ns =
+      static_cast<double>(gpu_total_ns) * static_cast<double>(gpu_steps()) / static_cast<double>(steps());
+  std::vector<std::string> peaks;
+  for (const auto& [type, peak] : gpu_peaks) peaks.push_back(absl::StrFormat("%.0f TFLOP/s for %s", peak / 1000, type));
+  return Utilization{100 * (peak_ns - again_ns) / steps_ns, 100 * peak_ns / steps_ns, absl::StrJoin(peaks, ", ")};
 }
 
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,

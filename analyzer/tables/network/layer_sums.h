@@ -95,6 +95,15 @@ struct LayerSums {
   std::string sentence;                          // describes the steps
   int64_t steps() const { return step_count > 0 ? step_count : 1; }
   int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }
+
+  // Of the steps' time on the GPUs, in percent: at least so much, since FLOPs of a framework's own kernels are not known.
+  struct Utilization {
+    double model_percent = 0;     // MFU: without forward passes done again
+    double hardware_percent = 0;  // HFU
+    std::string peaks;            // "1071 TFLOP/s for bf16"
+  };
+  // nullopt: no FLOPs, or not all peaks are known.
+  std::optional<Utilization> GpuUtilization() const;
 };
 
 // Over the steps of `set`, or over the whole run if it is empty. In a step of one thread, work of other threads belongs

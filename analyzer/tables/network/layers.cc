@@ -335,21 +335,11 @@ class LayersReport {
                           absl::StrJoin(sums_.gpu_types_without_peak, ", "), ".");
     }
     if (sums_.gpu_peaks.empty()) return absl::StrCat(unknown, "the FLOPs of no call on the GPU are.");
-    double peak_ns = 0, again_ns = 0;
-    for (const LayerSums::Group& group : sums_.groups) {
-      peak_ns += group.gpu_peak_ns;
-      again_ns += group.gpu_recompute_peak_ns;
-    }
-    const double steps_ns = static_cast<double>(sums_.gpu_total_ns) * static_cast<double>(sums_.gpu_steps()) /
-                            static_cast<double>(sums_.steps());
-    std::vector<std::string> peaks;
-    for (const auto& [type, peak] : sums_.gpu_peaks) {
-      peaks.push_back(absl::StrFormat("%.0f TFLOP/s for %s", peak / 1000, type));
-    }
+    const LayerSums::Utilization used = *sums_.GpuUtilization();
     std::string note = absl::StrFormat("MFU of the step (model FLOPs utilization) is at least %.2g %%, of %s. ",
-                                       100 * (peak_ns - again_ns) / steps_ns, absl::StrJoin(peaks, ", "));
-    if (again_ns > 0) {
-      absl::StrAppendFormat(&note, "HFU, with forward passes done again: at least %.2g %%. ", 100 * peak_ns / steps_ns);
+                                       used.model_percent, used.peaks);
+    if (used.hardware_percent > used.model_percent) {
+      absl::StrAppendFormat(&note, "HFU, with forward passes done again: at least %.2g %%. ", used.hardware_percent);
     }
     absl::StrAppendFormat(&note,
                           "It counts the products, convolutions and attention whose FLOPs are known: %.4g GFLOP, %.0f "
