@@ -1,6 +1,8 @@
 // Columns with the same name and meaning are one entry that lists all their tables.
 #include "analyzer/cli/explain.h"
 
+#include <regex>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/render/text_columns.h"
+#include "analyzer/table/table_ops.h"
 
 // glossary.S
 extern "C" const char dlhook_glossary[], dlhook_glossary_end[];
@@ -98,7 +101,9 @@ std::string FromGlossary(absl::string_view name, int width, bool color) {
     for (const absl::string_view word : absl::StrSplit(words, ", ")) {
       if (!absl::EqualsIgnoreCase(word, wanted)) continue;
       absl::StrAppend(&text, Styled(words, Style::kHeader, color), "\n");
-      AppendIndented(std::string(cells[1].substr(0, cells[1].rfind(" |"))), width, &text);
+      const std::string meaning(cells[1].substr(0, cells[1].rfind(" |")));
+      static const std::regex kLink(R"(\[([^\]]*)\]\(([^)#]*)[^)]*\))");
+      AppendIndented(std::regex_replace(meaning, kLink, "$1 (docs/$2)"), width, &text);
       break;
     }
   }
@@ -131,9 +136,20 @@ absl::StatusOr<std::vector<Table>> EmptyTables() {
   calibration.measured.push_back(
       {.what = "f32", .threads = 1, .unit = "GFLOP/s", .spread = SpreadOf({1}, true), .method = ""});
   model.processes.emplace_back().processors = 1;
-  Peaks peaks(model, &calibration);
+  const Peaks peaks(model, &calibration);
   model.processes.clear();
-  return RunAnalysis(&model, {}, std::move(peaks)).MakeTables(*kinds);
+  absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, {}, peaks).MakeTables(*kinds);
+  if (!tables.ok()) return tables;
+  // Columns that only some runs have.
+  model.states.emplace_back();
+  const auto others = RunAnalysis(&model, {.gpu_times = GpuTimes::kOfKernels}, peaks).MakeTables(*kinds);
+  if (!others.ok()) return others;
+  for (size_t i = 0; i < tables->size(); ++i) {
+    for (const Column& column : (*others)[i].columns) {
+      if (!FindColumn((*tables)[i], column.name)) (*tables)[i].columns.push_back(column);
+    }
+  }
+  return tables;
 }
 
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color) {

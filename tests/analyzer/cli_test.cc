@@ -272,6 +272,9 @@ TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
   const std::string all = Dlhook("report --explain all").out;
   EXPECT_TRUE(absl::StrContains(all, "\nround_trip_calls"));
   EXPECT_TRUE(absl::StrContains(all, "\nmicro_steps"));
+  // Of runs with GPUs, with thread states.
+  EXPECT_TRUE(absl::StartsWith(Dlhook("report --explain layers.hfu").out, "hfu (%, more is better)"));
+  EXPECT_TRUE(absl::StartsWith(Dlhook("report --explain phases.blocked_in").out, "blocked_in"));
   ExpectUsageError("report --explain wal_share",
                    "report: --explain: no table has a column 'wal_share', and the glossary no such word; did you mean "
                    "wall_share? --explain all "

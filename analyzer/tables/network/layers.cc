@@ -430,7 +430,8 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
   const bool needs_layers = !has_lines && model.samples.empty() && options.layers_by != LayersBy::kFunction &&
                             options.layers_by != LayersBy::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
-    TypedColumns<LayerRow> columns = Columns(options.layers_by, false, false, false);
+    TypedColumns<LayerRow> columns =
+        Columns(options.layers_by, false, false, GpuTimesOf(model, options) != GpuTimes::kNone);
     InsertBounds(options, 1, &columns);
     Table table = NewTable("layers", kTitle, columns);
     table.notes.push_back("No layers were found.");
