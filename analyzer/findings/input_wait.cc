@@ -25,7 +25,8 @@ constexpr double kRowsOfBatch = 0.5;     // runs of an op, for each row
 constexpr double kOncePerRow = 0.1;      // by so much of a batch more or less
 constexpr double kLeastRows = 8;         // of a batch
 constexpr double kMostOfInput = 0.5;
-constexpr double kHandOverNs = 2e6;     // of a batch from a worker, at most: below that workers are no help
+constexpr double kHandOverNs = 2e6;  // of a batch from a worker, at most: below that workers are no help
+constexpr int64_t kLeastSamplesOfPlace = 10;
 constexpr double kCheapRowNs = 50'000;  // making it takes no longer than handing it over
 constexpr char kWholeBatch[] =
     "Fetch a whole batch at once: index arrays or tensors with all its indices (a dataset with __getitems__, or "
@@ -73,17 +74,32 @@ bool CallsPython(const StepFacts& facts, const Preparing& preparing) {
   });
 }
 
+// What a batch can cost those who prepare it, at most: all the time in which the program does not wait for them (`waited_ns`
+// of a step), and what they did in the rest.
+double MostOfBatchNs(const StepFacts& facts, double waited_ns, const Preparing& preparing) {
+  const LookSums& looks = preparing.looks;
+  const auto worked = static_cast<double>(looks.running_ns + looks.queued_ns);
+  const double part = worked / std::max(worked + static_cast<double>(looks.blocked_ns), 1.0);
+  return static_cast<double>(preparing.threads) * (facts.step_ns() - waited_ns * (1 - part));
+}
+
 // For those who prepare batches and had no work, no processor, or each other's lock; empty: none of these was mostly so.
-std::string WhyNotMore(const StepFacts& facts, const Preparing& preparing) {
+std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing& preparing) {
   const bool is_known = preparing.IsKnown();
   if (is_known && preparing.preparer == Preparer::kWorkers && preparing.Mostly(preparing.WithoutWork())) {
-    return "The workers wait for work: more batches ahead (prefetch_factor), fewer or smaller copies of a batch on "
-           "its way (collate_fn, pin_memory).";
+    const double batch_ns = MostOfBatchNs(facts, waited_ns, preparing);
+    return absl::StrCat(batch_ns <= kHandOverNs
+                            ? absl::StrCat("num_workers=0: a batch takes the workers at most ", HumanTime(batch_ns),
+                                           " each, and handing it over costs as much. Else: ")
+                            : "The workers wait for work: ",
+                        "more batches ahead (prefetch_factor), fewer or smaller copies of a batch on its way "
+                        "(collate_fn, pin_memory).");
   }
   if (is_known && preparing.Mostly(preparing.looks.queued_ns)) {
-    return absl::StrCat(
-        "The workers wait for a processor: more of them do not help. Fewer other threads (OMP_NUM_THREADS), ",
-        kLessWork);
+    return absl::StrCat(preparing.preparer == Preparer::kProgram
+                            ? "The program waits for a processor meanwhile: workers would, too. "
+                            : "The workers wait for a processor: more of them do not help. ",
+                        "Fewer other threads (OMP_NUM_THREADS), ", kLessWork);
   }
   const bool is_blocked = is_known && preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork());
   if (preparing.preparer == Preparer::kPipeline && CallsPython(facts, preparing) && !is_blocked) {
@@ -176,7 +192,7 @@ void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64
     if (row_ns <= kCheapRowNs) return;
     if (!preparing.Mostly(preparing.looks.blocked_ns)) instead = absl::StrCat(finding.advice, " Else: ");
   }
-  finding.advice = WhyNotMore(facts, preparing);
+  finding.advice = WhyNotMore(facts, ns, preparing);
   if (!finding.advice.empty()) {
     finding.advice.insert(0, instead);
     return;
@@ -208,11 +224,34 @@ double WorkersOperationsNs(const StepFacts& facts) {
   return ns / facts.count();
 }
 
+// The function of the program in which samples met it most, if more than half of them did.
+const SampledLine* MostSampled(const std::vector<SampledLine>& lines, bool is_of_workers) {
+  int64_t samples = 0;
+  const SampledLine* most = nullptr;
+  for (const SampledLine& line : lines) {
+    if (!is_of_workers && line.kind != ActivityKind::kDataLoading) continue;
+    samples += line.samples;
+    if (most == nullptr) most = &line;
+  }
+  return most != nullptr && most->samples >= kLeastSamplesOfPlace && 2 * most->samples > samples ? most : nullptr;
+}
+
 // Where most of the time passes in which batches are prepared, if most does at one place; `ns`: what the program waits.
 void SayWhere(const StepFacts& facts, double ns, const Preparing& preparing, Finding& finding) {
-  if (preparing.preparer == Preparer::kPipeline || !finding.line.empty()) return;
+  if (preparing.preparer == Preparer::kPipeline) return;
   const bool by_workers = preparing.preparer == Preparer::kWorkers;
   if (by_workers && preparing.IsKnown() && preparing.Mostly(preparing.WithoutWork())) return;
+  const SampledLine* const sampled =
+      MostSampled(by_workers ? WorkerSampledLinesOf(facts) : SampledLinesOf(facts), by_workers);
+  if (sampled != nullptr) {
+    const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+    finding.line = sampled->line;
+    absl::StrAppend(&finding.sentence, " Most samples met ", by_workers ? "them" : "it", " in ",
+                    PlaceText(sampled->function, sampled->line), ", computing in ", places.name(sampled->owner), ".");
+    return;
+  }
+  finding.is_in_loop = true;
+  if (!finding.line.empty()) return;
   const std::vector<GapLines>& lines = by_workers ? WorkerLinesOf(facts) : InputLinesOf(facts);  // the longest first
   double all_ns = by_workers ? WorkersOperationsNs(facts) : ns;
   for (const GapLines& line : lines) all_ns += by_workers ? line.ns : 0;

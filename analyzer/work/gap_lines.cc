@@ -428,4 +428,8 @@ const std::vector<GapLines>& InputLinesOf(const StepFacts& facts) { return Lines
 
 const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts) { return LinesOf(facts).sampled; }
 
+const std::vector<SampledLine>& WorkerSampledLinesOf(const StepFacts& facts) {
+  return facts.options().analysis->Derived<LinesInWorkers>(facts).sampled;
+}
+
 }  // namespace dlhook::analyzer::work

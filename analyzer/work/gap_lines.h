@@ -48,5 +48,7 @@ const std::vector<GapLines>& WorkerLinesOf(const StepFacts& facts);
 const std::vector<GapLines>& InputLinesOf(const StepFacts& facts);
 // In time that is not seen, without one, and waiting for input; most samples first.
 const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts);
+// The same of worker processes.
+const std::vector<SampledLine>& WorkerSampledLinesOf(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::work

@@ -153,7 +153,7 @@ std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) 
   const PythonText lines(absl::StrSplit(text, '\n'));
   const size_t function = lines.FunctionOf(last), loop = lines.LoopAround(first, last);
   const bool is_one_function = lines.FunctionOf(first) == function;
-  const bool goes_around = last < first || (last == first && in_loop && loop > 0);
+  const bool goes_around = last < first || (last == first && in_loop && (loop > 0 || function > 0));
   // What runs behind the first line, and before the last one.
   std::vector<size_t> after, before;
   if (is_one_function && last > first) {

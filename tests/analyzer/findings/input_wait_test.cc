@@ -76,19 +76,28 @@ TEST(InputWait, WorkersAreNotWithoutNumber) {
 
 TEST(InputWait, LittleOfItIsNone) { EXPECT_EQ(Found({.input_ms = 1}).second, ""); }
 
-// A loader starts its workers anew for each of two epochs; they wait for something else.
-TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
+// A loader starts its workers anew for each of two epochs: of a step of 40 units they compute 4 and are blocked in `place`.
+struct WorkersSpec {
+  const char* place = "sleep";
+  int64_t unit_ns = kMs;
+  bool has_samples = false;
+};
+
+// The finding and its advice.
+std::string OfWorkers(const WorkersSpec& spec) {
+  const int64_t unit_ns = spec.unit_ns;
   GpuProgram program;
   ModelBuilder& builder = program.builder();
   const OpIndex product = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
   std::vector<int64_t> starts = {0};
   for (int step = 0; step < kSteps; ++step) {
-    const int64_t at_ns = step * 40 * kMs;
-    program.Scope("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at_ns, at_ns + 30 * kMs);
-    builder.Call(product, at_ns + 30 * kMs, 10 * kMs);
-    starts.push_back(at_ns + 40 * kMs);
+    const int64_t at_ns = step * 40 * unit_ns;
+    program.Scope("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at_ns, at_ns + 30 * unit_ns);
+    builder.Call(product, at_ns + 30 * unit_ns, 10 * unit_ns);
+    starts.push_back(at_ns + 40 * unit_ns);
   }
   const StackIndex item = builder.AddStack({{"train.py", "Rows.__getitem__", 17}, {"train.py", "<module>", 3}});
+  const StackIndex read = builder.AddStack({{"train.py", "Rows.read", 11}, {"train.py", "Rows.__getitem__", 17}});
   TraceModel& model = builder.model();
   for (uint32_t worker = 0; worker < 4; ++worker) {
     const ProcessIndex process = builder.AddProcess();
@@ -97,23 +106,41 @@ TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
     model.processes[process].pid = 70 + worker;
     model.processes[process].parent_pid = model.processes[0].pid;
     CounterSeries series = {.process = process, .thread = thread, .tid = 70 + worker, .kind = CounterKind::kStates};
-    for (const char* name : {"running", "queued", "lock", "sleep"}) series.names.push_back(builder.AddName(name));
+    for (const char* name : {"running", "queued", "lock", spec.place}) series.names.push_back(builder.AddName(name));
     for (int64_t step = first; step < first + kSteps / 2; ++step) {
-      series.time_ns.push_back(step * 40 * kMs + 20 * kMs);
-      for (const int64_t ms : {4, 0, 0, 36}) series.value.push_back(static_cast<uint64_t>((step - first) * ms * kMs));
-      for (const int64_t ms : {0, 20})
-        builder.Scope("aten::empty", ScopeKind::kFrameworkOp, (step * 40 + ms) * kMs, kMs, thread, -1, item);
+      series.time_ns.push_back(step * 40 * unit_ns + 20 * unit_ns);
+      for (const int64_t units : {4, 0, 0, 36})
+        series.value.push_back(static_cast<uint64_t>((step - first) * units * unit_ns));
+      for (const int64_t units : {0, 20})
+        builder.Scope("aten::empty", ScopeKind::kFrameworkOp, (step * 40 + units) * unit_ns, unit_ns, thread, -1, item);
+      if (spec.has_samples) builder.Sample((step * 40 + 10) * unit_ns, 4 * unit_ns, kNone, read, thread);
     }
     model.states.push_back(std::move(series));
   }
   program.Steps(starts);
-  for (const int64_t start_ns : starts) program.Phase(PhaseKind::kInput, start_ns, start_ns + 30 * kMs);
-  program.Build(kSteps * 40 * kMs);
+  for (const int64_t start_ns : starts) program.Phase(PhaseKind::kInput, start_ns, start_ns + 30 * unit_ns);
+  program.Build(kSteps * 40 * unit_ns);
   const Table table = program.Make(ReportTables().front());
   const size_t row = RowWhere(table, {{"rule", "input-wait"}});
-  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("Meanwhile its 2 workers computed 10 %"));
-  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("Most of their time passes at Rows.__getitem__ (train.py:17)."));
-  EXPECT_THAT(Text(table, row, "advice"), HasSubstr("num_workers=8,"));
+  return Text(table, row, "finding") + " " + Text(table, row, "advice");
+}
+
+TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
+  const std::string found = OfWorkers({});
+  EXPECT_THAT(found, HasSubstr("Meanwhile its 2 workers computed 10 %"));
+  EXPECT_THAT(found, HasSubstr("Most of their time passes at Rows.__getitem__ (train.py:17)."));
+  EXPECT_THAT(found, HasSubstr("num_workers=8,"));
+}
+
+TEST(InputWait, SamplesTellTheFunctionOfWorkers) {
+  EXPECT_THAT(OfWorkers({.has_samples = true}), HasSubstr("Most samples met them in Rows.read (train.py:11)"));
+}
+
+// What takes them 1 ms at most is handed over for as much.
+TEST(InputWait, WorkersOfCheapBatchesAreOneTooMany) {
+  EXPECT_THAT(OfWorkers({.place = "poll", .unit_ns = 30'000}),
+              HasSubstr("num_workers=0: a batch takes the workers at most 780 us each"));
+  EXPECT_THAT(OfWorkers({.place = "poll"}), HasSubstr("The workers wait for work: more batches ahead"));
 }
 
 // A pipeline of tf.data: two of TensorFlow's threads prepare a batch in 30 ms of a step of 40 ms. `states`: what one of them did in
