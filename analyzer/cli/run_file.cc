@@ -70,7 +70,9 @@ void RemoveTraces(const RunFolder& folder) {
 Found JoinThose(const RunFolder& folder, int fd, bool replaces) {
   const std::string key = OwnKey();
   const std::string found = KeyIn(fd);
-  const bool is_abandoned = found != key && IsAbandoned(fd);
+  // What one script or job starts one after another is one run, unless each is to replace the last; where nobody can say
+  // whether one still runs, ranks are not to remove each other's traces.
+  const bool is_abandoned = found != key ? IsAbandoned(fd) : replaces && flock(fd, LOCK_EX | LOCK_NB) == 0;
   if (found.empty() && !is_abandoned) return Found::kTryAgain;
   if (is_abandoned && replaces) RemoveTraces(folder);
   if (is_abandoned && !folder.Names(std::string(kTraceSuffix)).empty()) return Found::kOthers;

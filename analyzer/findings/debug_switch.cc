@@ -2,12 +2,15 @@
 //
 // PyTorch's anomaly detection stores a stack for each operation in the forward pass and looks for NaN in each gradient in the
 // backward pass: its `isnan` and `_is_any_true` follow the nodes of the graph. Keras with run_eagerly calls each operation
-// of a step from Python: of its compiled step only the graph is run. Others are variables of the environment.
+// of a step from Python: of its compiled step only the graph is run. Profilers and debuggers of Python run the program: theirs are
+// the outermost frames. Others are variables of the environment.
 // The gain: at most all that is not in a library's call.
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -24,18 +27,50 @@ struct DebugSetting {
   const char* does;
   bool of_gpu;
 };
-constexpr std::array<DebugSetting, 7> kDebugSettings = {
+constexpr std::array<DebugSetting, 10> kDebugSettings = {
     {{"CUDA_LAUNCH_BLOCKING", "the host waits for each kernel that it launches", true},
      {"PYTORCH_NO_CUDA_MEMORY_CACHING", "each tensor on the GPU is allocated by the driver", true},
      {"JAX_DISABLE_JIT", "JAX runs each operation by itself", false},
      {"JAX_DEBUG_NANS", "JAX waits for each result and looks for NaN in it", false},
      {"JAX_ENABLE_CHECKS", "JAX checks what it traces", false},
+     {"TORCH_DISTRIBUTED_DEBUG", "the ranks compare each collective before it begins, and DistributedDataParallel logs",
+      false},
+     {"NCCL_DEBUG", "NCCL prints what it does", true},
+     {"PYTHONDEVMODE", "Python checks its memory and warns", false},
      {"MKL_VERBOSE", "MKL prints a line for each call", false},
      {"PYTHONTRACEMALLOC", "Python stores a stack for each of its allocations", false}}};
 
+struct PythonTool {
+  absl::string_view file;  // its end
+  const char* name;
+};
+constexpr std::array<PythonTool, 7> kPythonTools = {{{"/cProfile.py", "cProfile"},
+                                                     {"/profile.py", "profile"},
+                                                     {"/trace.py", "trace"},
+                                                     {"/pdb.py", "pdb"},
+                                                     {"/kernprof.py", "line_profiler"},
+                                                     {"/coverage/execfile.py", "coverage"},
+                                                     {"/pydevd.py", "a debugger (pydevd)"}}};
+
+// That runs the program; empty: none.
+std::string PythonToolOf(const TraceModel& model) {
+  for (const PythonStack& stack : model.python_stacks) {
+    if (stack.is_cut) continue;
+    for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
+      const std::string& file = frame->file == kNone ? "" : model.names[frame->file];
+      if (!IsFrameworkFile(file)) break;  // the program begins
+      for (const PythonTool& tool : kPythonTools) {
+        if (absl::EndsWith(file, tool.file)) return tool.name;
+      }
+    }
+  }
+  return "";
+}
+
 bool IsOn(const std::string& value) {
   const std::string lower = absl::AsciiStrToLower(value);
-  return !lower.empty() && lower != "0" && lower != "false" && lower != "off" && lower != "no";
+  const std::array<absl::string_view, 7> kOff = {"", "0", "false", "off", "no", "warn", "version"};
+  return absl::c_none_of(kOff, [&](absl::string_view off) { return lower == off; });
 }
 
 Finding DebugFinding(const StepFacts& facts, std::string where, std::string sentence, std::string advice) {
@@ -101,6 +136,22 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
                      "Compile it, except to debug: model.compile(..., run_eagerly=False), without "
                      "tf.config.run_functions_eagerly(True)."));
     findings.back().evidence = "table work: EagerLocalExecute in each step, called by train_step of Keras";
+  }
+  const auto profiled = facts.counted().ops.find(kProfilerIsOn);
+  if (profiled != facts.counted().ops.end() && 2 * profiled->second > 1) {
+    findings.push_back(
+        DebugFinding(facts, "torch.profiler",
+                     "PyTorch's profiler is on in the steps: it records each operation, if asked to with "
+                     "sizes, stacks and memory",
+                     "Profile some steps only (schedule=torch.profiler.schedule(...)), or stop it."));
+    findings.back().evidence = "table ops: an operator's range is followed by \"torch.profiler is on\"";
+  }
+  if (const std::string tool = PythonToolOf(facts.model()); !tool.empty()) {
+    findings.push_back(DebugFinding(
+        facts, tool,
+        absl::StrCat("Python runs the program under ", tool, ", which is called at each of its calls or lines"),
+        "Run it without, except to look for errors: dlhook needs none of it."));
+    findings.back().evidence = "the outermost frames of Python's stacks";
   }
   for (const DebugSetting& setting : kDebugSettings) {
     const std::string value = facts.Setting(setting.variable);

@@ -167,13 +167,12 @@ struct CounterSeries {
 };
 
 // Time in which a tap in its light mode recorded scopes of ops; outside these windows it omitted them. Recorded as a
-// user range with this name, which is not among the scopes.
+// user range (kScopeWindowName of preload/format/taps.h), which is not among the scopes.
 struct ScopeWindow {
   ProcessIndex process = 0;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
-constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
 
 // An operation of a program that XLA compiled. The links of scopes of kind kXlaOp refer to them.
 enum class CompiledPass : uint8_t { kOther, kForward, kBackward, kRecompute, kUpdate };

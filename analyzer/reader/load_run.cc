@@ -9,6 +9,7 @@
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/one_job.h"
 #include "analyzer/reader/trace_builder.h"
+#include "preload/format/taps.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {

@@ -189,6 +189,7 @@ class ItemMaker {
     }
     if (moment.link >= 0) NoteLink(moment, item);
     if (moment.link >= 0 && !item.is_linked) item.is_linked = trained_links_.Has(moment.link);
+    if (moment.rank == last_rank_[NetworkOf(moment)]) last_layer_in_ = static_cast<size_t>(&item - items_.data());
     last_forward_ = moment;
   }
 
@@ -235,10 +236,9 @@ class ItemMaker {
     if (moment.run >= 0) return moment.run != first.run;
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
     if (moment.rank != first.rank || moment.name != first.name || !last_forward_) return false;
-    // A cell in a loop repeats before the pass is complete.
-    if (IsLoss(*last_forward_)) return true;
-    const Network network = NetworkOf(*last_forward_);
-    return last_forward_->rank == last_rank_[network] || last_forward_->rank == final_rank_[network];
+    // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
+    if (IsLoss(*last_forward_) || last_layer_in_ == static_cast<size_t>(&run - items_.data())) return true;
+    return last_forward_->rank == final_rank_[NetworkOf(*last_forward_)];
   }
 
   bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
@@ -257,6 +257,7 @@ class ItemMaker {
   // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
   std::vector<uint32_t> final_rank_;
   std::optional<Moment> last_forward_;
+  size_t last_layer_in_ = SIZE_MAX;  // the last item that has its network's layer of the last rank
   struct {
     size_t item = SIZE_MAX;
     int64_t number = -1;

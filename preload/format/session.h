@@ -25,7 +25,7 @@ constexpr uint32_t kMaxSlots = 232;
 constexpr uint32_t kMaxChunks = 1024;
 constexpr uint32_t kMaxTapSources = 8;
 constexpr uint32_t kMaxRankVariables = 16;
-constexpr uint32_t kMaxSettings = 64;
+constexpr uint32_t kMaxSettings = 72;
 
 // One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
 // and never wrap; a record is at position & (bytes - 1) and never crosses the end of the ring. Positions outside the

@@ -16,6 +16,8 @@ inline constexpr char kNotTriedWith[] = "not tried with";
 // operations were recorded, where they were not always.
 inline constexpr char kOptimizerStep[] = "Optimizer.step#";
 inline constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
+// A range of no length behind an optimizer's step in which PyTorch's own profiler was on.
+inline constexpr char kProfilerIsOn[] = "torch.profiler is on";
 
 // Why there are no GPU times, where the program or its user wanted it so: no loss.
 inline constexpr char kBetweenWindows[] = "between windows of DLHOOK_BUDGET";

@@ -299,7 +299,10 @@ void OnUserRangeEnd(const void* record_function, void*) {
   if (EndAsynchronousRange(record_function)) return;
   ThreadState* thread = AttachedThread();
   if (thread == nullptr || !CloseScope(thread, record_function)) PostForeignEnd(record_function);
-  if (g_tap.is_light && EndsTrainingStep(g_tap.torch.name(record_function))) NoteStepEnd();
+  if (!EndsTrainingStep(g_tap.torch.name(record_function))) return;
+  if (thread != nullptr && g_tap.torch.is_profiled != nullptr && g_tap.torch.is_profiled())
+    RecordEndedScope(thread, ScopeKind::kUserRange, kProfilerIsOn, sizeof kProfilerIsOn - 1, 0);
+  if (g_tap.is_light) NoteStepEnd();
 }
 
 TorchCallback ObserverOf(TorchScope scope) {

@@ -248,6 +248,7 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
                   Find(library, "_ZN2at16reenableCallbackEm", &functions->reenable) &&
                   Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &functions->add) &&
                   FindTestFunctions(library, *functions);
+  Find(library, "_ZN5torch8profiler4impl15profilerEnabledEv", &functions->is_profiled);
   const char* failed = nullptr;
   if (!complete) {
     failed = "this build lacks functions that dlhook needs";

@@ -17,6 +17,7 @@ struct TorchFunctions {
   void (*disable)(uint64_t handle);
   void (*reenable)(uint64_t handle);
   uint64_t (*add)(TorchCallback callback);
+  bool (*is_profiled)();  // torch.profiler is on in this thread; null: not told
 };
 
 // Finds them in `library`, a handle of `object`, and tests them. Null, or the reason why this copy can't be observed.

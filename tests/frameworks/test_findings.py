@@ -279,6 +279,10 @@ class Findings(FindingsCase):
         self.assertIn("anomaly detection is on", finding["finding"])
         self.assertEqual(finding["basis"], "at most")
 
+    def test_a_profiler_that_is_left_on(self):
+        finding = self.found("debug-switch", "profiler", least_percent=20)
+        self.assertEqual(finding["where"], "torch.profiler")
+
     def test_a_weight_that_is_computed_again(self):
         finding = self.found("repeated-work", least_percent=20)
         self.assertIn("computed 12 times in a training step", finding["finding"])

@@ -104,6 +104,16 @@ class RunCommand(e2e.Case):
         self.assertEqual([folder for folder in before if before[folder] != after[folder]], ["a-2"])
         self.assertTrue(os.path.exists(os.path.join(self.folder, "a-2", "kept")))
 
+    def test_two_runs_of_one_script(self):
+        """They are of one process group, as ranks that a script starts are: one run, unless the second is to replace the first."""
+        for flag, count in (("", 2), ("--replace", 1)):
+            name = f"a{flag}"
+            script = f"for i in 1 2; do {e2e.DLHOOK} run {flag} -o {name} -- {e2e.victim('nested')} 5 || exit 1; done"
+            result = e2e.run(["/bin/sh", "-c", script], cwd=self.folder)
+            self.assertEqual(result.code, 0, result.err.decode())
+            traces = [file for file in os.listdir(os.path.join(self.folder, name)) if file.endswith(".dlh")]
+            self.assertEqual(len(traces), count, traces)
+
     def test_how_it_failed(self):
         for script, end in (("exit 3", "ended with code 3"), ("kill -9 $$", "was ended by signal 9 (Killed)")):
             with self.subTest(script):

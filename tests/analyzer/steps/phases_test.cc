@@ -629,6 +629,19 @@ TEST(PhasesTest, ACellInALoopIsOnePass) {
   EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
 }
 
+// The last operation of a pass takes the last row of its result: it belongs to the first layer.
+TEST(PhasesTest, APassMayGoOnBehindItsLastLayer) {
+  TrainingProgram program;
+  const int first = program.AddModel("Decoder", 1);
+  const int head = program.AddModel("Decoder", 1);
+  for (int i = 0; i < 5; ++i) {
+    program.Forward(first, false);
+    program.Forward(head, false);
+    if (i < 4) program.Measure(first);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
+}
+
 TEST(PhasesTest, WarmUpIsToldApart) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);

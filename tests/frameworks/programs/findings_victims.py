@@ -484,6 +484,11 @@ def debug_switch(side):
         yield from recurrent(nn.GRUCell(8, 32), 32)
 
 
+def profiler(side):
+    with torch.profiler.profile() if side == "victim" else contextlib.nullcontext():
+        yield from recurrent(nn.GRUCell(8, 32), 32)
+
+
 def repeated_work(side):
     """An orthogonal weight, computed in each time step or once."""
     cell = nn.utils.parametrizations.orthogonal(nn.RNNCell(8, 48), "weight_hh")
