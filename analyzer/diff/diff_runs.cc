@@ -134,17 +134,19 @@ bool IsComparable(const TableKind& kind) {
 
 constexpr double kLongerStepsTell = 0.1;  // change of the mean step, with them
 
-// Where one side has such steps for a reason (longer-steps), they are not left out of the comparison.
+// Where one side has such steps for a reason, they are not left out of the comparison.
 void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& before, const ComparedSteps& after,
                     Decision& decision) {
-  const auto found =
-      std::find_if(own.begin(), own.end(), [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
-  if (found == own.end() || decision.per != Per::kStep || before.count() == 0 || after.count() == 0) return;
+  if (decision.per != Per::kStep || before.count() == 0 || after.count() == 0) return;
   decision.with_longer.base_ns = before.MeanWithInterruptedNs() + before.ValidationNs();
   decision.with_longer.new_ns = after.MeanWithInterruptedNs() + after.ValidationNs();
   const double change_ns = decision.with_longer.change_ns();
   const double least_ns = std::min(decision.with_longer.base_ns, decision.with_longer.new_ns);
-  if (std::abs(change_ns) < kLongerStepsTell * least_ns || (change_ns > 0) != found->is_of_new) return;
+  const OwnFinding* const found = ReasonOfLongerSteps(own, change_ns > 0);
+  if (found == nullptr || std::abs(change_ns) < kLongerStepsTell * least_ns) return;
+  // What steady steps show as well is told of them.
+  const bool is_of_steady = found->rule != "longer-steps";
+  if (is_of_steady && std::abs(change_ns) < 2 * std::abs(decision.time.change_ns())) return;
   decision.with_longer.finding = change_ns > 0 ? Speed::kSlower : Speed::kFaster;
 }
 

@@ -24,6 +24,9 @@ struct OwnFinding {
   std::string Sentence() const;
 };
 
+// Why this side has much longer steps, or passes between its steps; null: not known.
+const OwnFinding* ReasonOfLongerSteps(const std::vector<OwnFinding>& findings, bool of_new);
+
 struct VerdictInput {
   const MeasuredRun* base_run = nullptr;
   const MeasuredRun* new_run = nullptr;

@@ -58,9 +58,11 @@ std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
 std::string OwnCause(const VerdictInput& input) {
   const double change_ns = input.decision->time.change_ns();
   const bool is_new = change_ns > 0;
-  const OwnFinding* more = nullptr;
+  const TimeChange& with_longer = input.decision->with_longer;
+  const OwnFinding *more = nullptr, *told = nullptr;  // before this
+  if (with_longer.IsBeyondNoise()) told = ReasonOfLongerSteps(input.own_findings, with_longer.change_ns() > 0);
   for (const OwnFinding& finding : input.own_findings) {
-    if (finding.rule == "longer-steps" || finding.is_of_new != is_new ||
+    if (finding.rule == "longer-steps" || &finding == told || finding.is_of_new != is_new ||
         finding.gain_ns - finding.other_ns < kFindingExplains * std::abs(change_ns))
       continue;
     if (finding.other_ns == 0) return finding.Sentence();
@@ -284,8 +286,7 @@ std::string IncludedText(const VerdictInput& input) {
 std::string LongerText(const VerdictInput& input) {
   const TimeChange& time = input.decision->with_longer;
   if (!time.IsBeyondNoise()) return "";
-  const auto own = std::find_if(input.own_findings.begin(), input.own_findings.end(),
-                                [](const OwnFinding& finding) { return finding.rule == "longer-steps"; });
+  const OwnFinding* const own = ReasonOfLongerSteps(input.own_findings, time.change_ns() > 0);
   return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
                       time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", ", IncludedText(input),
                       " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), "): ", own->Sentence(),
@@ -349,6 +350,15 @@ std::string OwnFinding::Sentence() const {
   const char* side = is_of_new ? "NEW" : "BASE";
   if (other_ns == 0) return absl::StrCat(side, " has ", words);
   return absl::StrCat(side, " loses more to ", words, " (", is_of_new ? "BASE" : "NEW", ": ", HumanTime(other_ns), ")");
+}
+
+const OwnFinding* ReasonOfLongerSteps(const std::vector<OwnFinding>& findings, bool of_new) {
+  for (const char* rule : {"longer-steps", "recompilations", "made-anew"}) {
+    const auto found = absl::c_find_if(
+        findings, [&](const OwnFinding& finding) { return finding.rule == rule && finding.is_of_new == of_new; });
+    if (found != findings.end()) return &*found;
+  }
+  return nullptr;
 }
 
 std::string VerdictSentence(const VerdictInput& input) {

@@ -1,5 +1,6 @@
 // Rule heavy-operations: PyTorch's operations that are known to have a cheaper form for what they are mostly used for (on the
-// CPU): a singular value decomposition for a norm, a sort for the largest values, a one-hot matrix for rows of a table.
+// CPU): a singular value decomposition for a norm, a sort for the largest values, a one-hot matrix for rows of a table; and those
+// that only copy.
 //
 // Which values the program needs of them is its author's to say: the gain is at most their time. Of an FFT the length decides,
 // which is not recorded: information.
@@ -13,6 +14,7 @@ namespace {
 
 constexpr double kHeavyPercent = 10;
 constexpr double kHeavyFftPercent = 30;
+constexpr double kHeavyMovePercent = 25;
 
 struct Heavy {
   std::vector<std::string> ops;
@@ -22,6 +24,7 @@ struct Heavy {
   bool is_information = false;
   bool counts_in_backward = false;
   bool in_inference_only = false;
+  bool is_called_itself = false;  // by the program's line, not by another operation or a loader
 };
 
 const std::vector<Heavy>& HeavyOperations() {
@@ -68,8 +71,33 @@ const std::vector<Heavy>& HeavyOperations() {
        .least_percent = kHeavyFftPercent,
        .is_information = true,
        .counts_in_backward = true},
+      {.ops = {"cat", "concat", "stack", "hstack", "vstack"},
+       .what = "Tensors are copied to join them",
+       .advice =
+           "A history that grows by a row (keys and values of a cache): allocate it once for the most rows, write into "
+           "it (cache[:, n] = row, index_copy_) and use the slice cache[:, :n + 1].",
+       .least_percent = kHeavyMovePercent,
+       .is_called_itself = true},
+      {.ops = {"index_select", "gather", "take", "index"},
+       .what = "Rows are copied by their indices",
+       .advice = "Only the rows that change (a beam's cache: only if the order did), in place; a slice where they lie "
+                 "side by side copies nothing.",
+       .least_percent = kHeavyMovePercent,
+       .is_called_itself = true},
+      {.ops = {"contiguous", "clone", "copy_"},
+       .what = "Tensors are copied",
+       .advice =
+           "Once, if it does not change (weight.t().contiguous() before the loop); products and convolutions take "
+           "transposed and strided operands as they are, and an operation's out= or in-place form needs no copy.",
+       .least_percent = kHeavyMovePercent,
+       .is_called_itself = true},
   };
   return kHeavy;
+}
+
+bool IsInInput(const TraceModel& model, ScopeIndex scope) {
+  while (scope != kNone && model.RoleOf(scope) != ScopeRole::kInput) scope = model.scopes.parent[scope];
+  return scope != kNone;
 }
 
 // From 1; 0: none.
@@ -86,9 +114,11 @@ int KindOf(const std::string& op) {
 std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes() || !facts.UsesTorch()) return {};
   std::vector<Finding> findings;
+  const bool grows = !FindGrowingSteps(facts).empty();  // then that is the cause
   // What the backward pass needs is not the program's choice: embedding_dense_backward sorts.
-  const auto refine = [&](int kind, ScopeIndex, ScopeIndex outermost) {
+  const auto refine = [&](int kind, ScopeIndex scope, ScopeIndex outermost) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];
+    if (heavy.is_called_itself && (scope != outermost || IsInInput(facts.model(), outermost) || grows)) return 0;
     return heavy.counts_in_backward || !IsInBackward(facts.model(), outermost) ? kind : 0;
   };
   for (const auto& [kind, found] : SumNamedOperations(facts, KindOf, refine)) {

@@ -6,7 +6,8 @@
 // machine, no line stands out are taken for interruptions by other programs; those that compile belong to recompilations.
 // The gain: what they take beyond the mean step, spread over all steps.
 //
-// Validation between the steps is in no step: it is told where it takes longer than they do.
+// Validation between the steps is in no step: it is told where it takes longer than they do. One pass behind each step, with
+// as many rows as that, is taken for the same batch once more (a metric of the training).
 //
 // Rule warm-up: a run so short that its first steps take much of it: searching for algorithms, compiling, creating
 // primitives. Only information: no steady step gets faster.
@@ -27,7 +28,9 @@ constexpr int64_t kLeastLonger = 2;
 constexpr int64_t kLeastIrregular = 3;
 constexpr double kOthersPercent = 5;  // of a step, waiting for a processor: then others may interrupt it anywhere
 constexpr int64_t kLeastValidations = 3;
-constexpr double kReasonPart = 0.5;  // of what they take beyond the mean step, or of the steps
+constexpr double kMostSteps = 0.8;         // that such a pass follows
+constexpr double kSecondPassPercent = 10;  // of the steps and these passes
+constexpr double kReasonPart = 0.5;        // of what they take beyond the mean step, or of the steps
 
 struct Reasons {
   int64_t starting = 0;   // steps for which processes start
@@ -152,6 +155,41 @@ std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   return {finding};
 }
 
+// Passes without gradients right behind a training step, each alone and with the step's batch.
+std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
+  int64_t steps = 0, passes = 0;
+  double steps_ns = 0, passes_ns = 0;
+  for (const StepTrack& track : facts.options().analysis->steps()) {
+    for (size_t i = 1; i < track.steps.size(); ++i) {
+      const Step &before = track.steps[i - 1], &step = track.steps[i];
+      if (before.kind != StepKind::kTraining) continue;
+      ++steps;
+      steps_ns += static_cast<double>(before.end_ns - before.start_ns);
+      const bool is_alone = i + 1 == track.steps.size() || track.steps[i + 1].kind == StepKind::kTraining;
+      if (step.kind != StepKind::kValidation || !is_alone || step.batch == 0 || step.batch != before.batch) continue;
+      ++passes;
+      passes_ns += static_cast<double>(step.end_ns - step.start_ns);
+    }
+  }
+  if (passes < kLeastValidations || static_cast<double>(passes) < kMostSteps * static_cast<double>(steps)) return {};
+  if (passes_ns < kSecondPassPercent / 100 * (steps_ns + passes_ns)) return {};
+  Finding finding;
+  finding.where = "validation";
+  finding.gain_ns = passes_ns / static_cast<double>(steps);
+  finding.whole_ns = facts.steps().MeanWithInterruptedNs() + finding.gain_ns;
+  finding.sentence = absl::StrFormat(
+      "Behind %d of %d training steps the model runs once more without gradients, with as many rows: %s for each step "
+      "of %s.",
+      passes, steps, HumanTime(finding.gain_ns), HumanTime(facts.step_ns()));
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table steps: a validation step of the same batch behind each training step";
+  finding.advice =
+      "If it is the same batch (accuracy of the training): use the outputs that the loss was computed from "
+      "(logits.detach()). Else in each n-th step.";
+  return {finding};
+}
+
 constexpr double kWarmUpPercent = 20;  // of all steps
 constexpr double kLeastNs = 2e9;
 constexpr double kIdleThreads = 0.5;
@@ -160,7 +198,9 @@ constexpr double kIdleThreads = 0.5;
 
 std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
   std::vector<Finding> findings = FindLongSteps(facts);
-  for (Finding& finding : FindLongValidation(facts)) findings.push_back(std::move(finding));
+  std::vector<Finding> validation = FindSecondPasses(facts);
+  if (validation.empty()) validation = FindLongValidation(facts);
+  for (Finding& finding : validation) findings.push_back(std::move(finding));
   return findings;
 }
 

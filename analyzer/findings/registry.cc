@@ -122,6 +122,8 @@ const std::vector<Rule>& Rules() {
       {"type-conversions", "tensors are converted to another type in each step", FindTypeConversions, Scopes},
       {"heavy-operations", "operations with a cheaper form take much of the step", FindHeavyOperations, Scopes},
       {"repeated-work", "a step computes again what has not changed", FindRepeatedWork, Scopes},
+      {"needless-backward", "backward passes compute what nothing reads, or once is enough for", FindNeedlessBackward,
+       Scopes},
       {"faster-form", "PyTorch has a faster form of what is computed", FindFasterForms, Scopes},
       {"growing-steps", "each step takes longer than the one before", FindGrowingSteps, Steps},
       {"unfused-ops", "elementwise operations behind a product each pass over its whole result", FindUnfusedOps,

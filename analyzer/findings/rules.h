@@ -77,6 +77,7 @@ std::vector<Finding> FindOpByOp(const StepFacts& facts);
 std::vector<Finding> FindTypeConversions(const StepFacts& facts);
 std::vector<Finding> FindHeavyOperations(const StepFacts& facts);
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts);
+std::vector<Finding> FindNeedlessBackward(const StepFacts& facts);
 std::vector<Finding> FindSlowLines(const StepFacts& facts);
 std::vector<Finding> FindFasterForms(const StepFacts& facts);
 std::vector<Finding> FindGrowingSteps(const StepFacts& facts);

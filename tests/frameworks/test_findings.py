@@ -283,6 +283,15 @@ class Findings(FindingsCase):
         finding = self.found("debug-switch", "profiler", least_percent=20)
         self.assertEqual(finding["where"], "torch.profiler")
 
+    def test_gradients_that_no_optimizer_reads(self):
+        finding = self.found("needless-backward", "frozen", least_percent=20)
+        self.assertIn("Gradients of 14 parameters are computed for each 2 that optimizers update", finding["finding"])
+
+    def test_a_backward_pass_for_each_loss(self):
+        finding = self.found("needless-backward", "losses_apart", least_percent=5)
+        self.assertIn("run 6 times through the same forward pass", finding["finding"])
+        self.assert_line(finding, "loss.backward(retain_graph=True)")
+
     def test_a_weight_that_is_computed_again(self):
         finding = self.found("repeated-work", least_percent=20)
         self.assertIn("computed 12 times in a training step", finding["finding"])

@@ -52,6 +52,21 @@ TEST(DiffRunsTest, TwoNetworksAreSaidToBe) {
   EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("different networks (BASE ResNet, NEW GPT): "));
 }
 
+// Steps that are left out of the mean are compared where one side has a reason for them: the slower one's.
+TEST(DiffRunsTest, MuchLongerStepsCountWhereTheSlowerSideHasAReason) {
+  RunSpec spec = Spec(3, 1);
+  const TrainingRun base(spec);
+  spec.interrupted_every = 10;
+  const TrainingRun other(spec);
+  const auto sentence = [&](const char* rule, bool is_of_new) {
+    return Sentence(Diff({&base}, {&other}, {"layers"}, {{rule, "a reason", 1e5, is_of_new}}));
+  };
+  EXPECT_THAT(sentence("longer-steps", true), HasSubstr("slower per training step, much longer ones included ("));
+  EXPECT_THAT(sentence("recompilations", true), HasSubstr("much longer ones included (899 us -> 1.72 ms): NEW has a"));
+  EXPECT_THAT(sentence("recompilations", false), Not(HasSubstr("included")));
+  EXPECT_THAT(sentence("slow-lines", true), Not(HasSubstr("included")));
+}
+
 // No comparison of steps shows what a program does after them.
 TEST(DiffRunsTest, TimeOutsideOfTheStepsIsTold) {
   const TrainingRun base(Spec(3, 1));

@@ -122,6 +122,7 @@ class Writer {
     made.start_ns = now_ns_;
     made.kind = StepKind::kValidation;
     made.has_scopes = true;
+    made.batch = spec_.batch_of_validation;
     Passes(LayerDirection::kForward);
     made.end_ns = now_ns_;
     track_.steps.push_back(made);
@@ -230,7 +231,7 @@ AnalyzedRun TrainingRun::analyzed() const {
 }
 
 RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& new_side,
-              const std::vector<std::string>& tables) {
+              const std::vector<std::string>& tables, std::vector<OwnFinding> own_findings) {
   std::vector<const TableKind*> kinds;
   for (const std::string& name : tables) {
     for (const TableKind& kind : ComparableTables()) {
@@ -243,7 +244,8 @@ RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<con
     for (const TrainingRun* run : runs) side.push_back(run->analyzed());
     return side;
   };
-  absl::StatusOr<RunsDiff> diff = DiffRuns(BaseSide(analyzed(base)), NewSide(analyzed(new_side)), kinds);
+  absl::StatusOr<RunsDiff> diff =
+      DiffRuns(BaseSide(analyzed(base)), NewSide(analyzed(new_side)), kinds, std::move(own_findings));
   EXPECT_TRUE(diff.ok()) << diff.status();
   for (const Table& table : diff->tables) CheckShape(table);
   return *std::move(diff);

@@ -46,7 +46,8 @@ struct RunSpec {
   std::string loader;           // "_SingleProcessDataLoaderIter"
   int products = 0;             // matrix products per step besides the layers
   int micro_steps = 1;
-  int validations = 0;     // validation steps after each step
+  int validations = 0;  // validation steps after each step …
+  int batch_of_validation = 0;
   int64_t python_ns = 0;   // at the end of each step, outside all scopes; running …
   int64_t sleep_ns = 0;    // … and not
   int64_t waiting_ns = 0;  // per step, for a processor that another program uses …
@@ -80,7 +81,7 @@ class TrainingRun {
 
 // In the order of the command line.
 RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<const TrainingRun*>& new_side,
-              const std::vector<std::string>& tables = {"layers", "work"});
+              const std::vector<std::string>& tables = {"layers", "work"}, std::vector<OwnFinding> own_findings = {});
 RunsDiff Diff(const TrainingRun& base, const TrainingRun& new_side,
               const std::vector<std::string>& tables = {"layers", "work"});
 RunsDiff Diff(const RunSpec& base, const RunSpec& new_side,

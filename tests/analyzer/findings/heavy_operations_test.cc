@@ -51,6 +51,14 @@ TEST(HeavyOperations, AreDropoutsInInferenceOnly) {
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("model.eval()"));
 }
 
+TEST(HeavyOperations, AreCopiesThatTheProgramAsksFor) {
+  const auto found = Find("aten::index_select", 300'000);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Rows are copied by their indices"));
+  EXPECT_THAT(Find("aten::index_select", 200'000).rows, IsEmpty());
+  EXPECT_THAT(Find("aten::embedding", 300'000).rows, IsEmpty());
+}
+
 TEST(HeavyOperations, AreInformationWhereTheirSizesDecide) {
   EXPECT_THAT(Find("aten::_fft_r2c", 150'000).rows, IsEmpty());
   const auto found = Find("aten::_fft_r2c", 350'000);

@@ -91,8 +91,9 @@ TEST(LongerSteps, AreInterruptionsOrShort) {
 }
 
 // After each training step, which takes 900 us, so many validation steps of 300 us.
-std::vector<Finding> OfValidation(int validations) {
+std::vector<Finding> OfValidation(int validations, int batch = 0) {
   RunSpec spec;
+  spec.batch_of_validation = batch;
   spec.layers = Layers(3);
   spec.steps = 20;
   spec.validations = validations;
@@ -102,6 +103,16 @@ std::vector<Finding> OfValidation(int validations) {
     if (finding.rule == "longer-steps") found.push_back(std::move(finding.finding));
   }
   return found;
+}
+
+// The batch once more, or a single row of something else.
+TEST(LongerSteps, ArePassesOfTheSameBatchBehindEachStep) {
+  const std::vector<Finding> found = OfValidation(1, 8);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].sentence, HasSubstr("Behind 20 of 20 training steps the model runs once more"));
+  EXPECT_NEAR(found[0].gain_ns, 0.3e6, 0.02e6);
+  EXPECT_THAT(OfValidation(1, 1), IsEmpty());
+  EXPECT_THAT(OfValidation(2, 8), IsEmpty());
 }
 
 // A validation step that holds 5 ms of something else, and 1 ms of its own pass.

@@ -484,6 +484,37 @@ def debug_switch(side):
         yield from recurrent(nn.GRUCell(8, 32), 32)
 
 
+def frozen(side):
+    """A head is trained; the network below it gets gradients, too."""
+    body = nn.Sequential(*(nn.Linear(256, 256) for _ in range(6)))
+    head = nn.Linear(256, 10)
+    if side == "advised":
+        body.requires_grad_(False)
+    optimizer = torch.optim.Adam(head.parameters())
+    x, y = torch.randn(128, 256), torch.randint(0, 10, (128,))
+    while True:
+        optimizer.zero_grad()
+        body.zero_grad()
+        nn.functional.cross_entropy(head(body(x)), y).backward()
+        optimizer.step()
+        yield
+
+
+def losses_apart(side):
+    """Six losses of one network: a backward pass for each, or for their sum."""
+    body, heads = nn.Linear(256, 256), nn.ModuleList(nn.Linear(256, 4) for _ in range(6))
+    optimizer = torch.optim.SGD([*body.parameters(), *heads.parameters()], 0.01)
+    x, y = torch.randn(128, 256), torch.randint(0, 4, (128,))
+    while True:
+        optimizer.zero_grad()
+        hidden = torch.relu(body(x))
+        losses = [nn.functional.cross_entropy(head(hidden), y) for head in heads]
+        for loss in losses if side == "victim" else [sum(losses)]:
+            loss.backward(retain_graph=True)
+        optimizer.step()
+        yield
+
+
 def profiler(side):
     with torch.profiler.profile() if side == "victim" else contextlib.nullcontext():
         yield from recurrent(nn.GRUCell(8, 32), 32)

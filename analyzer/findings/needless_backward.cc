@@ -1,0 +1,129 @@
+// Rule needless-backward: backward passes compute what could be computed once, or what nothing reads.
+//
+// The same node of the graph (a sequence number of PyTorch's autograd) runs in several backward passes: backward() was called
+// for each of several losses. Two may be a gradient penalty's; the graph of earlier steps belongs to growing-steps.
+//
+// More parameters get a gradient (AccumulateGrad) than optimizers update: layers that are not frozen, or a network that only
+// another one's loss runs through. How many they update is what most kinds of their operations are called: only if they update
+// each tensor separately. Without LBFGS, which asks for gradients many times.
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kNeedlessPercent = 5;
+constexpr double kLeastPasses = 2.5;     // through one node
+constexpr double kLeastGradients = 1.6;  // for each parameter that is updated
+constexpr double kMoreGradients = 4;     // than that, at least
+
+double TimesOf(const StepFacts& facts, absl::string_view op) {
+  const auto found = facts.counted().ops.find(std::string(op));
+  return found == facts.counted().ops.end() ? 0 : found->second;
+}
+
+std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  struct Sum {
+    double ns = 0, nodes = 0, runs = 0;
+  };
+  std::map<LayerIndex, Sum> by_layer;
+  std::map<StackIndex, double> by_stack;  // nanoseconds
+  absl::flat_hash_map<std::tuple<ProcessIndex, int64_t, NameIndex>, int64_t> runs;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const ScopeLook& look = scopes.look[scope];
+    if (look.kind != ScopeKind::kBackwardNode || scopes.link[scope] < 0) continue;
+    const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
+    Sum& sum = by_layer[facts.attribution().PlaceOfScope(scope).layer];
+    const auto ns = static_cast<double>(scopes.duration_ns[scope]);
+    sum.ns += ns;
+    sum.nodes += ++runs[{process, scopes.link[scope], look.name}] == 1 ? 1 : 0;
+    ++sum.runs;
+    ScopeIndex called = scope;  // by the line of backward()
+    while (called != kNone && scopes.look[called].stack == kNone) called = scopes.parent[called];
+    if (called != kNone) by_stack[scopes.look[called].stack] += ns;
+  }
+  double ns = 0, gain_ns = 0, all_runs = 0, all_nodes = 0;
+  std::set<LayerIndex> layers;
+  for (const auto& [layer, sum] : by_layer) {
+    if (sum.runs < kLeastPasses * sum.nodes) continue;
+    layers.insert(layer);
+    ns += sum.ns;
+    gain_ns += sum.ns * (1 - sum.nodes / sum.runs);
+    all_runs += sum.runs;
+    all_nodes += sum.nodes;
+  }
+  gain_ns = std::min(gain_ns / facts.count(), facts.step_ns());
+  if (!facts.IsAtLeast(gain_ns, kNeedlessPercent) || GrowthOfSteps(facts)) return {};
+  const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
+  Finding finding;
+  finding.where = facts.LayersOf([&](const WorkItem& item) {
+    return absl::c_any_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });
+  });
+  if (longest != by_stack.end()) finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
+  finding.gain_ns = gain_ns;
+  finding.sentence =
+      absl::StrFormat("Backward passes run %.0f times through the same forward pass: %s.", all_runs / all_nodes,
+                      facts.PartOfStep(std::min(ns / facts.count(), facts.step_ns())));
+  finding.evidence = "nodes of the graph that run several times; the gain: all but one time";
+  finding.advice =
+      "Add the losses up and call backward() once. Where each one's own gradient is needed: compute them together "
+      "(torch.func.jacrev or vmap, grad(is_grads_batched=True)).";
+  return {finding};
+}
+
+// How often most kinds of the optimizers' operations are called; 0: not known.
+double UpdatedParameters(const StepFacts& facts) {
+  std::map<double, int> kinds;  // by calls in a step
+  for (const WorkItem& item : facts.items()) {
+    if (item.doing.direction != LayerDirection::kUpdate || item.scope == nullptr || item.begun == 0) continue;
+    if (absl::StartsWith(item.scope->op, "_foreach_") || absl::StartsWith(item.scope->op, "_fused_")) return 0;
+    ++kinds[std::round(item.begun)];
+  }
+  const auto most = absl::c_max_element(kinds, [](const auto& a, const auto& b) { return a.second <= b.second; });
+  return most == kinds.end() ? 0 : most->first;
+}
+
+std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
+  const auto needs_many = [](const std::string& name) { return absl::StrContains(name, "LBFGS"); };
+  if (absl::c_any_of(facts.counted().optimizers, needs_many)) return {};
+  const double passes = static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
+  const double gradients = TimesOf(facts, "torch::autograd::AccumulateGrad") / passes;
+  const double updated = UpdatedParameters(facts);
+  if (updated == 0 || gradients < std::max(kLeastGradients * updated, updated + kMoreGradients)) return {};
+  const auto is_in = [](const WorkItem& item) { return IsBackward(item.doing.direction); };
+  const double gain_ns = facts.Sum(is_in) * (1 - updated / gradients);
+  if (!facts.IsAtLeast(gain_ns, kNeedlessPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.line = facts.LineOfLongest(is_in);
+  finding.gain_ns = gain_ns;
+  finding.sentence = absl::StrFormat(
+      "Gradients of %.0f parameters are computed for each %.0f that optimizers update: backward passes take %s.",
+      gradients, updated, facts.PartOfStep(facts.Sum(is_in)));
+  finding.evidence = "AccumulateGrad, and operations of the optimizers; the gain: this part of the backward passes";
+  finding.advice =
+      "requires_grad_(False) for layers that are not trained; detach() what one network passes to another one's loss "
+      "(a GAN: fake.detach()); freeze a network while only another one is updated.";
+  return {finding};
+}
+
+}  // namespace
+
+std::vector<Finding> FindNeedlessBackward(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.steps().kind != StepKind::kTraining || facts.HasGpuTimes()) return {};
+  std::vector<Finding> findings = FindPassesAgain(facts);
+  if (findings.empty()) findings = FindUnusedGradients(facts);
+  for (Finding& finding : findings) {
+    finding.basis = GainBasis::kUpperBound;
+    finding.confidence = Confidence::kMedium;
+  }
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,42 @@
+// Rule needless-backward: several backward passes through one forward pass (gradients that no optimizer reads:
+// tests/frameworks/test_findings.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/findings/cpu_program.h"
+
+namespace dlhook::analyzer {
+namespace needless_backward_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// In each step of 1 ms half of it is one node of the graph, so many times.
+CpuProgram::Found Find(int passes) {
+  CpuProgram program;
+  program.UseTorch();
+  ModelBuilder& builder = program.builder();
+  const StackIndex line = builder.AddStack({{"train.py", "<module>", 26}});
+  for (int64_t step = 0; step < CpuProgram::kSteps; ++step) {
+    const int64_t step_ns = step * CpuProgram::kStepNs;
+    for (int pass = 0; pass < passes; ++pass) {
+      const int64_t ns = CpuProgram::kStepNs / 2 / passes;
+      builder.Scope("AddmmBackward0", ScopeKind::kBackwardNode, step_ns + 1000 + pass * ns, ns - 1000, 0, step, line);
+    }
+  }
+  return program.Find("needless-backward");
+}
+
+TEST(NeedlessBackward, RunsThroughOneForwardPassAgainAndAgain) {
+  const auto found = Find(8);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(found.Gain(0), 430'000, 10'000);
+  EXPECT_EQ(found.Of(0, "line"), "train.py:26");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("run 8 times through the same forward pass"));
+}
+
+TEST(NeedlessBackward, IsNoGradientPenalty) { EXPECT_THAT(Find(2).rows, IsEmpty()); }
+
+}  // namespace needless_backward_test
+}  // namespace dlhook::analyzer
