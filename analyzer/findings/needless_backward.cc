@@ -106,7 +106,8 @@ std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
   finding.sentence = absl::StrFormat(
       "Gradients of %.0f parameters are computed for each %.0f that optimizers update: backward passes take %s.",
       gradients, updated, facts.PartOfStep(facts.Sum(is_in)));
-  finding.evidence = "AccumulateGrad, and operations of the optimizers; the gain: this part of the backward passes";
+  finding.evidence =
+      "nodes AccumulateGrad, and operations of the optimizers; the gain: this part of the backward passes";
   finding.advice =
       "requires_grad_(False) for layers that are not trained; detach() what one network passes to another one's loss "
       "(a GAN: fake.detach()); freeze a network while only another one is updated.";
