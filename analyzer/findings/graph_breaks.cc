@@ -1,9 +1,10 @@
 // Rule graph-breaks: torch.compile could not compile a function as one graph. The program's own code runs between the
 // graphs, and what it computes there is neither compiled nor fused.
 //
-// Condition: PyTorch kept where it broke graphs, and 3 % of a step (median of the steps) passes inside compiled functions
-// that go on after a break (a region inside a region) but outside of their compiled code (CompiledFunction: so with
-// gradients only). The gain is at most that time, because the code between the graphs has to run somewhere.
+// Condition: PyTorch kept where it broke graphs, or functions that go on after a break were compiled; and 3 % of a step (median
+// of the steps) passes inside compiled functions that go on after a break (a region inside a region) but outside of their
+// compiled code (CompiledFunction). Without gradients there is no such scope: then the look-ups of the inner graphs count.
+// The gain is at most that time, because the code between the graphs has to run somewhere.
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -15,6 +16,7 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPercent = 3;
+constexpr absl::string_view kCacheLookup = "TorchDynamo Cache Lookup";
 constexpr absl::string_view kSuggestion = " PyTorch: ";  // between PyTorch's reason and what it suggests
 
 // The outermost regions of a process that have others inside them, and how long each is outside of compiled code;
@@ -31,18 +33,19 @@ std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process)
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (!is_region(scope) || model.threads[scopes.thread[scope]].process != process) continue;
     bool has_inner = false, has_code = false;
-    int64_t outside_ns = scopes.duration_ns[scope], code_end_ns = 0;
+    int64_t outside_ns = scopes.duration_ns[scope], code_end_ns = 0, lookups_ns = 0;
     ScopeIndex inner = scope + 1;
     for (; inner < scopes.size() && scopes.thread[inner] == scopes.thread[scope] &&
            scopes.start_ns[inner] < scopes.EndOf(scope);
          ++inner) {
       has_inner |= is_region(inner);
+      if (model.names[scopes.look[inner].name] == kCacheLookup) lookups_ns += scopes.duration_ns[inner];
       if (model.names[scopes.look[inner].name] != kCompiledFunction || scopes.start_ns[inner] < code_end_ns) continue;
       has_code = true;
       code_end_ns = scopes.EndOf(inner);
       outside_ns -= scopes.duration_ns[inner];
     }
-    if (has_inner && has_code) runs.push_back({scopes.start_ns[scope], outside_ns});
+    if (has_inner) runs.push_back({scopes.start_ns[scope], has_code ? outside_ns : lookups_ns});
     scope = inner - 1;
   }
   std::sort(runs.begin(), runs.end(), [](const BrokenRun& a, const BrokenRun& b) { return a.start_ns < b.start_ns; });
@@ -54,10 +57,14 @@ std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process)
 std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.steps().tracks.empty()) return {};
   const ProcessIndex process = facts.steps().tracks.front().process;
-  std::vector<const CompiledCode*> breaks;
+  std::vector<const CompiledCode*> breaks, resumed;
   for (const CompiledCode& code : facts.model().compiled) {
-    if (code.kind == CompiledKind::kGraphBreak && code.process == process) breaks.push_back(&code);
+    if (code.process != process) continue;
+    if (code.kind == CompiledKind::kGraphBreak) breaks.push_back(&code);
+    const auto is_its = [&](const CompiledCode* other) { return other->line == code.line && other->file == code.file; };
+    if (IsResumed(code) && absl::c_none_of(resumed, is_its)) resumed.push_back(&code);
   }
+  if (breaks.empty()) breaks = resumed;
   if (breaks.empty()) return {};
   const std::vector<BrokenRun> runs = BrokenRuns(facts.model(), process);
   std::vector<double> outside_ns;  // by step; compilations are in few
@@ -85,7 +92,9 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
       absl::StrFormat("torch.compile breaks the graph of %s at %s%s: %s. The time between its graphs is %s.",
                       CompiledFunctionName(first.function), FileLine(first),
                       breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
-                      absl::StripSuffix(parts.front(), "."), facts.PartOfStep(*median));
+                      parts.front().empty() ? "why was not kept (item(), print, a branch on a tensor's value ...)"
+                                            : absl::StripSuffix(parts.front(), "."),
+                      facts.PartOfStep(*median));
   finding.gain_ns = *median;
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kMedium;

@@ -64,5 +64,26 @@ TEST(GraphBreaks, MayTakeNextToNothing) { EXPECT_THAT(Find({.between_ns = 20'000
 TEST(GraphBreaks, AreNotInOneGraph) { EXPECT_THAT(Find({.is_broken = false}), IsEmpty()); }
 TEST(GraphBreaks, AreNotGuessed) { EXPECT_THAT(Find({.is_kept = false}), IsEmpty()); }
 
+// Without gradients there is no CompiledFunction, and PyTorch keeps no reason.
+TEST(GraphBreaks, InInferenceTakeTheLookUpsOfGraphs) {
+  GpuProgram program;
+  std::vector<int64_t> starts;
+  for (int64_t start_ns = 0; start_ns <= 10'000'000; start_ns += 1'000'000) {
+    starts.push_back(start_ns);
+    program.Scope("Torch-Compiled Region: 0/0", start_ns, start_ns + 900'000);
+    program.Scope("TorchDynamo Cache Lookup", start_ns + 400'000, start_ns + 450'000);
+    program.Scope("Torch-Compiled Region: 1/0", start_ns + 500'000, start_ns + 800'000);
+  }
+  program.Steps(starts);
+  program.builder().model().compiled.push_back(
+      {.file = "/home/u/net.py", .line = 8, .function = "torch_dynamo_resume_in_forward_at_8"});
+  program.Build(starts.back());
+  const Table table = program.Make(ReportTables().front());
+  const size_t row = RowWhere(table, {{"rule", "graph-breaks"}});
+  EXPECT_EQ(Integer(table, row, "gain"), 50'000);
+  EXPECT_EQ(Text(table, row, "line"), "net.py:8");
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("why was not kept"));
+}
+
 }  // namespace graph_breaks_test
 }  // namespace dlhook::analyzer
