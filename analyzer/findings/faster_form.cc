@@ -2,7 +2,8 @@
 //
 //   attention by parts     a product, elementwise operations, softmax, a product; or scaled_dot_product_attention that falls back
 //                          to these (dropout on the CPU)
-//   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more
+//   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more; on the CPU a module that
+//                          takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
 //   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
@@ -230,6 +231,49 @@ std::vector<Finding> NormsByParts(const StepFacts& facts) {
   return {finding};
 }
 
+// The same on the CPU, forward and backward.
+std::vector<Finding> NormsByOperations(const StepFacts& facts) {
+  struct Norm {
+    double ns = 0;
+    std::set<std::string> ops;  // of forward passes
+    const Layer* layer = nullptr;
+
+    bool Has(const Names& names) const {
+      return absl::c_any_of(names, [&](absl::string_view name) { return ops.contains(std::string(name)); });
+    }
+    bool IsNorm() const {
+      return Has({"mean"}) && Has({"mul", "div"}) &&
+             (Has({"std", "var", "rsqrt"}) || (Has({"pow", "square"}) && Has({"sqrt"})));
+    }
+  };
+  std::map<std::string, Norm> norms;  // by module
+  for (const WorkItem& item : facts.items()) {
+    if (item.group->layers.size() != 1) continue;
+    const Layer& layer = facts.attribution().layers[item.group->layers.front()];
+    if (layer.module.empty()) continue;
+    Norm& norm = norms[layer.module];
+    norm.ns += item.ns;
+    norm.layer = &layer;
+    if (item.IsHostCompute()) norm.ops.insert("product");
+    if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward) norm.ops.insert(item.scope->op);
+  }
+  std::erase_if(norms, [](const auto& norm) { return !norm.second.IsNorm() || norm.second.Has({"product"}); });
+  double ns = 0;
+  for (const auto& [module, norm] : norms) ns += norm.ns;
+  if (!facts.IsAtLeast(ns, kFormPercent)) return {};
+  const Layer& first = *norms.begin()->second.layer;
+  Finding finding =
+      OfForm(facts, ns, kNone,
+             absl::StrFormat("Norms are computed by parts (means, deviations, quotients) in %d %s", norms.size(),
+                             norms.size() == 1 ? "module" : "modules"),
+             "nn.LayerNorm, nn.RMSNorm or nn.BatchNorm (torch.nn.functional.layer_norm ...) is one operation, "
+             "forward and backward.");
+  finding.where = first.module_type;
+  finding.line = first.line;
+  finding.changes_numerics = true;
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindFasterForms(const StepFacts& facts) {
@@ -262,6 +306,7 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     for (const Finding& norm : NormsByParts(facts)) findings.push_back(norm);
     return findings;
   }
+  for (const Finding& norm : NormsByOperations(facts)) findings.push_back(norm);
   const double update_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.direction == LayerDirection::kUpdate; });
   if (facts.IsAtLeast(per_step(forms.dense), kFormPercent)) {

@@ -283,6 +283,11 @@ class Findings(FindingsCase):
         finding = self.found("debug-switch", "profiler", least_percent=20)
         self.assertEqual(finding["where"], "torch.profiler")
 
+    def test_norms_by_parts(self):
+        finding = self.found("faster-form", "norm_by_parts", least_percent=10)
+        self.assertIn("in 4 modules", finding["finding"])
+        self.assertEqual(finding["where"], "OwnNorm")
+
     def test_gradients_that_no_optimizer_reads(self):
         finding = self.found("needless-backward", "frozen", least_percent=20)
         self.assertIn("Gradients of 14 parameters are computed for each 2 that optimizers update", finding["finding"])

@@ -515,6 +515,27 @@ def losses_apart(side):
         yield
 
 
+class OwnNorm(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(size)), nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        return self.scale * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.shift
+
+
+def norm_by_parts(side):
+    norm = OwnNorm if side == "victim" else nn.LayerNorm
+    net = nn.Sequential(*(nn.Sequential(norm(64), nn.Linear(64, 64)) for _ in range(4)))
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    x = torch.randn(1024, 64)
+    while True:
+        optimizer.zero_grad()
+        net(x).abs().sum().backward()
+        optimizer.step()
+        yield
+
+
 def profiler(side):
     with torch.profiler.profile() if side == "victim" else contextlib.nullcontext():
         yield from recurrent(nn.GRUCell(8, 32), 32)
