@@ -9,11 +9,12 @@ import re
 from api_types import BEGIN, BYTES, CONTEXT, LETTERS, RETURN_TYPES, TYPES, WORK, Api, Decoder, DriverVariant, Hook, Place, Tracker
 
 PROTOTYPE = re.compile(
-    r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{}]+)\((?P<parameters>[^()]*)\)'
+    r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{},]+)\((?P<parameters>[^()]*)\)'
     r'(?P<attributes>( *@\w+\([^()]*\))*)'
 )
 ATTRIBUTE = re.compile(r'@(\w+)\(([^()]*)\)')
 LETTER_SET = re.compile(r'\{([A-Za-z]+)\}')
+WORD_SET = re.compile(r'\{([^{}]*,[^{}]*)\}')
 TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default stream
 MAX_FAMILIES = 32  # bits of a mask
 MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
@@ -158,7 +159,7 @@ class TableReader:
         more = read_more(attributes.get('more', '0'), parameters, place)
         kind = self.known('work', WORK, attributes.get('work', work), place)
         made = read_work(kind, parameters, place)
-        for letter, name in expand_letters(match['name'], place):
+        for letter, name in expand_sets(match['name'], place):
             resolved = tuple((resolve_type(kind, letter, place), parameter) for kind, parameter in parameters)
             decoder, constants = self.read_decode(attributes.get('decode', ''), resolved, letter, place)
             tracker = self.read_track(attributes.get('track', ''), resolved, place)
@@ -301,8 +302,11 @@ def read_more(text, parameters, place):
     return int(text)
 
 
-def expand_letters(name, place):
-    """('s', 'sgemm'), ('d', 'dgemm') of '{sd}gemm'; ('', name) of a name without letters."""
+def expand_sets(name, place):
+    """(letter or '', name) of each function: ('s', 'sgemm'), ('d', 'dgemm') of '{sd}gemm'; ('', 'getA'), ('', 'getB') of 'get{A,B}'."""
+    words = WORD_SET.search(name)
+    if words:
+        return [one for word in words[1].split(',') for one in expand_sets(name[: words.start()] + word + name[words.end() :], place)]
     match = LETTER_SET.search(name)
     if not match:
         return [('', name)]

@@ -19,6 +19,12 @@ class ExpansionTest(TableTest):
             self.names(), [('dger_', '0'), ('dger_64_', '0'), ('sger_', '0'), ('sger_64_', '0')]
         )
 
+    def test_words(self):
+        self.generate('c void {get,set}{,All}x(int m)\ncblas void {sd}y{,_omp}(scalar alpha)\n')
+        names = [name for name, _ in self.names()]
+        self.assertEqual(names, ['cblas_dy', 'cblas_dy_omp', 'cblas_sy', 'cblas_sy_omp', 'getAllx', 'getx', 'setAllx', 'setx'])
+        self.assertIn('void DLHOOK_BODY(cblas_dy_omp)(double alpha) {', self.wrappers())
+
     def test_names_are_sorted_as_strcmp_does(self):
         self.generate(
             'cblas void sgemm(int m)\nfortran void Za(int* m)\nfortran void {sz}a(int* m)\n'
