@@ -209,7 +209,7 @@ void DecodeLibxsmmBatch(const LibxsmmBatchArgs& args, CallRecord* record) {
   StoreProduct(gemm, record);
 }
 
-void DecodeLibxsmmKernel(const LibxsmmDispatchArgs& args, CallRecord* record) {
+void DecodeLibxsmmKernel(const LibxsmmKernelArgs& args, CallRecord* record) {
   GemmArgs gemm;
   gemm.kind = GemmKind::kDispatch;
   gemm.a_type = gemm.b_type = args.input;

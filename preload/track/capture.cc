@@ -62,7 +62,7 @@ bool AskWhetherCaptured(const void* stream) {
   return is_capturing != nullptr && is_capturing(stream, &status) == 0 && status == 1;
 }
 
-void TrackProfilerStart(const ProfilerRangeArgs&) { Switch(true); }
-void TrackProfilerStop(const ProfilerRangeArgs&) { Switch(false); }
+void TrackProfilerStart(const ProfilerStartArgs&) { Switch(true); }
+void TrackProfilerStop(const ProfilerStopArgs&) { Switch(false); }
 
 }  // namespace dlhook::inline track

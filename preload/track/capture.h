@@ -3,24 +3,15 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
+
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline track {
 
 // cudaStreamBeginCapture and its variants, after success; `real`: the called function, whose library answers later
 // queries about streams.
-struct BeginCaptureArgs {
-  const void* stream = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackBeginCapture(const BeginCaptureArgs& args);
 // cudaStreamEndCapture, successful or not.
-struct EndCaptureArgs {
-  const void* stream = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackEndCapture(const EndCaptureArgs& args);
 
 extern std::atomic<int32_t> g_open_captures;
@@ -33,12 +24,8 @@ inline bool IsCaptured(const void* stream) {
 
 // cudaProfilerStart and cudaProfilerStop, and the driver's: with DLHOOK_START=profiler they start and stop recording in their
 // process, as with `nsys profile --capture-range=cudaProfilerApi`. Otherwise they mean nothing, so that nothing is lost.
-// Thread: any application thread.
-struct ProfilerRangeArgs {
-  int32_t status = 0;  // ignored: the program means it, whatever a library without a profiler answers
-  const void* real = nullptr;
-};
-void TrackProfilerStart(const ProfilerRangeArgs& args);
-void TrackProfilerStop(const ProfilerRangeArgs& args);
+// Whatever a library without a profiler answers: the program means it.
+void TrackProfilerStart(const ProfilerStartArgs& args);
+void TrackProfilerStop(const ProfilerStopArgs& args);
 
 }  // namespace dlhook::inline track

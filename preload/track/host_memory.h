@@ -3,7 +3,7 @@
 // allocated or freed through CUDA.
 #pragma once
 
-#include "preload/format/record.h"
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline track {
 
@@ -16,10 +16,6 @@ MemorySpace SpaceOf(const void* address, const void* real);
 HostMemory HostMemoryOf(MemorySpace space);
 
 // After calls that change what addresses belong to.
-struct MemoryChangeArgs {
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackMemoryChange(const MemoryChangeArgs& args);
 
 }  // namespace dlhook::inline track

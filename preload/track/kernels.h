@@ -3,37 +3,18 @@
 // lock; the name itself is copied only for kernels that are launched while dlhook records.
 #pragma once
 
-#include <cstdint>
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline track {
 
 // __cudaRegisterFunction: the name is in the fat binary's data, valid as long as its library is loaded.
-struct RegisterFunctionArgs {
-  const void* host_function = nullptr;
-  const char* device_name = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackRegisterFunction(const RegisterFunctionArgs& args);
 
 // A new handle for a function that already has one: __cudaGetKernel, cudaGetKernel, cudaGetFuncBySymbol,
 // cuKernelGetFunction.
-struct KernelAliasArgs {
-  void* const* out = nullptr;  // where the handle was returned
-  const void* host_function = nullptr;
-  const void* kernel = nullptr;  // or this one
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackKernelAlias(const KernelAliasArgs& args);
 
 // A handle by name: cuModuleGetFunction, cuLibraryGetKernel, cudaLibraryGetKernel. The name is copied.
-struct KernelByNameArgs {
-  void* const* out = nullptr;
-  const char* name = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackKernelByName(const KernelByNameArgs& args);
 
 // The definition (format/definitions.h) of the kernel behind a handle; 0 if its name is not known. `real`: the function

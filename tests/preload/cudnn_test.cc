@@ -208,6 +208,7 @@ TEST_F(CudnnTest, RecurrentNetworks) {
   for (int layout : {0, 1, 2}) {
     const FakeRnnData x = {0, layout, 20, 8, 64}, y = {2, layout, 20, 8, 128};
     CudnnRnnArgs args;
+    args.operation = CudnnOperation::kRnnForward;
     args.rnn = &rnn, args.x_descriptor = &x, args.y_descriptor = &y, args.x = Pointer(0x1000), args.y = Pointer(0x3000);
     args.workspace_bytes = 7;
     args.real = Real();
