@@ -23,6 +23,10 @@ __attribute__((always_inline)) inline void* LookedUpFunction() {
 
 }  // namespace dlhook::inline base
 
+// What the shim shows to the process; all else is hidden. Without a version: with one, the loader would silently skip every hook
+// of a versioned symbol.
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
 #define DLHOOK_BODY(name) dlhook_body_##name
 
 // At file scope, in a file that defines the body as an extern "C" function.

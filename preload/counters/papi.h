@@ -6,7 +6,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <string.h>
 
 #include "preload/counters/counter_names.h"
 

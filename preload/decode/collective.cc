@@ -1,7 +1,5 @@
 #include "preload/decode/collective.h"
 
-#include <string.h>
-
 #include <new>
 
 #include "preload/abi/arguments.h"

@@ -1,7 +1,6 @@
 // cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters read (10 ns each, no
 // GPU needed). Attribute numbers: cublasLt.h, none was changed from CUDA 11 to 13; a version that does not know one returns an
 // error, and the field keeps the meaning of an unset attribute.
-#include <string.h>
 
 #include <initializer_list>
 #include <new>

@@ -1,7 +1,5 @@
 #include "preload/decode/cudnn.h"
 
-#include <string.h>
-
 #include <initializer_list>
 #include <new>
 

@@ -1,7 +1,5 @@
 #include "preload/decode/launch.h"
 
-#include <string.h>
-
 #include <new>
 
 #include "preload/abi/arguments.h"

@@ -2,8 +2,6 @@
 // release 1.17 has them, and only if what is read agrees with itself; else the call stays a timed one.
 #include "preload/decode/libxsmm.h"
 
-#include <string.h>
-
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
 #include "preload/track/libxsmm_kernels.h"

@@ -1,8 +1,6 @@
 // Aggregation in the drain.
 #include "preload/drain/aggregates.h"
 
-#include "preload/proto_fields.h"
-
 namespace dlhook::inline drain {
 
 void WriteAggregatePacket(const Aggregate& aggregate, const CallSums& sums, Buffer* out) {

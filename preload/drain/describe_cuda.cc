@@ -3,7 +3,6 @@
 #include "preload/drain/describe.h"
 #include "preload/format/definitions.h"
 #include "preload/format/packet_writer.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

@@ -1,8 +1,6 @@
 // Counter readings in the drain.
 // Thread: the drain's. Trusts nothing in the mapping.
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"

@@ -1,13 +1,10 @@
 // GPU activities and their links in the drain.
 // Thread: the drain's. Trusts nothing in the mapping: a record is copied before it is read.
-#include <errno.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
 #include "preload/format/gpu_records.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

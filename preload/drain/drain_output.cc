@@ -1,10 +1,7 @@
 // The drain's output: open batches and aggregates -> packets -> sink, with losses, checkpoints and the footer.
-#include <errno.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

@@ -1,12 +1,9 @@
 // Scopes, Python stacks and modules in the drain.
-#include <errno.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
 #include "preload/format/taps.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

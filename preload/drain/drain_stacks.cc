@@ -1,10 +1,8 @@
 // Native stacks in the drain: nodes of the session's tree -> Interned.stack. Samples, which are little else.
 // Thread: the drain's. Trusts nothing in the mapping: a node is read once, and a chain of nodes is bounded.
-#include <errno.h>
 
 #include "preload/drain/drain.h"
 #include "preload/format/stack_nodes.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

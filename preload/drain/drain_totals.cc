@@ -1,6 +1,5 @@
 // Calls that their threads kept as totals (format/call_totals.h), in the drain. Trusts nothing in the mapping:
 // everything is copied before it is read.
-#include <string.h>
 
 #include "preload/drain/drain.h"
 #include "preload/format/call_totals.h"

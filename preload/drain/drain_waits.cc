@@ -1,11 +1,9 @@
 // Where threads were blocked, in the drain: packets of their own, because there are few.
 // Thread: the drain's, of a launcher.
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

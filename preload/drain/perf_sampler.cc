@@ -2,7 +2,6 @@
 #include "preload/drain/perf_sampler.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/drain/descriptor_budget.h"

@@ -1,7 +1,6 @@
 // Files of /proc.
 #include "preload/drain/proc_counters.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 
 #include <cpuid.h>
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 namespace dlhook::inline format {

@@ -12,9 +12,6 @@
 // Everything here may be read by another process, even after the host was killed.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-
 #include "preload/format/clock.h"
 #include "preload/format/processor_id.h"
 

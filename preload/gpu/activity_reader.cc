@@ -1,7 +1,5 @@
 #include "preload/gpu/activity_reader.h"
 
-#include <string.h>
-
 #include <initializer_list>
 
 namespace dlhook::inline gpu {

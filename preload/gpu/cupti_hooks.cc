@@ -13,8 +13,6 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
-
 namespace dlhook::inline gpu {
 namespace {
 

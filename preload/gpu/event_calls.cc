@@ -1,7 +1,6 @@
 #include "preload/gpu/event_calls.h"
 
 #include <sched.h>
-#include <string.h>
 
 #include "preload/format/clock.h"
 #include "preload/gpu/event_pool.h"

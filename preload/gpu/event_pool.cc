@@ -1,7 +1,6 @@
 #include "preload/gpu/event_pool.h"
 
 #include <sched.h>
-#include <sys/mman.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/format/clock.h"

@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"

@@ -1,9 +1,7 @@
 #include "preload/gpu/gpu_thread.h"
 
-#include <linux/futex.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "preload/base/own_thread.h"
 #include "preload/format/clock.h"

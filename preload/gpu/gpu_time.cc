@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"

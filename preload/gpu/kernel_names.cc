@@ -1,7 +1,6 @@
 // Two open-addressing tables of fixed size: in a program with more kernels, later names are read and defined again each
 // time.
 #include <fcntl.h>
-#include <string.h>
 
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"

@@ -1,9 +1,6 @@
 // The results of dlsym and dlvsym for hooked names, and dlclose.
 #include "preload/link/dlsym.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include "preload/base/entry.h"
 #include "preload/base/libc_functions.h"
 #include "preload/base/loader_error.h"
@@ -34,7 +31,6 @@ extern const dlhook::LookedUp __start_dlhook_looked_up[] __attribute__((visibili
 extern const dlhook::LookedUp __stop_dlhook_looked_up[] __attribute__((visibility("hidden")));
 }
 
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));  // of the shim, from the linker
 extern "C" const char _end[] __attribute__((visibility("hidden")));
 

@@ -1,7 +1,6 @@
 #include "preload/link/driver_entry.h"
 
 #include <link.h>
-#include <string.h>
 
 #include "preload/format/hook_table.h"
 #include "preload/link/dlsym.h"

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/spin_lock.h"

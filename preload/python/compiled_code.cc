@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/python/python_api.h"
 #include "preload/python/python_exit.h"

@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "preload/python/python_modules.h"
 #include "preload/python/python_runtime.h"
 

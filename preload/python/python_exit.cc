@@ -1,7 +1,6 @@
 #include "preload/python/python_exit.h"
 
 #include <linux/membarrier.h>
-#include <sys/syscall.h>
 
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"

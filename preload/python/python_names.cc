@@ -1,9 +1,6 @@
 // The pending call. It runs no Python code, so the GIL is not released in it: it reads the dictionaries that contain
 // the model's modules, and makes weak references. Its only effect visible in Python is on `weakref.getweakrefcount`.
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"

@@ -1,7 +1,6 @@
 #include "preload/python/python_runtime.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/link/dlsym.h"
 #include "preload/link/dynamic_tables.h"

@@ -1,8 +1,6 @@
 // A bump allocator under a lock.
 #include "preload/runtime/definitions.h"
 
-#include <string.h>
-
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/shared_pages.h"

@@ -1,8 +1,6 @@
 // Open scopes of a thread, and the records of those that ended.
 #include "preload/runtime/scope.h"
 
-#include <string.h>
-
 #include "preload/format/clock.h"
 #include "preload/format/open_scopes.h"
 #include "preload/runtime/parts.h"

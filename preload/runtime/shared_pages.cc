@@ -2,7 +2,6 @@
 #include "preload/runtime/shared_pages.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 

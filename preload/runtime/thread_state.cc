@@ -2,9 +2,7 @@
 #include "preload/runtime/thread_state.h"
 
 #include <stddef.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"

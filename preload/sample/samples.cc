@@ -3,8 +3,6 @@
 #include "preload/sample/samples.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include "preload/base/own_memory.h"

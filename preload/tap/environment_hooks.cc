@@ -2,7 +2,6 @@
 // registered: it checks the first character, and compares names that begin like one of those.
 // Thread: any application thread, also before any constructor has run; never allocates.
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/link/resolver.h"
 #include "preload/tap/tap.h"

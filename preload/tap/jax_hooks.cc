@@ -3,7 +3,6 @@
 // program that have the GIL. All state but the atomics is protected by it.
 #include <linux/futex.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 // What the JAX tap writes into the trace: profiles and programs as jaxlib returned them, in pieces.
 // Thread: dlhook-jax; waits for the drain without the GIL.
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"

@@ -1,7 +1,6 @@
 // Names for code that oneDNN and LLVM compile while the program runs: where samples are taken, they are asked to write a
 // jitdump, by the variables that they look up themselves.
 // Thread: any application thread; getenv may be called before any constructor.
-#include <string.h>
 
 #include "preload/runtime/jit_names.h"
 #include "preload/tap/tap.h"

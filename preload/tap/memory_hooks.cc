@@ -2,14 +2,13 @@
 // tensors of the host goes, and c10::reportMemoryUsageToProfiler, to which the caching allocators of GPUs report.
 // Thread: any application thread. An allocation costs a clock read and a record of 32 bytes.
 
+#include "preload/base/entry.h"
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/scope.h"
 #include "preload/tap/tap.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 namespace dlhook::inline tap {
 namespace {

@@ -20,8 +20,6 @@
 #include "preload/tap/tap.h"
 #include "preload/unwind/native_stack.h"
 
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
-
 extern "C" {
 DLHOOK_EXPORT int dnnl_set_verbose(int level);
 DLHOOK_EXPORT int mkldnn_set_verbose(int level);

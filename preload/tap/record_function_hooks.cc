@@ -5,10 +5,10 @@
 // operator costs a few loads while nothing is recorded. Observers may neither throw nor call an operator.
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <new>
 
+#include "preload/base/entry.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
@@ -20,8 +20,6 @@
 #include "preload/tap/record_function.h"
 #include "preload/tap/record_function_library.h"
 #include "preload/tap/tap.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
 // The last arguments of at::RecordFunction::before on this thread. Written by the stub.

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <functional>
 #include <string_view>

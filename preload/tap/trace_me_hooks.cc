@@ -2,16 +2,14 @@
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
 #include <link.h>
-#include <string.h>
 
+#include "preload/base/entry.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/scope.h"
 #include "preload/tap/tap.h"
 #include "preload/tap/trace_me.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 namespace dlhook::inline tap {
 namespace {

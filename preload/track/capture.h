@@ -2,8 +2,6 @@
 // Thread: any application thread. One load if nothing is being captured.
 #pragma once
 
-#include <atomic>
-
 #include "preload/hook_arguments.h"
 
 namespace dlhook::inline track {

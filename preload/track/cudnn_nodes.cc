@@ -1,8 +1,6 @@
 // The table of descriptors and the memory of their nodes.
 #include "preload/track/cudnn_nodes.h"
 
-#include <sys/mman.h>
-
 #include <initializer_list>
 
 #include "preload/base/own_pages.h"

@@ -2,8 +2,6 @@
 // that has become too small is replaced and left in place (each is half the size of the next).
 #include "preload/track/kernels.h"
 
-#include <string.h>
-
 #include "preload/base/own_pages.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/library_api.h"

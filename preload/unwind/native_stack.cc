@@ -1,8 +1,5 @@
 #include "preload/unwind/native_stack.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include <initializer_list>
 
 #include "preload/base/frame_mark.h"

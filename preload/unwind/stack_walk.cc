@@ -1,7 +1,5 @@
 #include "preload/unwind/stack_walk.h"
 
-#include <string.h>
-
 #include "preload/link/resolver.h"
 #include "preload/unwind/unwind_tables.h"
 

@@ -1,7 +1,6 @@
 #include "preload/unwind/unwind_tables.h"
 
 #include <link.h>
-#include <string.h>
 
 #include "preload/base/own_memory.h"
 #include "preload/link/dlsym.h"

@@ -210,19 +210,12 @@ uint64_t DLHOOK_BODY(cblas_x)(int64_t order, int64_t m) {
             source,
         )
 
-    def test_export_map_is_anonymous(self):
-        self.generate('cblas void x(int m)\n', '--export', 'getenv', '--export', 'dlsym')
-        self.assertEqual(
-            self.output('exports.map'),
-            '{\n  global:\n    cblas_x;\n    dlsym;\n    getenv;\n  local:\n    *;\n};\n',
-        )
-
     def test_nothing_is_left_of_an_earlier_run(self):
         self.generate('cblas void x(int m)\n')
         self.generate('cblas void y(int m)\n')
         self.assertNotIn(
             'cblas_x',
-            self.wrappers() + self.output('hooks.cc') + self.output('hook_names.cc') + self.output('exports.map'),
+            self.wrappers() + self.output('hooks.cc') + self.output('hook_names.cc'),
         )
 
 
