@@ -1,13 +1,12 @@
-#include "preload/decode/collective.h"
-
 #include <new>
 
 #include "preload/abi/arguments.h"
 #include "preload/abi/cuda_types.h"
 #include "preload/base/spin_lock.h"
+#include "preload/decode/decoders.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/thread_state.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {

@@ -1,13 +1,12 @@
 // cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters read (10 ns each, no
 // GPU needed). Attribute numbers: cublasLt.h, none was changed from CUDA 11 to 13; a version that does not know one returns an
 // error, and the field keeps the meaning of an unset attribute.
-
 #include <initializer_list>
 #include <new>
 
 #include "preload/decode/cuda_gemm.h"
 #include "preload/link/library_api.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {

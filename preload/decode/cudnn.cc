@@ -1,12 +1,11 @@
-#include "preload/decode/cudnn.h"
-
 #include <initializer_list>
 #include <new>
 
 #include "preload/abi/arguments.h"
 #include "preload/abi/cuda_types.h"
+#include "preload/decode/decoders.h"
 #include "preload/link/library_api.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {

@@ -1,10 +1,8 @@
-#include "preload/decode/launch.h"
-
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/track/capture.h"
-#include "preload/track/kernels.h"
+#include "preload/decode/decoders.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {

@@ -1,7 +1,6 @@
 // Handles and tensors are opaque: their structures are in libxsmm_main.h, which is part of the library's own sources. They are read as
 // release 1.17 has them, and only if what is read agrees with itself; else the call stays a timed one.
-#include "preload/decode/libxsmm.h"
-
+#include "preload/decode/decoders.h"
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
 #include "preload/track/libxsmm_kernels.h"

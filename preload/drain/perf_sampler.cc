@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "preload/base/own_pages.h"
-#include "preload/drain/descriptor_budget.h"
+#include "preload/drain/proc_counters.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline drain {

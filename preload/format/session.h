@@ -6,7 +6,7 @@
 //   +kStackNodesStart  StackNodes (format/stack_nodes.h), allocated on demand
 //   +kOpenScopesStart  each slot's OpenScopes (format/open_scopes.h), allocated when it has its first
 //   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
-//   +chunks_offset     chunks: extensions for full rings (runtime/ring_growth.h), allocated on demand
+//   +chunks_offset     chunks: extensions for full rings (runtime/full_ring.h), allocated on demand
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
 // Everything here may be read by another process, even after the host was killed.

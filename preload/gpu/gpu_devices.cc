@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "preload/format/gpu_records.h"
-#include "preload/gpu/activity_reader.h"
+#include "preload/gpu/activity_buffers.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"

@@ -3,9 +3,9 @@
 
 #include "preload/format/clock.h"
 #include "preload/format/open_scopes.h"
+#include "preload/runtime/definitions.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
-#include "preload/runtime/shared_pages.h"
 #include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline runtime {

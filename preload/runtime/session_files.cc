@@ -11,7 +11,7 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/format/folders.h"
-#include "preload/runtime/shared_pages.h"
+#include "preload/runtime/definitions.h"
 
 namespace dlhook::inline runtime {
 namespace {

@@ -9,12 +9,11 @@
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/definitions.h"
 #include "preload/runtime/full_ring.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
-#include "preload/runtime/ring_growth.h"
-#include "preload/runtime/shared_pages.h"
 #include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline runtime {

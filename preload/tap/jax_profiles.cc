@@ -4,8 +4,8 @@
 
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"
-#include "preload/tap/hlo_constants.h"
 #include "preload/tap/jax_session.h"
+#include "preload/tap/jax_windows.h"
 #include "preload/tap/tap.h"
 
 namespace dlhook::inline tap {

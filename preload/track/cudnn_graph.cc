@@ -7,7 +7,7 @@
 #include "preload/link/library_api.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook::inline track {

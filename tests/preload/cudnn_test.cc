@@ -1,10 +1,9 @@
 // cuDNN's legacy interface: the descriptors, from the library's getters.
-#include "preload/decode/cudnn.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "preload/track/capture.h"
+#include "preload/decode/decoders.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

@@ -250,7 +250,7 @@ class TrackerTest(TableTest):
             self.wrappers(),
         )
         self.assertIn('int32_t DLHOOK_BODY(x)(const void* dst, uint64_t bytes, int64_t kind,', self.wrappers())
-        self.assertIn('#include "preload/decode/copy.h"', self.wrappers())
+        self.assertIn('#include "preload/decode/decoders.h"', self.wrappers())
 
     def test_int32_is_no_status(self):
         self.generate_tracked('c int32 x(ptr dst)\n')
