@@ -22,7 +22,7 @@ PlannedSet g_sets[kMaxCounterSets];
 std::atomic<uint32_t> g_set_count{0};
 const CounterSpec* g_of_papi[kMaxCounters];
 uint32_t g_of_papi_count;
-Papi g_papi;
+constinit Papi g_papi;
 uint32_t g_papi_process;  // which has opened it
 
 // The process id of the one that has begun to plan PAPI's counters, and whether it is done.

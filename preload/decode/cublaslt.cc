@@ -13,17 +13,12 @@ namespace {
 
 using GetAttribute = int (*)(const void* object, int attribute, void* value, size_t bytes, size_t* written);
 
-struct LtApi {
-  GetAttribute description;
-  GetAttribute layout;
-  GetAttribute algorithm;
-  GetAttribute transform;
-  void Load(const void* real) {
-    description = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatmulDescGetAttribute"));
-    layout = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatrixLayoutGetAttribute"));
-    algorithm = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatmulAlgoConfigGetAttribute"));
-    transform = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatrixTransformDescGetAttribute"));
-  }
+struct LtApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  GetAttribute description = Find("cublasLtMatmulDescGetAttribute");
+  GetAttribute layout = Find("cublasLtMatrixLayoutGetAttribute");
+  GetAttribute algorithm = Find("cublasLtMatmulAlgoConfigGetAttribute");
+  GetAttribute transform = Find("cublasLtMatrixTransformDescGetAttribute");
 };
 
 // cublasLtMatmulDescAttributes_t

@@ -8,13 +8,10 @@
 namespace dlhook::inline decode {
 namespace {
 
-struct CublasApi {
-  int (*get_math_mode)(const void* handle, int32_t* mode);
-  int (*get_stream)(const void* handle, const void** stream);
-  void Load(const void* real) {
-    get_math_mode = reinterpret_cast<int (*)(const void*, int32_t*)>(LibraryFunction(real, "cublasGetMathMode"));
-    get_stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cublasGetStream_v2"));
-  }
+struct CublasApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*get_math_mode)(const void* handle, int32_t* mode) = Find("cublasGetMathMode");
+  int (*get_stream)(const void* handle, const void** stream) = Find("cublasGetStream_v2");
 };
 
 int16_t MathModeOf(const void* handle, const void* real) {
@@ -76,21 +73,14 @@ char Letter(int32_t value, char zero, char one) {
   return value == 0 ? zero : value == 1 ? one : value < 0 ? '\0' : '?';
 }
 
-struct SparseApi {
-  int (*sparse_size)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* nonzeros);
-  int (*vector)(const void* descriptor, int64_t* size, const void** values, int* type);
-  int (*stream)(const void* handle, const void** stream);
+struct SparseApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*sparse_size)(const void* descriptor, int64_t* rows, int64_t* columns,
+                     int64_t* nonzeros) = Find("cusparseSpMatGetSize");
+  int (*vector)(const void* descriptor, int64_t* size, const void** values, int* type) = Find("cusparseDnVecGet");
+  int (*stream)(const void* handle, const void** stream) = Find("cusparseGetStream");
   int (*dense)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* ld, const void** values, int* type,
-               int* order);
-  void Load(const void* real) {
-    sparse_size = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*)>(
-        LibraryFunction(real, "cusparseSpMatGetSize"));
-    vector =
-        reinterpret_cast<int (*)(const void*, int64_t*, const void**, int*)>(LibraryFunction(real, "cusparseDnVecGet"));
-    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cusparseGetStream"));
-    dense = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*, const void**, int*, int*)>(
-        LibraryFunction(real, "cusparseDnMatGet"));
-  }
+               int* order) = Find("cusparseDnMatGet");
 };
 
 struct Matrix {

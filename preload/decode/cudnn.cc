@@ -12,46 +12,30 @@ namespace {
 
 constexpr int kMaxDims = 8;  // CUDNN_DIM_MAX
 
-struct CudnnApi {
-  int (*tensor)(const void* descriptor, int requested, int* type, int* dims, int* dim, int* stride);
-  int (*filter)(const void* descriptor, int requested, int* type, int* format, int* dims, int* dim);
+struct CudnnApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*tensor)(const void* descriptor, int requested, int* type, int* dims, int* dim,
+                int* stride) = Find("cudnnGetTensorNdDescriptor");
+  int (*filter)(const void* descriptor, int requested, int* type, int* format, int* dims,
+                int* dim) = Find("cudnnGetFilterNdDescriptor");
   int (*convolution)(const void* descriptor, int requested, int* dims, int* pad, int* stride, int* dilation, int* mode,
-                     int* type);
-  int (*groups)(const void* descriptor, int* groups);
-  int (*math_type)(const void* descriptor, int* math_type);
+                     int* type) = Find("cudnnGetConvolutionNdDescriptor");
+  int (*groups)(const void* descriptor, int* groups) = Find("cudnnGetConvolutionGroupCount");
+  int (*math_type)(const void* descriptor, int* math_type) = Find("cudnnGetConvolutionMathType");
   int (*pooling)(const void* descriptor, int requested, int* mode, int* nan, int* dims, int* window, int* pad,
-                 int* stride);
-  int (*activation)(const void* descriptor, int* mode, int* nan, double* coefficient);
-  int (*pointwise)(const void* descriptor, int* mode, int* type, int* nan);
-  int (*reduction)(const void* descriptor, int* mode, int* type, int* nan, int* indices, int* index_type);
-  int (*stream)(const void* handle, const void** stream);
+                 int* stride) = Find("cudnnGetPoolingNdDescriptor");
+  int (*activation)(const void* descriptor, int* mode, int* nan,
+                    double* coefficient) = Find("cudnnGetActivationDescriptor");
+  int (*pointwise)(const void* descriptor, int* mode, int* type, int* nan) = Find("cudnnGetOpTensorDescriptor");
+  int (*reduction)(const void* descriptor, int* mode, int* type, int* nan, int* indices,
+                   int* index_type) = Find("cudnnGetReduceTensorDescriptor");
+  int (*stream)(const void* handle, const void** stream) = Find("cudnnGetStream");
   int (*rnn)(const void* descriptor, int* algorithm, int* cell, int* bias, int* direction, int* input, int* type,
              int* precision, int* math_type, int* input_size, int* hidden_size, int* projection_size, int* layers,
-             void** dropout, uint32_t* flags);
+             void** dropout, uint32_t* flags) = Find("cudnnGetRNNDescriptor_v8");
   int (*rnn_data)(const void* descriptor, int* type, int* layout, int* length, int* batch, int* vector, int requested,
-                  int* lengths, void* fill);
-  void Load(const void* real);
+                  int* lengths, void* fill) = Find("cudnnGetRNNDataDescriptor");
 };
-
-template <typename Function>
-void LoadFunction(const void* real, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(LibraryFunction(real, name));
-}
-
-void CudnnApi::Load(const void* real) {
-  LoadFunction(real, "cudnnGetTensorNdDescriptor", &tensor);
-  LoadFunction(real, "cudnnGetFilterNdDescriptor", &filter);
-  LoadFunction(real, "cudnnGetConvolutionNdDescriptor", &convolution);
-  LoadFunction(real, "cudnnGetConvolutionGroupCount", &groups);
-  LoadFunction(real, "cudnnGetConvolutionMathType", &math_type);
-  LoadFunction(real, "cudnnGetPoolingNdDescriptor", &pooling);
-  LoadFunction(real, "cudnnGetActivationDescriptor", &activation);
-  LoadFunction(real, "cudnnGetOpTensorDescriptor", &pointwise);
-  LoadFunction(real, "cudnnGetReduceTensorDescriptor", &reduction);
-  LoadFunction(real, "cudnnGetStream", &stream);
-  LoadFunction(real, "cudnnGetRNNDescriptor_v8", &rnn);
-  LoadFunction(real, "cudnnGetRNNDataDescriptor", &rnn_data);
-}
 
 CudnnShape EmptyShape(CudnnOperation operation) {
   CudnnShape shape = {};

@@ -41,11 +41,9 @@ struct KernelInfo {
   int32_t flags;
 };
 
-struct KernelApi {
-  int (*info)(uint64_t kernel, KernelInfo* info);
-  void Load(const void* real) {
-    info = reinterpret_cast<int (*)(uint64_t, KernelInfo*)>(LibraryFunction(real, "libxsmm_get_mmkernel_info"));
-  }
+struct KernelApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*info)(uint64_t kernel, KernelInfo* info) = Find("libxsmm_get_mmkernel_info");
 };
 
 constexpr int32_t kFlagTransA = 1, kFlagTransB = 2;  // libxsmm_gemm_flags
@@ -141,12 +139,9 @@ struct XsmmTensor {
   const void* data;
 };
 
-struct TensorApi {
-  const void* (*data)(const void* tensor, uint32_t* status);
-  void Load(const void* real) {
-    data = reinterpret_cast<const void* (*)(const void*, uint32_t*)>(
-        LibraryFunction(real, "libxsmm_dnn_get_tensor_data_ptr"));
-  }
+struct TensorApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  const void* (*data)(const void* tensor, uint32_t* status) = Find("libxsmm_dnn_get_tensor_data_ptr");
 };
 
 void ReadCopy(const LibxsmmCopyArgs& args, LibxsmmShape* shape) {

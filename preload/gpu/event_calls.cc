@@ -36,9 +36,9 @@ constexpr const char* kGetters[] = {"cublasGetStream_v2", "cudnnGetStream", "cus
 using GetStream = int (*)(const void* handle, void** stream);
 
 template <int kGetter>
-struct StreamGetter {
-  GetStream get;
-  void Load(const void* real) { get = reinterpret_cast<GetStream>(LibraryFunction(real, kGetters[kGetter])); }
+struct StreamGetter : FunctionTable {
+  using FunctionTable::FunctionTable;
+  GetStream get = Find(kGetters[kGetter]);
 };
 
 template <int kGetter>

@@ -12,12 +12,6 @@ namespace {
 
 constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 
-template <typename Function>
-bool Find(void* library, const char* name, Function** function) {
-  *function = reinterpret_cast<Function*>(RealDlsym(library, name));
-  return *function != nullptr;
-}
-
 std::atomic<EventState*> g_state{nullptr};
 
 ContextPhase PhaseOf(EventState* state, const EventContext& context) {
@@ -136,23 +130,11 @@ void Destroy(const EventDriver& driver, void** event) {
 bool EventDriver::Load() {
   int saved_errno = errno;
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  bool complete = false;
-  if (library != nullptr) {
-    Find(library, "cuStreamGetCtx", &stream_context);
-    Find(library, "cuThreadExchangeStreamCaptureMode", &exchange_capture_mode);
-    complete = Find(library, "cuEventCreate", &event_create) && Find(library, "cuEventDestroy_v2", &event_destroy) &&
-               Find(library, "cuEventRecord", &event_record) && Find(library, "cuEventQuery", &event_query) &&
-               Find(library, "cuEventElapsedTime", &event_elapsed) && Find(library, "cuStreamCreate", &stream_create) &&
-               Find(library, "cuStreamDestroy_v2", &stream_destroy) &&
-               Find(library, "cuStreamIsCapturing", &stream_is_capturing) &&
-               Find(library, "cuCtxGetCurrent", &context_current) &&
-               Find(library, "cuCtxPushCurrent_v2", &context_push) &&
-               Find(library, "cuCtxPopCurrent_v2", &context_pop) && Find(library, "cuCtxGetDevice", &context_device);
-    // Kept open: pairs are queried on our thread, even after the program has closed it.
-    if (!complete) RealDlclose(library);
-  }
+  *this = library == nullptr ? EventDriver() : EventDriver({&RealDlsym, library});
+  // Kept open: pairs are queried on our thread, even after the program has closed it.
+  if (library != nullptr && !is_complete()) RealDlclose(library);
   errno = saved_errno;
-  return complete;
+  return is_complete();
 }
 
 CaptureTolerant::CaptureTolerant(const EventDriver& driver) : driver_(driver), mode_(kRelaxed) {

@@ -54,7 +54,7 @@ struct Tap {
 };
 
 std::atomic<uint32_t> g_phase{kUnseen};
-Tap g_tap;
+constinit Tap g_tap = {};
 // For the switch: g_phase's changes, g_duty and what it goes by, g_window_start_ticks, and PyTorch's own lock, which must
 // not be held at a fork.
 SpinLock g_switch_lock;

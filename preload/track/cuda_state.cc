@@ -13,13 +13,9 @@ namespace {
 
 using IsCapturing = int (*)(const void* stream, int* status);
 
-struct CaptureApi {
-  IsCapturing is_capturing;
-  void Load(const void* real) {
-    void* found = LibraryFunction(real, "cudaStreamIsCapturing");
-    if (found == nullptr) found = LibraryFunction(real, "cuStreamIsCapturing");
-    is_capturing = reinterpret_cast<IsCapturing>(found);
-  }
+struct CaptureApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  IsCapturing is_capturing = Find("cudaStreamIsCapturing", "cuStreamIsCapturing");
 };
 
 // From the library through which the last capture was begun.
@@ -166,11 +162,9 @@ const char* CopyName(const char* name) {
   return copy;
 }
 
-struct FunctionNameApi {
-  int (*get_name)(const char** name, const void* function);
-  void Load(const void* real) {
-    get_name = reinterpret_cast<int (*)(const char**, const void*)>(LibraryFunction(real, "cuFuncGetName"));
-  }
+struct FunctionNameApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*get_name)(const char** name, const void* function) = Find("cuFuncGetName");
 };
 
 // Asks the driver about a handle that no hook has seen; also remembers that it is unknown.
@@ -233,20 +227,19 @@ uint32_t KernelDefinition(const void* function, const void* real) {
 
 namespace {
 
-struct PointerApi {
-  int (*runtime_attributes)(void* attributes, const void* address);
-  int (*driver_attribute)(void* data, int attribute, uint64_t address);
-  int (*runtime_version)(int* version);
-  bool can_ask;
-  void Load(const void* real) {
-    runtime_attributes =
-        reinterpret_cast<int (*)(void*, const void*)>(LibraryFunction(real, "cudaPointerGetAttributes"));
-    driver_attribute = reinterpret_cast<int (*)(void*, int, uint64_t)>(LibraryFunction(real, "cuPointerGetAttribute"));
-    runtime_version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion"));
-    // Before CUDA 11 a query about pageable memory is an error that the program would see in cudaGetLastError.
+struct PointerApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*runtime_attributes)(void* attributes, const void* address) = Find("cudaPointerGetAttributes");
+  int (*driver_attribute)(void* data, int attribute, uint64_t address) = Find("cuPointerGetAttribute");
+  int (*runtime_version)(int* version) = Find("cudaRuntimeGetVersion");
+  bool can_ask = CanAsk();
+
+ private:
+  // Before CUDA 11 a query about pageable memory is an error that the program would see in cudaGetLastError.
+  constexpr bool CanAsk() const {
     int version = 0;
-    can_ask = driver_attribute != nullptr || (runtime_attributes != nullptr && runtime_version != nullptr &&
-                                              runtime_version(&version) == 0 && version >= 11000);
+    return driver_attribute != nullptr || (runtime_attributes != nullptr && runtime_version != nullptr &&
+                                           runtime_version(&version) == 0 && version >= 11000);
   }
 };
 

@@ -213,11 +213,9 @@ const void* PointerOf(const VariantPack& pack, int64_t uid) {
   return nullptr;
 }
 
-struct StreamApi {
-  int (*stream)(const void* handle, const void** stream);
-  void Load(const void* real) {
-    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cudnnGetStream"));
-  }
+struct StreamApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*stream)(const void* handle, const void** stream) = Find("cudnnGetStream");
 };
 
 bool IsHandleCaptured(const void* handle, const void* real) {

@@ -221,7 +221,7 @@ uint64_t DLHOOK_BODY(cblas_x)(int64_t order, int64_t m) {
 
 TRACKED = """family f
 tracker seen header=preload/track/seen.h function=Seen fields=handle,bytes?
-decoder copy header=preload/decode/copy.h function=DecodeCopy record=kCopyCall words=2
+decoder copy header=preload/decode/decoders.h function=DecodeCopy record=kCopyCall words=2
   addresses=1 fields=dst,bytes,kind? constants=sync:bool=true ignore=stream context=real
 library t
 soname i32 libt.so
