@@ -11,7 +11,6 @@ namespace {
 struct CublasApi : FunctionTable {
   using FunctionTable::FunctionTable;
   int (*get_math_mode)(const void* handle, int32_t* mode) = Find("cublasGetMathMode");
-  int (*get_stream)(const void* handle, const void** stream) = Find("cublasGetStream_v2");
 };
 
 int16_t MathModeOf(const void* handle, const void* real) {
@@ -19,14 +18,6 @@ int16_t MathModeOf(const void* handle, const void* real) {
   int32_t mode = -1;
   if (handle == nullptr || api == nullptr || api->get_math_mode == nullptr) return -1;
   return api->get_math_mode(handle, &mode) == 0 ? static_cast<int16_t>(mode) : -1;
-}
-
-// The handle's stream is queried only while a capture is active.
-bool IsHandleCaptured(const void* handle, const void* real) {
-  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1) || handle == nullptr) return false;
-  const CublasApi* api = ApiOf<CublasApi>(real);
-  const void* stream = nullptr;
-  return api != nullptr && api->get_stream != nullptr && api->get_stream(handle, &stream) == 0 && IsCaptured(stream);
 }
 
 DataType TypeOf(int32_t cuda_type, DataType letter) { return cuda_type < 0 ? letter : CudaType(cuda_type); }
@@ -52,7 +43,7 @@ CudaGemmShape NewShape(const CudaGemmArgs& args) {
   shape.gemm.ldb = args.ldb;
   shape.gemm.ldc = args.ldc;
   shape.gemm.batch = args.batch;
-  shape.captured = IsHandleCaptured(args.handle, args.real);
+  shape.captured = IsHandleCaptured(&StreamApi::cublas, args.handle, args.real);
   shape.chooser = ChooserOf(args.algorithm);
   shape.compute_type = static_cast<int16_t>(args.compute_type);
   shape.scale_type = -1;
@@ -78,7 +69,6 @@ struct SparseApi : FunctionTable {
   int (*sparse_size)(const void* descriptor, int64_t* rows, int64_t* columns,
                      int64_t* nonzeros) = Find("cusparseSpMatGetSize");
   int (*vector)(const void* descriptor, int64_t* size, const void** values, int* type) = Find("cusparseDnVecGet");
-  int (*stream)(const void* handle, const void** stream) = Find("cusparseGetStream");
   int (*dense)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* ld, const void** values, int* type,
                int* order) = Find("cusparseDnMatGet");
 };
@@ -112,12 +102,6 @@ DataType VectorType(const SparseApi& api, const void* descriptor) {
   int type = -1;
   if (descriptor == nullptr || api.vector == nullptr) return DataType::kUnknown;
   return api.vector(descriptor, &size, &values, &type) == 0 ? CudaType(type) : DataType::kUnknown;
-}
-
-bool IsHandleCaptured(const SparseApi& api, const void* handle) {
-  if (g_open_captures.load(std::memory_order_relaxed) == 0 || handle == nullptr || api.stream == nullptr) return false;
-  const void* stream = nullptr;
-  return api.stream(handle, &stream) == 0 && IsCaptured(stream);
 }
 
 }  // namespace
@@ -206,7 +190,7 @@ void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record) {
   CudaMatrixShape cuda = {};
   cuda.trans_b = args.trans_b < 0 ? '\0' : CublasOperation(args.trans_b);
   cuda.c_type = TypeOf(args.c_type, DataType::kUnknown);
-  cuda.captured = IsHandleCaptured(args.handle, args.real);
+  cuda.captured = IsHandleCaptured(&StreamApi::cublas, args.handle, args.real);
   new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
   StoreAddresses(args, record);
 }
@@ -229,7 +213,7 @@ void DecodeSparse(const SparseArgs& args, CallRecord* record) {
     shape.n = args.kind == MatrixKind::kSpmv ? 1 : c.columns;
     bool is_vector = args.kind == MatrixKind::kSpmv;
     shape.type = is_vector ? VectorType(*api, args.y_descriptor) : dense_a ? a.type : c.type;
-    cuda.captured = IsHandleCaptured(*api, args.handle);
+    cuda.captured = IsHandleCaptured(&StreamApi::cusparse, args.handle, args.real);
     shape.lda = a.ld;
     shape.ldc = c.ld;
     cuda.nonzeros = dense_a ? c.nonzeros : a.nonzeros;

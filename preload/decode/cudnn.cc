@@ -29,7 +29,6 @@ struct CudnnApi : FunctionTable {
   int (*pointwise)(const void* descriptor, int* mode, int* type, int* nan) = Find("cudnnGetOpTensorDescriptor");
   int (*reduction)(const void* descriptor, int* mode, int* type, int* nan, int* indices,
                    int* index_type) = Find("cudnnGetReduceTensorDescriptor");
-  int (*stream)(const void* handle, const void** stream) = Find("cudnnGetStream");
   int (*rnn)(const void* descriptor, int* algorithm, int* cell, int* bias, int* direction, int* input, int* type,
              int* precision, int* math_type, int* input_size, int* hidden_size, int* projection_size, int* layers,
              void** dropout, uint32_t* flags) = Find("cudnnGetRNNDescriptor_v8");
@@ -146,12 +145,6 @@ void ReadMode(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   }
 }
 
-bool IsHandleCaptured(const CudnnApi& api, const void* handle) {
-  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1)) return false;
-  const void* stream = nullptr;
-  return handle != nullptr && api.stream != nullptr && api.stream(handle, &stream) == 0 && IsCaptured(stream);
-}
-
 void ReadTensors(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   TensorList tensors(api, shape);
   tensors.Tensor(TensorRole::kX, args.x_descriptor, args.filters);
@@ -193,7 +186,7 @@ void DecodeCudnn(const CudnnArgs& args, CallRecord* record) {
     ReadConvolution(*api, args.convolution, &shape);
     ReadPooling(*api, args.pooling, &shape);
     ReadMode(*api, args, &shape);
-    shape.captured = IsHandleCaptured(*api, args.handle);
+    shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   }
   new (record->shape()) CudnnShape(shape);
   StoreAddresses(args, record);
@@ -233,7 +226,7 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
                  &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags) == 0) {
       shape.compute_type = CudnnType(type);
     }
-    shape.captured = IsHandleCaptured(*api, args.handle);
+    shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   }
   new (record->shape()) CudnnShape(shape);
   record->SetAddresses(args.x, nullptr, args.y);

@@ -17,9 +17,8 @@ bool OpenGroup(const PerfEvent* events, uint32_t count, uint32_t tid, PerfGroup*
     return false;
   }
   if (OpenPerfGroup(events, count, static_cast<pid_t>(tid), false, group)) return true;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   GiveBackDescriptors(count);
-  errno = saved_errno;
   return false;
 }
 

@@ -69,11 +69,10 @@ int OpenFile(uint32_t pid, uint32_t tid, ProcFile which) {
 }
 
 void CloseKept(int* fd) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   close(*fd);
   GiveBackDescriptors(1);
   *fd = -1;
-  errno = saved_errno;
 }
 
 }  // namespace
@@ -153,9 +152,8 @@ bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size) {
   } else if (!is_kept && bytes > 0 && TakeDescriptors(1)) {
     *kept = fd;
   } else if (!is_kept && fd >= 0) {
-    int saved_errno = errno;
+    ErrnoKeeper keeper;
     close(fd);
-    errno = saved_errno;
   }
   return bytes > 0;
 }

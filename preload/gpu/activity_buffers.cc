@@ -44,11 +44,7 @@ uint8_t* Take(ActivityBuffers* pool, BufferKind kind, uint64_t most, size_t byte
   if (number == 0) return nullptr;
   if (kind == BufferKind::kFewRecords) pool->with_few.fetch_add(1, std::memory_order_relaxed);
   ActivityBuffer* buffer = &pool->buffers[number - 1];
-  if (buffer->data == nullptr) {
-    int saved_errno = errno;
-    buffer->data = static_cast<uint8_t*>(MapOwnPages(bytes));
-    errno = saved_errno;
-  }
+  if (buffer->data == nullptr) buffer->data = static_cast<uint8_t*>(MapOwnPages(bytes));
   if (buffer->data == nullptr) GiveBack(pool, number);
   return buffer->data;
 }

@@ -128,12 +128,11 @@ void Destroy(const EventDriver& driver, void** event) {
 }  // namespace
 
 bool EventDriver::Load() {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   *this = library == nullptr ? EventDriver() : EventDriver({&RealDlsym, library});
   // Kept open: pairs are queried on our thread, even after the program has closed it.
   if (library != nullptr && !is_complete()) RealDlclose(library);
-  errno = saved_errno;
   return is_complete();
 }
 

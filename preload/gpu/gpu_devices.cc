@@ -91,7 +91,7 @@ void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record,
   if (state == nullptr || ordinal >= 64) return;
   uint64_t bit = uint64_t{1} << ordinal;
   if ((state->known_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   char name[kNameBytes] = "";
   GpuDeviceRecord device = {};
   device.header = {sizeof device / 8, RecordType::kGpuDevice, 0, 0, 0, 0};
@@ -104,7 +104,6 @@ void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record,
   if (record != nullptr) ReadDevice(*record, cupti_version, &device);
   device.name_bytes = static_cast<uint32_t>(strnlen(name, sizeof name));
   WriteGpuRecord(own, &device.header, name, device.name_bytes, false);
-  errno = saved_errno;
 }
 
 }  // namespace

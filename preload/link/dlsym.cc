@@ -288,22 +288,16 @@ extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void*
     LeaveError(wanted, wrapper, object);
     return {1, nullptr};
   }
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   void* answer = WrappedFor(wrapper, name, real, object);
   ClearLoaderError();
-  errno = saved_errno;
   return {1, answer};
 }
 
 // Bindings to unmapped functions must not be used again.
 extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
-  static std::atomic<int (*)(void*)> real{nullptr};
-  auto call = real.load(std::memory_order_relaxed);
-  if (call == nullptr) {
-    call = reinterpret_cast<int (*)(void*)>(dlhook::RealDlsym(RTLD_NEXT, "dlclose"));
-    real.store(call, std::memory_order_relaxed);
-  }
-  int result = call(handle);
+  static std::atomic<int (*)(void*)> known{nullptr};
+  int result = dlhook::RealOf("dlclose", &known)(handle);
   dlhook::g_binding_generation.fetch_add(1, std::memory_order_relaxed);
   return result;
 }

@@ -23,20 +23,18 @@ void Nap() {
 
 // A reader finishes within microseconds; the wait is limited in case one was interrupted for long.
 PyObject* OnExit(PyObject*, PyObject*) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   g_python_closed.store(1);
   if (ProcessState* process = GetProcess()) process->session->python.code_type.store(0);
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) Nap();
   for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) Nap();
-  errno = saved_errno;
   g_python_api.IncRef(g_python_api.none);
   return g_python_api.none;
 }
 
 PyObject* OnCompilersExit(PyObject*, PyObject*) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   RecordCompiledCode();
-  errno = saved_errno;
   g_python_api.IncRef(g_python_api.none);
   return g_python_api.none;
 }
@@ -60,13 +58,12 @@ void Register(PyMethodDef* method) {
 }
 
 int OnExitCall(void* method) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   PyObject *type, *value, *traceback;
   g_python_api.ErrFetch(&type, &value, &traceback);
   if (method == &g_on_compilers_exit && GetConfig().compiled == CompiledMode::kModules) AskForModules();
   Register(static_cast<PyMethodDef*>(method));
   g_python_api.ErrRestore(type, value, traceback);
-  errno = saved_errno;
   return 0;
 }
 

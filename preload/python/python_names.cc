@@ -352,9 +352,8 @@ int OnPendingCall(void*) {
   if (g_python.is_finalizing() != 0 || g_python.newest_interpreter() != g_python.main_interpreter()) return 0;
   if (process == nullptr || !process->names_state.compare_exchange_strong(requested, NamesState::kInHand)) return 0;
   if (process->own_thread.load() == 0) process->main_is_idle.store(0);
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   Search(process);
-  errno = saved_errno;
   return 0;
 }
 

@@ -146,9 +146,8 @@ void FindPython() {
   PythonState state = g_python_state.load();
   if (state != PythonState::kUnknown && state != PythonState::kAbsent) return;
   if (!g_python_state.compare_exchange_strong(state, PythonState::kSearching)) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   g_python_state.store(Search(), std::memory_order_release);
-  errno = saved_errno;
 }
 
 // A Python that can't be read in this way (its objects may have been copied into the program) is left to FindPython.

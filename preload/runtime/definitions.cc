@@ -37,7 +37,7 @@ uint32_t Define(DefinitionKind kind, const void* bytes, size_t size) {
     }
     size = kMaxDefinitionBytes;
   }
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   SpinLockHolder holder(&process->definitions_lock);
   uint64_t offset = session->definitions_bytes.load(std::memory_order_relaxed);
   uint64_t end = (offset + sizeof(Definition) + size + 7) & ~uint64_t{7};
@@ -52,7 +52,6 @@ uint32_t Define(DefinitionKind kind, const void* bytes, size_t size) {
   } else {
     session->refused_definitions.fetch_add(1, std::memory_order_relaxed);
   }
-  errno = saved_errno;
   return number;
 }
 

@@ -291,11 +291,9 @@ namespace {
 
 bool HasPages(const SessionHeader& session, uint32_t index) {
   ProcessState* process = GetProcess();
-  int saved_errno = errno;
-  bool has = process != nullptr &&
-             AllocatePages(process, session.chunks_offset + index * session.chunk_bytes, session.chunk_bytes);
-  errno = saved_errno;
-  return has;
+  ErrnoKeeper keeper;
+  return process != nullptr &&
+         AllocatePages(process, session.chunks_offset + index * session.chunk_bytes, session.chunk_bytes);
 }
 
 // From here on a signal handler may leave at any point: EndGrowth then repeats the rest.

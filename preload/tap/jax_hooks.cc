@@ -262,7 +262,7 @@ void ResetForProcess() {
 bool OnGetenv(const char*, void* caller, char**) {
   uint32_t before = g_jax.pid.load(std::memory_order_relaxed);
   if (before == ProcessId() || strcmp(ObjectName(ObjectOf(caller)), kObject) != 0) return false;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   if (g_jax.pid.compare_exchange_strong(before, ProcessId()) && !IsLeftOut(kJaxTap, kObject)) {
     Undisturbed undisturbed;
     static void* stack = nullptr;
@@ -270,7 +270,6 @@ bool OnGetenv(const char*, void* caller, char**) {
     ResetForProcess();
     if (StartOwnThread(&stack, kStackBytes, &JaxThreadMain, nullptr, &thread)) pthread_detach(thread);
   }
-  errno = saved_errno;
   return false;
 }
 DLHOOK_GETENV_TAP(kFlagsTap, "XLA_FLAGS", &OnGetenv);

@@ -18,9 +18,8 @@ bool OnGetenv(const char* name, void*, char** answer) {
     if (RealGetenv(variable) != nullptr) return false;
   }
   if (RealGetenv(kFolderVariable) != nullptr) return false;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   char* folder = JitFolder();
-  errno = saved_errno;
   if (folder == nullptr) return false;
   bool is_folder = strcmp(name, kFolderVariable) == 0;
   if (!is_folder && strcmp(name, kProfileVariables[0]) != 0) return false;

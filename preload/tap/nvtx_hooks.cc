@@ -179,11 +179,6 @@ void End(uint64_t id) {
 
 // ---- The functions that NVTX calls. Each preserves errno.
 
-struct ErrnoKeeper {
-  int saved = errno;
-  ~ErrnoKeeper() { errno = saved; }
-};
-
 template <typename Message>
 int PushMessage(Message message) {
   ErrnoKeeper keeper;

@@ -355,7 +355,7 @@ bool RegisterWith(const link_map* object, void* library) {
 void Register(GetCallbacks real) {
   uint32_t unseen = kUnseen;
   if (!g_phase.compare_exchange_strong(unseen, kBusy)) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   g_tap.family_bit = FamilyBit<kRecordFunctionTap>();
   bool registered = false;
@@ -363,7 +363,6 @@ void Register(GetCallbacks real) {
   if (void* library = is_wanted ? dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD) : nullptr)
     registered = RegisterWith(object, library);
   g_phase.store(registered ? kOn : kNever, std::memory_order_release);
-  errno = saved_errno;
 }
 
 void Attend(uint32_t phase, GetCallbacks real) {

@@ -3,13 +3,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
 
 #include <functional>
 #include <string_view>
 #include <variant>
 
+#include "preload/base/loaded_objects.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/identity.h"
 #include "preload/link/dlsym.h"
@@ -43,27 +43,13 @@ SpinLock g_callers_lock;
 
 // The addresses that the object's segments span.
 bool FindSpan(const link_map* object, TorchCaller* caller) {
-  struct Search {
-    const link_map* object;
-    uintptr_t start;
-    uintptr_t end;
-  } search = {object, UINTPTR_MAX, 0};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto search = static_cast<Search*>(argument);
-        if (info->dlpi_addr != search->object->l_addr) return 0;
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
-          uintptr_t address = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-          if (address < search->start) search->start = address;
-          if (address + info->dlpi_phdr[i].p_memsz > search->end) search->end = address + info->dlpi_phdr[i].p_memsz;
-        }
-        return 1;
-      },
-      &search);
-  caller->start = search.start;
-  caller->bytes = search.end - search.start;
-  return search.start < search.end;
+  return AnyLoadedObject([object, caller](const dl_phdr_info& info) {
+    if (info.dlpi_addr != object->l_addr) return false;
+    const ObjectSpan span(info);
+    caller->start = span.start;
+    caller->bytes = span.end - span.start;
+    return span.start < span.end;
+  });
 }
 
 void StoreCaller(const TorchCaller& found, uint32_t generation) {
@@ -209,7 +195,7 @@ const char* TestObservers(const TorchFunctions& functions) {
 }  // namespace
 
 void LookUpTorchCaller(void* address, TorchCaller* found) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   uint32_t generation = CurrentBindingGeneration();
   auto own = reinterpret_cast<void*>(&_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE);
   found->get_callbacks = reinterpret_cast<GetCallbacks>(FindReal(kGetCallbacksName, nullptr, own, address));
@@ -222,7 +208,6 @@ void LookUpTorchCaller(void* address, TorchCaller* found) {
   }
   const link_map* object = ObjectOf(address);
   if (object != nullptr && found->get_callbacks != nullptr && FindSpan(object, found)) StoreCaller(*found, generation);
-  errno = saved_errno;
 }
 
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions) {

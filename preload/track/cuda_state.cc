@@ -52,6 +52,11 @@ void TrackEndCapture(const EndCaptureArgs& args) {
   }
 }
 
+bool StreamOfHandle(GetStream StreamApi::*getter, const void* handle, const void* real, const void** stream) {
+  const StreamApi* api = handle == nullptr ? nullptr : ApiOf<StreamApi>(real);
+  return api != nullptr && api->*getter != nullptr && (api->*getter)(handle, stream) == 0;
+}
+
 bool AskWhetherCaptured(const void* stream) {
   // The legacy stream (null or handle 1) can't be captured; a query about it would be an error that the program might
   // see (cudaErrorStreamCaptureImplicit).

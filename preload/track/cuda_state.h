@@ -1,6 +1,7 @@
 // What is behind the streams, kernels and addresses that calls of CUDA name: streams in capture, names of kernels, kinds of memory.
 #pragma once
 
+#include "preload/base/function_table.h"
 #include "preload/hook_arguments.h"
 
 namespace dlhook::inline track {
@@ -20,6 +21,27 @@ bool AskWhetherCaptured(const void* stream);
 // Whether calls on `stream` are being captured.
 inline bool IsCaptured(const void* stream) {
   return __builtin_expect(g_open_captures.load(std::memory_order_relaxed) > 0, 0) && AskWhetherCaptured(stream);
+}
+
+// The streams of the libraries' handles.
+using GetStream = int (*)(const void* handle, const void** stream);
+struct StreamApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  GetStream cublas = Find("cublasGetStream_v2");
+  GetStream cudnn = Find("cudnnGetStream");
+  GetStream cusparse = Find("cusparseGetStream");
+  GetStream cusolver_dn = Find("cusolverDnGetStream");
+  GetStream cusolver_sp = Find("cusolverSpGetStream");
+};
+
+// `real`: the called function of the handle's library. False: it can't be told.
+bool StreamOfHandle(GetStream StreamApi::*getter, const void* handle, const void* real, const void** stream);
+
+// The stream is queried only while a capture is active.
+inline bool IsHandleCaptured(GetStream StreamApi::*getter, const void* handle, const void* real) {
+  const void* stream = nullptr;
+  return __builtin_expect(g_open_captures.load(std::memory_order_relaxed) > 0, 0) &&
+         StreamOfHandle(getter, handle, real, &stream) && IsCaptured(stream);
 }
 
 // cudaProfilerStart and cudaProfilerStop, and the driver's: with DLHOOK_START=profiler they start and stop recording in their

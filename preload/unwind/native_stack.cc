@@ -197,10 +197,8 @@ CaptureStack g_capture_stack = &CaptureJoined;
 __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   if (__builtin_expect(thread->active == 0, 0)) return 0;  // forked since the call began
   auto frame = static_cast<const uint64_t*>(__builtin_frame_address(0));
-  int saved_errno = errno;  // of the call
-  uint32_t node = CaptureFrom(thread, {frame[1], reinterpret_cast<uintptr_t>(frame + 2), frame[0], false});
-  errno = saved_errno;
-  return node;
+  ErrnoKeeper keeper;  // of the call
+  return CaptureFrom(thread, {frame[1], reinterpret_cast<uintptr_t>(frame + 2), frame[0], false});
 }
 
 bool CaptureInterruptedStack(ThreadState* thread, const FrameState& top, InterruptedStack* stack) {
