@@ -6,14 +6,16 @@ Every mistake is an ApiError with file:line, what was found and what was expecte
 import dataclasses
 import re
 
-from api_types import BEGIN, BYTES, CONTEXT, LETTERS, RETURN_TYPES, TYPES, WORK, Api, Decoder, DriverVariant, Hook, Place, Tracker
+from api_types import BEGIN, BYTES, CONTEXT, LETTERS, RETURN_TYPES, TYPES, WORK, Api, Decoder, DriverVariant, Field, Hook, Place, Tracker
 
 PROTOTYPE = re.compile(
-    r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{}]+)\((?P<parameters>[^()]*)\)'
+    r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{},]+)\((?P<parameters>[^()]*)\)'
     r'(?P<attributes>( *@\w+\([^()]*\))*)'
 )
 ATTRIBUTE = re.compile(r'@(\w+)\(([^()]*)\)')
 LETTER_SET = re.compile(r'\{([A-Za-z]+)\}')
+FIELD = re.compile(r'(\w+)(\??)(?:=(\S+))?')
+WORD_SET = re.compile(r'\{([^{}]*,[^{}]*)\}')
 TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default stream
 MAX_FAMILIES = 32  # bits of a mask
 MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
@@ -83,7 +85,7 @@ class TableReader:
         if not required <= set(values) <= {field.name for field in fields}:
             expected = sorted(required) + sorted(f'[{field.name}]' for field in fields if field.name not in required)
             raise place.error(f"{what} '{name}' has {' '.join(sorted(values))}, expected {' '.join(expected)}")
-        values['fields'] = {field.rstrip('?'): not field.endswith('?') for field in filter(None, values.get('fields', '').split(','))}
+        values['fields'] = read_fields(values.get('fields', ''), place)
         if 'context' in values:
             values['context'] = tuple(values['context'].split(','))
             for word in values['context']:
@@ -158,7 +160,7 @@ class TableReader:
         more = read_more(attributes.get('more', '0'), parameters, place)
         kind = self.known('work', WORK, attributes.get('work', work), place)
         made = read_work(kind, parameters, place)
-        for letter, name in expand_letters(match['name'], place):
+        for letter, name in expand_sets(match['name'], place):
             resolved = tuple((resolve_type(kind, letter, place), parameter) for kind, parameter in parameters)
             decoder, constants = self.read_decode(attributes.get('decode', ''), resolved, letter, place)
             tracker = self.read_track(attributes.get('track', ''), resolved, place)
@@ -258,11 +260,22 @@ def read_spelling(words, place):
     return result
 
 
+def read_fields(text, place):
+    """{name: Field} of 'm,n,batch?=1'."""
+    fields = {}
+    for word in filter(None, text.split(',')):
+        match = FIELD.fullmatch(word)
+        if not match:
+            raise place.error(f"found field '{word}', expected NAME[?][=DEFAULT]")
+        fields[match[1]] = Field(not match[2], match[3] or '')
+    return fields
+
+
 def require_fields(what, fields, parameters, place):
     names = [parameter for _, parameter in parameters]
-    for field, required in fields.items():
-        if required and field not in names:
-            raise place.error(f"found no parameter '{field}', which {what} expects")
+    for name, field in fields.items():
+        if field.required and name not in names:
+            raise place.error(f"found no parameter '{name}', which {what} expects")
 
 
 def read_parameters(text, place):
@@ -301,8 +314,11 @@ def read_more(text, parameters, place):
     return int(text)
 
 
-def expand_letters(name, place):
-    """('s', 'sgemm'), ('d', 'dgemm') of '{sd}gemm'; ('', name) of a name without letters."""
+def expand_sets(name, place):
+    """(letter or '', name) of each function: ('s', 'sgemm'), ('d', 'dgemm') of '{sd}gemm'; ('', 'getA'), ('', 'getB') of 'get{A,B}'."""
+    words = WORD_SET.search(name)
+    if words:
+        return [one for word in words[1].split(',') for one in expand_sets(name[: words.start()] + word + name[words.end() :], place)]
     match = LETTER_SET.search(name)
     if not match:
         return [('', name)]

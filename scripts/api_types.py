@@ -19,6 +19,15 @@ class Type:
     decode: str  # expression for the decoder; '': not usable
     abi: str  # tag in tests/scripts/abi_match.h
 
+    @property
+    def member(self):
+        """Of the decoder's struct: the type of that expression, wide enough for either integer."""
+        made, call, _ = self.decode.partition('(')
+        return MADE.get(made) or (made.removeprefix('static_cast<').rstrip('>') if call else self.cxx)
+
+
+MADE = {'static_cast<{int}>': 'int64_t', 'IntegerAt': 'int64_t', 'CblasOption': 'char', 'FortranOption': 'char'}
+
 
 # Integers passed by value are forwarded as whole 64-bit words, unchanged whatever the width the library was built for;
 # only the decoder uses the width that the name implies (README.md, "Integers").
@@ -90,8 +99,13 @@ LETTERS = {
 LETTERS.update({letter.upper(): value for letter, value in LETTERS.items()})
 LETTERS['H'] = Letter('f16', 'ptr', 'float')
 BYTES = {'i32': 4, 'i64': 8}
-# What a wrapper provides besides the parameters: the real function's address, the return address of the call, the pointer returned.
-CONTEXT = {'real': 'reinterpret_cast<void*>(real)', 'caller': '__builtin_return_address(0)', 'result': 'Address(result)'}
+# What a wrapper provides besides the parameters: the real function's address, the return address of the call, the pointer returned;
+# as (type, expression).
+CONTEXT = {
+    'real': ('const void*', 'reinterpret_cast<void*>(real)'),
+    'caller': ('void*', '__builtin_return_address(0)'),
+    'result': ('uint64_t', 'Address(result)'),
+}
 
 # The functions of preload/runtime/call_scope.h that begin a call.
 BEGIN = ('BeginCall', 'BeginFrequentCall')
@@ -127,14 +141,21 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True)
+class Field:
+    """A parameter that a decoder or tracker takes."""
+
+    required: bool
+    default: str  # where a hook lacks it; '': zero
+
+
+@dataclasses.dataclass(frozen=True)
 class Decoder:
     header: str
     function: str
-    args: str
     record: str
     words: str
     addresses: str
-    fields: dict  # name -> required
+    fields: dict  # name -> Field
     constants: dict = dataclasses.field(default_factory=dict)  # name -> (C++ type, default or '')
     ignore: frozenset = frozenset()  # parameters that it does not use; '*': all that are not fields
     context: tuple = ()  # from CONTEXT: what it gets besides parameters
@@ -147,7 +168,7 @@ class Tracker:
 
     header: str
     function: str
-    fields: dict = dataclasses.field(default_factory=dict)  # name -> required
+    fields: dict = dataclasses.field(default_factory=dict)  # name -> Field
     context: tuple = ()  # from CONTEXT; always includes the real function's address
 
 

@@ -101,6 +101,10 @@ class OptionArray {
 inline uint64_t Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 inline uint64_t Address(uint64_t word) { return word; }  // a pointer in a structure of its own
 
+// What describes a copy in one structure: cudaMemcpy3DParms, cudaMemcpy3DPeerParms, CUDA_MEMCPY2D, CUDA_MEMCPY3D,
+// CUDA_MEMCPY3D_PEER.
+enum class CopyStruct : uint8_t { kRuntime3d, kRuntime3dPeer, kDriver2d, kDriver3d, kDriver3dPeer };
+
 // Structures that hooked functions take by value, known only by size and class: the wrappers pass them on unchanged.
 // Thread: any. Plain data; no field of the memory classes is read.
 

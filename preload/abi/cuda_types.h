@@ -2,7 +2,7 @@
 // Sources: library_types.h (CUDA 13.0), cudnn_graph_v9.h (9.24), nccl.h (2.30); numbers have never changed.
 #pragma once
 
-#include "preload/format/record.h"
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline abi {
 
@@ -88,10 +88,6 @@ inline uint64_t Nanoseconds(float milliseconds) {
   return milliseconds > 0 && milliseconds < 1e12f ? static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5)
                                                   : 0;
 }
-
-struct ElapsedArgs {
-  const void* out = nullptr;  // float*, milliseconds
-};
 
 // Needs no shape and 1 address, which holds the nanoseconds.
 inline void DecodeElapsed(const ElapsedArgs& args, CallRecord* record) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cstdint>
 

@@ -23,6 +23,13 @@ __attribute__((always_inline)) inline void* LookedUpFunction() {
 
 }  // namespace dlhook::inline base
 
+// What the shim shows to the process; all else is hidden. Without a version: with one, the loader would silently skip every hook
+// of a versioned symbol.
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
+// What a body tells of its call: the function's name, the function, and the address that called it.
+#define DLHOOK_CALLED(name) (#name), reinterpret_cast<void*>(&name), __builtin_return_address(0)
+
 #define DLHOOK_BODY(name) dlhook_body_##name
 
 // At file scope, in a file that defines the body as an extern "C" function.

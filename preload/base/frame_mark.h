@@ -6,9 +6,9 @@
 // Thread: the one that works. One system call for each question.
 #pragma once
 
-#include <errno.h>
 #include <sys/uio.h>
 
+#include "preload/base/errno_keeper.h"
 #include "preload/base/process_id.h"
 
 namespace dlhook::inline base {
@@ -18,10 +18,9 @@ inline bool Contains(uintptr_t place, uint64_t word) {
   uint64_t found = 0;
   iovec local = {&found, sizeof found};
   iovec remote = {reinterpret_cast<void*>(place), sizeof found};
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   ssize_t copied = process_vm_readv(static_cast<pid_t>(ProcessId()), &local, 1, &remote, 1, 0);
   bool is_unmapped = copied < 0 && errno == EFAULT;
-  errno = saved_errno;
   return copied == sizeof found ? found == word : !is_unmapped;
 }
 

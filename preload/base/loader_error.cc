@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "preload/base/libc_functions.h"
+#include "preload/base/loaded_objects.h"
 
 namespace dlhook::inline base {
 namespace {
@@ -25,22 +26,16 @@ char* ThreadPointer() {
 
 // Offset from the thread pointer to __libc_dlerror_result, or 0.
 intptr_t FindErrorOffset() {
-  struct Search {
-    const link_map* libc;
-    const void* block;
-  } search = {FindLibc(), nullptr};
   const ElfW(Sym)* symbol = FindLibcSymbol("__libc_dlerror_result");
   if (symbol == nullptr || ELF64_ST_TYPE(symbol->st_info) != STT_TLS) return 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto search = static_cast<Search*>(argument);
-        if (info->dlpi_addr != search->libc->l_addr) return 0;
-        search->block = info->dlpi_tls_data;
-        return 1;
-      },
-      &search);
-  if (search.block == nullptr) return 0;
-  return static_cast<const char*>(search.block) + symbol->st_value - ThreadPointer();
+  const void* block = nullptr;
+  AnyLoadedObject([&block, libc = FindLibc()](const dl_phdr_info& info) {
+    if (info.dlpi_addr != libc->l_addr) return false;
+    block = info.dlpi_tls_data;
+    return true;
+  });
+  if (block == nullptr) return 0;
+  return static_cast<const char*>(block) + symbol->st_value - ThreadPointer();
 }
 
 // This thread's pending error, or null if its location is unknown: then an error of the program is lost, but none of

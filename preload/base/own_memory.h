@@ -2,13 +2,13 @@
 // Thread: any. One system call each: never faults, and fails if the process may not make that call.
 #pragma once
 
-#include <errno.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstddef>
 
+#include "preload/base/errno_keeper.h"
 #include "preload/base/process_id.h"
 
 namespace dlhook::inline base {
@@ -17,10 +17,9 @@ constexpr uint64_t kPageBytes = 4096;
 
 // The number of bytes of these pieces, `size` in all, that could be copied one after another. Preserves errno.
 inline size_t CopyOwnPieces(const iovec* pieces, unsigned long count, void* to, size_t size) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   iovec local = {to, size};
   ssize_t copied = process_vm_readv(static_cast<pid_t>(ProcessId()), &local, 1, pieces, count, 0);
-  errno = saved_errno;
   return copied < 0 ? 0 : static_cast<size_t>(copied);
 }
 

@@ -3,11 +3,12 @@
 // Thread: any. System calls; preserves errno.
 #pragma once
 
-#include <errno.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <cstddef>
+
+#include "preload/base/errno_keeper.h"
 
 namespace dlhook::inline base {
 
@@ -16,7 +17,7 @@ namespace dlhook::inline base {
 // RLIMIT_MEMLOCK.
 inline void* MapOwnPages(size_t bytes, int fd = -1) {
   constexpr size_t kPage = 4096;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* memory = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -27,7 +28,6 @@ inline void* MapOwnPages(size_t bytes, int fd = -1) {
     munmap(memory, kPage);
     return nullptr;
   }
-  errno = saved_errno;
   return grown;
 }
 

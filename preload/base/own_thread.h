@@ -2,8 +2,6 @@
 // Thread: any that is undisturbed (runtime/undisturbed.h): the new one inherits its blocked signals.
 #pragma once
 
-#include <sys/mman.h>
-
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 

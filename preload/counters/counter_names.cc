@@ -7,7 +7,6 @@
 
 #include <linux/perf_event.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/format/processor_id.h"
 

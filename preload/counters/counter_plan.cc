@@ -7,6 +7,7 @@
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
+#include "preload/format/identity.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
@@ -22,7 +23,7 @@ PlannedSet g_sets[kMaxCounterSets];
 std::atomic<uint32_t> g_set_count{0};
 const CounterSpec* g_of_papi[kMaxCounters];
 uint32_t g_of_papi_count;
-Papi g_papi;
+constinit Papi g_papi;
 uint32_t g_papi_process;  // which has opened it
 
 // The process id of the one that has begun to plan PAPI's counters, and whether it is done.
@@ -35,14 +36,7 @@ SpinLock g_definitions_lock;
 uint32_t g_definitions[kMaxCounterSets];
 uint32_t g_definitions_of;  // a process id
 
-bool ReadWhole(const char* path, char* text, size_t size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  ssize_t bytes = read(fd, text, size - 1);
-  close(fd);
-  text[bytes < 0 ? 0 : bytes] = '\0';
-  return bytes >= 0;
-}
+bool ReadWhole(const char* path, char* text, size_t size) { return ReadFileAt(AT_FDCWD, path, text, size) > 0; }
 
 bool Has(const CounterSpec& spec, CounterSource source) { return (spec.sources & SourceBit(source)) != 0; }
 

@@ -3,7 +3,6 @@
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "preload/counters/counter_names.h"

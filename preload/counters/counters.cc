@@ -248,9 +248,8 @@ void CloseThreadCounters(ThreadState* thread) {
 void ReadCounters(ThreadState* thread) {
   CounterThread* counters = OpenOf(thread);
   if (counters == nullptr) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   ReadAll(thread, counters);
-  errno = saved_errno;
 }
 
 void ReadCountersAtScope(ThreadState* thread, ScopeKind kind) {

@@ -6,28 +6,29 @@
 #pragma once
 
 #include <pthread.h>
-#include <string.h>
 
+#include "preload/base/function_table.h"
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::inline counters {
 
-struct Papi {
-  int (*library_init)(int version);
-  int (*set_domain)(int domain);
-  int (*thread_init)(unsigned long (*thread_id)());
-  int (*create_eventset)(int* set);
-  int (*add_named_event)(int set, const char* name);
-  int (*start)(int set);
-  int (*read)(int set, long long* values);
-  int (*stop)(int set, long long* values);
-  int (*cleanup_eventset)(int set);
-  int (*destroy_eventset)(int* set);
-  int (*unregister_thread)();
-  int (*enum_event)(int* code, int modifier);
-  int (*query_event)(int code);
-  int (*event_code_to_name)(int code, char* name);
-  char* (*strerror)(int error);
+struct Papi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*library_init)(int version) = Need("PAPI_library_init");
+  int (*set_domain)(int domain) = Need("PAPI_set_domain");
+  int (*thread_init)(unsigned long (*thread_id)()) = Need("PAPI_thread_init");
+  int (*create_eventset)(int* set) = Need("PAPI_create_eventset");
+  int (*add_named_event)(int set, const char* name) = Need("PAPI_add_named_event");
+  int (*start)(int set) = Need("PAPI_start");
+  int (*read)(int set, long long* values) = Need("PAPI_read");
+  int (*stop)(int set, long long* values) = Need("PAPI_stop");
+  int (*cleanup_eventset)(int set) = Need("PAPI_cleanup_eventset");
+  int (*destroy_eventset)(int* set) = Need("PAPI_destroy_eventset");
+  int (*unregister_thread)() = Need("PAPI_unregister_thread");
+  int (*enum_event)(int* code, int modifier) = Need("PAPI_enum_event");
+  int (*query_event)(int code) = Need("PAPI_query_event");
+  int (*event_code_to_name)(int code, char* name) = Need("PAPI_event_code_to_name");
+  char* (*strerror)(int error) = Need("PAPI_strerror");
 };
 
 constexpr int kPapiOk = 0;
@@ -35,37 +36,11 @@ constexpr int kPapiOk = 0;
 constexpr const char* kPapiSonames[] = {"libpapi.so.7", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0",
                                         "libpapi.so.6", "libpapi.so.6.0", "libpapi.so"};
 
-inline bool FindPapi(void* library, void* (*find)(void* library, const char* name), Papi* papi) {
-  static constexpr const char* kNames[] = {"PAPI_library_init",
-                                           "PAPI_set_domain",
-                                           "PAPI_thread_init",
-                                           "PAPI_create_eventset",
-                                           "PAPI_add_named_event",
-                                           "PAPI_start",
-                                           "PAPI_read",
-                                           "PAPI_stop",
-                                           "PAPI_cleanup_eventset",
-                                           "PAPI_destroy_eventset",
-                                           "PAPI_unregister_thread",
-                                           "PAPI_enum_event",
-                                           "PAPI_query_event",
-                                           "PAPI_event_code_to_name",
-                                           "PAPI_strerror"};
-  constexpr size_t kCount = sizeof kNames / sizeof kNames[0];
-  static_assert(sizeof(Papi) == kCount * sizeof(void*));  // one name per pointer, in order
-  void* functions[kCount];
-  for (size_t i = 0; i < kCount; ++i) {
-    functions[i] = find(library, kNames[i]);
-    if (functions[i] == nullptr) return false;
-  }
-  memcpy(papi, functions, sizeof *papi);
-  return true;
-}
-
 // Null, or why it does not work: a clause. `version`: major << 8 | minor.
 inline const char* StartPapi(void* library, void* (*find)(void* library, const char* name), Papi* papi, int* version) {
   constexpr int kAllDomains = 0xf;  // PAPI_DOM_ALL: without it switches and migrations read 0
-  if (!FindPapi(library, find, papi)) return "it lacks functions that dlhook needs";
+  *papi = Papi({find, library});
+  if (!papi->is_complete()) return "it lacks functions that dlhook needs";
   // It accepts only its own version, that of the header used to build a program.
   for (int tried = 0x709; tried >= 0x500; tried -= tried & 0xff ? 1 : 0xf7) {
     if (papi->library_init(tried << 16) != tried << 16) continue;

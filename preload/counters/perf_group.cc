@@ -1,18 +1,16 @@
 // Groups of perf events.
 #include "preload/counters/perf_group.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <initializer_list>
+
+#include "preload/format/identity.h"
 
 namespace dlhook::inline counters {
 namespace {
@@ -81,9 +79,8 @@ bool AddEvent(const PerfEvent& event, pid_t tid, PerfGroup* group) {
 }
 
 void CloseDescriptors(PerfGroup* group) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   for (uint32_t i = group->count; i-- > 0;) CloseEvent(group, i);
-  errno = saved_errno;
 }
 
 bool ReadMapped(const PerfGroup& group, PerfReading* reading) {
@@ -106,21 +103,15 @@ bool IsScheduled(const PerfGroup& group) {
 }
 
 bool NmiWatchdogCounts() {
-  char text[4] = "";
-  int fd = open("/proc/sys/kernel/nmi_watchdog", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  ssize_t bytes = read(fd, text, sizeof text - 1);
-  close(fd);
-  return bytes > 0 && text[0] == '1';
+  char text[4];
+  ReadFileAt(AT_FDCWD, "/proc/sys/kernel/nmi_watchdog", text, sizeof text);
+  return text[0] == '1';
 }
 
 int Paranoid() {
-  char text[8] = "";
-  int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -2;
-  ssize_t bytes = read(fd, text, sizeof text - 1);
-  close(fd);
-  return bytes <= 0 ? -2 : text[0] == '-' ? -1 : text[0] - '0';
+  char text[8];
+  if (ReadFileAt(AT_FDCWD, "/proc/sys/kernel/perf_event_paranoid", text, sizeof text) == 0) return -2;
+  return text[0] == '-' ? -1 : text[0] - '0';
 }
 
 // Opens one event alone: completely, or for user mode only if the kernel allows no more. 0 or an errno.

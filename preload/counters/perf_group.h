@@ -6,8 +6,6 @@
 #include <linux/perf_event.h>
 #include <sys/types.h>
 
-#include <atomic>
-
 #include "preload/counters/counter_names.h"
 #include "preload/format/record.h"
 

@@ -3,7 +3,6 @@
 // Thread: any. At most two system calls.
 #pragma once
 
-#include <string.h>
 #include <sys/resource.h>
 
 #include "preload/format/clock.h"

@@ -1,15 +1,12 @@
-#include "preload/decode/collective.h"
-
-#include <string.h>
-
 #include <new>
 
 #include "preload/abi/arguments.h"
 #include "preload/abi/cuda_types.h"
 #include "preload/base/spin_lock.h"
+#include "preload/decode/decoders.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/thread_state.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {
@@ -62,13 +59,10 @@ const Communicator* FindOrAsk(uint64_t handle, AskLibrary ask) {
   return nullptr;
 }
 
-struct NcclApi {
-  int (*rank)(const void* comm, int* rank);
-  int (*count)(const void* comm, int* count);
-  void Load(const void* real) {
-    rank = reinterpret_cast<int (*)(const void*, int*)>(LibraryFunction(real, "ncclCommUserRank"));
-    count = reinterpret_cast<int (*)(const void*, int*)>(LibraryFunction(real, "ncclCommCount"));
-  }
+struct NcclApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*rank)(const void* comm, int* rank) = Find("ncclCommUserRank");
+  int (*count)(const void* comm, int* count) = Find("ncclCommCount");
   // NCCL opens a range of NVTX in each of its functions, these two included.
   RankAndSize Ask(const void* comm) const {
     RankAndSize facts;
@@ -82,15 +76,11 @@ struct NcclApi {
 };
 
 // MPI's own names may be hooked by another tool (PMPI): PMPI_ names are the library itself.
-struct MpiApi {
-  int (*rank)(int64_t comm, int* rank);
-  int (*size)(int64_t comm, int* size);
-  int (*type_size)(int64_t type, int* bytes);
-  void Load(const void* real) {
-    rank = reinterpret_cast<int (*)(int64_t, int*)>(LibraryFunction(real, "PMPI_Comm_rank"));
-    size = reinterpret_cast<int (*)(int64_t, int*)>(LibraryFunction(real, "PMPI_Comm_size"));
-    type_size = reinterpret_cast<int (*)(int64_t, int*)>(LibraryFunction(real, "PMPI_Type_size"));
-  }
+struct MpiApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*rank)(int64_t comm, int* rank) = Find("PMPI_Comm_rank");
+  int (*size)(int64_t comm, int* size) = Find("PMPI_Comm_size");
+  int (*type_size)(int64_t type, int* bytes) = Find("PMPI_Type_size");
   RankAndSize Ask(int64_t comm) const {
     RankAndSize facts;
     if (rank == nullptr || rank(comm, &facts.rank) != 0) facts.rank = -1;

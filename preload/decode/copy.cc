@@ -1,14 +1,10 @@
-#include "preload/decode/copy.h"
-
-#include <string.h>
-
 #include <new>
 
 #include "preload/abi/arguments.h"
 #include "preload/base/own_memory.h"
+#include "preload/decode/decoders.h"
 #include "preload/link/driver_entry.h"
-#include "preload/track/capture.h"
-#include "preload/track/host_memory.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {

@@ -1,31 +1,24 @@
 // cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters read (10 ns each, no
 // GPU needed). Attribute numbers: cublasLt.h, none was changed from CUDA 11 to 13; a version that does not know one returns an
 // error, and the field keeps the meaning of an unset attribute.
-#include <string.h>
-
 #include <initializer_list>
 #include <new>
 
 #include "preload/decode/cuda_gemm.h"
 #include "preload/link/library_api.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {
 
 using GetAttribute = int (*)(const void* object, int attribute, void* value, size_t bytes, size_t* written);
 
-struct LtApi {
-  GetAttribute description;
-  GetAttribute layout;
-  GetAttribute algorithm;
-  GetAttribute transform;
-  void Load(const void* real) {
-    description = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatmulDescGetAttribute"));
-    layout = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatrixLayoutGetAttribute"));
-    algorithm = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatmulAlgoConfigGetAttribute"));
-    transform = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatrixTransformDescGetAttribute"));
-  }
+struct LtApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  GetAttribute description = Find("cublasLtMatmulDescGetAttribute");
+  GetAttribute layout = Find("cublasLtMatrixLayoutGetAttribute");
+  GetAttribute algorithm = Find("cublasLtMatmulAlgoConfigGetAttribute");
+  GetAttribute transform = Find("cublasLtMatrixTransformDescGetAttribute");
 };
 
 // cublasLtMatmulDescAttributes_t

@@ -3,18 +3,14 @@
 
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {
 
-struct CublasApi {
-  int (*get_math_mode)(const void* handle, int32_t* mode);
-  int (*get_stream)(const void* handle, const void** stream);
-  void Load(const void* real) {
-    get_math_mode = reinterpret_cast<int (*)(const void*, int32_t*)>(LibraryFunction(real, "cublasGetMathMode"));
-    get_stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cublasGetStream_v2"));
-  }
+struct CublasApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*get_math_mode)(const void* handle, int32_t* mode) = Find("cublasGetMathMode");
 };
 
 int16_t MathModeOf(const void* handle, const void* real) {
@@ -22,14 +18,6 @@ int16_t MathModeOf(const void* handle, const void* real) {
   int32_t mode = -1;
   if (handle == nullptr || api == nullptr || api->get_math_mode == nullptr) return -1;
   return api->get_math_mode(handle, &mode) == 0 ? static_cast<int16_t>(mode) : -1;
-}
-
-// The handle's stream is queried only while a capture is active.
-bool IsHandleCaptured(const void* handle, const void* real) {
-  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1) || handle == nullptr) return false;
-  const CublasApi* api = ApiOf<CublasApi>(real);
-  const void* stream = nullptr;
-  return api != nullptr && api->get_stream != nullptr && api->get_stream(handle, &stream) == 0 && IsCaptured(stream);
 }
 
 DataType TypeOf(int32_t cuda_type, DataType letter) { return cuda_type < 0 ? letter : CudaType(cuda_type); }
@@ -55,7 +43,7 @@ CudaGemmShape NewShape(const CudaGemmArgs& args) {
   shape.gemm.ldb = args.ldb;
   shape.gemm.ldc = args.ldc;
   shape.gemm.batch = args.batch;
-  shape.captured = IsHandleCaptured(args.handle, args.real);
+  shape.captured = IsHandleCaptured(&StreamApi::cublas, args.handle, args.real);
   shape.chooser = ChooserOf(args.algorithm);
   shape.compute_type = static_cast<int16_t>(args.compute_type);
   shape.scale_type = -1;
@@ -76,21 +64,13 @@ char Letter(int32_t value, char zero, char one) {
   return value == 0 ? zero : value == 1 ? one : value < 0 ? '\0' : '?';
 }
 
-struct SparseApi {
-  int (*sparse_size)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* nonzeros);
-  int (*vector)(const void* descriptor, int64_t* size, const void** values, int* type);
-  int (*stream)(const void* handle, const void** stream);
+struct SparseApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*sparse_size)(const void* descriptor, int64_t* rows, int64_t* columns,
+                     int64_t* nonzeros) = Find("cusparseSpMatGetSize");
+  int (*vector)(const void* descriptor, int64_t* size, const void** values, int* type) = Find("cusparseDnVecGet");
   int (*dense)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* ld, const void** values, int* type,
-               int* order);
-  void Load(const void* real) {
-    sparse_size = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*)>(
-        LibraryFunction(real, "cusparseSpMatGetSize"));
-    vector =
-        reinterpret_cast<int (*)(const void*, int64_t*, const void**, int*)>(LibraryFunction(real, "cusparseDnVecGet"));
-    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cusparseGetStream"));
-    dense = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*, const void**, int*, int*)>(
-        LibraryFunction(real, "cusparseDnMatGet"));
-  }
+               int* order) = Find("cusparseDnMatGet");
 };
 
 struct Matrix {
@@ -122,12 +102,6 @@ DataType VectorType(const SparseApi& api, const void* descriptor) {
   int type = -1;
   if (descriptor == nullptr || api.vector == nullptr) return DataType::kUnknown;
   return api.vector(descriptor, &size, &values, &type) == 0 ? CudaType(type) : DataType::kUnknown;
-}
-
-bool IsHandleCaptured(const SparseApi& api, const void* handle) {
-  if (g_open_captures.load(std::memory_order_relaxed) == 0 || handle == nullptr || api.stream == nullptr) return false;
-  const void* stream = nullptr;
-  return api.stream(handle, &stream) == 0 && IsCaptured(stream);
 }
 
 }  // namespace
@@ -216,7 +190,7 @@ void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record) {
   CudaMatrixShape cuda = {};
   cuda.trans_b = args.trans_b < 0 ? '\0' : CublasOperation(args.trans_b);
   cuda.c_type = TypeOf(args.c_type, DataType::kUnknown);
-  cuda.captured = IsHandleCaptured(args.handle, args.real);
+  cuda.captured = IsHandleCaptured(&StreamApi::cublas, args.handle, args.real);
   new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
   StoreAddresses(args, record);
 }
@@ -239,7 +213,7 @@ void DecodeSparse(const SparseArgs& args, CallRecord* record) {
     shape.n = args.kind == MatrixKind::kSpmv ? 1 : c.columns;
     bool is_vector = args.kind == MatrixKind::kSpmv;
     shape.type = is_vector ? VectorType(*api, args.y_descriptor) : dense_a ? a.type : c.type;
-    cuda.captured = IsHandleCaptured(*api, args.handle);
+    cuda.captured = IsHandleCaptured(&StreamApi::cusparse, args.handle, args.real);
     shape.lda = a.ld;
     shape.ldc = c.ld;
     cuda.nonzeros = dense_a ? c.nonzeros : a.nonzeros;

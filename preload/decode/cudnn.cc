@@ -1,60 +1,40 @@
-#include "preload/decode/cudnn.h"
-
-#include <string.h>
-
 #include <initializer_list>
 #include <new>
 
 #include "preload/abi/arguments.h"
 #include "preload/abi/cuda_types.h"
+#include "preload/decode/decoders.h"
 #include "preload/link/library_api.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {
 
 constexpr int kMaxDims = 8;  // CUDNN_DIM_MAX
 
-struct CudnnApi {
-  int (*tensor)(const void* descriptor, int requested, int* type, int* dims, int* dim, int* stride);
-  int (*filter)(const void* descriptor, int requested, int* type, int* format, int* dims, int* dim);
+struct CudnnApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*tensor)(const void* descriptor, int requested, int* type, int* dims, int* dim,
+                int* stride) = Find("cudnnGetTensorNdDescriptor");
+  int (*filter)(const void* descriptor, int requested, int* type, int* format, int* dims,
+                int* dim) = Find("cudnnGetFilterNdDescriptor");
   int (*convolution)(const void* descriptor, int requested, int* dims, int* pad, int* stride, int* dilation, int* mode,
-                     int* type);
-  int (*groups)(const void* descriptor, int* groups);
-  int (*math_type)(const void* descriptor, int* math_type);
+                     int* type) = Find("cudnnGetConvolutionNdDescriptor");
+  int (*groups)(const void* descriptor, int* groups) = Find("cudnnGetConvolutionGroupCount");
+  int (*math_type)(const void* descriptor, int* math_type) = Find("cudnnGetConvolutionMathType");
   int (*pooling)(const void* descriptor, int requested, int* mode, int* nan, int* dims, int* window, int* pad,
-                 int* stride);
-  int (*activation)(const void* descriptor, int* mode, int* nan, double* coefficient);
-  int (*pointwise)(const void* descriptor, int* mode, int* type, int* nan);
-  int (*reduction)(const void* descriptor, int* mode, int* type, int* nan, int* indices, int* index_type);
-  int (*stream)(const void* handle, const void** stream);
+                 int* stride) = Find("cudnnGetPoolingNdDescriptor");
+  int (*activation)(const void* descriptor, int* mode, int* nan,
+                    double* coefficient) = Find("cudnnGetActivationDescriptor");
+  int (*pointwise)(const void* descriptor, int* mode, int* type, int* nan) = Find("cudnnGetOpTensorDescriptor");
+  int (*reduction)(const void* descriptor, int* mode, int* type, int* nan, int* indices,
+                   int* index_type) = Find("cudnnGetReduceTensorDescriptor");
   int (*rnn)(const void* descriptor, int* algorithm, int* cell, int* bias, int* direction, int* input, int* type,
              int* precision, int* math_type, int* input_size, int* hidden_size, int* projection_size, int* layers,
-             void** dropout, uint32_t* flags);
+             void** dropout, uint32_t* flags) = Find("cudnnGetRNNDescriptor_v8");
   int (*rnn_data)(const void* descriptor, int* type, int* layout, int* length, int* batch, int* vector, int requested,
-                  int* lengths, void* fill);
-  void Load(const void* real);
+                  int* lengths, void* fill) = Find("cudnnGetRNNDataDescriptor");
 };
-
-template <typename Function>
-void LoadFunction(const void* real, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(LibraryFunction(real, name));
-}
-
-void CudnnApi::Load(const void* real) {
-  LoadFunction(real, "cudnnGetTensorNdDescriptor", &tensor);
-  LoadFunction(real, "cudnnGetFilterNdDescriptor", &filter);
-  LoadFunction(real, "cudnnGetConvolutionNdDescriptor", &convolution);
-  LoadFunction(real, "cudnnGetConvolutionGroupCount", &groups);
-  LoadFunction(real, "cudnnGetConvolutionMathType", &math_type);
-  LoadFunction(real, "cudnnGetPoolingNdDescriptor", &pooling);
-  LoadFunction(real, "cudnnGetActivationDescriptor", &activation);
-  LoadFunction(real, "cudnnGetOpTensorDescriptor", &pointwise);
-  LoadFunction(real, "cudnnGetReduceTensorDescriptor", &reduction);
-  LoadFunction(real, "cudnnGetStream", &stream);
-  LoadFunction(real, "cudnnGetRNNDescriptor_v8", &rnn);
-  LoadFunction(real, "cudnnGetRNNDataDescriptor", &rnn_data);
-}
 
 CudnnShape EmptyShape(CudnnOperation operation) {
   CudnnShape shape = {};
@@ -165,12 +145,6 @@ void ReadMode(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   }
 }
 
-bool IsHandleCaptured(const CudnnApi& api, const void* handle) {
-  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1)) return false;
-  const void* stream = nullptr;
-  return handle != nullptr && api.stream != nullptr && api.stream(handle, &stream) == 0 && IsCaptured(stream);
-}
-
 void ReadTensors(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   TensorList tensors(api, shape);
   tensors.Tensor(TensorRole::kX, args.x_descriptor, args.filters);
@@ -212,7 +186,7 @@ void DecodeCudnn(const CudnnArgs& args, CallRecord* record) {
     ReadConvolution(*api, args.convolution, &shape);
     ReadPooling(*api, args.pooling, &shape);
     ReadMode(*api, args, &shape);
-    shape.captured = IsHandleCaptured(*api, args.handle);
+    shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   }
   new (record->shape()) CudnnShape(shape);
   StoreAddresses(args, record);
@@ -252,7 +226,7 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
                  &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags) == 0) {
       shape.compute_type = CudnnType(type);
     }
-    shape.captured = IsHandleCaptured(*api, args.handle);
+    shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   }
   new (record->shape()) CudnnShape(shape);
   record->SetAddresses(args.x, nullptr, args.y);

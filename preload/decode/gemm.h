@@ -1,113 +1,20 @@
 // Matrix products, and operations expressed as products: arguments -> GemmShape and operand addresses.
 // Thread: any application thread, after the real function has returned.
 // Pure: no vendor calls, no allocation.
-// The members of the *Args structs are the parameter names of preload/api/*.api.
 //
 // To add a decoder:
-// 1. a struct and a function, here or in a new header;
-// 2. a `decoder` line in preload/api/common.api that names them;
+// 1. a `decoder` line in preload/api/common.api, which names its function and what it takes: hook_arguments.h then has a struct
+//    for it, with the names of the parameters as members;
+// 2. the function, here or in a new header;
 // 3. cases with values computed by hand in tests/preload/decode_test.cc.
 #pragma once
 
 #include <new>
 #include <utility>
 
-#include "preload/abi/arguments.h"
-#include "preload/format/record.h"
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline decode {
-
-struct GemmArgs {
-  DataType a_type = DataType::kUnknown;
-  DataType b_type = DataType::kUnknown;
-  DataType c_type = DataType::kUnknown;
-  GemmKind kind = GemmKind::kGemm;
-  char order = 'C';
-  char trans_a = 'N';
-  char trans_b = 'N';
-  int64_t m = 0;  // 0 with kGemmt: it has no m, C is n by n
-  int64_t n = 0;
-  int64_t k = 0;
-  const void* a = nullptr;
-  int64_t lda = 0;
-  const void* b = nullptr;
-  int64_t ldb = 0;
-  const void* c = nullptr;
-  int64_t ldc = 0;
-  int64_t batch = 1;
-};
-
-// y = alpha op(A) x + beta y: as a product with n = 1, where x and y are B and C, incx and incy their leading
-// dimensions.
-struct GemvArgs {
-  DataType a_type = DataType::kUnknown;
-  DataType b_type = DataType::kUnknown;
-  DataType c_type = DataType::kUnknown;
-  char order = 'C';
-  char trans = 'N';
-  int64_t m = 0;  // of A, before op
-  int64_t n = 0;
-  const void* a = nullptr;
-  int64_t lda = 0;
-  const void* x = nullptr;
-  int64_t incx = 0;
-  const void* y = nullptr;
-  int64_t incy = 0;
-  int64_t batch = 1;
-};
-
-// A = alpha x yᵀ + A: as a product with k = 1, where x and y are A and B, incx and incy their leading dimensions.
-struct GerArgs {
-  DataType type = DataType::kUnknown;
-  bool conjugate = false;  // gerc
-  char order = 'C';
-  int64_t m = 0;
-  int64_t n = 0;
-  const void* x = nullptr;
-  int64_t incx = 0;
-  const void* y = nullptr;
-  int64_t incy = 0;
-  const void* a = nullptr;
-  int64_t lda = 0;
-};
-
-// Packing of one operand for a later product of m, n, k. Its address is stored as A or B, that of the packed copy as C.
-struct GemmPackArgs {
-  DataType a_type = DataType::kUnknown;
-  DataType b_type = DataType::kUnknown;
-  DataType c_type = DataType::kUnknown;
-  char order = 'C';
-  char identifier = '?';  // 'A' or 'B'
-  char trans = 'N';
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  const void* src = nullptr;
-  int64_t ld = 0;
-  const void* dest = nullptr;
-};
-
-// Groups of products of equal shape: arrays have one element per group, those of operands one per product.
-struct GemmBatchArgs {
-  DataType a_type = DataType::kUnknown;
-  DataType b_type = DataType::kUnknown;
-  DataType c_type = DataType::kUnknown;
-  GemmKind kind = GemmKind::kGemm;
-  char order = 'C';
-  OptionArray trans_a;
-  OptionArray trans_b;
-  IntegerArray m;
-  IntegerArray n;
-  IntegerArray k;
-  const void* const* a = nullptr;
-  IntegerArray lda;
-  const void* const* b = nullptr;
-  IntegerArray ldb;
-  const void* const* c = nullptr;
-  IntegerArray ldc;
-  int64_t groups = 0;
-  IntegerArray group_size;
-};
 
 // What describes the product of the first group: GemmArgs or CudaGemmArgs.
 template <typename Groups, typename Product>
@@ -126,6 +33,7 @@ void TakeFirstGroup(const Groups& groups, Product* product) {
 // need three real products. 0 if a dimension is not positive, UINT64_MAX on overflow.
 uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k);
 
+// Groups of products of equal shape: arrays have one element per group, those of operands one per product.
 // Needs kGroupedGemmShapeWords and three addresses. Shape and addresses are those of the first product, `batch` is the
 // number of products in all groups.
 void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record);
@@ -158,6 +66,8 @@ __attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, Call
   record->SetAddresses(args.a, args.b, args.c);
 }
 
+// y = alpha op(A) x + beta y: as a product with n = 1, where x and y are B and C, incx and incy their leading
+// dimensions. m and n are of A, before op.
 inline void DecodeGemv(const GemvArgs& args, CallRecord* record) {
   const bool transposed = args.trans == 'T' || args.trans == 'C';
   GemmArgs gemm;
@@ -180,6 +90,7 @@ inline void DecodeGemv(const GemvArgs& args, CallRecord* record) {
   DecodeGemm(gemm, record);
 }
 
+// A = alpha x yᵀ + A: as a product with k = 1, where x and y are A and B, incx and incy their leading dimensions.
 inline void DecodeGer(const GerArgs& args, CallRecord* record) {
   GemmArgs gemm;
   gemm.a_type = gemm.b_type = gemm.c_type = args.type;
@@ -198,6 +109,7 @@ inline void DecodeGer(const GerArgs& args, CallRecord* record) {
   DecodeGemm(gemm, record);
 }
 
+// Packing of one operand for a later product of m, n, k. Its address is stored as A or B, that of the packed copy as C.
 inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
   const bool is_b = args.identifier == 'B';
   GemmArgs gemm;
@@ -217,30 +129,6 @@ inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
 }
 
 // The other level-3 functions (symm, syrk, trsm …): arguments -> MatrixShape and operand addresses.
-// Thread: any application thread, after the real function has returned.
-// Pure: no vendor calls, no allocation.
-// The members of MatrixArgs are the parameter names of preload/api/*.api.
-
-struct MatrixArgs {
-  DataType type = DataType::kUnknown;
-  MatrixKind kind = MatrixKind::kUnknown;
-  char order = 'C';
-  char side = 0;  // 0 if the function has no such argument
-  char uplo = 0;
-  char trans = 0;
-  char diag = 0;
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  const void* a = nullptr;
-  int64_t lda = 0;
-  const void* b = nullptr;
-  int64_t ldb = 0;
-  const void* c = nullptr;
-  int64_t ldc = 0;
-  int64_t batch = 1;
-};
-
 // Needs kMatrixShapeWords and three addresses; operands that the function lacks are 0.
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record);
 

@@ -1,12 +1,8 @@
-#include "preload/decode/launch.h"
-
-#include <string.h>
-
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/track/capture.h"
-#include "preload/track/kernels.h"
+#include "preload/decode/decoders.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
 namespace {
@@ -51,28 +47,34 @@ struct DriverConfiguration {
 };
 static_assert(sizeof(RuntimeConfiguration) == 56 && sizeof(DriverConfiguration) == 56);
 
-void ReadAttribute(const LaunchAttribute& attribute, LaunchArgs* launch) {
+struct Attributes {
+  Dim3 cluster = {};
+  bool programmatic = false;
+  int priority = 0;
+};
+
+void ReadAttribute(const LaunchAttribute& attribute, LaunchArgs* launch, Attributes* attributes) {
   switch (attribute.id) {
     case LaunchAttribute::kCooperative:
       launch->cooperative = attribute.number != 0;
       break;
     case LaunchAttribute::kCluster:
-      launch->cluster = attribute.cluster;
+      attributes->cluster = attribute.cluster;
       break;
     case LaunchAttribute::kProgrammaticSerialization:
-      launch->programmatic |= attribute.number != 0;
+      attributes->programmatic |= attribute.number != 0;
       break;
     case LaunchAttribute::kProgrammaticEvent:
-      launch->programmatic = true;
+      attributes->programmatic = true;
       break;
     case LaunchAttribute::kPriority:
-      launch->priority = attribute.number;
+      attributes->priority = attribute.number;
       break;
   }
 }
 
 template <typename Configuration>
-void ReadConfiguration(const void* config, LaunchArgs* launch) {
+void ReadConfiguration(const void* config, LaunchArgs* launch, Attributes* attributes) {
   Configuration configuration;
   memcpy(&configuration, config, sizeof configuration);
   launch->grid = configuration.grid;
@@ -80,25 +82,29 @@ void ReadConfiguration(const void* config, LaunchArgs* launch) {
   launch->shared_bytes = configuration.shared_bytes;
   launch->stream = configuration.stream;
   if (configuration.attributes == nullptr || configuration.attribute_count > kMostAttributes) return;
-  for (uint32_t i = 0; i < configuration.attribute_count; ++i) ReadAttribute(configuration.attributes[i], launch);
+  for (uint32_t i = 0; i < configuration.attribute_count; ++i)
+    ReadAttribute(configuration.attributes[i], launch, attributes);
+}
+
+void Store(const LaunchArgs& args, const Attributes& attributes, CallRecord* record) {
+  new (record->shape())
+      LaunchShape{KernelDefinition(args.function, args.real),
+                  {args.grid.x, args.grid.y, args.grid.z},
+                  {args.block.x, args.block.y, args.block.z},
+                  static_cast<uint32_t>(args.shared_bytes),
+                  args.cooperative,
+                  IsCaptured(args.stream),
+                  {static_cast<uint8_t>(attributes.cluster.x), static_cast<uint8_t>(attributes.cluster.y),
+                   static_cast<uint8_t>(attributes.cluster.z)},
+                  attributes.programmatic,
+                  static_cast<int8_t>(attributes.priority),
+                  {}};
+  record->addresses()[0] = Address(args.stream);
 }
 
 }  // namespace
 
-void DecodeLaunch(const LaunchArgs& args, CallRecord* record) {
-  new (record->shape()) LaunchShape{KernelDefinition(args.function, args.real),
-                                    {args.grid.x, args.grid.y, args.grid.z},
-                                    {args.block.x, args.block.y, args.block.z},
-                                    static_cast<uint32_t>(args.shared_bytes),
-                                    args.cooperative,
-                                    IsCaptured(args.stream),
-                                    {static_cast<uint8_t>(args.cluster.x), static_cast<uint8_t>(args.cluster.y),
-                                     static_cast<uint8_t>(args.cluster.z)},
-                                    args.programmatic,
-                                    static_cast<int8_t>(args.priority),
-                                    {}};
-  record->addresses()[0] = Address(args.stream);
-}
+void DecodeLaunch(const LaunchArgs& args, CallRecord* record) { Store(args, {}, record); }
 
 void DecodeDriverLaunch(const DriverLaunchArgs& args, CallRecord* record) {
   LaunchArgs launch;
@@ -116,12 +122,13 @@ void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record) {
   LaunchArgs launch;
   launch.function = args.function;
   launch.real = args.real;
+  Attributes attributes;
   if (args.config != nullptr && args.driver) {
-    ReadConfiguration<DriverConfiguration>(args.config, &launch);
+    ReadConfiguration<DriverConfiguration>(args.config, &launch, &attributes);
   } else if (args.config != nullptr) {
-    ReadConfiguration<RuntimeConfiguration>(args.config, &launch);
+    ReadConfiguration<RuntimeConfiguration>(args.config, &launch, &attributes);
   }
-  DecodeLaunch(launch, record);
+  Store(launch, attributes, record);
 }
 
 }  // namespace dlhook::inline decode

@@ -1,9 +1,6 @@
 // Handles and tensors are opaque: their structures are in libxsmm_main.h, which is part of the library's own sources. They are read as
 // release 1.17 has them, and only if what is read agrees with itself; else the call stays a timed one.
-#include "preload/decode/libxsmm.h"
-
-#include <string.h>
-
+#include "preload/decode/decoders.h"
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
 #include "preload/track/libxsmm_kernels.h"
@@ -44,11 +41,9 @@ struct KernelInfo {
   int32_t flags;
 };
 
-struct KernelApi {
-  int (*info)(uint64_t kernel, KernelInfo* info);
-  void Load(const void* real) {
-    info = reinterpret_cast<int (*)(uint64_t, KernelInfo*)>(LibraryFunction(real, "libxsmm_get_mmkernel_info"));
-  }
+struct KernelApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*info)(uint64_t kernel, KernelInfo* info) = Find("libxsmm_get_mmkernel_info");
 };
 
 constexpr int32_t kFlagTransA = 1, kFlagTransB = 2;  // libxsmm_gemm_flags
@@ -144,12 +139,9 @@ struct XsmmTensor {
   const void* data;
 };
 
-struct TensorApi {
-  const void* (*data)(const void* tensor, uint32_t* status);
-  void Load(const void* real) {
-    data = reinterpret_cast<const void* (*)(const void*, uint32_t*)>(
-        LibraryFunction(real, "libxsmm_dnn_get_tensor_data_ptr"));
-  }
+struct TensorApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  const void* (*data)(const void* tensor, uint32_t* status) = Find("libxsmm_dnn_get_tensor_data_ptr");
 };
 
 void ReadCopy(const LibxsmmCopyArgs& args, LibxsmmShape* shape) {
@@ -209,7 +201,7 @@ void DecodeLibxsmmBatch(const LibxsmmBatchArgs& args, CallRecord* record) {
   StoreProduct(gemm, record);
 }
 
-void DecodeLibxsmmKernel(const LibxsmmDispatchArgs& args, CallRecord* record) {
+void DecodeLibxsmmKernel(const LibxsmmKernelArgs& args, CallRecord* record) {
   GemmArgs gemm;
   gemm.kind = GemmKind::kDispatch;
   gemm.a_type = gemm.b_type = args.input;

@@ -1,7 +1,8 @@
 // Aggregation in the drain.
 #include "preload/drain/aggregates.h"
 
-#include "preload/proto_fields.h"
+#include "preload/drain/drain.h"
+#include "preload/format/call_totals.h"
 
 namespace dlhook::inline drain {
 
@@ -51,6 +52,80 @@ void AggregateTable::Drop() {
   if (memory_.size() > 0) memset(memory_.data(), 0, memory_.size());
   count_ = 0;
   calls_ = 0;
+}
+
+// Calls that their threads kept as totals (format/call_totals.h), in the drain. Trusts nothing in the mapping:
+// everything is copied before it is read.
+
+// From a ring: its size has been checked.
+void Drain::TakeTotals(const CallTotalsRecord* record) {
+  alignas(8) char copy[kMostTotalsBytes];
+  size_t bytes = uint64_t{record->header.words} * 8;
+  if (bytes > sizeof copy) return;
+  memcpy(copy, record, bytes);
+  auto totals = reinterpret_cast<const CallTotalsRecord*>(copy);
+  auto first = reinterpret_cast<const RecordHeader*>(totals + 1);
+  size_t room = bytes - sizeof *totals;
+  if (totals->sums.count == 0) return;
+  if (IsCall(first->type)) {
+    bool fits = sizeof(CallRecord) + 8u * first->shape_words <= room;
+    if (fits) AddTotals(OpOf(reinterpret_cast<const CallRecord*>(first)), *totals);
+    return;
+  }
+  auto line = reinterpret_cast<const TapLineRecord*>(first);
+  if (first->type != RecordType::kTapLine || room < sizeof *line || line->text_bytes > room - sizeof *line) return;
+  if (line->source >= kMaxTapSources) return;
+  TapLine parsed = ParseTapLine(reinterpret_cast<const char*>(line + 1), line->text_bytes, nullptr);
+  if (parsed.is_call) AddTotals(TapOpOf(line, parsed), *totals);
+}
+
+void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {
+  const CallSums& sums = record.sums;
+  state_.calls += sums.count;
+  if (record.end_ticks > state_.last_record_ticks) state_.last_record_ticks = record.end_ticks;
+  if (!KeepsDetail(record.end_ticks)) {
+    if (aggregates_.full()) FlushAggregates(record.end_ticks, true);
+    return aggregates_.Add(record.thread_id, op, sums, record.end_ticks);
+  }
+  FlushBatch();  // the op's definition
+  unwritten_calls_ += sums.count;
+  WriteAggregatePacket({record.thread_id, op, record.start_ticks, record.end_ticks, TotalsCause::kRingFull}, sums,
+                       &out_);
+}
+
+// `head`: of the slot's ring; what was handed over up to there has been taken.
+void Drain::TakeTotalsTable(const TotalsTable* table, uint64_t table_bytes, uint64_t head) {
+  uint64_t used = table->used.load(std::memory_order_acquire);
+  uint64_t changed = table->changed.load(std::memory_order_acquire);
+  if (used > table_bytes) return;
+  for (uint64_t at = sizeof *table; at + sizeof(TotalsEntry) <= used;) {
+    alignas(8) char copy[kMostTotalsBytes + sizeof(uint64_t)];
+    auto entry = reinterpret_cast<TotalsEntry*>(copy);
+    const char* place = reinterpret_cast<const char*>(table) + at;
+    memcpy(copy, place, sizeof *entry);
+    uint64_t bytes = sizeof entry->handed_over + uint64_t{entry->record.header.words} * 8;
+    if (bytes < sizeof *entry + sizeof(RecordHeader) || bytes > sizeof copy || bytes > used - at) return;
+    memcpy(copy + sizeof *entry, place + sizeof *entry, bytes - sizeof *entry);
+    if (at == changed) UndoChange(*table, &entry->record);
+    bool is_handed_over = entry->handed_over != 0 && entry->handed_over <= head;
+    if (!is_handed_over) TakeTotals(&entry->record);
+    at += bytes;
+  }
+}
+
+void Drain::TakeLeftTotals() {
+  if (state_.finished != 0) return;
+  uint64_t bytes = __atomic_load_n(&session_->chunk_bytes, __ATOMIC_RELAXED);
+  uint64_t offset = __atomic_load_n(&session_->chunks_offset, __ATOMIC_RELAXED);
+  if (bytes < sizeof(TotalsTable) || bytes > mapping_bytes_ || offset > mapping_bytes_) return;
+  for (uint32_t i = 0; i < kMaxChunks; ++i) {
+    uint32_t slot = session_->chunks[i].owner.load(std::memory_order_acquire) - kTotalsOwner - 1;
+    if (slot >= kMaxSlots) continue;
+    Segment memory = MemoryAt(offset + i * bytes, bytes);
+    if (memory.data == nullptr) continue;
+    TakeTotalsTable(reinterpret_cast<const TotalsTable*>(memory.data), bytes,
+                    session_->slots[slot].head.load(std::memory_order_acquire));
+  }
 }
 
 }  // namespace dlhook::inline drain

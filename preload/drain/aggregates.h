@@ -5,7 +5,6 @@
 
 #include "preload/format/call_totals.h"
 #include "preload/format/packet_writer.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 

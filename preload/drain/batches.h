@@ -4,7 +4,6 @@
 
 #include "preload/drain/columns.h"
 #include "preload/format/record.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 

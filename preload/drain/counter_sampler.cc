@@ -1,10 +1,7 @@
 // Samples of counters.
 #include "preload/drain/counter_sampler.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <initializer_list>

@@ -5,8 +5,6 @@
 // table. Limits its use of a processor.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/drain/drain.h"
 #include "preload/drain/perf_sampler.h"
 #include "preload/drain/proc_counters.h"

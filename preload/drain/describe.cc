@@ -2,7 +2,6 @@
 #include "preload/drain/describe.h"
 
 #include "preload/format/hook_table.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {

@@ -7,7 +7,6 @@
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 #include "preload/format/tap_line.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 

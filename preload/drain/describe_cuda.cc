@@ -3,7 +3,6 @@
 #include "preload/drain/describe.h"
 #include "preload/format/definitions.h"
 #include "preload/format/packet_writer.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {
@@ -255,37 +254,27 @@ void WriteShape(const CallRecord& record, const DefinitionSource& definitions, P
   namespace f = fields::OpDefinition;
   switch (record.header.type) {
     case RecordType::kGemmCall:
-      WriteGemm(record, writer);
-      break;
+      return WriteGemm(record, writer);
     case RecordType::kCudaGemmCall:
-      WriteCudaGemm(record, writer);
-      break;
+      return WriteCudaGemm(record, writer);
     case RecordType::kCopyCall:
-      WriteWhole(record, f::kCopy, fields::Copy::Write<CopyShape>, writer);
-      break;
+      return WriteWhole(record, f::kCopy, fields::Copy::Write<CopyShape>, writer);
     case RecordType::kLaunchCall:
-      WriteLaunch(record, definitions, writer);
-      break;
+      return WriteLaunch(record, definitions, writer);
     case RecordType::kCudnnCall:
-      WriteLegacyCudnn(record, writer);
-      break;
+      return WriteLegacyCudnn(record, writer);
     case RecordType::kPlanCall:
-      WritePlan(record, definitions, writer);
-      break;
+      return WritePlan(record, definitions, writer);
     case RecordType::kSearchCall:
-      WriteSearch(record, writer);
-      break;
+      return WriteSearch(record, writer);
     case RecordType::kCollectiveCall:
-      WriteWhole(record, f::kCollective, fields::Collective::Write<CollectiveShape>, writer);
-      break;
+      return WriteWhole(record, f::kCollective, fields::Collective::Write<CollectiveShape>, writer);
     case RecordType::kAllocationCall:
-      WriteWhole(record, f::kAllocation, fields::Allocation::Write<AllocationShape>, writer);
-      break;
+      return WriteWhole(record, f::kAllocation, fields::Allocation::Write<AllocationShape>, writer);
     case RecordType::kLibxsmmCall:
-      WriteLibxsmm(record, writer);
-      break;
+      return WriteLibxsmm(record, writer);
     default:
-      break;
+      return;
   }
 }
 

@@ -1,9 +1,7 @@
 // The drain's input: rings -> records -> batches. Its output is drain_output.cc.
 #include "preload/drain/drain.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/format/gpu_records.h"

@@ -4,8 +4,6 @@
 // Thread: one at a time per session.
 #pragma once
 
-#include <cstdint>
-
 #include "preload/drain/aggregates.h"
 #include "preload/drain/batches.h"
 #include "preload/drain/byte_sink.h"
@@ -18,7 +16,6 @@
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 #include "preload/format/tap_line.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 

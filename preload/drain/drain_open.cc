@@ -1,6 +1,5 @@
 // Calls and scopes that have not ended: what a process is in that hangs.
 // Thread: that of a reader, on a copy of the mapping. Trusts nothing in it.
-#include <string.h>
 
 #include "preload/drain/drain.h"
 #include "preload/format/hook_table.h"

@@ -1,10 +1,7 @@
 // The drain's output: open batches and aggregates -> packets -> sink, with losses, checkpoints and the footer.
-#include <errno.h>
-#include <string.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {
@@ -85,12 +82,12 @@ void Drain::WriteCaptureState() {
 
 // Calls that the slot's current thread had to drop, up to the slot's count `dropped`.
 void Drain::WriteDropped(uint32_t slot, uint64_t dropped) {
-  if (dropped <= state_.reported_dropped[slot]) return;
+  if (dropped <= state_.reported.dropped[slot]) return;
   const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
   LossReason reason = session_->collector_lost != 0 ? LossReason::kCollectorGone : LossReason::kRingFull;
-  fields::Loss::WritePacket({reason, state_.thread_ids[slot], dropped - state_.reported_dropped[slot], 0, detail},
+  fields::Loss::WritePacket({reason, state_.thread_ids[slot], dropped - state_.reported.dropped[slot], 0, detail},
                             &out_);
-  state_.reported_dropped[slot] = dropped;
+  state_.reported.dropped[slot] = dropped;
 }
 
 // Called when all rings have been drained to their heads, or nearly so: calls that a slot dropped belong to its current
@@ -100,25 +97,25 @@ void Drain::WriteLosses(bool is_end) {
     bool caught_up = session_->slots[i].head.load(std::memory_order_acquire) == state_.tails[i];
     if (caught_up || is_end) WriteDropped(i, session_->slots[i].dropped.load(std::memory_order_relaxed));
   }
-  WriteGrowth(LossReason::kNoRing, session_->no_ring_calls, "", &state_.reported_no_ring, &out_);
-  WriteGrowth(LossReason::kDlsymPlainPointer, session_->plain_pointers, "dlsym", &state_.reported_plain_pointers,
+  WriteGrowth(LossReason::kNoRing, session_->no_ring_calls, "", &state_.reported.no_ring, &out_);
+  WriteGrowth(LossReason::kDlsymPlainPointer, session_->plain_pointers, "dlsym", &state_.reported.plain_pointers,
               &out_);
   WriteGrowth(LossReason::kDefinitionsFull, session_->refused_definitions, "names, plans and stacks",
-              &state_.reported_refused_definitions, &out_);
-  WriteGrowth(LossReason::kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported_deep_scopes, &out_);
-  WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings,
+              &state_.reported.refused_definitions, &out_);
+  WriteGrowth(LossReason::kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported.deep_scopes, &out_);
+  WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported.dropped_readings,
               &out_);
   WriteGrowth(LossReason::kSamplesDropped, session_->dropped_samples, "ring full or being written",
-              &state_.reported_dropped_samples, &out_);
-  WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
+              &state_.reported.dropped_samples, &out_);
+  WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported.gpu_dropped_cupti, &out_);
   WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full",
-              &state_.reported_gpu_dropped_ring, &out_);
+              &state_.reported.gpu_dropped_ring, &out_);
   if (is_end) WriteAllLeftOut();
   if (state_.lost_bytes != 0) {
     LossReason reason = state_.lost_errno == ENOENT ? LossReason::kOutputGone : LossReason::kOutputFull;
     fields::Loss::WritePacket(
         {reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))}, &out_);
-    state_.reported_lost_calls += state_.lost_calls;
+    state_.reported.lost_calls += state_.lost_calls;
     state_.lost_calls = state_.lost_bytes = state_.lost_errno = 0;
   }
 }
@@ -155,16 +152,7 @@ void Drain::Publish(bool last) {
   aggregates_.Drop();
   state_.lost_bytes = durable.lost_bytes + out_.size() + (is_gone ? durable.file_bytes : 0);
   state_.lost_errno = is_gone ? ENOENT : static_cast<uint32_t>(sink_->error());
-  state_.reported_lost_calls = held.reported_lost_calls;
-  memcpy(state_.reported_dropped, held.reported_dropped, sizeof state_.reported_dropped);
-  state_.reported_no_ring = held.reported_no_ring;
-  state_.reported_plain_pointers = held.reported_plain_pointers;
-  state_.reported_refused_definitions = held.reported_refused_definitions;
-  state_.reported_deep_scopes = held.reported_deep_scopes;
-  state_.reported_dropped_readings = held.reported_dropped_readings;
-  state_.reported_dropped_samples = held.reported_dropped_samples;
-  state_.reported_gpu_dropped_cupti = held.reported_gpu_dropped_cupti;
-  state_.reported_gpu_dropped_ring = held.reported_gpu_dropped_ring;
+  state_.reported = held.reported;
   unwritten_calls_ = 0;
   if (is_gone) state_.file_bytes = 0, state_.detail = {};
   out_.Clear();
@@ -225,7 +213,7 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks
                        : end == ProcessEnd::kLeft ? session_->left_ticks.load()
                                                   : state_.last_record_ticks;
-  fields::Footer::WritePacket({end, end_ticks, state_.calls - state_.reported_lost_calls}, &out_);
+  fields::Footer::WritePacket({end, end_ticks, state_.calls - state_.reported.lost_calls}, &out_);
   state_.finished = 1;
   Publish(true);
 }

@@ -1,12 +1,11 @@
 // Scopes, Python stacks and modules in the drain.
-#include <errno.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
+#include "preload/format/stack_nodes.h"
 #include "preload/format/taps.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline drain {
 namespace {
@@ -90,6 +89,161 @@ void Drain::TakeTapWindow(const ScopeRecord& window) {
 void Drain::TakePythonModule(const PythonModuleRecord* record) {
   if (sizeof *record + uint64_t{record->text_bytes} > uint64_t{record->header.words} * 8) return;
   WritePythonModulePacket(*record, &out_);
+}
+
+// Native stacks in the drain: nodes of the session's tree -> Interned.stack. Samples, which are little else.
+// Thread: the drain's. Trusts nothing in the mapping: a node is read once, and a chain of nodes is bounded.
+
+namespace {
+
+// More than the capture keeps (it marks the cut itself): only a corrupted mapping gets here.
+constexpr uint32_t kMaxStackDepth = 1024;
+
+void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer* out) {
+  PacketWriter writer(out);
+  MessageScope message(&writer, fields::Interned::kStack);
+  fields::InternedStack::Write({.iid = iid,
+                                .address_iid = address_iid,
+                                .parent_iid = node.parent,
+                                .cut = node.cut,
+                                .is_signal_frame = node.is_signal_frame != 0},
+                               &writer);
+}
+
+}  // namespace
+
+// Id of the stack whose innermost node this is, 0 if none. A node's number is its id, unique in the session, so one bit
+// per node records what was defined since the last Reset.
+template <typename Find>
+uint32_t Drain::DefineStack(uint32_t number, Find find) {
+  uint32_t numbers[kMaxStackDepth];
+  StackNode nodes[kMaxStackDepth];
+  uint32_t depth = 0;
+  for (uint32_t at = number; at != 0 && !interner_.HasStackNode(at);) {
+    StackNode found;
+    const bool is_there = find(at, &found);
+    if (!is_there || depth == kMaxStackDepth) {
+      if (depth == 0) return 0;
+      StackNode& outermost = nodes[depth - 1];
+      outermost.parent = 0;
+      outermost.cut = is_there ? StackCut::kTooDeep : StackCut::kUnreadable;
+      break;
+    }
+    nodes[depth] = found;
+    if (nodes[depth].parent >= at) nodes[depth].parent = 0;  // changed since it was read
+    numbers[depth] = at;
+    at = nodes[depth++].parent;
+  }
+  while (depth-- > 0) {
+    interner_.AddStackNode(numbers[depth]);
+    WriteNode(numbers[depth], nodes[depth], interner_.Address(nodes[depth].address), &pending_native_stacks_);
+  }
+  return number;
+}
+
+uint32_t Drain::NativeStackOf(uint32_t number) {
+  return DefineStack(number, [this](uint32_t at, StackNode* node) {
+    const StackNode* found = FindStackNode(session_, mapping_bytes_, at);
+    if (found != nullptr) memcpy(node, found, sizeof *node);
+    return found != nullptr;
+  });
+}
+
+uint32_t Drain::OutsideStackOf(const OutsideStacks& stacks, uint32_t number) {
+  if (number == 0 || number > stacks.node_count) return 0;
+  return DefineStack(kMaxStackNodes + number - 1, [&](uint32_t at, StackNode* node) {
+    if (at < kMaxStackNodes || at - kMaxStackNodes >= stacks.node_count) return false;
+    *node = stacks.nodes[at - kMaxStackNodes];
+    if (node->parent != 0) node->parent += kMaxStackNodes - 1;
+    return true;
+  });
+}
+
+void Drain::TakeSample(uint32_t slot, const SampleRecord* record) {
+  uint32_t thread_id = state_.thread_ids[slot];
+  if (record->ticks > state_.last_record_ticks) state_.last_record_ticks = record->ticks;
+  if (!KeepsDetail(record->ticks)) {
+    state_.left_out_samples += record->intervals;
+    return;
+  }
+  if (samples_.MustFlushBefore(thread_id)) FlushBatch();
+  BatchedSample ids = {interner_.Address(record->address),
+                       record->native_stack == 0 ? 0 : NativeStackOf(record->native_stack),
+                       PythonStackOf(record->python_stack)};
+  if (!samples_.Add(thread_id, ids, *record)) LoseForMemory();
+}
+
+// Where threads were blocked, in the drain: packets of their own, because there are few.
+// Thread: the drain's, of a launcher.
+
+namespace {
+
+constexpr uint32_t kOutsidePython = 0x80000000;  // a definition's number is less
+
+}  // namespace
+
+uint32_t Drain::OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t number) {
+  if (number == 0 || number > stacks.python_count) return 0;
+  bool is_new = false;
+  const uint32_t iid = interner_.PythonStack(kOutsidePython + number, &is_new);
+  if (!is_new) return iid;
+  const OutsidePythonStack& stack = stacks.python[number - 1];
+  PacketWriter writer(&pending_stacks_);
+  MessageScope message(&writer, fields::Interned::kPythonStack);
+  fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack.is_cut}, &writer);
+  for (uint32_t i = 0; i < stack.count; ++i) {
+    const OutsidePythonFrame& frame = stack.frames[i];
+    MessageScope mark(&writer, fields::InternedPythonStack::kFrame);
+    fields::PythonFrame::Write({.file_iid = NameOf(frame.file, static_cast<uint32_t>(strlen(frame.file))),
+                                .function_iid = NameOf(frame.function, static_cast<uint32_t>(strlen(frame.function))),
+                                .line = frame.line,
+                                .object = 0,
+                                .is_entry = frame.is_entry},
+                               &writer);
+  }
+  return iid;
+}
+
+void Drain::AddCode(uint64_t start, uint64_t end, const char* path, const void* build_id, uint32_t build_id_bytes) {
+  struct {
+    MappingRecord record;
+    char text[4096];
+  } mapping = {};
+  MappingRecord& record = mapping.record;
+  if (build_id_bytes > sizeof record.build_id) return;
+  const int size = snprintf(mapping.text, sizeof mapping.text, "%s", path);
+  record.start = start;
+  record.end = end;
+  record.role = static_cast<uint32_t>(fields::Mapping::Role::kCode);
+  record.text_bytes = static_cast<uint32_t>(size < int{sizeof mapping.text} ? size : int{sizeof mapping.text} - 1);
+  memcpy(record.build_id, build_id, build_id_bytes);
+  record.build_id_bytes = build_id_bytes;
+  WriteMappingPacket(record, &out_);
+}
+
+void Drain::AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, const OutsideStacks& stacks) {
+  if (count == 0) return;
+  if (!KeepsDetail(waits[count - 1].end_ticks)) {
+    state_.left_out_readings += count;
+    return;
+  }
+  ForgetIfNearlyFull();
+  using enum fields::WaitBatch::Number;
+  if (!waits_.Start()) return LoseForMemory();
+  waits_.Set(kThreadId, thread_id);
+  for (uint32_t i = 0; i < count && !waits_.full(); ++i) {
+    const Wait& wait = waits[i];
+    waits_.PutDelta(kStartDelta, wait.start_ticks);
+    waits_.Put(kTicks, wait.end_ticks - wait.start_ticks);
+    waits_.Put(kBlockedIn, static_cast<uint64_t>(wait.blocked_in));
+    waits_.Put(kAddressIid, interner_.Address(wait.address));
+    waits_.Put(kStackIid, OutsideStackOf(stacks, wait.native_stack));
+    waits_.Put(kCut, static_cast<uint64_t>(wait.cut));
+    waits_.Put(kPythonStackIid, OutsidePythonStackOf(stacks, wait.python_stack));
+    waits_.EndRow();
+  }
+  FlushBatch();  // the definitions first
+  waits_.Flush(&out_);
 }
 
 }  // namespace dlhook::inline drain

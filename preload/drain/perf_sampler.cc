@@ -2,10 +2,9 @@
 #include "preload/drain/perf_sampler.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 
 #include "preload/base/own_pages.h"
-#include "preload/drain/descriptor_budget.h"
+#include "preload/drain/proc_counters.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline drain {
@@ -18,9 +17,8 @@ bool OpenGroup(const PerfEvent* events, uint32_t count, uint32_t tid, PerfGroup*
     return false;
   }
   if (OpenPerfGroup(events, count, static_cast<pid_t>(tid), false, group)) return true;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   GiveBackDescriptors(count);
-  errno = saved_errno;
   return false;
 }
 

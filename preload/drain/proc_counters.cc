@@ -1,14 +1,11 @@
 // Files of /proc.
 #include "preload/drain/proc_counters.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "preload/drain/descriptor_budget.h"
 
 namespace dlhook::inline drain {
 namespace {
@@ -72,11 +69,10 @@ int OpenFile(uint32_t pid, uint32_t tid, ProcFile which) {
 }
 
 void CloseKept(int* fd) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   close(*fd);
   GiveBackDescriptors(1);
   *fd = -1;
-  errno = saved_errno;
 }
 
 }  // namespace
@@ -156,11 +152,41 @@ bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size) {
   } else if (!is_kept && bytes > 0 && TakeDescriptors(1)) {
     *kept = fd;
   } else if (!is_kept && fd >= 0) {
-    int saved_errno = errno;
+    ErrnoKeeper keeper;
     close(fd);
-    errno = saved_errno;
   }
   return bytes > 0;
 }
+
+// The budget of descriptors.
+
+namespace {
+
+constexpr uint64_t kPartOfTable = 4;
+constexpr uint64_t kMostDescriptors = 8192;  // each file of /proc that has been read uses a page
+
+// Process id, and in the lower half the number taken: a forked child's drain has its own table.
+std::atomic<uint64_t> g_taken{0};
+
+uint64_t Budget() {
+  rlimit limit;
+  uint64_t part = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / kPartOfTable : 0;
+  return part < kMostDescriptors ? part : kMostDescriptors;
+}
+
+}  // namespace
+
+bool TakeDescriptors(uint32_t count) {
+  uint64_t process = static_cast<uint64_t>(getpid()) << 32;
+  uint64_t budget = Budget();
+  uint64_t seen = g_taken.load(std::memory_order_relaxed);
+  for (;;) {
+    uint64_t taken = (seen >> 32 << 32) == process ? seen & 0xffffffffu : 0;
+    if (taken + count > budget) return false;
+    if (g_taken.compare_exchange_weak(seen, process | (taken + count))) return true;
+  }
+}
+
+void GiveBackDescriptors(uint32_t count) { g_taken.fetch_sub(count); }
 
 }  // namespace dlhook::inline drain

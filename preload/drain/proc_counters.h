@@ -39,8 +39,7 @@ constexpr uint32_t kProcFileCount = 5;
 struct ProcFiles {
   uint32_t pid;
   uint32_t tid;
-  // Reading an open file takes a fifth of the time of opening and reading. -1: not open, also if beyond the budget
-  // (drain/descriptor_budget.h).
+  // Reading an open file takes a fifth of the time of opening and reading. -1: not open, also if beyond the budget.
   int fds[kProcFileCount];
 };
 void StartProcFiles(uint32_t pid, uint32_t tid, ProcFiles* files);
@@ -48,5 +47,13 @@ void CloseProcFiles(ProcFiles* files);
 // The file from its beginning, as a string; false, with errno, if the thread is gone, the kernel has no such file, or
 // no descriptor is available.
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
+
+// Limits the descriptors kept open for sampling counters to a quarter of the process's limit, over all its samplers
+// (`dlhook run` has one per recorded process). A sampler without descriptors opens its files for each read.
+// Thread: any. One system call.
+
+// All or, false, none.
+bool TakeDescriptors(uint32_t count);
+void GiveBackDescriptors(uint32_t count);
 
 }  // namespace dlhook::inline drain

@@ -4,8 +4,8 @@
 
 #include <cpuid.h>
 #include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "preload/format/identity.h"
 
 namespace dlhook::inline format {
 namespace {
@@ -18,13 +18,8 @@ bool TscIsInvariant() {
 
 // The kernel removes "tsc" from its list if it found the counters of two cores to differ or to be unsteady.
 bool KernelListsTsc() {
-  int fd = open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
   char text[256];
-  ssize_t size = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (size <= 0) return false;
-  text[size] = '\0';
+  ReadFileAt(AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/available_clocksource", text, sizeof text);
   return strstr(text, "tsc") != nullptr;
 }
 

@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <time.h>
 
-#include <cstdint>
-
 #include "preload/proto_fields.h"
 
 namespace dlhook::inline format {

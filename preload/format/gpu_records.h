@@ -2,7 +2,6 @@
 #pragma once
 
 #include "preload/format/record.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline format {
 

@@ -3,9 +3,6 @@
 // writer was killed). Self-contained plain data: no pointers into the host.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "preload/proto_fields.h"
 
 namespace dlhook::inline format {

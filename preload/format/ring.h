@@ -1,6 +1,6 @@
 // The producer's side of a ring (see session.h). The consumer's side is drain/drain.cc.
 // Thread: the one that owns the slot. No locks, no system calls; a full ring refuses records (more room:
-// ring_growth.h).
+// full_ring.h).
 #pragma once
 
 #include "preload/base/frame_mark.h"

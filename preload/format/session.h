@@ -6,14 +6,11 @@
 //   +kStackNodesStart  StackNodes (format/stack_nodes.h), allocated on demand
 //   +kOpenScopesStart  each slot's OpenScopes (format/open_scopes.h), allocated when it has its first
 //   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
-//   +chunks_offset     chunks: extensions for full rings (runtime/ring_growth.h), allocated on demand
+//   +chunks_offset     chunks: extensions for full rings (runtime/full_ring.h), allocated on demand
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
 // Everything here may be read by another process, even after the host was killed.
 #pragma once
-
-#include <atomic>
-#include <cstddef>
 
 #include "preload/format/clock.h"
 #include "preload/format/processor_id.h"
@@ -83,33 +80,38 @@ struct DetailState {
 // The default of DLHOOK_MAX_BYTES: as many are added each day.
 constexpr uint64_t kTraceBytesOfDay = 64 << 20;
 
+// Counts of what was lost that are already in Loss packets.
+struct ReportedLosses {
+  uint64_t no_ring;
+  uint64_t plain_pointers;
+  uint64_t refused_definitions;
+  uint64_t deep_scopes;
+  uint64_t dropped_readings;
+  uint64_t dropped_samples;
+  uint64_t gpu_dropped_cupti;
+  uint64_t gpu_dropped_ring;
+  uint64_t lost_calls;
+  uint64_t dropped[kMaxSlots];
+};
+
 // What the drain has made durable: written to the inactive copy, then made current by one store. A drain that takes
 // over truncates the trace file to file_bytes and continues from `tails`: nothing is lost or duplicated.
 struct Checkpoint {
   uint64_t file_bytes;
   uint64_t calls;  // taken out of the rings, including lost ones
   uint64_t last_record_ticks;
-  uint64_t reported_no_ring;
-  uint64_t reported_plain_pointers;
-  uint64_t reported_refused_definitions;
-  uint64_t reported_deep_scopes;
   uint64_t left_out_scopes;  // outside of what is kept in detail, not yet in a Loss packet
   uint64_t left_out_readings;
-  uint64_t reported_dropped_readings;
-  uint64_t reported_gpu_dropped_cupti;
-  uint64_t reported_gpu_dropped_ring;
   uint64_t left_out_gpu;  // records outside of what is kept in detail
   uint64_t left_out_samples;
   uint64_t left_out_profiles;
-  uint64_t reported_dropped_samples;
-  uint64_t lost_calls;           // could not be written (output full), not yet in a Loss packet
-  uint64_t reported_lost_calls;  // the same, already in Loss packets
+  uint64_t lost_calls;  // could not be written (output full), not yet in a Loss packet
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written
+  ReportedLosses reported;
   DetailState detail;
   uint64_t tails[kMaxSlots];
-  uint64_t reported_dropped[kMaxSlots];
   uint32_t thread_ids[kMaxSlots];     // of the slot's current thread, 0: none
   uint32_t python_stacks[kMaxSlots];  // the last PythonStackRecord's
 };
@@ -236,7 +238,7 @@ struct SessionHeader {
 };
 
 // Incremented manually when fields change their meaning; a change of size is detected automatically.
-constexpr uint32_t kSessionLayout = 3 * 1000000 + sizeof(SessionHeader);
+constexpr uint32_t kSessionLayout = 4 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 constexpr uint64_t kDefinitionsCapacity = 4 << 20;
 constexpr uint64_t kStackNodesStart = kSessionDataStart + kDefinitionsCapacity;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "preload/format/session.h"
-#include "preload/proto_fields.h"
 
 namespace dlhook::inline format {
 

@@ -1,7 +1,6 @@
 // Taps: what both the shim and the analyzer need to know about each (preload/tap/README.md).
 #pragma once
 
-#include <cstddef>
 #include <iterator>
 
 #include "preload/proto_fields.h"

@@ -13,7 +13,7 @@
 namespace dlhook::inline gpu {
 namespace {
 
-CuptiApi g_api;
+constinit CuptiApi g_api;
 bool g_is_loaded;
 int g_version_result;
 
@@ -116,59 +116,14 @@ void* OpenLibrary() {
   return nullptr;
 }
 
-struct Function {
-  const char* name;
-  void* function;
-  bool is_needed;
-};
-
-template <typename F>
-Function Of(const char* name, F* function, bool is_needed) {
-  return {name, static_cast<void*>(function), is_needed};
-}
-
-bool FindFunctions(void* library, CuptiApi* api) {
-  const Function functions[] = {
-      Of("cuptiGetVersion", &api->get_version, true),
-      Of("cuptiSubscribe", &api->subscribe, true),
-      Of("cuptiUnsubscribe", &api->unsubscribe, true),
-      Of("cuptiEnableCallback", &api->enable_callback, true),
-      Of("cuptiActivityRegisterCallbacks", &api->register_callbacks, true),
-      Of("cuptiActivityEnable", &api->enable, true),
-      Of("cuptiActivityDisable", &api->disable, true),
-      Of("cuptiActivityFlushAll", &api->flush_all, true),
-      Of("cuptiActivityGetNextRecord", &api->get_next_record, true),
-      Of("cuptiActivityGetNumDroppedRecords", &api->get_dropped, true),
-      Of("cuptiSubscribe_v2", &api->subscribe_v2, false),
-      Of("cuptiActivityEnableAndDump", &api->enable_and_dump, false),
-      Of("cuptiActivityGetAttribute", &api->get_attribute, false),
-      Of("cuptiActivitySetAttribute", &api->set_attribute, false),
-      Of("cuptiActivityEnableLatencyTimestamps", &api->enable_latency_timestamps, false),
-      Of("cuptiGetTimestamp", &api->get_timestamp, false),
-      Of("cuptiGetGraphNodeId", &api->get_graph_node_id, false),
-      Of("cuptiGetResultString", &api->get_result_string, false),
-      Of("cuptiActivityPushExternalCorrelationId", &api->push_external, false),
-      Of("cuptiActivityPopExternalCorrelationId", &api->pop_external, false),
-      Of("cuptiActivityRegisterTimestampCallback", &api->register_timestamp_callback, false),
-      Of("cuptiGetCallbackName", &api->get_callback_name, false),
-      Of("cuptiActivityEnableDriverApi", &api->enable_driver_api, false),
-      Of("cuptiActivityEnableRuntimeApi", &api->enable_runtime_api, false),
-  };
-  for (const Function& wanted : functions) {
-    void* found = RealDlsym(library, wanted.name);
-    if (found == nullptr && wanted.is_needed) return false;
-    memcpy(wanted.function, &found, sizeof found);
-  }
-  return true;
-}
-
 bool Load(const char** reason) {
   void* library = OpenLibrary();
   if (library == nullptr) {
     *reason = "no libcupti was found beside the CUDA libraries in use, in CUDA_HOME or where the loader looks";
     return false;
   }
-  if (!FindFunctions(library, &g_api)) {
+  g_api = CuptiApi({&RealDlsym, library});
+  if (!g_api.is_complete()) {
     *reason = "this libcupti lacks a function that dlhook needs";
     return false;
   }

@@ -13,8 +13,6 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
-
 namespace dlhook::inline gpu {
 namespace {
 
@@ -228,13 +226,12 @@ extern "C" {
 
 // A subscriber's own activities (CUDA 13.3) last until it unsubscribes, also when all their kinds are off: meanwhile CUPTI
 // refuses what dlhook would use beside a subscription (cuptiGetTimestamp: CUPTI_ERROR_NOT_COMPATIBLE).
-#define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                          \
-  DLHOOK_EXPORT void name();                                                                             \
-  DLHOOK_ENTRY(name);                                                                                    \
-  int DLHOOK_BODY(name)(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {        \
-    void* looked_up = dlhook::LookedUpFunction();                                                        \
-    return dlhook::OnCall(#name, reinterpret_cast<void*>(&name), __builtin_return_address(0), looked_up, \
-                          {dlhook::CuptiRole::role, group, {a, b, c, d, e, f}});                         \
+#define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                                  \
+  DLHOOK_EXPORT void name();                                                                                     \
+  DLHOOK_ENTRY(name);                                                                                            \
+  int DLHOOK_BODY(name)(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {                \
+    void* looked_up = dlhook::LookedUpFunction();                                                                \
+    return dlhook::OnCall(DLHOOK_CALLED(name), looked_up, {dlhook::CuptiRole::role, group, {a, b, c, d, e, f}}); \
   }
 DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_WRAPPER)
 

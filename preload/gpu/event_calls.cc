@@ -1,12 +1,11 @@
 #include "preload/gpu/event_calls.h"
 
 #include <sched.h>
-#include <string.h>
 
 #include "preload/format/clock.h"
 #include "preload/gpu/event_pool.h"
-#include "preload/link/library_api.h"
 #include "preload/runtime/registry.h"
+#include "preload/track/cuda_state.h"
 
 namespace dlhook::inline gpu {
 
@@ -31,23 +30,9 @@ constexpr uint32_t kMostDriverMisses = 64;
 constexpr int kMostDriverYields = 10000;      // while another thread looks up the driver
 constexpr size_t kStreamInLaunchConfig = 32;  // bytes, in cudaLaunchConfig_t and CUlaunchConfig
 
-constexpr const char* kGetters[] = {"cublasGetStream_v2", "cudnnGetStream", "cusparseGetStream", "cusolverDnGetStream",
-                                    "cusolverSpGetStream"};
-
-using GetStream = int (*)(const void* handle, void** stream);
-
-template <int kGetter>
-struct StreamGetter {
-  GetStream get;
-  void Load(const void* real) { get = reinterpret_cast<GetStream>(LibraryFunction(real, kGetters[kGetter])); }
-};
-
-template <int kGetter>
-bool AskForStream(const EventCall& call, uintptr_t* stream) {
-  const auto* api = ApiOf<StreamGetter<kGetter>>(call.real);
-  void* found = nullptr;
-  if (api == nullptr || api->get == nullptr || call.argument == nullptr) return false;
-  if (api->get(call.argument, &found) != 0) return false;
+bool AskForStream(GetStream StreamApi::*getter, const EventCall& call, uintptr_t* stream) {
+  const void* found = nullptr;
+  if (!StreamOfHandle(getter, call.argument, call.real, &found)) return false;
   *stream = reinterpret_cast<uintptr_t>(found);
   return true;
 }
@@ -66,15 +51,15 @@ bool StreamOf(const EventCall& call, uintptr_t* stream) {
       memcpy(stream, static_cast<const char*>(call.argument) + kStreamInLaunchConfig, sizeof *stream);
       return true;
     case EventWork::kCublas:
-      return AskForStream<0>(call, stream);
+      return AskForStream(&StreamApi::cublas, call, stream);
     case EventWork::kCudnn:
-      return AskForStream<1>(call, stream);
+      return AskForStream(&StreamApi::cudnn, call, stream);
     case EventWork::kCusparse:
-      return AskForStream<2>(call, stream);
+      return AskForStream(&StreamApi::cusparse, call, stream);
     case EventWork::kCusolverDn:
-      return AskForStream<3>(call, stream);
+      return AskForStream(&StreamApi::cusolver_dn, call, stream);
     case EventWork::kCusolverSp:
-      return AskForStream<4>(call, stream);
+      return AskForStream(&StreamApi::cusolver_sp, call, stream);
     case EventWork::kGroupEnd:
       *stream = t_events.group_stream;
       return t_events.group_stream != 0;
@@ -210,9 +195,8 @@ bool RecordStop(const EventDriver& driver, const EventPair& pair) {
 void BeginCallEvents(CallFrame* frame, const EventCall& call) {
   EventState* state = LiveEventState();
   if (state == nullptr) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   Begin(state, frame, call);
-  errno = saved_errno;
   if (frame->thread != nullptr) frame->start_ticks = ReadTicks(frame->thread->clock);
 }
 
@@ -223,7 +207,7 @@ void EndCallEvents(ThreadState* thread) {
   EventState* state = LiveEventState();
   own->open = nullptr;
   if (state == nullptr) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   if (EnterAgain(state, pair, own->generation)) {
     EventContext* context = pair->context;
     if (RecordStop(state->driver, *pair)) {
@@ -236,7 +220,6 @@ void EndCallEvents(ThreadState* thread) {
   } else {
     CountUntimed(state, Untimed::kContextEnded);
   }
-  errno = saved_errno;
 }
 
 }  // namespace dlhook::inline gpu

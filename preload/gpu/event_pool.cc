@@ -1,7 +1,6 @@
 #include "preload/gpu/event_pool.h"
 
 #include <sched.h>
-#include <sys/mman.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/format/clock.h"
@@ -12,12 +11,6 @@ namespace dlhook::inline gpu {
 namespace {
 
 constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
-
-template <typename Function>
-bool Find(void* library, const char* name, Function** function) {
-  *function = reinterpret_cast<Function*>(RealDlsym(library, name));
-  return *function != nullptr;
-}
 
 std::atomic<EventState*> g_state{nullptr};
 
@@ -135,25 +128,12 @@ void Destroy(const EventDriver& driver, void** event) {
 }  // namespace
 
 bool EventDriver::Load() {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  bool complete = false;
-  if (library != nullptr) {
-    Find(library, "cuStreamGetCtx", &stream_context);
-    Find(library, "cuThreadExchangeStreamCaptureMode", &exchange_capture_mode);
-    complete = Find(library, "cuEventCreate", &event_create) && Find(library, "cuEventDestroy_v2", &event_destroy) &&
-               Find(library, "cuEventRecord", &event_record) && Find(library, "cuEventQuery", &event_query) &&
-               Find(library, "cuEventElapsedTime", &event_elapsed) && Find(library, "cuStreamCreate", &stream_create) &&
-               Find(library, "cuStreamDestroy_v2", &stream_destroy) &&
-               Find(library, "cuStreamIsCapturing", &stream_is_capturing) &&
-               Find(library, "cuCtxGetCurrent", &context_current) &&
-               Find(library, "cuCtxPushCurrent_v2", &context_push) &&
-               Find(library, "cuCtxPopCurrent_v2", &context_pop) && Find(library, "cuCtxGetDevice", &context_device);
-    // Kept open: pairs are queried on our thread, even after the program has closed it.
-    if (!complete) RealDlclose(library);
-  }
-  errno = saved_errno;
-  return complete;
+  *this = library == nullptr ? EventDriver() : EventDriver({&RealDlsym, library});
+  // Kept open: pairs are queried on our thread, even after the program has closed it.
+  if (library != nullptr && !is_complete()) RealDlclose(library);
+  return is_complete();
 }
 
 CaptureTolerant::CaptureTolerant(const EventDriver& driver) : driver_(driver), mode_(kRelaxed) {

@@ -3,6 +3,7 @@
 // Thread: any. `lock` is held for some instructions, never during a call into the driver.
 #pragma once
 
+#include "preload/base/function_table.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
@@ -22,21 +23,22 @@ constexpr uintptr_t kPerThreadStream = 2;
 
 constexpr char kNoDriver[] = "the process has no usable libcuda.so.1";
 
-struct EventDriver {
-  int (*event_create)(void** event, unsigned flags);
-  int (*event_destroy)(void* event);
-  int (*event_record)(void* event, void* stream);
-  int (*event_query)(void* event);
-  int (*event_elapsed)(float* milliseconds, void* start, void* end);
-  int (*stream_create)(void** stream, unsigned flags);
-  int (*stream_destroy)(void* stream);
-  int (*stream_context)(void* stream, void** context);  // null before CUDA 9.2
-  int (*stream_is_capturing)(void* stream, int* status);
-  int (*exchange_capture_mode)(int* mode);  // null before CUDA 10.1
-  int (*context_current)(void** context);
-  int (*context_push)(void* context);
-  int (*context_pop)(void** context);
-  int (*context_device)(int* device);
+struct EventDriver : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*event_create)(void** event, unsigned flags) = Need("cuEventCreate");
+  int (*event_destroy)(void* event) = Need("cuEventDestroy_v2");
+  int (*event_record)(void* event, void* stream) = Need("cuEventRecord");
+  int (*event_query)(void* event) = Need("cuEventQuery");
+  int (*event_elapsed)(float* milliseconds, void* start, void* end) = Need("cuEventElapsedTime");
+  int (*stream_create)(void** stream, unsigned flags) = Need("cuStreamCreate");
+  int (*stream_destroy)(void* stream) = Need("cuStreamDestroy_v2");
+  int (*stream_context)(void* stream, void** context) = Find("cuStreamGetCtx");  // null before CUDA 9.2
+  int (*stream_is_capturing)(void* stream, int* status) = Need("cuStreamIsCapturing");
+  int (*exchange_capture_mode)(int* mode) = Find("cuThreadExchangeStreamCaptureMode");  // null before CUDA 10.1
+  int (*context_current)(void** context) = Need("cuCtxGetCurrent");
+  int (*context_push)(void* context) = Need("cuCtxPushCurrent_v2");
+  int (*context_pop)(void** context) = Need("cuCtxPopCurrent_v2");
+  int (*context_device)(int* device) = Need("cuCtxGetDevice");
 
   // From the mapped libcuda.so.1. False if there is none yet, or if it lacks a required function.
   bool Load();

@@ -4,10 +4,10 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "preload/base/function_table.h"
 #include "preload/format/gpu_records.h"
-#include "preload/gpu/activity_reader.h"
+#include "preload/gpu/activity_buffers.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"
@@ -29,34 +29,16 @@ enum DeviceAttribute : int {
   kComputeMinor = 76,
 };
 
-struct DeviceDriver {
-  int (*get)(int* device, int ordinal);
-  int (*name)(char* name, int bytes, int device);
-  int (*attribute)(int* value, int attribute, int device);
-  int (*memory)(size_t* bytes, int device);
-  int (*uuid)(void* uuid, int device);
-  int (*bus_id)(char* id, int bytes, int device);
+struct DeviceDriver : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*get)(int* device, int ordinal) = Find("cuDeviceGet");
+  int (*name)(char* name, int bytes, int device) = Find("cuDeviceGetName");
+  int (*attribute)(int* value, int attribute, int device) = Find("cuDeviceGetAttribute");
+  int (*memory)(size_t* bytes, int device) = Find("cuDeviceTotalMem_v2");
+  // The first: for an instance of a partitioned GPU its own.
+  int (*uuid)(void* uuid, int device) = Find("cuDeviceGetUuid_v2", "cuDeviceGetUuid");
+  int (*bus_id)(char* id, int bytes, int device) = Find("cuDeviceGetPCIBusId");
 };
-
-template <typename F>
-void Find(void* library, const char* name, F** function) {
-  *function = reinterpret_cast<F*>(RealDlsym(library, name));
-}
-
-// The library, to be closed after its functions were used, because the program may close it meanwhile. Null: the
-// process has no driver.
-void* LoadDriver(DeviceDriver* driver) {
-  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  Find(library, "cuDeviceGet", &driver->get);
-  Find(library, "cuDeviceGetName", &driver->name);
-  Find(library, "cuDeviceGetAttribute", &driver->attribute);
-  Find(library, "cuDeviceTotalMem_v2", &driver->memory);
-  Find(library, "cuDeviceGetUuid_v2", &driver->uuid);  // for an instance of a partitioned GPU its own
-  if (driver->uuid == nullptr) Find(library, "cuDeviceGetUuid", &driver->uuid);
-  Find(library, "cuDeviceGetPCIBusId", &driver->bus_id);
-  return library;
-}
 
 uint32_t AttributeOf(const DeviceDriver& driver, int device, DeviceAttribute attribute) {
   int value = 0;
@@ -109,19 +91,19 @@ void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record,
   if (state == nullptr || ordinal >= 64) return;
   uint64_t bit = uint64_t{1} << ordinal;
   if ((state->known_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   char name[kNameBytes] = "";
   GpuDeviceRecord device = {};
   device.header = {sizeof device / 8, RecordType::kGpuDevice, 0, 0, 0, 0};
   device.ordinal = ordinal;
-  DeviceDriver driver = {};
-  void* library = LoadDriver(&driver);
+  // Closed after its functions were used, because the program may close it meanwhile. Null: the process has no driver.
+  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  const DeviceDriver driver = library == nullptr ? DeviceDriver() : DeviceDriver({&RealDlsym, library});
   AskDriver(driver, ordinal, &device, name);
   if (library != nullptr) RealDlclose(library);
   if (record != nullptr) ReadDevice(*record, cupti_version, &device);
   device.name_bytes = static_cast<uint32_t>(strnlen(name, sizeof name));
   WriteGpuRecord(own, &device.header, name, device.name_bytes, false);
-  errno = saved_errno;
 }
 
 }  // namespace

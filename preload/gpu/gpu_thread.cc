@@ -1,14 +1,12 @@
 #include "preload/gpu/gpu_thread.h"
 
-#include <linux/futex.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "preload/base/own_thread.h"
 #include "preload/format/clock.h"
 #include "preload/format/gpu_records.h"
-#include "preload/gpu/activity_reader.h"
+#include "preload/gpu/activity_buffers.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_session.h"

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
@@ -291,10 +290,9 @@ void ResumeGpuTime() {
 void FinishGpuTime() {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr || state->has_thread.load() == 0) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   StopGpuThread(state);
   state->phase.store(kGpuOff);
-  errno = saved_errno;
 }
 
 void FinishGpuTimeAtExit() {

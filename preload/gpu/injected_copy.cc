@@ -1,5 +1,4 @@
 // ParseInjectedCopy: see injection.h.
-#include <string.h>
 
 #include <initializer_list>
 

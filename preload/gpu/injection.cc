@@ -1,7 +1,6 @@
 #include "preload/gpu/injection.h"
 
 #include <link.h>
-#include <string.h>
 
 #include <initializer_list>
 

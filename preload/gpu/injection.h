@@ -4,7 +4,7 @@
 // Thread: InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
 #pragma once
 
-#include "preload/decode/copy.h"
+#include "preload/decode/decoders.h"
 #include "preload/gpu/cupti_api.h"
 
 namespace dlhook::inline gpu {

@@ -1,7 +1,6 @@
 // Two open-addressing tables of fixed size: in a program with more kernels, later names are read and defined again each
 // time.
 #include <fcntl.h>
-#include <string.h>
 
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"
@@ -52,11 +51,10 @@ uint32_t DefineContent(KernelNames* names, const char* bytes, size_t size) {
 
 // Containers may forbid the system call; then a file of /proc works.
 size_t CopyByFile(uint64_t address, char* to, size_t size) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   ssize_t copied = memory < 0 ? -1 : pread(memory, to, size, static_cast<off_t>(address));
   if (memory >= 0) close(memory);
-  errno = saved_errno;
   return copied < 0 ? 0 : static_cast<size_t>(copied);
 }
 

@@ -1,23 +1,10 @@
 #include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
+#include "preload/format/identity.h"
 #include "preload/gpu/gpu_devices.h"
 
 namespace dlhook::inline gpu {
-namespace {
-
-// Reads a file with one short line; empty if it does not exist.
-void ReadLine(const char* path, char (&line)[64]) {
-  line[0] = '\0';
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  ssize_t size = read(file, line, sizeof line - 1);
-  close(file);
-  line[size < 0 ? 0 : size] = '\0';
-}
-
-}  // namespace
 
 PciLink SlowestLink(const char* folder) {
   constexpr int kMostPorts = 16;
@@ -27,10 +14,10 @@ PciLink SlowestLink(const char* folder) {
   for (int port = 0; port < kMostPorts && length > 0 && static_cast<size_t>(length) < sizeof way - sizeof "/..";
        ++port) {
     snprintf(path, sizeof path, "%s/max_link_speed", way);
-    ReadLine(path, line);
+    ReadFileAt(AT_FDCWD, path, line, sizeof line);
     PciLink link = {LinkGeneration(line), 0, 0};
     snprintf(path, sizeof path, "%s/max_link_width", way);
-    ReadLine(path, line);
+    ReadFileAt(AT_FDCWD, path, line, sizeof line);
     link.width = static_cast<uint32_t>(strtoul(line, nullptr, 10));
     link.bytes_per_second = LinkBytesPerSecond(link.generation, link.width);
     if (port == 0) slowest = link;

@@ -1,9 +1,6 @@
 // The results of dlsym and dlvsym for hooked names, and dlclose.
 #include "preload/link/dlsym.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include "preload/base/entry.h"
 #include "preload/base/libc_functions.h"
 #include "preload/base/loader_error.h"
@@ -34,7 +31,6 @@ extern const dlhook::LookedUp __start_dlhook_looked_up[] __attribute__((visibili
 extern const dlhook::LookedUp __stop_dlhook_looked_up[] __attribute__((visibility("hidden")));
 }
 
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));  // of the shim, from the linker
 extern "C" const char _end[] __attribute__((visibility("hidden")));
 
@@ -292,22 +288,16 @@ extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void*
     LeaveError(wanted, wrapper, object);
     return {1, nullptr};
   }
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   void* answer = WrappedFor(wrapper, name, real, object);
   ClearLoaderError();
-  errno = saved_errno;
   return {1, answer};
 }
 
 // Bindings to unmapped functions must not be used again.
 extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
-  static std::atomic<int (*)(void*)> real{nullptr};
-  auto call = real.load(std::memory_order_relaxed);
-  if (call == nullptr) {
-    call = reinterpret_cast<int (*)(void*)>(dlhook::RealDlsym(RTLD_NEXT, "dlclose"));
-    real.store(call, std::memory_order_relaxed);
-  }
-  int result = call(handle);
+  static std::atomic<int (*)(void*)> known{nullptr};
+  int result = dlhook::RealOf("dlclose", &known)(handle);
   dlhook::g_binding_generation.fetch_add(1, std::memory_order_relaxed);
   return result;
 }

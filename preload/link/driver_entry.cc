@@ -1,7 +1,6 @@
 #include "preload/link/driver_entry.h"
 
 #include <link.h>
-#include <string.h>
 
 #include "preload/format/hook_table.h"
 #include "preload/link/dlsym.h"
@@ -14,11 +13,9 @@ namespace {
 constexpr uint64_t kPerThreadStream =
     2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, cudaEnablePerThreadDefaultStream
 
-struct RuntimeApi {
-  int (*version)(int* version);
-  void Load(const void* real) {
-    version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion"));
-  }
+struct RuntimeApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*version)(int* version) = Find("cudaRuntimeGetVersion");
 };
 
 // For a version newer than the table the driver may return a variant with another argument list. It is the table's if

@@ -4,21 +4,12 @@
 // Thread: any application thread, after the real function has returned.
 #pragma once
 
-#include <cstdint>
+#include "preload/hook_arguments.h"
 
 struct link_map;
 
 namespace dlhook::inline link {
 
-struct DriverEntryArgs {
-  const char* symbol = nullptr;
-  void** out = nullptr;  // where the library put the function; may be changed
-  int64_t version = 0;   // requested CUDA version; 0: that of the called runtime
-  uint64_t flags = 0;    // cudaEnableDefault 0, …LegacyStream 1, …PerThreadDefaultStream 2
-  int32_t status = 0;
-  const void* real = nullptr;
-  void* caller = nullptr;
-};
 void TrackDriverEntry(const DriverEntryArgs& args);
 
 // Of the runtime that contains `real`, as in 13000; 0 if not known.

@@ -4,48 +4,28 @@
 namespace dlhook::inline link {
 
 DynamicTables::DynamicTables(const link_map* object) {
-  if (object == nullptr) return;
-  for (const ElfW(Dyn)* entry = object->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
-    uint64_t value = entry->d_un.d_ptr;
-    auto address = reinterpret_cast<const char*>(value < object->l_addr ? value + object->l_addr : value);
-    switch (entry->d_tag) {
-      case DT_SYMTAB:
-        symbols = reinterpret_cast<const ElfW(Sym)*>(address);
-        break;
-      case DT_STRTAB:
-        strings = address;
-        break;
-      case DT_VERSYM:
-        versions = reinterpret_cast<const ElfW(Half)*>(address);
-        break;
-      case DT_VERNEED:
-        needed = address;
-        break;
-      case DT_VERNEEDNUM:
-        needed_count = entry->d_un.d_val;
-        break;
-      case DT_GNU_HASH:
-        gnu_hash = reinterpret_cast<const uint32_t*>(address);
-        break;
-      case DT_HASH:
-        hash = reinterpret_cast<const uint32_t*>(address);
-        break;
-      case DT_RELA:
-        data.first = reinterpret_cast<const ElfW(Rela)*>(address);
-        break;
-      case DT_RELASZ:
-        data.bytes = entry->d_un.d_val;
-        break;
-      case DT_JMPREL:
-        functions.first = reinterpret_cast<const ElfW(Rela)*>(address);
-        break;
-      case DT_PLTRELSZ:
-        functions.bytes = entry->d_un.d_val;
-        break;
-      default:
-        break;
-    }
-  }
+  if (object == nullptr || object->l_ld == nullptr) return;
+  auto number = [object](ElfW(Sxword) tag) -> uint64_t {
+    const ElfW(Dyn)* entry = object->l_ld;
+    while (entry->d_tag != DT_NULL && entry->d_tag != tag) ++entry;
+    return entry->d_tag == tag ? entry->d_un.d_val : 0;
+  };
+  auto take = [&]<typename T>(ElfW(Sxword) tag, T** pointer) {
+    uint64_t value = number(tag);
+    if (value != 0 && value < object->l_addr) value += object->l_addr;
+    *pointer = reinterpret_cast<T*>(value);
+  };
+  take(DT_SYMTAB, &symbols);
+  take(DT_STRTAB, &strings);
+  take(DT_VERSYM, &versions);
+  take(DT_VERNEED, &needed);
+  take(DT_GNU_HASH, &gnu_hash);
+  take(DT_HASH, &hash);
+  take(DT_RELA, &data.first);
+  take(DT_JMPREL, &functions.first);
+  needed_count = number(DT_VERNEEDNUM);
+  data.bytes = number(DT_RELASZ);
+  functions.bytes = number(DT_PLTRELSZ);
 }
 
 }  // namespace dlhook::inline link

@@ -7,17 +7,13 @@
 namespace dlhook::inline link {
 
 void* LibraryFunction(const void* real, const char* name) {
-  int saved_errno = errno;
-  void* found = nullptr;
+  ErrnoKeeper keeper;
   const link_map* object = ObjectOf(real);
-  if (object != nullptr && object->l_name[0] != '\0') {
-    void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != nullptr) {
-      found = RealDlsym(handle, name);
-      RealDlclose(handle);
-    }
-  }
-  errno = saved_errno;
+  if (object == nullptr || object->l_name[0] == '\0') return nullptr;
+  void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = RealDlsym(handle, name);
+  RealDlclose(handle);
   return found;
 }
 

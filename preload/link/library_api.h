@@ -3,6 +3,7 @@
 // Thread: any application thread; the first look-up from a hook takes a lock and the loader's, later ones none.
 #pragma once
 
+#include "preload/base/function_table.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 
@@ -11,17 +12,16 @@ namespace dlhook::inline link {
 // `name` in the scope of the library that contains the function `real`; null if none.
 void* LibraryFunction(const void* real, const char* name);
 
-// The functions that a decoder or tracker needs from one library, found through any of its functions. Api is plain data
-// with `void Load(const void* real)`, which sets it with LibraryFunction(real, …).
+// The functions that a decoder or tracker needs from one library, found through any of its functions: a FunctionTable.
 template <typename Api>
 const Api* ApiOf(const void* real) {
   struct Entry {
-    std::atomic<const void*> real;  // null: free; published last
-    uint32_t generation;
+    std::atomic<const void*> real{nullptr};  // null: free; published last
+    uint32_t generation = 0;
     Api api;
   };
   constexpr uint32_t kEntries = 256;
-  static Entry entries[kEntries];
+  static constinit Entry entries[kEntries];
   static SpinLock lock;
   uint32_t start = static_cast<uint32_t>((reinterpret_cast<uint64_t>(real) * 0x9e3779b97f4a7c15u) >> 56);
   uint32_t generation = CurrentBindingGeneration();
@@ -37,7 +37,8 @@ const Api* ApiOf(const void* real) {
     if (found == real && !stale) return &entry.api;
     if (found != nullptr && !stale) continue;
     entry.real.store(nullptr, std::memory_order_release);
-    entry.api.Load(real);
+    entry.api = Api(
+        {[](void* function, const char* name) { return LibraryFunction(function, name); }, const_cast<void*>(real)});
     entry.generation = generation;
     entry.real.store(real, std::memory_order_release);
     return &entry.api;

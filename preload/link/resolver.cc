@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/base/libc_functions.h"
 #include "preload/base/spin_lock.h"
@@ -277,7 +276,7 @@ const char* ObjectName(const link_map* object) {
 }
 
 void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   const link_map* object = ObjectOf(caller);
   void* global = RealDlsym(RTLD_NEXT, name);
   void* own = FindInObject(name, nullptr, object);
@@ -289,13 +288,11 @@ void* FindReal(const char* name, const char* const* sonames, void* own_symbol, v
     own = FindInObject(name, version, object);
   }
   void* real = ChooseBinding(global, own, object);
-  if (real == nullptr) real = FindAnywhere(name, sonames, own_symbol);
-  errno = saved_errno;
-  return real;
+  return real != nullptr ? real : FindAnywhere(name, sonames, own_symbol);
 }
 
 void* ResolveReal(ThreadState* thread, HookId hook, void* caller) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   uint32_t generation = CurrentBindingGeneration();
   if (thread != nullptr && thread->cache_generation != generation) {
     memset(thread->cache, 0, sizeof thread->cache);
@@ -308,7 +305,6 @@ void* ResolveReal(ThreadState* thread, HookId hook, void* caller) {
     uint64_t tagged = reinterpret_cast<uint64_t>(real) | uint64_t{generation & UINT16_MAX} << 48;
     StoreBinding(&thread->cache[BindingCacheIndex(key)], key, tagged);
   }
-  errno = saved_errno;
   return real;
 }
 

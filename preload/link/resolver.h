@@ -30,6 +30,14 @@ Function* RealOf(const char* name) {
   return reinterpret_cast<Function*>(RealDlsym(RTLD_NEXT, name));
 }
 
+// The same, looked up once.
+template <typename Function>
+Function* RealOf(const char* name, std::atomic<Function*>* known) {
+  Function* real = known->load(std::memory_order_relaxed);
+  if (real == nullptr) known->store(real = RealOf<Function>(name), std::memory_order_relaxed);
+  return real;
+}
+
 // The loaded object that contains `address`, or null (JIT code).
 link_map* ObjectOf(const void* address);
 

@@ -129,7 +129,7 @@ __attribute__((destructor)) void OnUnload() {
   ThreadState* thread = dlhook_thread;
   uint32_t phase = process->phase.exchange(kFinished);
   if (phase != kRecording) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   SessionHeader* session = process->session;
   if (thread != nullptr && thread->active != 0) FlushRegistry(thread);  // what did not fit into the full ring earlier
   CloseProcessCounters();
@@ -138,7 +138,6 @@ __attribute__((destructor)) void OnUnload() {
   session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
   session->exited.store(1, std::memory_order_release);
   StopWriter(process);
-  errno = saved_errno;
 }
 
 // For a process that ends without running its destructors, such as workers of Python's multiprocessing. A child of

@@ -3,14 +3,9 @@
 #include "preload/process/writer_thread.h"
 
 #include <dirent.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include <new>
 

@@ -53,9 +53,8 @@ class FrameWindow {
       local[i] = {bytes_ + (kWindowPages - 1 - i) * kPageBytes, kPageBytes};
       remote[i] = {reinterpret_cast<void*>(top - i * kPageBytes), kPageBytes};
     }
-    int saved_errno = errno;
+    ErrnoKeeper keeper;
     ssize_t copied = process_vm_readv(static_cast<pid_t>(ProcessId()), local, kWindowPages, remote, kWindowPages, 0);
-    errno = saved_errno;
     uint64_t pages = copied < 0 ? 0 : static_cast<uint64_t>(copied) / kPageBytes;
     end_ = top + kPageBytes;
     start_ = end_ - pages * kPageBytes;

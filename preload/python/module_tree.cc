@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "preload/python/python_modules.h"
 #include "preload/python/python_runtime.h"
 
@@ -9,16 +7,16 @@ namespace {
 constexpr size_t kMaxNames = 8;          // per module
 constexpr size_t kMaxRecordText = 3072;  // type and names
 
-bool IsA(const PythonApi& api, PyObject* object, const void* type) {
-  return object != nullptr && api.TypeIsSubtype(ReadAt<const void*>(object, kPyTypeOffset), type) != 0;
+bool IsA(PyObject* object, const void* type) {
+  return object != nullptr && g_python_api.TypeIsSubtype(ReadAt<const void*>(object, kPyTypeOffset), type) != 0;
 }
 
 // An attribute, bypassing the class's own __getattr__; null if there is none. A new reference.
-PyObject* Attribute(const PythonApi& api, PyObject* object, const char* name) {
-  PyObject* key = api.InternString(name);
-  PyObject* value = key == nullptr ? nullptr : api.GenericGetAttr(object, key);
-  if (key != nullptr) api.DecRef(key);
-  if (value == nullptr) api.ErrClear();
+PyObject* Attribute(PyObject* object, const char* name) {
+  PyObject* key = g_python_api.InternString(name);
+  PyObject* value = key == nullptr ? nullptr : g_python_api.GenericGetAttr(object, key);
+  if (key != nullptr) g_python_api.DecRef(key);
+  if (value == nullptr) g_python_api.ErrClear();
   return value;
 }
 
@@ -30,30 +28,30 @@ uint32_t AddText(ModuleTree* tree, const char* text, size_t bytes) {
   return offset;
 }
 
-size_t TextOf(const PythonApi& api, PyObject* string, char* text, size_t capacity) {
-  if (!IsA(api, string, api.text_type)) return 0;
+size_t TextOf(PyObject* string, char* text, size_t capacity) {
+  if (!IsA(string, g_python_api.text_type)) return 0;
   return PythonText(g_python, string, text, capacity);
 }
 
 }  // namespace
 
-size_t ModuleTypeName(const PythonApi& api, PyObject* object, char* text, size_t capacity) {
+size_t ModuleTypeName(PyObject* object, char* text, size_t capacity) {
   auto type = ReadAt<PyObject*>(object, kPyTypeOffset);
-  PyObject* module = api.GetAttrString(type, "__module__");
-  PyObject* name = api.GetAttrString(type, "__qualname__");
-  if (module == nullptr || name == nullptr) api.ErrClear();
-  size_t size = TextOf(api, module, text, capacity - 1);
+  PyObject* module = g_python_api.GetAttrString(type, "__module__");
+  PyObject* name = g_python_api.GetAttrString(type, "__qualname__");
+  if (module == nullptr || name == nullptr) g_python_api.ErrClear();
+  size_t size = TextOf(module, text, capacity - 1);
   if (size > 0) text[size++] = '.';
-  size += TextOf(api, name, text + size, capacity - size);
-  if (module != nullptr) api.DecRef(module);
-  if (name != nullptr) api.DecRef(name);
+  size += TextOf(name, text + size, capacity - size);
+  if (module != nullptr) g_python_api.DecRef(module);
+  if (name != nullptr) g_python_api.DecRef(name);
   return size;
 }
 
 namespace {
 
 // A model has few types: most entries share one that was already read.
-void SetTypeName(const PythonApi& api, ModuleTree* tree, ModuleTree::Entry* entry) {
+void SetTypeName(ModuleTree* tree, ModuleTree::Entry* entry) {
   const void* type = ReadAt<const void*>(entry->object, kPyTypeOffset);
   uint32_t first = tree->count > 64 ? tree->count - 64 : 0;
   for (uint32_t i = tree->count; i > first; --i) {
@@ -64,19 +62,19 @@ void SetTypeName(const PythonApi& api, ModuleTree* tree, ModuleTree::Entry* entr
     return;
   }
   char text[512];
-  size_t size = ModuleTypeName(api, entry->object, text, sizeof text);
+  size_t size = ModuleTypeName(entry->object, text, sizeof text);
   entry->type_name = AddText(tree, text, size);
   entry->type_name_bytes = entry->type_name == ModuleTree::kTextBytes ? 0 : static_cast<uint32_t>(size);
 }
 
 // False if there is no room.
-bool AddEntry(const PythonApi& api, ModuleTree* tree, PyObject* object, const char* name, size_t bytes) {
+bool AddEntry(ModuleTree* tree, PyObject* object, const char* name, size_t bytes) {
   uint32_t offset = tree->count < ModuleTree::kMaxEntries ? AddText(tree, name, bytes) : ModuleTree::kTextBytes;
   if (offset == ModuleTree::kTextBytes) return false;
   ModuleTree::Entry* entry = &tree->entries[tree->count];
   *entry = {object, offset, static_cast<uint32_t>(bytes), 0, 0, 0, 0};
-  api.IncRef(object);
-  SetTypeName(api, tree, entry);
+  g_python_api.IncRef(object);
+  SetTypeName(tree, entry);
   ++tree->count;
   return true;
 }
@@ -94,59 +92,57 @@ bool IsOnPath(const Path& path, const PyObject* object) {
   return false;
 }
 
-void ReadTorchModule(const PythonApi& api, PyObject* module, size_t name_bytes, Path* path, ModuleTree* tree) {
+void ReadTorchModule(PyObject* module, size_t name_bytes, Path* path, ModuleTree* tree) {
   if (path->depth == ModuleTree::kMaxDepth || IsOnPath(*path, module)) return;
-  if (!AddEntry(api, tree, module, path->name, name_bytes)) return;
-  PyObject* children = Attribute(api, module, "_modules");
+  if (!AddEntry(tree, module, path->name, name_bytes)) return;
+  PyObject* children = Attribute(module, "_modules");
   path->objects[path->depth++] = module;
   size_t position = 0;
   PyObject *key, *child;
-  while (IsA(api, children, api.dict_type) && api.DictNext(children, &position, &key, &child) != 0) {
-    if (child == api.none || !IsA(api, key, api.text_type)) continue;
+  while (IsA(children, g_python_api.dict_type) && g_python_api.DictNext(children, &position, &key, &child) != 0) {
+    if (child == g_python_api.none || !IsA(key, g_python_api.text_type)) continue;
     size_t start = name_bytes;
     if (start > 0 && start < sizeof path->name) path->name[start++] = '.';
     size_t added = PythonText(g_python, key, path->name + start, sizeof path->name - start);
-    ReadTorchModule(api, child, start + added, path, tree);
+    ReadTorchModule(child, start + added, path, tree);
   }
   --path->depth;
-  if (children != nullptr) api.DecRef(children);
+  if (children != nullptr) g_python_api.DecRef(children);
 }
 
-size_t TextOfAttribute(const PythonApi& api, PyObject* object, const char* name, char* text, size_t capacity) {
-  PyObject* value = Attribute(api, object, name);
-  size_t size = TextOf(api, value, text, capacity);
-  if (value != nullptr) api.DecRef(value);
+size_t TextOfAttribute(PyObject* object, const char* name, char* text, size_t capacity) {
+  PyObject* value = Attribute(object, name);
+  size_t size = TextOf(value, text, capacity);
+  if (value != nullptr) g_python_api.DecRef(value);
   return size;
 }
 
 // Layers know their own path once they are built; those that need no building (pooling) only have a name: their path is
 // composed of their model's path and that name.
-size_t KerasName(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, const ModuleTree& tree,
-                 char* text, size_t capacity) {
-  size_t size = TextOfAttribute(api, layer, "_path", text, capacity);
+size_t KerasName(PyObject* layer, const ModuleTree::Entry* model, const ModuleTree& tree, char* text, size_t capacity) {
+  size_t size = TextOfAttribute(layer, "_path", text, capacity);
   if (size > 0) return size;
   if (model != nullptr && model->name_bytes + 1 < capacity) {
     memcpy(text, tree.text + model->name, model->name_bytes);
     size = model->name_bytes;
     if (size > 0) text[size++] = '/';
   }
-  size_t added = TextOfAttribute(api, layer, "_name", text + size, capacity - size);
-  if (added == 0) added = TextOfAttribute(api, layer, "name", text + size, capacity - size);
+  size_t added = TextOfAttribute(layer, "_name", text + size, capacity - size);
+  if (added == 0) added = TextOfAttribute(layer, "name", text + size, capacity - size);
   return added > 0 ? size + added : 0;
 }
 
-void ReadKerasLayer(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, Path* path,
-                    ModuleTree* tree) {
+void ReadKerasLayer(PyObject* layer, const ModuleTree::Entry* model, Path* path, ModuleTree* tree) {
   if (path->depth == ModuleTree::kMaxDepth || IsOnPath(*path, layer)) return;
-  size_t bytes = KerasName(api, layer, model, *tree, path->name, sizeof path->name);
-  if (!AddEntry(api, tree, layer, path->name, bytes)) return;
+  size_t bytes = KerasName(layer, model, *tree, path->name, sizeof path->name);
+  if (!AddEntry(tree, layer, path->name, bytes)) return;
   const ModuleTree::Entry* entry = &tree->entries[tree->count - 1];
-  PyObject* children = Attribute(api, layer, "_layers");
+  PyObject* children = Attribute(layer, "_layers");
   path->objects[path->depth++] = layer;
-  ptrdiff_t count = IsA(api, children, api.list_type) ? api.ListSize(children) : 0;
-  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(api, api.ListGetItem(children, i), entry, path, tree);
+  ptrdiff_t count = IsA(children, g_python_api.list_type) ? g_python_api.ListSize(children) : 0;
+  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(g_python_api.ListGetItem(children, i), entry, path, tree);
   --path->depth;
-  if (children != nullptr) api.DecRef(children);
+  if (children != nullptr) g_python_api.DecRef(children);
 }
 
 void SetText(PythonProcess* process, const ModuleTree& tree, uint32_t first) {
@@ -168,15 +164,15 @@ void SetText(PythonProcess* process, const ModuleTree& tree, uint32_t first) {
 
 }  // namespace
 
-void ReadModuleTree(const PythonApi& api, PyObject* root, bool keras, ModuleTree* tree) {
+void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree) {
   tree->count = 0;
   tree->text_used = 0;
   Path path;
   path.depth = 0;
   if (keras) {
-    ReadKerasLayer(api, root, nullptr, &path, tree);
+    ReadKerasLayer(root, nullptr, &path, tree);
   } else {
-    ReadTorchModule(api, root, 0, &path, tree);
+    ReadTorchModule(root, 0, &path, tree);
   }
 }
 
@@ -208,11 +204,11 @@ void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root) {
   }
 }
 
-void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree) {
+void ReleaseModuleTree(ModuleTree* tree) {
   for (uint32_t i = 0; i < tree->count; ++i) {
     uint32_t number = tree->entries[i].number;
     tree->first_of[number] = 0;
-    api.DecRef(tree->entries[i].object);
+    g_python_api.DecRef(tree->entries[i].object);
   }
   tree->count = 0;
 }

@@ -1,7 +1,6 @@
 #include "preload/python/python_exit.h"
 
 #include <linux/membarrier.h>
-#include <sys/syscall.h>
 
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
@@ -17,21 +16,6 @@ namespace {
 constexpr int kMaxSteps = 1000;
 constexpr long kStepNs = 100 * 1000;
 
-struct ExitApi {
-  int (*AddPendingCall)(int (*function)(void*), void* argument);
-  PyObject* (*ImportModule)(const char* name);
-  PyObject* (*GetAttrString)(PyObject* object, const char* name);
-  PyObject* (*NewFunction)(PyMethodDef* method, PyObject* self, PyObject* module);
-  PyObject* (*CallFunction)(PyObject* function, ...);  // PyObject_CallFunctionObjArgs: null ends the list
-  void (*ErrFetch)(PyObject** type, PyObject** value, PyObject** traceback);
-  void (*ErrRestore)(PyObject* type, PyObject* value, PyObject* traceback);
-  void (*ErrClear)();
-  void (*IncRef)(PyObject*);
-  void (*DecRef)(PyObject*);
-  PyObject* none;
-};
-ExitApi g_exit_api;
-
 void Nap() {
   timespec nap = {0, kStepNs};
   clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
@@ -39,22 +23,20 @@ void Nap() {
 
 // A reader finishes within microseconds; the wait is limited in case one was interrupted for long.
 PyObject* OnExit(PyObject*, PyObject*) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   g_python_closed.store(1);
   if (ProcessState* process = GetProcess()) process->session->python.code_type.store(0);
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) Nap();
   for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) Nap();
-  errno = saved_errno;
-  g_exit_api.IncRef(g_exit_api.none);
-  return g_exit_api.none;
+  g_python_api.IncRef(g_python_api.none);
+  return g_python_api.none;
 }
 
 PyObject* OnCompilersExit(PyObject*, PyObject*) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   RecordCompiledCode();
-  errno = saved_errno;
-  g_exit_api.IncRef(g_exit_api.none);
-  return g_exit_api.none;
+  g_python_api.IncRef(g_python_api.none);
+  return g_python_api.none;
 }
 
 constexpr int kNoArguments = 4;  // METH_NOARGS
@@ -62,46 +44,33 @@ PyMethodDef g_on_exit = {"interpreter_ends", &OnExit, kNoArguments, nullptr};
 PyMethodDef g_on_compilers_exit = {"compiler_ends", &OnCompilersExit, kNoArguments, nullptr};
 
 void Register(PyMethodDef* method) {
-  PyObject* module = g_exit_api.ImportModule("atexit");
-  PyObject* register_function = module == nullptr ? nullptr : g_exit_api.GetAttrString(module, "register");
-  PyObject* callback = register_function == nullptr ? nullptr : g_exit_api.NewFunction(method, nullptr, nullptr);
+  PyObject* module = g_python_api.ImportModule("atexit");
+  PyObject* register_function = module == nullptr ? nullptr : g_python_api.GetAttrString(module, "register");
+  PyObject* callback = register_function == nullptr ? nullptr : g_python_api.NewFunction(method, nullptr, nullptr);
   PyObject* const end_of_arguments = nullptr;
   PyObject* result =
-      callback == nullptr ? nullptr : g_exit_api.CallFunction(register_function, callback, end_of_arguments);
+      callback == nullptr ? nullptr : g_python_api.CallFunction(register_function, callback, end_of_arguments);
   PyObject* const made[] = {module, register_function, callback, result};
   for (PyObject* object : made) {
-    if (object != nullptr) g_exit_api.DecRef(object);
+    if (object != nullptr) g_python_api.DecRef(object);
   }
-  if (result == nullptr) g_exit_api.ErrClear();
+  if (result == nullptr) g_python_api.ErrClear();
 }
 
 int OnExitCall(void* method) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   PyObject *type, *value, *traceback;
-  g_exit_api.ErrFetch(&type, &value, &traceback);
+  g_python_api.ErrFetch(&type, &value, &traceback);
   if (method == &g_on_compilers_exit && GetConfig().compiled == CompiledMode::kModules) AskForModules();
   Register(static_cast<PyMethodDef*>(method));
-  g_exit_api.ErrRestore(type, value, traceback);
-  errno = saved_errno;
+  g_python_api.ErrRestore(type, value, traceback);
   return 0;
-}
-
-bool LoadApi() {
-  return TakePythonSymbol("Py_AddPendingCall", &g_exit_api.AddPendingCall) &&
-         TakePythonSymbol("PyImport_ImportModule", &g_exit_api.ImportModule) &&
-         TakePythonSymbol("PyObject_GetAttrString", &g_exit_api.GetAttrString) &&
-         TakePythonSymbol("PyCFunction_NewEx", &g_exit_api.NewFunction) &&
-         TakePythonSymbol("PyObject_CallFunctionObjArgs", &g_exit_api.CallFunction) &&
-         TakePythonSymbol("PyErr_Fetch", &g_exit_api.ErrFetch) &&
-         TakePythonSymbol("PyErr_Restore", &g_exit_api.ErrRestore) &&
-         TakePythonSymbol("PyErr_Clear", &g_exit_api.ErrClear) && TakePythonSymbol("Py_IncRef", &g_exit_api.IncRef) &&
-         TakePythonSymbol("Py_DecRef", &g_exit_api.DecRef) && TakePythonSymbol("_Py_NoneStruct", &g_exit_api.none);
 }
 
 // `state` 1: done, or not possible.
 bool Watch(std::atomic<uint32_t>* state, PyMethodDef* method) {
   if (state->exchange(1) != 0) return true;
-  bool is_refused = LoadApi() && g_exit_api.AddPendingCall(&OnExitCall, method) != 0;
+  bool is_refused = g_python_api.is_complete() && g_python_api.AddPendingCall(&OnExitCall, method) != 0;
   if (is_refused) state->store(0);  // 32 are pending already: the next stack tries again
   return !is_refused;
 }

@@ -1,7 +1,6 @@
 #include "preload/python/python_modules.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"

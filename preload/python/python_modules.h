@@ -62,10 +62,10 @@ struct ModuleTree {
 };
 
 // "torch.nn.modules.conv.Conv2d". Returns its size in bytes.
-size_t ModuleTypeName(const PythonApi& api, PyObject* object, char* text, size_t capacity);
+size_t ModuleTypeName(PyObject* object, char* text, size_t capacity);
 
 // Modules beyond the limits are left out. Errors are cleared.
-void ReadModuleTree(const PythonApi& api, PyObject* root, bool keras, ModuleTree* tree);
+void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree);
 
 // Numbers the objects, including those not called yet. Needs the lock.
 void NumberModuleTree(PythonProcess* process, ModuleTree* tree);
@@ -74,6 +74,6 @@ void NumberModuleTree(PythonProcess* process, ModuleTree* tree);
 void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root);
 
 // Drops the references.
-void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree);
+void ReleaseModuleTree(ModuleTree* tree);
 
 }  // namespace dlhook::inline python

@@ -1,9 +1,6 @@
 // The pending call. It runs no Python code, so the GIL is not released in it: it reads the dictionaries that contain
 // the model's modules, and makes weak references. Its only effect visible in Python is on `weakref.getweakrefcount`.
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
@@ -27,31 +24,21 @@ constexpr long kWaitStepNs = 100 * 1000;
 constexpr uint32_t kMaxRoots = 64;  // in one call; the rest follows
 constexpr uint32_t kMaxLiveModules = 1024;
 
-PythonApi g_api;
-enum class ApiState : uint32_t { kUnknown, kComplete, kIncomplete };
-std::atomic<ApiState> g_api_state{ApiState::kUnknown};
-
 bool HaveApi() {
-  ApiState state = g_api_state.load(std::memory_order_acquire);
-  if (state == ApiState::kUnknown) {
-    PythonApi api = {};
-    state = LoadPythonApi(&api) ? ApiState::kComplete : ApiState::kIncomplete;
-    g_api = api;  // the same from every thread
-    g_api_state.store(state, std::memory_order_release);
-    if (state == ApiState::kIncomplete) {
-      ReportCapability("module-names", "", CapabilityState::kRefused, "this Python lacks a function that names need");
-    }
-  }
-  return state == ApiState::kComplete;
+  static std::atomic<bool> is_reported{false};
+  if (g_python_api.is_complete()) return true;
+  if (!is_reported.exchange(true))
+    ReportCapability("module-names", "", CapabilityState::kRefused, "this Python lacks a function that names need");
+  return false;
 }
 
 // Called by the interpreter when a module dies. `self`: process id and number; a forked child has its own numbers.
 PyObject* OnModuleDeath(PyObject* self, PyObject*) {
-  unsigned long long identity = g_api.LongAsUnsigned(self);
+  unsigned long long identity = g_python_api.LongAsUnsigned(self);
   PythonProcess* process = GetPythonProcess();
   if (process != nullptr && (identity >> 32) == ProcessId()) RetireObject(process, static_cast<uint32_t>(identity));
-  g_api.IncRef(g_api.none);
-  return g_api.none;
+  g_python_api.IncRef(g_python_api.none);
+  return g_python_api.none;
 }
 
 PyMethodDef g_on_module_death = {"module_died", &OnModuleDeath, 8, nullptr};
@@ -60,13 +47,13 @@ PyMethodDef g_on_module_death = {"module_died", &OnModuleDeath, 8, nullptr};
 // are distinguished by address and type.
 void Hold(PythonProcess* process, uint32_t number, PyObject* object) {
   if (number == 0 || (process->objects[number].flags.load() & (kObjectHeld | kObjectRetired)) != 0) return;
-  PyObject* identity = g_api.LongFromUnsigned((uint64_t{ProcessId()} << 32) | number);
-  PyObject* callback = identity == nullptr ? nullptr : g_api.NewFunction(&g_on_module_death, identity, nullptr);
-  PyObject* reference = callback == nullptr ? nullptr : g_api.NewWeakRef(object, callback);
-  if (callback != nullptr) g_api.DecRef(callback);
-  if (identity != nullptr) g_api.DecRef(identity);
+  PyObject* identity = g_python_api.LongFromUnsigned((uint64_t{ProcessId()} << 32) | number);
+  PyObject* callback = identity == nullptr ? nullptr : g_python_api.NewFunction(&g_on_module_death, identity, nullptr);
+  PyObject* reference = callback == nullptr ? nullptr : g_python_api.NewWeakRef(object, callback);
+  if (callback != nullptr) g_python_api.DecRef(callback);
+  if (identity != nullptr) g_python_api.DecRef(identity);
   if (reference == nullptr) {
-    g_api.ErrClear();
+    g_python_api.ErrClear();
     return;
   }
   process->objects[number].weak_reference = reference;
@@ -79,7 +66,7 @@ void ReleaseReferences(PythonProcess* process) {
   for (uint32_t number = 1; number <= count; ++number) {
     PythonObject* object = &process->objects[number];
     if (object->weak_reference == nullptr || (object->flags.load() & kObjectRetired) == 0) continue;
-    g_api.DecRef(static_cast<PyObject*>(object->weak_reference));
+    g_python_api.DecRef(static_cast<PyObject*>(object->weak_reference));
     object->weak_reference = nullptr;
   }
 }
@@ -100,40 +87,40 @@ struct LiveModules {
   }
 };
 
-void Keep(const void* object) { g_api.IncRef(static_cast<PyObject*>(const_cast<void*>(object))); }
-void Drop(const void* object) { g_api.DecRef(static_cast<PyObject*>(const_cast<void*>(object))); }
+void Keep(const void* object) { g_python_api.IncRef(static_cast<PyObject*>(const_cast<void*>(object))); }
+void Drop(const void* object) { g_python_api.DecRef(static_cast<PyObject*>(const_cast<void*>(object))); }
 
 // Reads attributes of types only: runs no Python code.
 bool IsTorchModule(const PythonRuntime& python, const void* object) {
   constexpr int kMaxBases = 32;
   auto type = ReadAt<PyObject*>(object, kPyTypeOffset);
-  g_api.IncRef(type);
+  g_python_api.IncRef(type);
   bool found = false;
-  for (int i = 0; i < kMaxBases && type != nullptr && type != g_api.none && !found; ++i) {
+  for (int i = 0; i < kMaxBases && type != nullptr && type != g_python_api.none && !found; ++i) {
     auto name = ReadAt<const char*>(type, kPyTypeName);
     if (name != nullptr && strcmp(name, "Module") == 0) {
       char text[32];
-      PyObject* module = g_api.GetAttrString(type, "__module__");
+      PyObject* module = g_python_api.GetAttrString(type, "__module__");
       found = module != nullptr &&
-              g_api.TypeIsSubtype(ReadAt<const void*>(module, kPyTypeOffset), g_api.text_type) != 0 &&
+              g_python_api.TypeIsSubtype(ReadAt<const void*>(module, kPyTypeOffset), g_python_api.text_type) != 0 &&
               PythonText(python, module, text, sizeof text) == strlen("torch.nn.modules.module") &&
               memcmp(text, "torch.nn.modules.module", strlen("torch.nn.modules.module")) == 0;
-      if (module != nullptr) g_api.DecRef(module);
+      if (module != nullptr) g_python_api.DecRef(module);
     }
-    PyObject* base = found ? nullptr : g_api.GetAttrString(type, "__base__");
-    g_api.DecRef(type);
+    PyObject* base = found ? nullptr : g_python_api.GetAttrString(type, "__base__");
+    g_python_api.DecRef(type);
     type = base;
   }
-  if (type != nullptr) g_api.DecRef(type);
-  g_api.ErrClear();
+  if (type != nullptr) g_python_api.DecRef(type);
+  g_python_api.ErrClear();
   return found;
 }
 
 // The other threads' frames do not change: that needs the GIL.
 void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
   live->count = 0;
-  void* thread = g_api.FirstThread(python.main_interpreter());
-  for (; thread != nullptr; thread = g_api.NextThread(thread)) {
+  void* thread = g_python_api.FirstThread(python.main_interpreter());
+  for (; thread != nullptr; thread = g_python_api.NextThread(thread)) {
     uint32_t frames = 0;
     uint32_t outermost = kMaxLiveModules;  // this thread's
     VisitFrames(python, PythonFrameOf(python, thread), [&](const void* frame, const void* code, int64_t) {
@@ -175,7 +162,7 @@ void NameTypes(PythonProcess* process, const LiveModules& live) {
   for (uint32_t i = 0; i < live.count; ++i) {
     char text[512];
     auto object = static_cast<PyObject*>(const_cast<void*>(live.objects[i]));
-    size_t size = ModuleTypeName(g_api, object, text, sizeof text - 1);
+    size_t size = ModuleTypeName(object, text, sizeof text - 1);
     text[size++] = '\0';
     SpinLockHolder holder(&process->lock);
     uint32_t number = FindObject(*process, object, ReadAt<const void*>(object, kPyTypeOffset));
@@ -230,14 +217,14 @@ void MarkSearched(PythonProcess* process, uint32_t root) {
 void NameTree(PythonProcess* process, ModuleTree* tree, uint32_t root) {
   auto object = static_cast<PyObject*>(const_cast<void*>(process->objects[root].object));
   bool keras = (process->objects[root].flags.load() & kObjectKeras) != 0;
-  ReadModuleTree(g_api, object, keras, tree);
+  ReadModuleTree(object, keras, tree);
   {
     SpinLockHolder holder(&process->lock);
     NumberModuleTree(process, tree);
     SetTexts(process, *tree, root);
   }
   for (uint32_t i = 0; i < tree->count; ++i) Hold(process, tree->entries[i].number, tree->entries[i].object);
-  ReleaseModuleTree(g_api, tree);
+  ReleaseModuleTree(tree);
   MarkSearched(process, root);
 }
 
@@ -272,7 +259,7 @@ void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tre
       uint32_t root = FindObject(*process, root_object, ReadAt<const void*>(root_object, kPyTypeOffset));
       if (root == 0 || process->objects[root].root != root) continue;
     }
-    ReadModuleTree(g_api, owner, /*keras=*/false, tree);
+    ReadModuleTree(owner, /*keras=*/false, tree);
     bool is_in_tree = false;
     for (uint32_t entry = 1; entry < tree->count; ++entry) is_in_tree |= tree->entries[entry].object == root_object;
     if (is_in_tree) {
@@ -280,7 +267,7 @@ void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tre
       NumberModuleTree(process, tree);
       number = OwnTree(process, *tree);
     }
-    ReleaseModuleTree(g_api, tree);
+    ReleaseModuleTree(tree);
     Hold(process, number, owner);
   }
 }
@@ -312,7 +299,7 @@ struct Scratch {
 bool NameModules(PythonProcess* process) {
   auto scratch = static_cast<Scratch*>(MapOwnPages(sizeof(Scratch)));
   if (scratch == nullptr) return true;
-  int was_enabled = g_api.GcDisable != nullptr ? g_api.GcDisable() : 0;
+  int was_enabled = g_python_api.GcDisable != nullptr ? g_python_api.GcDisable() : 0;
   ReleaseReferences(process);
   CollectLiveModules(g_python, &scratch->live);
   HoldLiveModules(process, scratch->live);
@@ -324,7 +311,7 @@ bool NameModules(PythonProcess* process) {
     Drop(scratch->live.objects[i]);
     if (scratch->live.owners[i] != nullptr) Drop(scratch->live.owners[i]);
   }
-  if (was_enabled != 0) g_api.GcEnable();
+  if (was_enabled != 0) g_python_api.GcEnable();
   munmap(scratch, sizeof(Scratch));
   return complete;
 }
@@ -348,10 +335,10 @@ void EndSearch(PythonProcess* process, bool is_complete, bool is_written) {
 void Search(PythonProcess* process) {
   uint64_t start = ReadTicks(ClockKind::kTsc);
   PyObject *type, *value, *traceback;
-  g_api.ErrFetch(&type, &value, &traceback);
+  g_python_api.ErrFetch(&type, &value, &traceback);
   ++process->searches;
   bool complete = NameModules(process);
-  g_api.ErrRestore(type, value, traceback);
+  g_python_api.ErrRestore(type, value, traceback);
   uint64_t end = ReadTicks(ClockKind::kTsc);
   if (process->searches > kFreeSearches) process->next_search_ticks.store(end + (end - start) * kRestFactor);
   process->object_generation.fetch_add(1);  // threads cache what was not known
@@ -365,17 +352,16 @@ int OnPendingCall(void*) {
   if (g_python.is_finalizing() != 0 || g_python.newest_interpreter() != g_python.main_interpreter()) return 0;
   if (process == nullptr || !process->names_state.compare_exchange_strong(requested, NamesState::kInHand)) return 0;
   if (process->own_thread.load() == 0) process->main_is_idle.store(0);
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   Search(process);
-  errno = saved_errno;
   return 0;
 }
 
 void* CallWithGil(void* process) {
   if (g_python.is_finalizing() == 0) {
-    int state = g_api.EnsureGil();
+    int state = g_python_api.EnsureGil();
     OnPendingCall(nullptr);
-    g_api.ReleaseGil(state);
+    g_python_api.ReleaseGil(state);
   }
   static_cast<PythonProcess*>(process)->own_thread.store(0);
   return nullptr;
@@ -399,7 +385,7 @@ void StartOwnThread(PythonProcess* process) {
 
 // Not with the GIL held, which the other thread needs.
 void WaitForOwnThread(PythonProcess* process) {
-  if (g_api.HasGil() != 0 || process->waits.fetch_add(1) >= kMaxWaits) return;
+  if (g_python_api.HasGil() != 0 || process->waits.fetch_add(1) >= kMaxWaits) return;
   for (uint32_t step = 0; step < kMaxWaitSteps && process->own_thread.load() != 0; ++step) {
     timespec nap = {0, kWaitStepNs};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
@@ -410,18 +396,16 @@ void WaitForOwnThread(PythonProcess* process) {
 
 bool RequestPendingCall() {
   if (!HaveApi()) return false;
-  if (g_api.AddCallForAnyThread != nullptr) {
-    return g_api.AddCallForAnyThread(g_python.main_interpreter(), &OnPendingCall, nullptr, 0) == 0;
+  if (g_python_api.AddCallForAnyThread != nullptr) {
+    return g_python_api.AddCallForAnyThread(g_python.main_interpreter(), &OnPendingCall, nullptr, 0) == 0;
   }
-  return g_api.AddPendingCall(&OnPendingCall, nullptr) == 0;
+  return g_python_api.AddPendingCall(&OnPendingCall, nullptr) == 0;
 }
 
 void CallFromOwnThread() {
   PythonProcess* process = GetPythonProcess();
-  // Another thread may be loading it.
-  bool has_api = g_api_state.load(std::memory_order_acquire) == ApiState::kComplete;
-  if (process == nullptr || !has_api) return;
-  if (g_api.AddCallForAnyThread != nullptr || g_python.is_finalizing() != 0) return;
+  if (process == nullptr || !g_python_api.is_complete()) return;
+  if (g_python_api.AddCallForAnyThread != nullptr || g_python.is_finalizing() != 0) return;
   if (process->own_thread.exchange(1) == 0) StartOwnThread(process);
   WaitForOwnThread(process);
 }

@@ -1,7 +1,6 @@
 #include "preload/python/python_runtime.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/link/dlsym.h"
 #include "preload/link/dynamic_tables.h"
@@ -86,18 +85,22 @@ void* FindExported(void* object, const char* name) {
   return nullptr;
 }
 
-bool TakeSymbols(const PythonSymbols& symbols, PythonRuntime* python) {
-  python->symbols = symbols;
-  return TakePythonSymbol("PyCode_Type", &python->code_type) && TakePythonSymbol("PyCell_Type", &python->cell_type) &&
-         TakePythonSymbol("PyGILState_GetThisThreadState", &python->thread_state) &&
-         TakePythonSymbol("PyInterpreterState_Head", &python->newest_interpreter) &&
-         TakePythonSymbol("PyInterpreterState_Main", &python->main_interpreter) &&
-         (TakePythonSymbol("Py_IsFinalizing", &python->is_finalizing) ||
-          TakePythonSymbol("_Py_IsFinalizing", &python->is_finalizing));
+bool TakeSymbols(const SymbolScope& symbols, PythonRuntime* python) {
+  const auto take = [&symbols](const char* name, auto* pointer) {
+    *pointer = reinterpret_cast<std::remove_pointer_t<decltype(pointer)>>(symbols(name));
+    return *pointer != nullptr;
+  };
+  g_python_api = PythonApi(symbols);
+  if (python->layout.minor < 12) g_python_api.AddCallForAnyThread = nullptr;  // takes other arguments
+  return take("PyCode_Type", &python->code_type) && take("PyCell_Type", &python->cell_type) &&
+         take("PyGILState_GetThisThreadState", &python->thread_state) &&
+         take("PyInterpreterState_Head", &python->newest_interpreter) &&
+         take("PyInterpreterState_Main", &python->main_interpreter) &&
+         (take("Py_IsFinalizing", &python->is_finalizing) || take("_Py_IsFinalizing", &python->is_finalizing));
 }
 
 // `is_last` false: another way to its symbols may find others.
-PythonState Examine(const PythonSymbols& symbols, bool is_last) {
+PythonState Examine(const SymbolScope& symbols, bool is_last) {
   auto version_function = reinterpret_cast<const char* (*)()>(symbols("Py_GetVersion"));
   const char* version = version_function();
   const char* reason = "";
@@ -137,14 +140,14 @@ PythonState Search() {
 
 std::atomic<PythonState> g_python_state{PythonState::kUnknown};
 PythonRuntime g_python;
+constinit PythonApi g_python_api;
 
 void FindPython() {
   PythonState state = g_python_state.load();
   if (state != PythonState::kUnknown && state != PythonState::kAbsent) return;
   if (!g_python_state.compare_exchange_strong(state, PythonState::kSearching)) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   g_python_state.store(Search(), std::memory_order_release);
-  errno = saved_errno;
 }
 
 // A Python that can't be read in this way (its objects may have been copied into the program) is left to FindPython.
@@ -154,7 +157,7 @@ void FindPythonAt(uint64_t address) {
   PythonState state = PythonState::kAbsent;
   if (g_python_state.load() != state || !FindCodeObject(address, &object, false)) return;
   if (object.map == nullptr || object.map == refused.load()) return;
-  const PythonSymbols symbols = {&FindExported, const_cast<link_map*>(object.map)};
+  const SymbolScope symbols = {&FindExported, const_cast<link_map*>(object.map)};
   auto is_initialized = reinterpret_cast<int (*)()>(symbols("Py_IsInitialized"));
   if (is_initialized == nullptr || symbols("Py_GetVersion") == nullptr || is_initialized() == 0) return;
   if (!g_python_state.compare_exchange_strong(state, PythonState::kSearching)) return;
@@ -170,30 +173,6 @@ size_t PythonText(const PythonRuntime& python, const void* string, char* text, s
   if (!shape.is_compact) data = ReadAt<const char*>(data, 0);
   if (shape.kind == 0 || data == nullptr) return 0;
   return EncodeUtf8(data, shape.length, shape.kind, text, capacity);
-}
-
-bool LoadPythonApi(PythonApi* api) {
-  if (TakePythonSymbol("PyGC_Disable", &api->GcDisable) && !TakePythonSymbol("PyGC_Enable", &api->GcEnable))
-    return false;
-  if (g_python.layout.minor >= 12) TakePythonSymbol("_PyEval_AddPendingCall", &api->AddCallForAnyThread);
-  return TakePythonSymbol("Py_AddPendingCall", &api->AddPendingCall) &&
-         TakePythonSymbol("PyGILState_Check", &api->HasGil) && TakePythonSymbol("PyGILState_Ensure", &api->EnsureGil) &&
-         TakePythonSymbol("PyGILState_Release", &api->ReleaseGil) && TakePythonSymbol("PyErr_Fetch", &api->ErrFetch) &&
-         TakePythonSymbol("PyErr_Restore", &api->ErrRestore) && TakePythonSymbol("PyErr_Clear", &api->ErrClear) &&
-         TakePythonSymbol("Py_IncRef", &api->IncRef) && TakePythonSymbol("Py_DecRef", &api->DecRef) &&
-         TakePythonSymbol("PyObject_GenericGetAttr", &api->GenericGetAttr) &&
-         TakePythonSymbol("PyObject_GetAttrString", &api->GetAttrString) &&
-         TakePythonSymbol("PyUnicode_InternFromString", &api->InternString) &&
-         TakePythonSymbol("PyType_IsSubtype", &api->TypeIsSubtype) && TakePythonSymbol("PyDict_Next", &api->DictNext) &&
-         TakePythonSymbol("PyList_GetItem", &api->ListGetItem) && TakePythonSymbol("PyList_Size", &api->ListSize) &&
-         TakePythonSymbol("PyWeakref_NewRef", &api->NewWeakRef) &&
-         TakePythonSymbol("PyCFunction_NewEx", &api->NewFunction) &&
-         TakePythonSymbol("PyLong_FromUnsignedLongLong", &api->LongFromUnsigned) &&
-         TakePythonSymbol("PyLong_AsUnsignedLongLong", &api->LongAsUnsigned) &&
-         TakePythonSymbol("PyInterpreterState_ThreadHead", &api->FirstThread) &&
-         TakePythonSymbol("PyThreadState_Next", &api->NextThread) && TakePythonSymbol("_Py_NoneStruct", &api->none) &&
-         TakePythonSymbol("PyDict_Type", &api->dict_type) && TakePythonSymbol("PyList_Type", &api->list_type) &&
-         TakePythonSymbol("PyUnicode_Type", &api->text_type);
 }
 
 }  // namespace dlhook::inline python

@@ -9,14 +9,6 @@
 
 namespace dlhook::inline python {
 
-// Where its symbols are found: the loader's scope, or (where it may not be asked) one object's own table.
-struct PythonSymbols {
-  void* (*find)(void* scope, const char* name);
-  void* scope;
-
-  void* operator()(const char* name) const { return find(scope, name); }
-};
-
 struct PythonRuntime {
   PythonLayout layout;
   const void* code_type;
@@ -26,7 +18,6 @@ struct PythonRuntime {
   int (*is_finalizing)();
   void* (*newest_interpreter)();
   void* (*main_interpreter)();
-  PythonSymbols symbols;
 };
 
 enum class PythonState : uint32_t { kUnknown = 0, kSearching = 1, kOn = 2, kOff = 3, kAbsent = 4 };
@@ -45,12 +36,6 @@ void FindPython();
 // The same for the handler of samples, where the loader's lock may not be taken: is the code at `address` that of a Python
 // which has begun?
 void FindPythonAt(uint64_t address);
-
-template <typename Pointer>
-bool TakePythonSymbol(const char* name, Pointer* pointer) {
-  *pointer = reinterpret_cast<Pointer>(g_python.symbols(name));
-  return *pointer != nullptr;
-}
 
 // The walks of python_frames.h over the calling thread's own frames.
 inline const void* PythonFrameOf(const PythonRuntime& python, const void* thread_state) {

@@ -34,21 +34,17 @@ char* JitFolder() {
 }
 
 void AddJitName(uint64_t address, uint64_t bytes, const char* name) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   const char* folder = JitFolder();
+  if (folder == nullptr) return;
   char text[sizeof SessionHeader::trace_path + 64];
-  int file = -1;
-  if (folder != nullptr) {
-    snprintf(text, sizeof text, "%s/perf-%u.map", folder, ProcessId());
-    file = open(text, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-  }
-  if (file >= 0) {
-    int size = snprintf(text, sizeof text, "%llx %llx %s\n", static_cast<unsigned long long>(address),
-                        static_cast<unsigned long long>(bytes), name);
-    if (write(file, text, static_cast<size_t>(size)) < 0) errno = 0;  // a name is missing
-    close(file);
-  }
-  errno = saved_errno;
+  snprintf(text, sizeof text, "%s/perf-%u.map", folder, ProcessId());
+  int file = open(text, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  int size = snprintf(text, sizeof text, "%llx %llx %s\n", static_cast<unsigned long long>(address),
+                      static_cast<unsigned long long>(bytes), name);
+  if (write(file, text, static_cast<size_t>(size)) < 0) errno = 0;  // a name is missing
+  close(file);
 }
 
 }  // namespace dlhook::inline runtime

@@ -1,9 +1,9 @@
 // Objects and capabilities of this process, and their records.
 #include "preload/runtime/registry.h"
 
-#include <link.h>
 #include <stdio.h>
 
+#include "preload/base/loaded_objects.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/build_id.h"
 #include "preload/runtime/parts.h"
@@ -53,31 +53,18 @@ void ReadBuildId(const link_map* object, KnownObject* known) {
 
 // Address range of the object's segments. Sections of its file are mapped starting at the first segment's first page.
 bool FindRange(const link_map* object, KnownObject* known) {
-  struct Search {
-    const link_map* object;
-    KnownObject* known;
-  } search = {object, known};
-  return dl_iterate_phdr(
-             [](dl_phdr_info* info, size_t, void* argument) {
-               auto search = static_cast<Search*>(argument);
-               if (info->dlpi_addr != search->object->l_addr) return 0;
-               uint64_t start = UINT64_MAX;
-               uint64_t end = 0;
-               bool holds_it = false;
-               for (int i = 0; i < info->dlpi_phnum; ++i) {
-                 const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-                 uint64_t address = info->dlpi_addr + segment.p_vaddr;
-                 holds_it = holds_it || address == reinterpret_cast<uint64_t>(search->object->l_ld);
-                 if (segment.p_type != PT_LOAD) continue;
-                 if (address < start) start = address & ~uint64_t{4095};
-                 if (address + segment.p_memsz > end) end = address + segment.p_memsz;
-               }
-               if (!holds_it) return 0;  // several objects may be loaded at 0
-               search->known->start = start;
-               search->known->end = end;
-               return 1;
-             },
-             &search) != 0;
+  return AnyLoadedObject([object, known](const dl_phdr_info& info) {
+    if (info.dlpi_addr != object->l_addr) return false;
+    bool holds_it = false;
+    for (int i = 0; i < info.dlpi_phnum; ++i) {
+      holds_it = holds_it || info.dlpi_addr + info.dlpi_phdr[i].p_vaddr == reinterpret_cast<uint64_t>(object->l_ld);
+    }
+    if (!holds_it) return false;  // several objects may be loaded at 0
+    const ObjectSpan span(info);
+    known->start = span.start;
+    known->end = span.end;
+    return true;
+  });
 }
 
 // For an object whose range is known.

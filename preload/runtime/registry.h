@@ -3,7 +3,6 @@
 // Thread: any; takes a spin lock. Slow paths only.
 #pragma once
 
-#include "preload/proto_fields.h"
 #include "preload/runtime/thread_state.h"
 
 struct link_map;

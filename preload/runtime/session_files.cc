@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -12,7 +11,7 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/format/folders.h"
-#include "preload/runtime/shared_pages.h"
+#include "preload/runtime/definitions.h"
 
 namespace dlhook::inline runtime {
 namespace {
@@ -184,7 +183,7 @@ void InForkedChild() {
   if (session == nullptr) return;
   g_mapped.session = nullptr;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   void* memory = mmap(session, g_mapped.bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
   if (memory != session && memory != MAP_FAILED) munmap(memory, g_mapped.bytes);
   ThreadState* thread = dlhook_thread;
@@ -194,7 +193,6 @@ void InForkedChild() {
     thread->ring.slot = &session->slots[0];
     thread->ring.data = reinterpret_cast<char*>(session) + kRingsStart;  // slot 0's ring is the largest
   }
-  errno = saved_errno;
 }
 
 void PrepareForForks(SessionHeader* session, uint64_t bytes) {

@@ -2,21 +2,18 @@
 #include "preload/runtime/thread_state.h"
 
 #include <stddef.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/definitions.h"
 #include "preload/runtime/full_ring.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
-#include "preload/runtime/ring_growth.h"
-#include "preload/runtime/shared_pages.h"
 #include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline runtime {
@@ -237,14 +234,13 @@ RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, FrameMark* mark,
 bool HasDrain(ThreadState* thread) {
   SessionHeader* session = thread->session;
   if (session->drained_by_host.load(std::memory_order_relaxed) != 0) return true;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   uint32_t collector = session->collector_pid;
   bool gone = collector != 0 && kill(static_cast<pid_t>(collector), 0) != 0 && errno == ESRCH;
   if (gone) session->collector_lost = 1;
   ProcessState* process = GetProcess();
   bool without = collector == 0 && process != nullptr && process->writer_started.load() == 0;
   if ((gone || without) && process != nullptr && IsTurn(process, thread->full_looks++)) StartWriter(process);
-  errno = saved_errno;
   return session->drained_by_host.load(std::memory_order_relaxed) != 0 || (collector != 0 && !gone);
 }
 
@@ -253,7 +249,7 @@ RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, FrameMark* mark, 
   constexpr uint32_t kNapsBetweenLooks = 256;
   if (IsBusy(thread, mark)) return nullptr;  // a signal handler would wait for what it interrupted
   RecordHeader* record = nullptr;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   for (uint32_t naps = 0; record == nullptr && thread->active != 0; ++naps) {
     if (naps % kNapsBetweenLooks == 0 && !HasDrain(thread)) break;
     if (thread->session->enabled_families.load(std::memory_order_relaxed) == 0) break;
@@ -261,7 +257,6 @@ RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, FrameMark* mark, 
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
     record = ReserveAgain(thread, words, mark, is_call);
   }
-  errno = saved_errno;
   return record;
 }
 

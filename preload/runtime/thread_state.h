@@ -64,7 +64,7 @@ struct OpenCall {
   uint64_t sequence;
 };
 
-// What an address belongs to according to the CUDA library (track/host_memory.h).
+// What an address belongs to according to the CUDA library (track/cuda_state.h).
 struct MemoryAnswer {
   uint64_t address;
   uint32_t generation;
@@ -112,7 +112,7 @@ struct alignas(64) ThreadState {
   SessionHeader* session;
   RingProducer ring;
   uint64_t next_sequence;
-  uint32_t chunk;  // the ring's chunk + 1; 0: the slot's own memory (runtime/ring_growth.h)
+  uint32_t chunk;  // the ring's chunk + 1; 0: the slot's own memory (runtime/full_ring.h)
   uint32_t moves;  // 1: moving to next_chunk
   uint32_t next_chunk;
   uint32_t full_calls;  // that found the ring full since the last check of the drain

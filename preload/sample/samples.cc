@@ -3,8 +3,6 @@
 #include "preload/sample/samples.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include "preload/base/own_memory.h"
@@ -156,14 +154,13 @@ void OnSampleSignal(int number, siginfo_t* info, void* context) {
   if (thread == nullptr || thread->active == 0) return;
   SampleThread* samples = thread->samples;
   if (samples == nullptr || samples->owner != thread->thread_id) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   const greg_t* registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
   Interrupted at = {thread,
                     1 + static_cast<uint32_t>(info->si_overrun),
                     {static_cast<uint64_t>(registers[REG_RIP]), static_cast<uint64_t>(registers[REG_RSP]),
                      static_cast<uint64_t>(registers[REG_RBP]), true}};
   CallOnStack(samples->stack + SampleThread::kStackBytes, &TakeSample, &at);
-  errno = saved_errno;
 }
 
 // The timer of a thread. The kernel's, by its own system calls: on the thread's CPU time, so that its signals come when

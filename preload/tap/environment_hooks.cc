@@ -2,7 +2,6 @@
 // registered: it checks the first character, and compares names that begin like one of those.
 // Thread: any application thread, also before any constructor has run; never allocates.
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/link/resolver.h"
 #include "preload/tap/tap.h"
@@ -16,8 +15,6 @@ extern const dlhook::GetenvTap __stop_dlhook_getenv_taps[] __attribute__((visibi
 namespace dlhook::inline tap {
 namespace {
 
-using Getenv = char* (*)(const char*);
-
 bool TapAnswers(const char* name, void* caller, char** answer) {
   for (const GetenvTap* tap = __start_dlhook_getenv_taps; tap != __stop_dlhook_getenv_taps; ++tap) {
     if (name[0] != tap->beginning[0] || strncmp(name, tap->beginning, strlen(tap->beginning)) != 0) continue;
@@ -29,13 +26,8 @@ bool TapAnswers(const char* name, void* caller, char** answer) {
 }  // namespace
 
 char* RealGetenv(const char* name) {
-  static std::atomic<Getenv> cached{nullptr};
-  Getenv real = cached.load(std::memory_order_relaxed);
-  if (real == nullptr) {
-    real = reinterpret_cast<Getenv>(RealDlsym(RTLD_NEXT, "getenv"));
-    cached.store(real, std::memory_order_relaxed);
-  }
-  return real(name);
+  static std::atomic<char* (*)(const char*)> known{nullptr};
+  return RealOf("getenv", &known)(name);
 }
 
 bool IsLeftOut(const Tap& tap, const char* object) {

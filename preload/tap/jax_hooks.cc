@@ -3,7 +3,6 @@
 // program that have the GIL. All state but the atomics is protected by it.
 #include <linux/futex.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ char g_untried[80];  // the release, if it was not tried
 enum class Look : uint32_t { kNotYet, kUsers, kRefused, kPrograms, kReady };
 
 void CopyText(const Ref& text, char* copy, size_t bytes) {
-  const char* found = text ? g_jax_api.TextAsUtf8(text.get()) : nullptr;
+  const char* found = text ? g_python_api.TextAsUtf8(text.get()) : nullptr;
   if (found == nullptr) g_python_api.ErrClear();
   snprintf(copy, bytes, "%s", found == nullptr ? "?" : found);
 }
@@ -93,7 +92,7 @@ bool HasGpu(const Ref& backends) {
   size_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (g_python_api.DictNext(backends.get(), &position, &key, &value) != 0) {
-    const char* name = g_jax_api.TextAsUtf8(key);
+    const char* name = g_python_api.TextAsUtf8(key);
     if (name == nullptr) g_python_api.ErrClear();
     if (name == nullptr || strcmp(name, "cpu") != 0) return true;
   }
@@ -133,10 +132,10 @@ PyMethodDef g_exit_definition = {"interpreter_ends", &OnExit, 4, nullptr};  // M
 void RegisterExit() {
   Ref register_function(AttributeOfModule("atexit", "register"));
   Ref callback(g_python_api.NewFunction(&g_exit_definition, nullptr, nullptr));
-  Ref arguments(g_jax_api.NewTuple(1));
+  Ref arguments(g_python_api.NewTuple(1));
   if (!register_function || !callback || !arguments) return;
-  g_jax_api.TupleSetItem(arguments.get(), 0, callback.Release());
-  g_jax.has_exit = static_cast<bool>(Ref(g_jax_api.Call(register_function.get(), arguments.get(), nullptr)));
+  g_python_api.TupleSetItem(arguments.get(), 0, callback.Release());
+  g_jax.has_exit = static_cast<bool>(Ref(g_python_api.Call(register_function.get(), arguments.get(), nullptr)));
 }
 
 Look LookAtJax(char* reason, size_t bytes) {
@@ -231,7 +230,7 @@ bool HasPython() {
 void* JaxThreadMain(void*) {
   UncountedThread uncounted;
   prctl(PR_SET_NAME, "dlhook-jax");
-  if (!HasPython() || !LoadJaxApi()) {
+  if (!HasPython() || !g_python_api.is_complete()) {
     Report(kJaxTap, kObject, CapabilityState::kRefused, "this Python can't be used");
   } else {
     WindowPlan plan;
@@ -263,7 +262,7 @@ void ResetForProcess() {
 bool OnGetenv(const char*, void* caller, char**) {
   uint32_t before = g_jax.pid.load(std::memory_order_relaxed);
   if (before == ProcessId() || strcmp(ObjectName(ObjectOf(caller)), kObject) != 0) return false;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   if (g_jax.pid.compare_exchange_strong(before, ProcessId()) && !IsLeftOut(kJaxTap, kObject)) {
     Undisturbed undisturbed;
     static void* stack = nullptr;
@@ -271,7 +270,6 @@ bool OnGetenv(const char*, void* caller, char**) {
     ResetForProcess();
     if (StartOwnThread(&stack, kStackBytes, &JaxThreadMain, nullptr, &thread)) pthread_detach(thread);
   }
-  errno = saved_errno;
   return false;
 }
 DLHOOK_GETENV_TAP(kFlagsTap, "XLA_FLAGS", &OnGetenv);

@@ -1,12 +1,11 @@
 // What the JAX tap writes into the trace: profiles and programs as jaxlib returned them, in pieces.
 // Thread: dlhook-jax; waits for the drain without the GIL.
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"
-#include "preload/tap/hlo_constants.h"
 #include "preload/tap/jax_session.h"
+#include "preload/tap/jax_windows.h"
 #include "preload/tap/tap.h"
 
 namespace dlhook::inline tap {
@@ -86,7 +85,7 @@ bool IsSmall(const Ref& program) {
   constexpr long long kMostBytes = 64 << 20;
   Ref get_size(Attribute(program, "size_of_generated_code_in_bytes"));
   Ref size(CallWithout(get_size));
-  long long bytes = size ? g_jax_api.AsLongLong(size.get()) : 0;
+  long long bytes = size ? g_python_api.AsLongLong(size.get()) : 0;
   if (bytes < 0) g_python_api.ErrClear();
   return bytes <= kMostBytes;
 }
@@ -100,14 +99,14 @@ bool HasFewConstants(PyObject* module) {
   Ref options(CallWithout(make_options));
   if (!options) return false;
   for (const char* name : {"print_large_constants", "print_metadata", "print_backend_config"}) {
-    SetOption(options, name, g_jax_api.BoolFromLong(0));
+    SetOption(options, name, g_python_api.BoolFromLong(0));
   }
   Ref print(g_python_api.GetAttrString(module, "to_string"));
-  Ref arguments(g_jax_api.NewTuple(1));
+  Ref arguments(g_python_api.NewTuple(1));
   if (!print || !arguments) return false;
-  g_jax_api.TupleSetItem(arguments.get(), 0, options.Release());
-  Ref text(g_jax_api.Call(print.get(), arguments.get(), nullptr));
-  const char* utf8 = text ? g_jax_api.TextAsUtf8(text.get()) : nullptr;
+  g_python_api.TupleSetItem(arguments.get(), 0, options.Release());
+  Ref text(g_python_api.Call(print.get(), arguments.get(), nullptr));
+  const char* utf8 = text ? g_python_api.TextAsUtf8(text.get()) : nullptr;
   if (utf8 == nullptr) g_python_api.ErrClear();
   return utf8 != nullptr && ConstantElements(utf8) <= kMostElements;
 }
@@ -134,14 +133,14 @@ PyObject* TakeProgram(PyObject* programs, ptrdiff_t count, ptrdiff_t* next) {
 constexpr char kEvent[] = "/jax/core/compile/backend_compile_duration";
 
 const char* TextOf(PyObject* text) {
-  const char* utf8 = text == nullptr ? nullptr : g_jax_api.TextAsUtf8(text);
+  const char* utf8 = text == nullptr ? nullptr : g_python_api.TextAsUtf8(text);
   if (utf8 == nullptr) g_python_api.ErrClear();
   return utf8 == nullptr ? "" : utf8;
 }
 
 // Listeners get (event, value, fun_name=…). Null: it is another event, or nothing is recorded.
 ThreadState* ThreadOfCompilation(PyObject* arguments) {
-  bool is_its = strcmp(TextOf(g_jax_api.TupleGetItem(arguments, 0)), kEvent) == 0;
+  bool is_its = strcmp(TextOf(g_python_api.TupleGetItem(arguments, 0)), kEvent) == 0;
   return is_its ? ScopeThread(FamilyBit<kJaxTap>()) : nullptr;
 }
 
@@ -154,7 +153,7 @@ PyObject* OnBegin(PyObject*, PyObject* arguments, PyObject* keywords) {
   ThreadState* thread = ThreadOfCompilation(arguments);
   if (thread == nullptr || keywords == nullptr) return None();
   char name[256];
-  snprintf(name, sizeof name, "%s%s", kXlaCompiles, TextOf(g_jax_api.DictGetItem(keywords, "fun_name")));
+  snprintf(name, sizeof name, "%s%s", kXlaCompiles, TextOf(g_python_api.DictGetItem(keywords, "fun_name")));
   OpenScope(thread, ScopeKind::kXlaCompilation, name, strlen(name), -1, kEvent);
   return None();
 }
@@ -167,17 +166,17 @@ PyObject* OnEnd(PyObject*, PyObject* arguments, PyObject*) {
 bool Listen(const char* list, PyMethodDef* definition) {
   Ref add(AttributeOfModule("jax._src.monitoring", list));
   Ref listener(g_python_api.NewFunction(definition, nullptr, nullptr));
-  Ref arguments(g_jax_api.NewTuple(1));
+  Ref arguments(g_python_api.NewTuple(1));
   if (!add || !listener || !arguments) return false;
-  g_jax_api.TupleSetItem(arguments.get(), 0, listener.Release());
-  return static_cast<bool>(Ref(g_jax_api.Call(add.get(), arguments.get(), nullptr)));
+  g_python_api.TupleSetItem(arguments.get(), 0, listener.Release());
+  return static_cast<bool>(Ref(g_python_api.Call(add.get(), arguments.get(), nullptr)));
 }
 
 }  // namespace
 
 PyObject* JaxPrograms() {
   Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
-  Ref clients(backends ? g_jax_api.DictValues(backends.get()) : nullptr);
+  Ref clients(backends ? g_python_api.DictValues(backends.get()) : nullptr);
   PyObject* all = nullptr;
   for (ptrdiff_t i = 0; clients && i < g_python_api.ListSize(clients.get()); ++i) {
     Ref get_live(g_python_api.GetAttrString(g_python_api.ListGetItem(clients.get(), i), "live_executables"));
@@ -185,7 +184,7 @@ PyObject* JaxPrograms() {
     if (all == nullptr)
       all = live.Release();
     else if (live)
-      Ref(g_jax_api.Append(all, live.get()));
+      Ref(g_python_api.Append(all, live.get()));
   }
   return all;
 }

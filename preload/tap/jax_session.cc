@@ -27,12 +27,12 @@ void YieldToUser() {
 
 PyObject* OnUsersSession(PyObject*, PyObject* arguments, PyObject* keywords) {
   YieldToUser();
-  return g_jax_api.Call(g_jax.users_session, arguments, keywords);
+  return g_python_api.Call(g_jax.users_session, arguments, keywords);
 }
 
 PyObject* OnUsersServer(PyObject*, PyObject* arguments, PyObject* keywords) {
   YieldToUser();
-  return g_jax_api.Call(g_jax.users_server, arguments, keywords);
+  return g_python_api.Call(g_jax.users_server, arguments, keywords);
 }
 
 PyMethodDef g_session_definition;
@@ -66,39 +66,18 @@ PyObject* NewSession() {
   Ref make_options(g_python_api.GetAttrString(g_jax.profiler, "ProfileOptions"));
   Ref options(CallWithout(make_options));
   if (!options) return nullptr;
-  SetOption(options, "python_tracer_level", g_jax_api.LongFromLong(0));
-  SetOption(options, "host_tracer_level", g_jax_api.LongFromLong(1));
-  SetOption(options, "enable_hlo_proto", g_jax_api.BoolFromLong(0));
-  Ref arguments(g_jax_api.NewTuple(1));
+  SetOption(options, "python_tracer_level", g_python_api.LongFromLong(0));
+  SetOption(options, "host_tracer_level", g_python_api.LongFromLong(1));
+  SetOption(options, "enable_hlo_proto", g_python_api.BoolFromLong(0));
+  Ref arguments(g_python_api.NewTuple(1));
   if (!arguments) return nullptr;
-  g_jax_api.TupleSetItem(arguments.get(), 0, options.Release());
-  return g_jax_api.Call(g_jax.users_session, arguments.get(), nullptr);
+  g_python_api.TupleSetItem(arguments.get(), 0, options.Release());
+  return g_python_api.Call(g_jax.users_session, arguments.get(), nullptr);
 }
 
 }  // namespace
 
-PythonApi g_python_api;
-JaxApi g_jax_api;
-
-bool LoadJaxApi() {
-  JaxApi& api = g_jax_api;
-  return LoadPythonApi(&g_python_api) && TakePythonSymbol("PyImport_GetModuleDict", &api.GetModuleDict) &&
-         TakePythonSymbol("PyDict_GetItemString", &api.DictGetItem) &&
-         TakePythonSymbol("PyDict_Values", &api.DictValues) &&
-         TakePythonSymbol("PySequence_InPlaceConcat", &api.Append) &&
-         TakePythonSymbol("PyLong_AsLongLong", &api.AsLongLong) &&
-         TakePythonSymbol("PyObject_SetAttrString", &api.SetAttr) && TakePythonSymbol("PyObject_Call", &api.Call) &&
-         TakePythonSymbol("PyTuple_New", &api.NewTuple) && TakePythonSymbol("PyTuple_SetItem", &api.TupleSetItem) &&
-         TakePythonSymbol("PyTuple_GetItem", &api.TupleGetItem) &&
-         TakePythonSymbol("PyLong_FromLong", &api.LongFromLong) &&
-         TakePythonSymbol("PyBool_FromLong", &api.BoolFromLong) &&
-         TakePythonSymbol("PyUnicode_AsUTF8", &api.TextAsUtf8) &&
-         TakePythonSymbol("PyBytes_AsStringAndSize", &api.BytesAsString) &&
-         TakePythonSymbol("PyEval_SaveThread", &api.SaveThread) &&
-         TakePythonSymbol("PyEval_RestoreThread", &api.RestoreThread);
-}
-
-PyObject* Module(const char* name) { return g_jax_api.DictGetItem(g_jax_api.GetModuleDict(), name); }
+PyObject* Module(const char* name) { return g_python_api.DictGetItem(g_python_api.ModuleDict(), name); }
 
 PyObject* Attribute(const Ref& object, const char* name) {
   return object ? g_python_api.GetAttrString(object.get(), name) : nullptr;
@@ -110,12 +89,12 @@ PyObject* AttributeOfModule(const char* module, const char* name) {
 }
 
 PyObject* CallWithout(const Ref& function) {
-  Ref nothing(g_jax_api.NewTuple(0));
-  return function && nothing ? g_jax_api.Call(function.get(), nothing.get(), nullptr) : nullptr;
+  Ref nothing(g_python_api.NewTuple(0));
+  return function && nothing ? g_python_api.Call(function.get(), nothing.get(), nullptr) : nullptr;
 }
 
 void SetAttribute(PyObject* object, const char* name, PyObject* value) {
-  if (value == nullptr || g_jax_api.SetAttr(object, name, value) != 0) g_python_api.ErrClear();
+  if (value == nullptr || g_python_api.SetAttr(object, name, value) != 0) g_python_api.ErrClear();
 }
 
 void SetOption(const Ref& options, const char* name, PyObject* value) {
@@ -131,7 +110,7 @@ PyMethodDef WithKeywordsDefinition(const char* name, WithKeywords function) {
 
 bool BytesOf(PyObject* object, char** data, size_t* size) {
   ptrdiff_t length = 0;
-  if (object == nullptr || g_jax_api.BytesAsString(object, data, &length) != 0) {
+  if (object == nullptr || g_python_api.BytesAsString(object, data, &length) != 0) {
     g_python_api.ErrClear();
     return false;
   }
@@ -142,10 +121,10 @@ bool BytesOf(PyObject* object, char** data, size_t* size) {
 JaxState g_jax;
 
 void StepAside() {
-  void* thread = g_jax_api.SaveThread();
+  void* thread = g_python_api.SaveThread();
   timespec nap = {0, 1'000'000};
   clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-  g_jax_api.RestoreThread(thread);
+  g_python_api.RestoreThread(thread);
 }
 
 bool IsJaxOwnProcess() { return g_jax.pid.load(std::memory_order_relaxed) == ProcessId(); }

@@ -9,33 +9,6 @@
 
 namespace dlhook::inline tap {
 
-// The functions of CPython's C API that the JAX tap needs besides those of preload/python/python_api.h, and references.
-// Thread: any with the GIL.
-
-struct JaxApi {
-  PyObject* (*GetModuleDict)();                                // borrowed
-  PyObject* (*DictGetItem)(PyObject* dict, const char* name);  // borrowed
-  PyObject* (*DictValues)(PyObject* dict);
-  PyObject* (*Append)(PyObject* list, PyObject* items);  // the list
-  int (*SetAttr)(PyObject* object, const char* name, PyObject* value);
-  PyObject* (*Call)(PyObject* function, PyObject* arguments, PyObject* keywords);
-  PyObject* (*NewTuple)(ptrdiff_t);
-  int (*TupleSetItem)(PyObject* tuple, ptrdiff_t index, PyObject* item);  // takes the reference
-  PyObject* (*TupleGetItem)(PyObject* tuple, ptrdiff_t index);            // borrowed
-  PyObject* (*LongFromLong)(long);
-  PyObject* (*BoolFromLong)(long);
-  long long (*AsLongLong)(PyObject*);
-  const char* (*TextAsUtf8)(PyObject*);
-  int (*BytesAsString)(PyObject* bytes, char** data, ptrdiff_t* size);
-  void* (*SaveThread)();
-  void (*RestoreThread)(void*);
-};
-extern PythonApi g_python_api;
-extern JaxApi g_jax_api;
-
-// False: one of the functions is missing.
-bool LoadJaxApi();
-
 // A reference of dlhook's, or null after a failure, whose exception is then cleared.
 class Ref {
  public:

@@ -1,7 +1,6 @@
 // Names for code that oneDNN and LLVM compile while the program runs: where samples are taken, they are asked to write a
 // jitdump, by the variables that they look up themselves.
 // Thread: any application thread; getenv may be called before any constructor.
-#include <string.h>
 
 #include "preload/runtime/jit_names.h"
 #include "preload/tap/tap.h"
@@ -19,9 +18,8 @@ bool OnGetenv(const char* name, void*, char** answer) {
     if (RealGetenv(variable) != nullptr) return false;
   }
   if (RealGetenv(kFolderVariable) != nullptr) return false;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   char* folder = JitFolder();
-  errno = saved_errno;
   if (folder == nullptr) return false;
   bool is_folder = strcmp(name, kFolderVariable) == 0;
   if (!is_folder && strcmp(name, kProfileVariables[0]) != 0) return false;

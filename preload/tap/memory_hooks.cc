@@ -2,14 +2,13 @@
 // tensors of the host goes, and c10::reportMemoryUsageToProfiler, to which the caching allocators of GPUs report.
 // Thread: any application thread. An allocation costs a clock read and a record of 32 bytes.
 
+#include "preload/base/entry.h"
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/scope.h"
 #include "preload/tap/tap.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 namespace dlhook::inline tap {
 namespace {
@@ -54,13 +53,12 @@ void RecordMemory(const void* address, uint64_t bytes, uint32_t device, uint64_t
 
 // The first caller's: PyTorch has one allocator.
 template <typename Function>
-Function RealOf(std::atomic<Function>* known, const char* name, Function own, void* caller) {
+Function RealOf(std::atomic<Function>* known, const char* name, void* own, void* caller) {
   Function real = known->load(std::memory_order_relaxed);
   if (__builtin_expect(real != nullptr, 1)) return real;
-  int saved_errno = errno;
-  real = reinterpret_cast<Function>(FindReal(name, nullptr, reinterpret_cast<void*>(own), caller));
+  ErrnoKeeper keeper;
+  real = reinterpret_cast<Function>(FindReal(name, nullptr, own, caller));
   known->store(real, std::memory_order_relaxed);
-  errno = saved_errno;
   return real;
 }
 
@@ -78,7 +76,7 @@ extern "C" {
 
 DLHOOK_EXPORT void* _ZN3c109alloc_cpuEm(size_t bytes) {
   using namespace dlhook;
-  void* memory = RealOf(&g_allocate, "_ZN3c109alloc_cpuEm", &_ZN3c109alloc_cpuEm, __builtin_return_address(0))(bytes);
+  void* memory = RealOf(&g_allocate, DLHOOK_CALLED(_ZN3c109alloc_cpuEm))(bytes);
   RecordMemory(memory, bytes, 0, 0, 0);
   return memory;
 }
@@ -87,7 +85,7 @@ DLHOOK_EXPORT void* _ZN3c109alloc_cpuEm(size_t bytes) {
 DLHOOK_EXPORT void _ZN3c108free_cpuEPv(void* memory) {
   using namespace dlhook;
   RecordMemory(memory, 0, 0, 0, 0);
-  RealOf(&g_free, "_ZN3c108free_cpuEPv", &_ZN3c108free_cpuEPv, __builtin_return_address(0))(memory);
+  RealOf(&g_free, DLHOOK_CALLED(_ZN3c108free_cpuEPv))(memory);
 }
 
 DLHOOK_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void* memory, int64_t bytes, size_t allocated,
@@ -96,9 +94,8 @@ DLHOOK_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void* m
   if (device.type != 0)
     RecordMemory(memory, bytes > 0 ? static_cast<uint64_t>(bytes) : 0, static_cast<uint32_t>(device.index) + 1,
                  allocated, reserved);
-  RealOf(&g_report_usage, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
-         &_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE,
-         __builtin_return_address(0))(memory, bytes, allocated, reserved, device);
+  RealOf(&g_report_usage, DLHOOK_CALLED(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE))(
+      memory, bytes, allocated, reserved, device);
 }
 
 }  // extern "C"

@@ -2,10 +2,9 @@
 // Thread: any application thread. A range costs two clock reads and a copy of its name; nothing is allocated.
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
 
 #include "preload/abi/nvtx_abi.h"
+#include "preload/base/entry.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
@@ -13,8 +12,6 @@
 #include "preload/runtime/scope.h"
 #include "preload/tap/nvtx.h"
 #include "preload/tap/tap.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 extern "C" DLHOOK_EXPORT int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table);
 
@@ -181,11 +178,6 @@ void End(uint64_t id) {
 }
 
 // ---- The functions that NVTX calls. Each preserves errno.
-
-struct ErrnoKeeper {
-  int saved = errno;
-  ~ErrnoKeeper() { errno = saved; }
-};
 
 template <typename Message>
 int PushMessage(Message message) {

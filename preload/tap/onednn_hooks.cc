@@ -20,8 +20,6 @@
 #include "preload/tap/tap.h"
 #include "preload/unwind/native_stack.h"
 
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
-
 extern "C" {
 DLHOOK_EXPORT int dnnl_set_verbose(int level);
 DLHOOK_EXPORT int mkldnn_set_verbose(int level);
@@ -89,18 +87,7 @@ uint32_t SourceOf(const link_map* object) {
   return count;
 }
 
-template <typename Function>
-Function RealOf(const char* name, std::atomic<Function>* cache) {
-  Function real = cache->load(std::memory_order_relaxed);
-  if (real == nullptr) {
-    real = reinterpret_cast<Function>(RealDlsym(RTLD_NEXT, name));
-    cache->store(real, std::memory_order_relaxed);
-  }
-  return real;
-}
-
-using Fflush = int (*)(FILE*);
-std::atomic<Fflush> g_real_fflush{nullptr};
+std::atomic<int (*)(FILE*)> g_real_fflush{nullptr};
 
 const char* const kVerboseVariables[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"};
 
@@ -275,9 +262,9 @@ size_t Format(char* buffer, size_t size, const char* format, va_list arguments) 
 
 // torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers the user's request, sets the
 // library to the union of both.
-int SetVerbose(const char* name, void* own_symbol, int level, void* caller, void* looked_up) {
+int SetVerbose(const char* name, void* own, void* caller, void* looked_up, int level) {
   using Set = int (*)(int);
-  auto real = reinterpret_cast<Set>(looked_up != nullptr ? looked_up : FindReal(name, nullptr, own_symbol, caller));
+  auto real = reinterpret_cast<Set>(looked_up != nullptr ? looked_up : FindReal(name, nullptr, own, caller));
   if (real == nullptr) return 0;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   const Config& config = GetConfig();
@@ -302,9 +289,8 @@ bool OnGetenv(const char* name, void* caller, char** answer) {
   const char* users = UsersVariable(name);
   bool asked_for_it = users == nullptr || strcmp(users, name) == 0;
   if (object == nullptr || !asked_for_it || CopiesAnswer(name, ObjectName(object))) return false;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   uint32_t index = MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
-  errno = saved_errno;
   if (index == kMaxTapSources) return false;
   Source& source = g_sources[index];
   const char* users_value = users == nullptr ? nullptr : RealGetenv(users);
@@ -312,7 +298,6 @@ bool OnGetenv(const char* name, void* caller, char** answer) {
   static char composed[256];
   *answer = const_cast<char*>(SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed));
   Report(kOneDnnTap, source.name, CapabilityState::kOn, LimitOf(*answer, config.onednn_level));
-  errno = saved_errno;
   return true;
 }
 DLHOOK_GETENV_TAP(kOneDnnVerbose, "ONEDNN_VERBOSE", &OnGetenv);
@@ -372,11 +357,11 @@ DLHOOK_EXPORT int fflush(FILE* stream) {
   return RealOf("fflush", &g_real_fflush)(stream);
 }
 
-#define DLHOOK_SET_VERBOSE(name)                                                                                     \
-  DLHOOK_ENTRY(name);                                                                                                \
-  int DLHOOK_BODY(name)(int level) {                                                                                 \
-    void* looked_up = dlhook::LookedUpFunction();                                                                    \
-    return dlhook::SetVerbose(#name, reinterpret_cast<void*>(&name), level, __builtin_return_address(0), looked_up); \
+#define DLHOOK_SET_VERBOSE(name)                                      \
+  DLHOOK_ENTRY(name);                                                 \
+  int DLHOOK_BODY(name)(int level) {                                  \
+    void* looked_up = dlhook::LookedUpFunction();                     \
+    return dlhook::SetVerbose(DLHOOK_CALLED(name), looked_up, level); \
   }
 DLHOOK_SET_VERBOSE(_ZN5torch7verbose19_mkldnn_set_verboseEi)  // torch.backends.mkldnn.verbose(…)
 DLHOOK_SET_VERBOSE(dnnl_set_verbose)

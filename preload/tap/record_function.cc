@@ -2,7 +2,6 @@
 #include "preload/tap/record_function.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "preload/format/taps.h"
 

@@ -5,10 +5,10 @@
 // operator costs a few loads while nothing is recorded. Observers may neither throw nor call an operator.
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <new>
 
+#include "preload/base/entry.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
@@ -20,8 +20,6 @@
 #include "preload/tap/record_function.h"
 #include "preload/tap/record_function_library.h"
 #include "preload/tap/tap.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
 // The last arguments of at::RecordFunction::before on this thread. Written by the stub.
@@ -56,7 +54,7 @@ struct Tap {
 };
 
 std::atomic<uint32_t> g_phase{kUnseen};
-Tap g_tap;
+constinit Tap g_tap = {};
 // For the switch: g_phase's changes, g_duty and what it goes by, g_window_start_ticks, and PyTorch's own lock, which must
 // not be held at a fork.
 SpinLock g_switch_lock;
@@ -357,7 +355,7 @@ bool RegisterWith(const link_map* object, void* library) {
 void Register(GetCallbacks real) {
   uint32_t unseen = kUnseen;
   if (!g_phase.compare_exchange_strong(unseen, kBusy)) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   g_tap.family_bit = FamilyBit<kRecordFunctionTap>();
   bool registered = false;
@@ -365,7 +363,6 @@ void Register(GetCallbacks real) {
   if (void* library = is_wanted ? dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD) : nullptr)
     registered = RegisterWith(object, library);
   g_phase.store(registered ? kOn : kNever, std::memory_order_release);
-  errno = saved_errno;
 }
 
 void Attend(uint32_t phase, GetCallbacks real) {

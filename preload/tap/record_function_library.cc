@@ -3,14 +3,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <functional>
 #include <string_view>
 #include <variant>
 
+#include "preload/base/loaded_objects.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/identity.h"
 #include "preload/link/dlsym.h"
@@ -44,27 +43,13 @@ SpinLock g_callers_lock;
 
 // The addresses that the object's segments span.
 bool FindSpan(const link_map* object, TorchCaller* caller) {
-  struct Search {
-    const link_map* object;
-    uintptr_t start;
-    uintptr_t end;
-  } search = {object, UINTPTR_MAX, 0};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto search = static_cast<Search*>(argument);
-        if (info->dlpi_addr != search->object->l_addr) return 0;
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
-          uintptr_t address = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-          if (address < search->start) search->start = address;
-          if (address + info->dlpi_phdr[i].p_memsz > search->end) search->end = address + info->dlpi_phdr[i].p_memsz;
-        }
-        return 1;
-      },
-      &search);
-  caller->start = search.start;
-  caller->bytes = search.end - search.start;
-  return search.start < search.end;
+  return AnyLoadedObject([object, caller](const dl_phdr_info& info) {
+    if (info.dlpi_addr != object->l_addr) return false;
+    const ObjectSpan span(info);
+    caller->start = span.start;
+    caller->bytes = span.end - span.start;
+    return span.start < span.end;
+  });
 }
 
 void StoreCaller(const TorchCaller& found, uint32_t generation) {
@@ -91,16 +76,10 @@ void SetShortWay(void* const* before) {
   }
 }
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(RealDlsym(library, name));
-  return *function != nullptr;
-}
-
 // The release: from the library; from a name like Debian's "libtorch_cpu.so.1.13"; or from the wheel's file beside it.
 TorchVersion VersionOf(const link_map* object, void* library) {
-  uint64_t (*abi_version)();
-  if (Find(library, "aoti_torch_abi_version", &abi_version)) return TorchVersionOfAbi(abi_version());
+  auto abi_version = reinterpret_cast<uint64_t (*)()>(RealDlsym(library, "aoti_torch_abi_version"));
+  if (abi_version != nullptr) return TorchVersionOfAbi(abi_version());
   TorchVersion version = TorchVersionOfFile(ObjectName(object));
   if (version.major != 0) return version;
   char path[PATH_MAX];
@@ -124,18 +103,22 @@ struct TorchScopeObject {
   alignas(16) char bytes[4096];
 };
 
-struct TorchTest {
-  bool (*has_observers)();
-  bool (*is_enabled)();
-  void (*remove)(uint64_t handle);
-  void (*construct)(TorchScopeObject* scope, TorchScope kind);
-  void (*destroy)(TorchScopeObject* scope);
-  // The one or the other (kBefore).
+struct TestFunctions : FunctionTable {
+  using FunctionTable::FunctionTable;
+  bool (*has_observers)() = Need("_ZN2at12hasCallbacksEv");
+  bool (*is_enabled)() = Need("_ZN2at23isRecordFunctionEnabledEv");
+  void (*remove)(uint64_t handle) = Need("_ZN2at14removeCallbackEm");
+  void (*construct)(TorchScopeObject* scope, TorchScope kind) = Need("_ZN2at14RecordFunctionC1ENS_11RecordScopeE");
+  void (*destroy)(TorchScopeObject* scope) = Need("_ZN2at14RecordFunctionD1Ev");
+  // The one or the other.
   void (*before)(TorchScopeObject* scope, std::variant<std::string_view, std::reference_wrapper<const int>> name,
-                 int64_t sequence_number);
-  void (*before_with_text)(TorchScopeObject* scope, const char* name, int64_t sequence_number);
-  const char* (*name)(const void* record_function);
-  bool (*is_async)(const void* record_function);
+                 int64_t sequence_number) = Find(kBefore[0]);
+  void (*before_with_text)(TorchScopeObject* scope, const char* name, int64_t sequence_number) = Find(kBefore[2]);
+};
+
+struct TorchTest {
+  TestFunctions call;
+  const TorchFunctions* functions;
 
   TorchScopeObject range, op;
   char log[16];  // 'U': the range begins; 'F': the operator; the same in small: its end; '?': anything else
@@ -145,7 +128,7 @@ struct TorchTest {
     if (length + 1 < sizeof log) log[length++] = event;
   }
 };
-TorchTest g_test;
+constinit TorchTest g_test = {};
 constexpr char kTestRange[] = "dlhook: test of observers";
 constexpr char kTestOp[] = "dlhook::test";
 
@@ -160,8 +143,8 @@ struct TestObserver {
     *static_cast<void**>(context) = nullptr;
     if (!IsOfTest(record_function)) return context;
     bool is_expected = record_function == (kIsRange ? &g_test.range : &g_test.op) &&
-                       !g_test.is_async(record_function) &&
-                       strcmp(g_test.name(record_function), kIsRange ? kTestRange : kTestOp) == 0;
+                       !g_test.functions->is_async(record_function) &&
+                       strcmp(g_test.functions->name(record_function), kIsRange ? kTestRange : kTestOp) == 0;
     g_test.Note(!is_expected ? '?' : kIsRange ? 'U' : 'F');
     return context;
   }
@@ -176,28 +159,17 @@ struct TestObserver {
 };
 
 void OpenTestScope(TorchScopeObject* scope, TorchScope kind, const char* name) {
-  g_test.construct(scope, kind);
-  if (g_test.before != nullptr) {
-    g_test.before(scope, std::string_view(name), -1);
+  g_test.call.construct(scope, kind);
+  if (g_test.call.before != nullptr) {
+    g_test.call.before(scope, std::string_view(name), -1);
   } else {
-    g_test.before_with_text(scope, name, -1);
+    g_test.call.before_with_text(scope, name, -1);
   }
 }
 
 void RunTestOp() {
   OpenTestScope(&g_test.op, TorchScope::kFunction, kTestOp);
-  g_test.destroy(&g_test.op);
-}
-
-bool FindTestFunctions(void* library, const TorchFunctions& functions) {
-  g_test.name = functions.name;
-  g_test.is_async = functions.is_async;
-  bool has_before = Find(library, kBefore[0], &g_test.before) || Find(library, kBefore[2], &g_test.before_with_text);
-  return has_before && Find(library, "_ZN2at12hasCallbacksEv", &g_test.has_observers) &&
-         Find(library, "_ZN2at23isRecordFunctionEnabledEv", &g_test.is_enabled) &&
-         Find(library, "_ZN2at14removeCallbackEm", &g_test.remove) &&
-         Find(library, "_ZN2at14RecordFunctionC1ENS_11RecordScopeE", &g_test.construct) &&
-         Find(library, "_ZN2at14RecordFunctionD1Ev", &g_test.destroy);
+  g_test.call.destroy(&g_test.op);
 }
 
 // Null, or the check that failed.
@@ -210,9 +182,9 @@ const char* TestObservers(const TorchFunctions& functions) {
   RunTestOp();
   functions.reenable(op);
   RunTestOp();
-  g_test.destroy(&g_test.range);
-  g_test.remove(op);
-  g_test.remove(range);
+  g_test.call.destroy(&g_test.range);
+  g_test.call.remove(op);
+  g_test.call.remove(range);
   RunTestOp();
   if (g_test.length == 0) return "a scope of dlhook's own is not reported to its observers";
   if (strchr(g_test.log, '?') != nullptr)
@@ -223,7 +195,7 @@ const char* TestObservers(const TorchFunctions& functions) {
 }  // namespace
 
 void LookUpTorchCaller(void* address, TorchCaller* found) {
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   uint32_t generation = CurrentBindingGeneration();
   auto own = reinterpret_cast<void*>(&_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE);
   found->get_callbacks = reinterpret_cast<GetCallbacks>(FindReal(kGetCallbacksName, nullptr, own, address));
@@ -236,23 +208,22 @@ void LookUpTorchCaller(void* address, TorchCaller* found) {
   }
   const link_map* object = ObjectOf(address);
   if (object != nullptr && found->get_callbacks != nullptr && FindSpan(object, found)) StoreCaller(*found, generation);
-  errno = saved_errno;
 }
 
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions) {
-  const TorchVersion version = functions->version = VersionOf(object, library);
+  const TorchVersion version = VersionOf(object, library);
   if (version.major == 0) return "PyTorch of a release that cannot be told";
-  bool complete = HasBefores(library) && Find(library, "_ZNK2at14RecordFunction4nameEv", &functions->name) &&
-                  Find(library, "_ZNK2at14RecordFunction7isAsyncEv", &functions->is_async) &&
-                  Find(library, "_ZN2at15disableCallbackEm", &functions->disable) &&
-                  Find(library, "_ZN2at16reenableCallbackEm", &functions->reenable) &&
-                  Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &functions->add) &&
-                  FindTestFunctions(library, *functions);
-  Find(library, "_ZN5torch8profiler4impl15profilerEnabledEv", &functions->is_profiled);
+  const SymbolScope symbols = {&RealDlsym, library};
+  *functions = TorchFunctions(symbols);
+  functions->version = version;
+  g_test.functions = functions;
+  g_test.call = TestFunctions(symbols);
+  bool complete = HasBefores(library) && functions->is_complete() && g_test.call.is_complete() &&
+                  (g_test.call.before != nullptr || g_test.call.before_with_text != nullptr);
   const char* failed = nullptr;
   if (!complete) {
     failed = "this build lacks functions that dlhook needs";
-  } else if (!g_test.has_observers() && g_test.is_enabled()) {
+  } else if (!g_test.call.has_observers() && g_test.call.is_enabled()) {
     failed = TestObservers(*functions);
   } else if (!IsTriedTorchVersion(version)) {
     // The test's scopes would be in the other observer's results.

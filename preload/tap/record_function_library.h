@@ -2,6 +2,7 @@
 // Thread: any application thread. A new caller takes the loader's lock.
 #pragma once
 
+#include "preload/base/function_table.h"
 #include "preload/link/resolver.h"
 #include "preload/tap/record_function.h"
 
@@ -10,14 +11,16 @@ namespace dlhook::inline tap {
 // at::getStepCallbacksUnlessEmpty: std::optional<StepCallbacks>, returned through memory.
 using GetCallbacks = void* (*)(void* result, uint8_t scope);
 
-struct TorchFunctions {
-  TorchVersion version;
-  const char* (*name)(const void* record_function);
-  bool (*is_async)(const void* record_function);
-  void (*disable)(uint64_t handle);
-  void (*reenable)(uint64_t handle);
-  uint64_t (*add)(TorchCallback callback);
-  bool (*is_profiled)();  // torch.profiler is on in this thread; null: not told
+struct TorchFunctions : FunctionTable {
+  using FunctionTable::FunctionTable;
+  TorchVersion version = {};
+  const char* (*name)(const void* record_function) = Need("_ZNK2at14RecordFunction4nameEv");
+  bool (*is_async)(const void* record_function) = Need("_ZNK2at14RecordFunction7isAsyncEv");
+  void (*disable)(uint64_t handle) = Need("_ZN2at15disableCallbackEm");
+  void (*reenable)(uint64_t handle) = Need("_ZN2at16reenableCallbackEm");
+  uint64_t (*add)(TorchCallback callback) = Need("_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
+  // torch.profiler is on in this thread; null: not told.
+  bool (*is_profiled)() = Find("_ZN5torch8profiler4impl15profilerEnabledEv");
 };
 
 // Finds them in `library`, a handle of `object`, and tests them. Null, or the reason why this copy can't be observed.

@@ -1,8 +1,6 @@
 // Parses TensorFlow's trace events. Pure functions; the interposed ones are in trace_me_hooks.cc.
 #include "preload/tap/trace_me.h"
 
-#include <string.h>
-
 namespace dlhook::inline tap {
 namespace {
 

@@ -2,16 +2,14 @@
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
 #include <link.h>
-#include <string.h>
 
+#include "preload/base/entry.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/scope.h"
 #include "preload/tap/tap.h"
 #include "preload/tap/trace_me.h"
-
-#define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 namespace dlhook::inline tap {
 namespace {
@@ -168,30 +166,29 @@ void Tell(const TraceMeEvent& event) {
 }
 
 // The function to which the caller's event would go without dlhook.
-Record RealRecord(void* own, void* caller) {
+Record RealRecord(const char* name, void* own, void* caller) {
   if (g_recorder.record != nullptr && !g_has_others.load(std::memory_order_relaxed)) return g_recorder.record;
-  return reinterpret_cast<Record>(FindReal(kRecordName, nullptr, own, caller));
+  return reinterpret_cast<Record>(FindReal(name, nullptr, own, caller));
 }
 
-void OnRecord(TraceMeEvent* event, void* own, void* caller) {
+void OnRecord(const char* name, void* own, void* caller, TraceMeEvent* event) {
   Phase phase = g_phase.load(std::memory_order_acquire);
   bool ours = phase == Phase::kArmed || phase == Phase::kUsers;
   Record real = nullptr;
   if (__builtin_expect(g_has_others.load(std::memory_order_relaxed), 0)) {
-    real = RealRecord(own, caller);
+    real = RealRecord(name, own, caller);
     ours = ours && real == g_recorder.record;
   }
   if (ours) {
-    int saved_errno = errno;
+    ErrnoKeeper keeper;
     bool is_known = g_checked.load(std::memory_order_relaxed) || CheckFirst(*event);
     if (is_known) Tell(*event);
-    errno = saved_errno;
     // Not the user's: dropped; the caller destroys its name. (TensorFlow leaves out events that began before the user's
     // session.)
     if (phase == Phase::kArmed) return;
   }
   if (phase == Phase::kRefused) return;
-  if (real == nullptr) real = RealRecord(own, caller);
+  if (real == nullptr) real = RealRecord(name, own, caller);
   if (real != nullptr) real(event);
 }
 
@@ -236,13 +233,12 @@ void NoticeTensorFlow(void* caller) {
   bool is_tensorflow = StartsWith(name, "libtensorflow") || StartsWith(name, "_pywrap_tensorflow");
   bool is_jax = StartsWith(name, "libjax_common") || StartsWith(name, "xla_extension");
   if (!is_tensorflow && !is_jax) return;
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   if (is_jax) {
     Report(kTraceMeTap, name, CapabilityState::kAbsent, "TraceMe's recorder is not exported");
   } else if (g_phase.compare_exchange_strong(unseen, Phase::kArming)) {
     g_phase.store(Arm(object), std::memory_order_release);
   }
-  errno = saved_errno;
 }
 
 bool OnGetenv(const char*, void* caller, char**) {
@@ -260,10 +256,9 @@ bool OnStart(const char* name, void* own, void* caller, int level, Arguments... 
   g_phase.compare_exchange_strong(refused, Phase::kPassOn);
   bool ours = g_recorder.object != nullptr && BeginUsersSession(reinterpret_cast<void*>(real));
   bool started = real(level, arguments...);
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   if (ours && !started) EndUsersSession();
   if (ours && started) NoteUsersLevel(level);
-  errno = saved_errno;
   return started;
 }
 
@@ -277,10 +272,9 @@ void* OnStop(const char* name, void* own, void* caller, void* events) {
   // A Stop without a Start has nothing to stop.
   if (ours && phase == Phase::kArmed) LowerLevel();
   void* result = real(events);
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   if (ours && phase == Phase::kUsers) EndUsersSession();
   if (ours && phase == Phase::kArmed) RaiseLevel();
-  errno = saved_errno;
   return result;
 }
 
@@ -291,33 +285,24 @@ void* OnStop(const char* name, void* own, void* caller, void* events) {
 extern "C" {
 
 DLHOOK_EXPORT void _ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE(dlhook::TraceMeEvent* event) {
-  dlhook::OnRecord(event, reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE),
-                   __builtin_return_address(0));
+  dlhook::OnRecord(DLHOOK_CALLED(_ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE), event);
 }
 
 DLHOOK_EXPORT bool _ZN3tsl8profiler15TraceMeRecorder5StartEi(int level) {
-  return dlhook::OnStart("_ZN3tsl8profiler15TraceMeRecorder5StartEi",
-                         reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder5StartEi),
-                         __builtin_return_address(0), level);
+  return dlhook::OnStart(DLHOOK_CALLED(_ZN3tsl8profiler15TraceMeRecorder5StartEi), level);
 }
 
 DLHOOK_EXPORT bool _ZN3tsl8profiler15TraceMeRecorder5StartEim(int level, uint64_t filter) {
-  return dlhook::OnStart("_ZN3tsl8profiler15TraceMeRecorder5StartEim",
-                         reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder5StartEim),
-                         __builtin_return_address(0), level, filter);
+  return dlhook::OnStart(DLHOOK_CALLED(_ZN3tsl8profiler15TraceMeRecorder5StartEim), level, filter);
 }
 
 // From 2026 on.
 DLHOOK_EXPORT bool _ZN3tsl8profiler15TraceMeRecorder5StartEimb(int level, uint64_t filter, bool flag) {
-  return dlhook::OnStart("_ZN3tsl8profiler15TraceMeRecorder5StartEimb",
-                         reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder5StartEimb),
-                         __builtin_return_address(0), level, filter, flag);
+  return dlhook::OnStart(DLHOOK_CALLED(_ZN3tsl8profiler15TraceMeRecorder5StartEimb), level, filter, flag);
 }
 
 DLHOOK_EXPORT void* _ZN3tsl8profiler15TraceMeRecorder4StopEv(void* events) {
-  return dlhook::OnStop("_ZN3tsl8profiler15TraceMeRecorder4StopEv",
-                        reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder4StopEv), __builtin_return_address(0),
-                        events);
+  return dlhook::OnStop(DLHOOK_CALLED(_ZN3tsl8profiler15TraceMeRecorder4StopEv), events);
 }
 
 }  // extern "C"

@@ -7,7 +7,7 @@
 #include "preload/link/library_api.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook::inline track {
@@ -213,20 +213,6 @@ const void* PointerOf(const VariantPack& pack, int64_t uid) {
   return nullptr;
 }
 
-struct StreamApi {
-  int (*stream)(const void* handle, const void** stream);
-  void Load(const void* real) {
-    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cudnnGetStream"));
-  }
-};
-
-bool IsHandleCaptured(const void* handle, const void* real) {
-  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1)) return false;
-  const StreamApi* api = ApiOf<StreamApi>(real);
-  const void* stream = nullptr;
-  return api != nullptr && api->stream != nullptr && api->stream(handle, &stream) == 0 && IsCaptured(stream);
-}
-
 }  // namespace
 
 void TrackBackendCreate(const BackendCreateArgs& args) {
@@ -312,7 +298,7 @@ void DecodePlan(const PlanArgs& args, CallRecord* record) {
       shape.pack_seen_before = pack->executions++ > 0;
       for (uint32_t i = 0; i < known.uid_count && i < 3; ++i) addresses[i] = Address(PointerOf(*pack, known.uids[i]));
     }
-    shape.captured = args.into_graph || IsHandleCaptured(args.handle, args.real);
+    shape.captured = args.into_graph || IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   }
   new (record->shape()) PlanShape(shape);
 }

@@ -6,56 +6,16 @@
 // executions take neither.
 #pragma once
 
-#include "preload/format/record.h"
+#include "preload/hook_arguments.h"
 #include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline track {
 
-// The members are the parameter names of preload/api/cudnn.api.
-struct BackendCreateArgs {
-  int32_t type = 0;
-  void* const* descriptor = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackBackendCreate(const BackendCreateArgs& args);
-
-struct BackendSetArgs {
-  const void* descriptor = nullptr;
-  int32_t name = 0;
-  int32_t attribute_type = 0;
-  int64_t count = 0;
-  const void* elements = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
+void TrackBackendGet(const BackendGetArgs& args);
 // Outlined: everything except variant packs.
 void TrackBackendSetSlow(const BackendSetArgs& args);
-
-struct BackendGetArgs {
-  const void* descriptor = nullptr;
-  int32_t name = 0;
-  int32_t attribute_type = 0;
-  int64_t requested = 0;
-  const int64_t* returned = nullptr;  // may be null
-  const void* elements = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
-void TrackBackendGet(const BackendGetArgs& args);
-
-struct BackendFinalizeArgs {
-  const void* descriptor = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackBackendFinalizeSlow(const BackendFinalizeArgs& args);
-
-struct BackendDestroyArgs {
-  const void* descriptor = nullptr;
-  int32_t status = 0;
-  const void* real = nullptr;
-};
 void TrackBackendDestroySlow(const BackendDestroyArgs& args);
 
 // The variant pack of this thread behind a descriptor, or null.
@@ -95,13 +55,6 @@ inline void TrackBackendDestroy(const BackendDestroyArgs& args) {
 
 // cudnnBackendExecute and its variants: needs kPlanShapeWords and 3 addresses, those of the main node's tensors (x, w,
 // y …).
-struct PlanArgs {
-  bool into_graph = false;  // cudnnBackendPopulateCudaGraph: recorded, not executed
-  const void* handle = nullptr;
-  const void* plan = nullptr;
-  const void* variant_pack = nullptr;
-  const void* real = nullptr;
-};
 void DecodePlan(const PlanArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline track

@@ -1,8 +1,6 @@
 // The table of descriptors and the memory of their nodes.
 #include "preload/track/cudnn_nodes.h"
 
-#include <sys/mman.h>
-
 #include <initializer_list>
 
 #include "preload/base/own_pages.h"
@@ -45,16 +43,12 @@ uint64_t HashContents(const BackendNode& node) {
 }
 
 // Queries the library about a plan, with descriptors created here for it to fill.
-struct BackendApi {
-  int (*create)(int type, void** descriptor);
-  int (*destroy)(void* descriptor);
-  int (*get)(const void* descriptor, int name, int type, int64_t requested, int64_t* returned, void* elements);
-  void Load(const void* real) {
-    create = reinterpret_cast<int (*)(int, void**)>(LibraryFunction(real, "cudnnBackendCreateDescriptor"));
-    destroy = reinterpret_cast<int (*)(void*)>(LibraryFunction(real, "cudnnBackendDestroyDescriptor"));
-    get = reinterpret_cast<int (*)(const void*, int, int, int64_t, int64_t*, void*)>(
-        LibraryFunction(real, "cudnnBackendGetAttribute"));
-  }
+struct BackendApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*create)(int type, void** descriptor) = Find("cudnnBackendCreateDescriptor");
+  int (*destroy)(void* descriptor) = Find("cudnnBackendDestroyDescriptor");
+  int (*get)(const void* descriptor, int name, int type, int64_t requested, int64_t* returned,
+             void* elements) = Find("cudnnBackendGetAttribute");
 };
 
 // A descriptor created here, destroyed at the end of its scope.

@@ -6,7 +6,6 @@
 #include "preload/abi/cuda_types.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
-#include "preload/proto_fields.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook::inline track {

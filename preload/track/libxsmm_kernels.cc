@@ -42,13 +42,10 @@ struct ProductInfo {
   int32_t flags;
 };
 
-struct NameApi {
-  int (*code)(uint64_t kernel, CodeInfo* info);
-  int (*product)(uint64_t kernel, ProductInfo* info);
-  void Load(const void* real) {
-    code = reinterpret_cast<int (*)(uint64_t, CodeInfo*)>(LibraryFunction(real, "libxsmm_get_kernel_info"));
-    product = reinterpret_cast<int (*)(uint64_t, ProductInfo*)>(LibraryFunction(real, "libxsmm_get_mmkernel_info"));
-  }
+struct NameApi : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*code)(uint64_t kernel, CodeInfo* info) = Find("libxsmm_get_kernel_info");
+  int (*product)(uint64_t kernel, ProductInfo* info) = Find("libxsmm_get_mmkernel_info");
 };
 
 // "libxsmm_kernel_f32_16x12x10", for samples: LIBXSMM's own perf map is not in Debian's build.

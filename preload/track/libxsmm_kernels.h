@@ -3,18 +3,13 @@
 // are taken, for new ones, whose names go into a file.
 #pragma once
 
-#include <cstdint>
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline track {
 
 // Handed out before this time. Kernels are never freed.
 bool IsKnownLibxsmmKernel(uint64_t kernel, uint64_t ticks);
 
-struct LibxsmmKernelArgs {
-  int32_t status = 0;
-  const void* real = nullptr;
-  uint64_t result = 0;  // the kernel's address; 0: there is none
-};
 void TrackLibxsmmKernel(const LibxsmmKernelArgs& args);
 
 }  // namespace dlhook::inline track

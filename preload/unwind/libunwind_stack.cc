@@ -1,5 +1,6 @@
 // Opened when it is first needed, never linked: its exports would take over the host's C++ exceptions.
 
+#include "preload/base/function_table.h"
 #include "preload/link/resolver.h"
 #include "preload/unwind/native_stack.h"
 #include "preload/unwind/stack_walk.h"
@@ -9,22 +10,19 @@ namespace {
 
 constexpr uint32_t kMostAddresses = kMaxNativeFrames + 32;  // the shim's own come first
 
-struct Libunwind {
-  int (*backtrace)(void** addresses, int size);
-  void (*flush)(void* address_space, uint64_t low, uint64_t high);
-  void** local_address_space;
+struct Libunwind : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*backtrace)(void** addresses, int size) = Find("unw_backtrace");
+  void (*flush)(void* address_space, uint64_t low, uint64_t high) = Find("_Ux86_64_flush_cache");
+  void** local_address_space = Find("_ULx86_64_local_addr_space");
 };
 
 const Libunwind& GetLibunwind() {
-  static Libunwind known = {};
+  static constinit Libunwind known;
   static std::atomic<bool> is_known{false};
   if (is_known.load(std::memory_order_acquire)) return known;
   void* library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) {
-    known = {reinterpret_cast<int (*)(void**, int)>(RealDlsym(library, "unw_backtrace")),
-             reinterpret_cast<void (*)(void*, uint64_t, uint64_t)>(RealDlsym(library, "_Ux86_64_flush_cache")),
-             static_cast<void**>(RealDlsym(library, "_ULx86_64_local_addr_space"))};
-  }
+  if (library != nullptr) known = Libunwind({&RealDlsym, library});
   is_known.store(true, std::memory_order_release);
   return known;
 }

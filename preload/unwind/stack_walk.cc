@@ -1,7 +1,5 @@
 #include "preload/unwind/stack_walk.h"
 
-#include <string.h>
-
 #include "preload/link/resolver.h"
 #include "preload/unwind/unwind_tables.h"
 
@@ -15,7 +13,7 @@ constexpr uint64_t kPagesAtOnce = 64;
 uint64_t EndOfReadable(uint64_t start, uint64_t end) {
   char bytes[kPagesAtOnce];
   iovec remote[kPagesAtOnce];
-  int saved_errno = errno;
+  ErrnoKeeper keeper;
   while (start < end) {
     uint64_t count = 0;
     for (uint64_t page = start; page < end && count < kPagesAtOnce; page += kPageBytes) {
@@ -26,7 +24,6 @@ uint64_t EndOfReadable(uint64_t start, uint64_t end) {
     if (read > 0) start += static_cast<uint64_t>(read) * kPageBytes;
     if (read != static_cast<ssize_t>(count)) break;
   }
-  errno = saved_errno;
   return start < end ? start : end;
 }
 

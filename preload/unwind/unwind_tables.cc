@@ -1,8 +1,6 @@
 #include "preload/unwind/unwind_tables.h"
 
-#include <link.h>
-#include <string.h>
-
+#include "preload/base/loaded_objects.h"
 #include "preload/base/own_memory.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
@@ -24,29 +22,18 @@ FindObject RealFindObject() {
 }
 
 bool FindByIteration(uint64_t address, CodeObject* object) {
-  struct Search {
-    uint64_t address;
-    CodeObject* object;
-  } search = {address, object};
-  int found = dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto search = static_cast<Search*>(argument);
-        CodeObject candidate = {nullptr, UINT64_MAX, 0, nullptr};
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-          uint64_t start = info->dlpi_addr + segment.p_vaddr;
-          if (segment.p_type == PT_GNU_EH_FRAME) candidate.table = reinterpret_cast<const uint8_t*>(start);
-          if (segment.p_type != PT_LOAD) continue;
-          if (start < candidate.start) candidate.start = start & ~(kPageBytes - 1);
-          if (start + segment.p_memsz > candidate.end) candidate.end = start + segment.p_memsz;
-        }
-        if (search->address < candidate.start || search->address >= candidate.end) return 0;
-        *search->object = candidate;
-        return 1;
-      },
-      &search);
-  if (found != 0) object->map = ObjectOf(reinterpret_cast<const void*>(address));
-  return found != 0 && object->map != nullptr;
+  bool is_found = AnyLoadedObject([address, object](const dl_phdr_info& info) {
+    const ObjectSpan span(info);
+    if (address < span.start || address >= span.end) return false;
+    *object = {nullptr, span.start, span.end, nullptr};
+    for (int i = 0; i < info.dlpi_phnum; ++i) {
+      if (info.dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
+        object->table = reinterpret_cast<const uint8_t*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    }
+    return true;
+  });
+  if (is_found) object->map = ObjectOf(reinterpret_cast<const void*>(address));
+  return is_found && object->map != nullptr;
 }
 
 constexpr char kLibgcc[] = "libgcc_s.so.1";
@@ -55,23 +42,17 @@ constexpr char kLibgcc[] = "libgcc_s.so.1";
 // lock that is held while libraries' constructors run.
 bool IsLibgccLoaded() {
   static std::atomic<uint64_t> without{0};  // the number of loads when it was not found
-  struct Search {
-    uint64_t without;
-    uint64_t loads;
-    bool is_loaded;
-  } search = {without.load(std::memory_order_relaxed), 0, false};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto search = static_cast<Search*>(argument);
-        search->loads = info->dlpi_adds;
-        if (search->loads == search->without) return 1;
-        const char* slash = strrchr(info->dlpi_name, '/');
-        search->is_loaded = strcmp(slash == nullptr ? info->dlpi_name : slash + 1, kLibgcc) == 0;
-        return search->is_loaded ? 1 : 0;
-      },
-      &search);
-  if (!search.is_loaded) without.store(search.loads, std::memory_order_relaxed);
-  return search.is_loaded;
+  const uint64_t known = without.load(std::memory_order_relaxed);
+  uint64_t loads = 0;
+  bool is_loaded = false;
+  AnyLoadedObject([&](const dl_phdr_info& info) {
+    loads = info.dlpi_adds;
+    const char* slash = strrchr(info.dlpi_name, '/');
+    is_loaded = loads != known && strcmp(slash == nullptr ? info.dlpi_name : slash + 1, kLibgcc) == 0;
+    return is_loaded || loads == known;
+  });
+  if (!is_loaded) without.store(loads, std::memory_order_relaxed);
+  return is_loaded;
 }
 
 struct FdeBases {

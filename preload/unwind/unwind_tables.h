@@ -34,7 +34,7 @@ bool FollowsCall(uint64_t address);
 // compiler.
 FoundRule FindRule(uint64_t address, bool is_interrupted, bool may_lock, CodeObject* object);
 
-// In stack_node_table.cc: the objects that contain frames of native stacks: each is recorded in the trace once, and detected when it is
+// In native_stack.cc: the objects that contain frames of native stacks: each is recorded in the trace once, and detected when it is
 // unloaded. Takes a spin lock.
 void NoteCodeObject(const CodeObject& object);
 

@@ -10,7 +10,6 @@
 
 #include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_buffers.h"
-#include "preload/gpu/activity_reader.h"
 #include "preload/gpu/gpu_devices.h"
 #ifdef DLHOOK_HAS_CUPTI_HEADERS
 #include <cupti_activity.h>

@@ -1,9 +1,8 @@
 // NCCL and MPI: bytes, communicators, ranks.
-#include "preload/decode/collective.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "preload/decode/decoders.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

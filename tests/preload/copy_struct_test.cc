@@ -6,8 +6,8 @@
 #include <driver_types.h>
 #endif
 
-#include "preload/decode/copy.h"
-#include "preload/track/host_memory.h"
+#include "preload/decode/decoders.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

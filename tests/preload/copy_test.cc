@@ -1,14 +1,12 @@
 // Copies, fills and allocations; which memory they access; whether they are being captured.
-#include "preload/decode/copy.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "preload/decode/decoders.h"
 #include "preload/link/resolver.h"
-#include "preload/track/capture.h"
-#include "preload/track/host_memory.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "preload/drain/descriptor_budget.h"
+#include "preload/drain/proc_counters.h"
 #include "preload/format/identity.h"
 #include "tests/preload/session_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/frontend.h"
 
 namespace dlhook {

@@ -1,10 +1,9 @@
 // cuDNN's legacy interface: the descriptors, from the library's getters.
-#include "preload/decode/cudnn.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "preload/track/capture.h"
+#include "preload/decode/decoders.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"
@@ -208,6 +207,7 @@ TEST_F(CudnnTest, RecurrentNetworks) {
   for (int layout : {0, 1, 2}) {
     const FakeRnnData x = {0, layout, 20, 8, 64}, y = {2, layout, 20, 8, 128};
     CudnnRnnArgs args;
+    args.operation = CudnnOperation::kRnnForward;
     args.rnn = &rnn, args.x_descriptor = &x, args.y_descriptor = &y, args.x = Pointer(0x1000), args.y = Pointer(0x3000);
     args.workspace_bytes = 7;
     args.real = Real();

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "preload/decode/cuda_gemm.h"
-#include "preload/track/capture.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

@@ -123,8 +123,22 @@ inline int ContextDevice(int* device) {
 }
 
 inline EventDriver TheFakeDriver() {
-  return {EventCreate,   EventDestroy,      EventRecord,  EventQuery,     EventElapsed, StreamCreate, StreamDestroy,
-          StreamContext, StreamIsCapturing, ExchangeMode, ContextCurrent, ContextPush,  ContextPop,   ContextDevice};
+  EventDriver driver;
+  driver.event_create = EventCreate;
+  driver.event_destroy = EventDestroy;
+  driver.event_record = EventRecord;
+  driver.event_query = EventQuery;
+  driver.event_elapsed = EventElapsed;
+  driver.stream_create = StreamCreate;
+  driver.stream_destroy = StreamDestroy;
+  driver.stream_context = StreamContext;
+  driver.stream_is_capturing = StreamIsCapturing;
+  driver.exchange_capture_mode = ExchangeMode;
+  driver.context_current = ContextCurrent;
+  driver.context_push = ContextPush;
+  driver.context_pop = ContextPop;
+  driver.context_device = ContextDevice;
+  return driver;
 }
 
 }  // namespace dlhook

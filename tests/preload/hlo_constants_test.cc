@@ -1,10 +1,10 @@
 // Values of the user's arrays are not in the trace, even where XLA made them a part of the program.
-#include "preload/tap/hlo_constants.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
+
+#include "preload/tap/jax_windows.h"
 
 namespace dlhook {
 namespace hlo_constants_test {

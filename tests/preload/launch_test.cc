@@ -1,15 +1,13 @@
 // Launches, and the names of the kernels behind their handles.
-#include "preload/decode/launch.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <thread>
 
+#include "preload/decode/decoders.h"
 #include "preload/link/resolver.h"
-#include "preload/track/capture.h"
-#include "preload/track/kernels.h"
+#include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"

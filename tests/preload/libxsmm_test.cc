@@ -1,11 +1,10 @@
 // LIBXSMM: handles are read only where they agree with themselves; products with arguments left out; parts of a batch.
-#include "preload/decode/libxsmm.h"
-
 #include <gtest/gtest.h>
 #include <string.h>
 
 #include <vector>
 
+#include "preload/decode/decoders.h"
 #include "preload/track/libxsmm_kernels.h"
 #include "tests/preload/test_record.h"
 

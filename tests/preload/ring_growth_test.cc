@@ -1,7 +1,5 @@
 // Rings that grow: order and completeness over chunks, chunks that are released, drains that take over, threads that
 // leave in the middle, room reserved for scopes.
-#include "preload/runtime/ring_growth.h"
-
 #include <gtest/gtest.h>
 #include <string.h>
 

@@ -104,7 +104,7 @@ class ErrorTest(TableTest):
 
     def test_bad_decoder(self):
         self.assert_error(
-            'decoder d header=x\n', 1, "decoder 'd' has header", 'expected addresses args'
+            'decoder d header=x\n', 1, "decoder 'd' has header", 'expected addresses fields'
         )
 
     def test_continuation_of_nothing(self):

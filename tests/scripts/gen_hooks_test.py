@@ -19,6 +19,12 @@ class ExpansionTest(TableTest):
             self.names(), [('dger_', '0'), ('dger_64_', '0'), ('sger_', '0'), ('sger_64_', '0')]
         )
 
+    def test_words(self):
+        self.generate('c void {get,set}{,All}x(int m)\ncblas void {sd}y{,_omp}(scalar alpha)\n')
+        names = [name for name, _ in self.names()]
+        self.assertEqual(names, ['cblas_dy', 'cblas_dy_omp', 'cblas_sy', 'cblas_sy_omp', 'getAllx', 'getx', 'setAllx', 'setx'])
+        self.assertIn('void DLHOOK_BODY(cblas_dy_omp)(double alpha) {', self.wrappers())
+
     def test_names_are_sorted_as_strcmp_does(self):
         self.generate(
             'cblas void sgemm(int m)\nfortran void Za(int* m)\nfortran void {sz}a(int* m)\n'
@@ -121,7 +127,7 @@ class WorkTest(TableTest):
 
     def test_copies_and_sets(self):
         decoders = (
-            'decoder copy header=h function=F args=A record=r words=w addresses=1 fields= ignore=*'
+            'decoder copy header=h function=F record=r words=w addresses=1 fields= ignore=*'
             ' constants=direction:CopyDirection=unknown\n'
         )
         self.assertEqual(
@@ -204,25 +210,18 @@ uint64_t DLHOOK_BODY(cblas_x)(int64_t order, int64_t m) {
             source,
         )
 
-    def test_export_map_is_anonymous(self):
-        self.generate('cblas void x(int m)\n', '--export', 'getenv', '--export', 'dlsym')
-        self.assertEqual(
-            self.output('exports.map'),
-            '{\n  global:\n    cblas_x;\n    dlsym;\n    getenv;\n  local:\n    *;\n};\n',
-        )
-
     def test_nothing_is_left_of_an_earlier_run(self):
         self.generate('cblas void x(int m)\n')
         self.generate('cblas void y(int m)\n')
         self.assertNotIn(
             'cblas_x',
-            self.wrappers() + self.output('hooks.cc') + self.output('hook_names.cc') + self.output('exports.map'),
+            self.wrappers() + self.output('hooks.cc') + self.output('hook_names.cc'),
         )
 
 
 TRACKED = """family f
 tracker seen header=preload/track/seen.h function=Seen fields=handle,bytes?
-decoder copy header=preload/decode/copy.h function=DecodeCopy args=CopyArgs record=kCopyCall words=2
+decoder copy header=preload/decode/decoders.h function=DecodeCopy record=kCopyCall words=2
   addresses=1 fields=dst,bytes,kind? constants=sync:bool=true ignore=stream context=real
 library t
 soname i32 libt.so
@@ -251,7 +250,7 @@ class TrackerTest(TableTest):
             self.wrappers(),
         )
         self.assertIn('int32_t DLHOOK_BODY(x)(const void* dst, uint64_t bytes, int64_t kind,', self.wrappers())
-        self.assertIn('#include "preload/decode/copy.h"', self.wrappers())
+        self.assertIn('#include "preload/decode/decoders.h"', self.wrappers())
 
     def test_int32_is_no_status(self):
         self.generate_tracked('c int32 x(ptr dst)\n')
@@ -291,7 +290,7 @@ class TrackerTest(TableTest):
 
     def test_decoder_that_ignores_the_rest(self):
         code, errors = self.run_on(
-            'decoder d header=h function=D args=A record=r words=0 addresses=0 fields=m? constants=n:int=3 ignore=*\n'
+            'decoder d header=h function=D record=r words=0 addresses=0 fields=m? constants=n:int=3 ignore=*\n'
             + TRACKED + 'c void x(int m, float y, dim3 z) @decode(d, n=4)\nc void y() @decode(d)\n'
         )
         self.assertEqual((code, errors), (0, ''))
@@ -323,12 +322,52 @@ class TrackerTest(TableTest):
             'address[]': ('const void* const* v', 'v'),
         }.items():
             with self.subTest(kind):
-                decoder = 'decoder d header=h function=D args=A record=r words=0 addresses=0 fields=v '
+                decoder = 'decoder d header=h function=D record=r words=0 addresses=0 fields=v '
                 self.run_on(
                     f'{decoder} constants=c:bool=true ignore=-\n' + TRACKED + f'c void x({kind} v) @decode(d)\n'
                 )
                 self.assertIn(f'void DLHOOK_BODY(x)({declared}) {{', self.wrappers())
                 self.assertIn(f'.v = {decoded}}}, record);', self.wrappers())
+
+
+class ArgumentsTest(TableTest):
+    """The structs that decoders and trackers take."""
+
+    def test_members(self):
+        decoder = (
+            'decoder d header=h function=DecodeIt record=r words=0 addresses=0 context=real\n'
+            '  fields=m,trans?=N,type?=-1,flags?,absent? constants=on:bool=true ignore=*\n'
+            'tracker t header=h function=TrackIt fields=m,out?\n'
+        )
+        code, errors = self.run_on(
+            decoder + HEAD + 'c status x(int m, enum trans, ptr flags) @decode(d)\n'
+            'fortran void y(int* m, char* trans, code type, ptr[] flags) @decode(d)\nc void z(int m, ptr* out) @track(t)\n'
+        )
+        self.assertEqual((code, errors), (0, ''))
+        self.assertIn(
+            """struct ItArgs {
+  bool on = true;
+  int64_t m{};
+  char trans = 'N';
+  int32_t type = -1;
+  const void* flags{};
+  void** out{};
+  const void* real{};
+  int32_t status{};
+};
+""",
+            self.output('hook_arguments.h'),
+        )
+        self.assertIn('DecodeIt({.on = true, .m = static_cast<int32_t>(m), .trans = CblasOption(trans), .flags = flags, .real', self.wrappers())
+
+    def test_types_that_do_not_fit(self):
+        decoder = 'decoder d header=h function=DecodeIt record=r words=0 addresses=0 fields=v constants=c:bool=true ignore=-\n'
+        code, errors = self.run_on(decoder + HEAD + 'c void x(int v) @decode(d)\nc void y(ptr v) @decode(d)\n')
+        self.assertEqual(code, 2)
+        self.assertIn('ItArgs.v: found the types const void*, int64_t, expected one', errors)
+
+    def test_bad_field(self):
+        self.assert_error('tracker t header=h function=TrackIt fields=m?N\n', 1, "found field 'm?N', expected NAME[?][=DEFAULT]")
 
 
 class DriverVariantTest(TableTest):

@@ -7,8 +7,7 @@ const STEP = 150; // rows drawn at once
 export const legend = (parts) =>
   h(
     "ul.legend",
-    null,
-    parts.map(({name, color}) => h("li", null, h("span.swatch." + color), middle(name))),
+    parts.map(({name, color}) => h("li", h("span.swatch." + color), middle(name))),
   );
 
 // `rows`: {name, note, quiet, parts: [{value, color}], numbers: [text], tip: () => content, href, isTarget, open: () => what a click shows
@@ -35,7 +34,7 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
     const isOpen = line.getAttribute("aria-expanded") === "true";
     line.setAttribute("aria-expanded", String(!isOpen));
     if (isOpen) line.nextSibling.remove();
-    else line.after(h("div.bar-open", null, row.open()));
+    else line.after(h("div.bar-open", row.open()));
   }
   function draw(count) {
     for (const [i, row] of rows.slice(shown, count).entries()) {
@@ -57,12 +56,11 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
         },
         h(
           row.quiet ? "span.bar-name.quiet" : "span.bar-name",
-          null,
           middle(row.name),
-          row.note && h("span.bar-note", null, row.note),
+          row.note && h("span.bar-note", row.note),
         ),
         bar,
-        row.numbers.map((number) => h("span.number", null, number)),
+        row.numbers.map((number) => h("span.number", number)),
       );
       if (row.data) Object.assign(line.dataset, row.data);
       if (row.tip) tip(line, row.tip);
@@ -75,7 +73,7 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
       moreButton(rows.length - shown, 10 * STEP, () => draw(shown + 10 * STEP)),
     );
   }
-  if (rows.length === 0) return h("p.empty", null, empty);
+  if (rows.length === 0) return h("p.empty", empty);
   draw(Math.max(STEP, rows.findIndex((row) => row.isTarget) + 1));
   return add(h("div.bars-box"), [list, more]);
 }

@@ -36,15 +36,17 @@ const SVG = new Set([
   "clipPath",
 ]);
 
-// h("td.number", {onclick, "aria-label": …}, child…): children are elements, text, numbers, arrays of these, or null.
-export function h(what, attributes, ...children) {
+// h("td.number", {onclick, "aria-label": …}, child…), attributes only if it has any: children are elements, text, numbers,
+// arrays of these, or null.
+export function h(what, ...children) {
+  const attributes = children[0]?.constructor === Object ? children.shift() : {};
   const [tag, ...classes] = what.split(".");
   const element =
     SVG.has(tag) && tag !== "title"
       ? document.createElementNS("http://www.w3.org/2000/svg", tag)
       : document.createElement(tag);
   if (classes.length > 0) element.setAttribute("class", classes.join(" "));
-  for (const [name, value] of Object.entries(attributes || {})) {
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style")
@@ -73,22 +75,21 @@ export function replace(element, ...children) {
 // A name of which the middle is cut out where it does not fit: what distinguishes names is often at their end.
 export function middle(text) {
   const whole = visible(text);
-  if (whole.length < 16) return h("bdi", null, whole);
+  if (whole.length < 16) return h("bdi", whole);
   const at = whole.length - 10 - (/[\udc00-\udfff]/.test(whole[whole.length - 10]) ? 1 : 0);
-  return h("bdi.middle", null, h("span", null, whole.slice(0, at)), h("span", null, whole.slice(at)));
+  return h("bdi.middle", h("span", whole.slice(0, at)), h("span", whole.slice(at)));
 }
 
 // Sentences below a chart or a table: texts, or what h() takes as children.
-export const notes = (all) => h("ul.notes", null, all.map((one) => h("li", null, one)));
+export const notes = (all) => h("ul.notes", all.map((one) => h("li", one)));
 
 // Names and what they are; pairs without a value are left out.
 export const facts = (pairs, what = "dl.facts") =>
   h(
     what,
-    null,
     pairs
       .filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "")
-      .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+      .map(([name, value]) => [h("dt", name), h("dd", value)]),
   );
 
 // A button for more of the rows that are `left`, of which it shows `step`; null where none is left.
@@ -109,7 +110,6 @@ export const searchBox = (label, onsearch, value = "") =>
 export const tickBox = (label, onchoose, checked = false) =>
   h(
     "label.check",
-    null,
     h("input", {type: "checkbox", checked, onchange: (event) => onchoose(event.target.checked)}),
     label,
   );

@@ -18,7 +18,7 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
   let focus = tree;
   const box = h("div.icicle", {role: "tree", "aria-label": label}),
     path = h("nav.path", {"aria-label": "Where you are"});
-  const element = h("div.icicle-box", null, box, path);
+  const element = h("div.icicle-box", box, path);
 
   function crumbs() {
     const all = focus === tree ? [] : focus.ancestors().reverse();
@@ -48,7 +48,7 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
         w = (Math.min(nodes[nodes.length - 1].x1, focus.x1) - focus.x0) * scale - x;
       if (w < LEAST) return;
       rows = Math.max(rows, row + 1);
-      const one = h("div.node.rest", null, w > 50 ? `${nodes.length} smaller` : "");
+      const one = h("div.node.rest", w > 50 ? `${nodes.length} smaller` : "");
       one.style.left = x + "px";
       one.style.width = Math.max(w - 1, 1) + "px";
       one.style.top = row * ROW + "px";

@@ -74,7 +74,7 @@ export function linksOfLayer(name) {
     if (!found || !found.rows.some((row) => found.get(row, "layer") === name)) return null;
     return h("a", {href: addressOf(of, [[`only.${of}`, "layer=" + name]])}, title);
   };
-  return h("p.links", null, only("kernels", "Its kernels"), timelineOf("layer:" + name), only("work", "What it consists of"));
+  return h("p.links", only("kernels", "Its kernels"), timelineOf("layer:" + name), only("work", "What it consists of"));
 }
 export const timelineOf = (words) =>
   page().timelines?.windows.length > 0 && h("a", {href: addressAt("timeline", [["find", words]])}, "On the timeline");

@@ -14,7 +14,7 @@ function nav(groups) {
     {"aria-label": "Views"},
     groups.map(({title, views}) => {
       const shown = views.filter((view) => !view.isHidden && !view.missing());
-      return shown.length > 0 && h("div.group", null, h("h2", null, title), shown.map(link));
+      return shown.length > 0 && h("div.group", h("h2", title), shown.map(link));
     }),
   );
 }
@@ -29,8 +29,7 @@ function show(main, views) {
   add(section, [
     h(
       "div.view-head",
-      null,
-      h("h1", null, view.heading ? view.heading(rest) : view.title),
+      h("h1", view.heading ? view.heading(rest) : view.title),
       h(
         "button.button",
         {
@@ -41,10 +40,10 @@ function show(main, views) {
         "PNG",
       ),
     ),
-    view.lead && h("p.lead", null, view.lead),
+    view.lead && h("p.lead", view.lead),
   ]);
   replace(main, section);
-  if (why) add(section, h("p.empty", null, why));
+  if (why) add(section, h("p.empty", why));
   else view.render(section, rest);
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view.id) {
@@ -82,9 +81,8 @@ async function start() {
       ),
       h(
         "header.side",
-        null,
-        h("div.brand", null, h("span.logo", null, "dlhook"), themeButton()),
-        h("div.run", null, data.page().title),
+        h("div.brand", h("span.logo", "dlhook"), themeButton()),
+        h("div.run", data.page().title),
         nav(groups),
       ),
       main,
@@ -104,7 +102,6 @@ async function start() {
       root,
       h(
         "p.fatal",
-        null,
         `This page cannot be shown: ${error.message}. It needs a browser of 2023 or later (Chromium 80, Firefox 113, Safari 16.4).`,
       ),
     );

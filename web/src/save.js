@@ -27,8 +27,8 @@ export async function picture(view) {
     const image = h("img", {src: drawn[i].toDataURL(), width: drawn[i].offsetWidth, height: drawn[i].offsetHeight});
     canvas.replaceWith(image);
   });
-  const style = h("style", null, document.querySelector("style").textContent.replace(/(^|\})body\{/, "$1.picture{"));
-  const body = h("div", {xmlns: "http://www.w3.org/1999/xhtml"}, style, h("div.picture", null, copy));
+  const style = h("style", document.querySelector("style").textContent.replace(/(^|\})body\{/, "$1.picture{"));
+  const body = h("div", {xmlns: "http://www.w3.org/1999/xhtml"}, style, h("div.picture", copy));
   const inside = new XMLSerializer().serializeToString(body).replace(/:root/g, ".root");
   const markup = `<svg xmlns="http://www.w3.org/2000/svg" width="${width * scale}" height="${height * scale}" viewBox="0 0 ${width} ${height}"><foreignObject width="${width}" height="${height}"><div xmlns="http://www.w3.org/1999/xhtml" class="root" data-theme="${root.dataset.theme}">${inside}</div></foreignObject></svg>`;
   const image = new Image();

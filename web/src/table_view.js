@@ -68,7 +68,6 @@ export function tableView(table, options = {}) {
     more = h("div.more");
   const grid = h(
     "div.scroll",
-    null,
     h("table", {role: "grid", "aria-label": table.title || table.name, onkeydown: keys}, head, body),
   );
   // Where columns are cut off, the edge fades.
@@ -124,7 +123,7 @@ export function tableView(table, options = {}) {
       isSorted && h("span.arrow", {"aria-hidden": "true"}, state.down ? "▼" : "▲"),
     );
     tip(button, () => card(column.name, column.unit ? [["unit", column.unit]] : [], column.explanation));
-    const unit = column.unit && !hasUnitInside(column.unit) ? h("span.unit", null, column.unit) : null;
+    const unit = column.unit && !hasUnitInside(column.unit) ? h("span.unit", column.unit) : null;
     return h(
       column.type === "text" ? "th" : "th.number",
       {scope: "col", "aria-sort": isSorted ? (state.down ? "descending" : "ascending") : "none"},
@@ -184,7 +183,7 @@ export function tableView(table, options = {}) {
   function draw() {
     const all = rows();
     state.shown = Math.max(state.shown, all.findIndex((row) => isNamed("row", table, row)) + 1);
-    replace(head, h("tr", null, columns().map(headCell)));
+    replace(head, h("tr", columns().map(headCell)));
     replace(
       body,
       all.slice(0, state.shown).map((row) => {
@@ -258,8 +257,7 @@ export function tableView(table, options = {}) {
     !options.bare &&
       h(
         "div.table-head",
-        null,
-        h("h3", null, table.title || table.name),
+        h("h3", table.title || table.name),
         only,
         h("span.spacer"),
         count,

@@ -352,7 +352,7 @@ export class Timeline {
       this.details,
       slice
         ? [
-            h("strong", null, this.of(slice)[0]),
+            h("strong", this.of(slice)[0]),
             facts(
               this.pairs(slice).map(([name, value]) => [
                 name,
@@ -362,7 +362,6 @@ export class Timeline {
           ]
         : h(
             "span.quiet",
-            null,
             "Drag to move, Ctrl + wheel (wheel after a click) or W and S to zoom, A and D to move, 0 for all; click on a slice for its details, double click to zoom to it.",
           ),
     );

@@ -36,9 +36,9 @@ function below(element) {
 // Rows of a tooltip: a title, names with values, a sentence below.
 export function card(title, pairs, sentence) {
   return [
-    title && h("div.tip-title", null, title),
+    title && h("div.tip-title", title),
     pairs && pairs.length > 0 && facts(pairs, "dl"),
-    sentence && h("div.tip-sentence", null, sentence),
+    sentence && h("div.tip-sentence", sentence),
   ];
 }
 

@@ -91,7 +91,7 @@ export const accountingView = {
       );
     }
     add(section, [
-      groups.length > 16 && h("p.quiet", null, `16 of ${groups.length} processes; the table has all.`),
+      groups.length > 16 && h("p.quiet", `16 of ${groups.length} processes; the table has all.`),
       notes(all.notes),
       part("Table", tablesOf(["accounting"], {accounting: {notes: false}})),
     ]);

@@ -98,11 +98,10 @@ function candidates() {
     ]),
     h(
       "div.candidates",
-      null,
       rows.map(([name, of]) => {
         const most = Math.max(...of.map((one) => one.time));
         return [
-          h("div.candidate-name", null, name),
+          h("div.candidate-name", name),
           responsive((width) => {
             const x = scaleLinear([0, most], [8, width - 70]),
               svg = h("svg.chart", {viewBox: `0 0 ${width} 30`, width, height: 30, role: "group", "aria-label": name});

@@ -51,10 +51,9 @@ function parts(answer) {
   }));
   return h(
     "section",
-    null,
-    h("h2", null, `Where a ${answer.step_noun} goes`),
+    h("h2", `Where a ${answer.step_noun} goes`),
     bars(rows, {most: answer.step_ns}),
-    answer.step_remarks.map((remark) => h("p.quiet", null, remark)),
+    answer.step_remarks.map((remark) => h("p.quiet", remark)),
   );
 }
 
@@ -71,7 +70,6 @@ function finding(findings, row) {
     {id: "finding-" + get("rule"), "data-rule": get("rule")},
     h(
       "div.gain",
-      null,
       ...(get("gain") === null
         ? [explain(h("strong", {tabindex: 0}, "memory"), "gain")]
         : [
@@ -84,11 +82,9 @@ function finding(findings, row) {
     ),
     h(
       "div.what",
-      null,
       saysOfFinding(get("rule"), where.join(", "), get("finding"), get("advice")),
       h(
         "p.chips",
-        null,
         explain(h("span.chip", {tabindex: 0}, get("basis")), "basis"),
         explain(h("span.chip", {tabindex: 0}, `confidence ${get("confidence")}`), "confidence"),
         get("numerics") && explain(h("span.chip.warn", {tabindex: 0}, "changes results"), "numerics"),
@@ -96,7 +92,7 @@ function finding(findings, row) {
         get("evidence") &&
           (href
             ? h("a.evidence", {href}, "Evidence: ", get("evidence"))
-            : h("span.quiet", null, "Evidence: ", get("evidence"))),
+            : h("span.quiet", "Evidence: ", get("evidence"))),
       ),
     ),
   );
@@ -111,17 +107,16 @@ function findings(answer) {
     h(
       "details",
       {open: found.rows.length === 0},
-      h("summary", null, "How it was judged, and what could not be"),
+      h("summary", "How it was judged, and what could not be"),
       notes(found.notes),
     );
   if (found.rows.length === 0)
     return h(
       "section",
       {id: "findings"},
-      h("h2", null, "Findings: none"),
+      h("h2", "Findings: none"),
       h(
         "p.quiet",
-        null,
         unseen && unseen.percent >= 50
           ? "Most of the time is outside recorded calls, so most rules could not be applied."
           : "No rule found a provable loss of 1 % of a step or more.",
@@ -131,7 +126,7 @@ function findings(answer) {
   return h(
     "section",
     {id: "findings"},
-    h("h2", null, `Findings, by what a ${answer.step_noun} could gain`),
+    h("h2", `Findings, by what a ${answer.step_noun} could gain`),
     found.rows.map((row) => finding(found, row)),
     judged,
   );
@@ -146,8 +141,7 @@ function heaviest(answer) {
   const shown = PARTS.filter((part) => rows.some((row) => row[part.key] > 0));
   return h(
     "section",
-    null,
-    h("h2", null, `Heaviest layers${answer.has_gpu_times ? ", by GPU time" : ""}`),
+    h("h2", `Heaviest layers${answer.has_gpu_times ? ", by GPU time" : ""}`),
     legend(shown),
     bars(
       rows.map((row) => ({
@@ -168,7 +162,7 @@ function heaviest(answer) {
           ),
       })),
     ),
-    hasRows("layers") && h("p", null, h("a", {href: "#layers"}, "All layers")),
+    hasRows("layers") && h("p", h("a", {href: "#layers"}, "All layers")),
   );
 }
 
@@ -180,13 +174,13 @@ export const answerView = {
   render(section) {
     const {answer} = page();
     add(section, [
-      h("p.lead", null, answer.what_ran),
-      h("div.hero", null, h("div.hero-number", null, time(answer.step_ns)), h("p", null, answer.how_long)),
+      h("p.lead", answer.what_ran),
+      h("div.hero", h("div.hero-number", time(answer.step_ns)), h("p", answer.how_long)),
       answer.parts.length > 0 && parts(answer),
       findings(answer),
       heaviest(answer),
       answer.not_seen.length > 0 &&
-        h("section", {id: "not-seen"}, h("h2", null, "What could not be seen"), notes(answer.not_seen)),
+        h("section", {id: "not-seen"}, h("h2", "What could not be seen"), notes(answer.not_seen)),
     ]);
   },
 };

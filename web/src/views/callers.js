@@ -89,7 +89,6 @@ export const callersView = {
       add(section, [
         h(
           "div.controls",
-          null,
           legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))),
           h("span.spacer"),
           searchBox("Find a function", (found) => {
@@ -98,12 +97,11 @@ export const callersView = {
           }),
         ),
         trees.map((tree, i) => [
-          trees.length > 1 && h("h2", null, i === 0 ? "The program" : gpus[i - 1].name),
+          trees.length > 1 && h("h2", i === 0 ? "The program" : gpus[i - 1].name),
           tree.element,
         ]),
         h(
           "p.quiet",
-          null,
           "Click on a box to zoom in, on the first one to go back; arrow keys move, Escape goes back. ",
           stacks.left_out > 0 &&
             `${groups(stacks.left_out)} short stacks are left out; their time is in the boxes above them.`,

@@ -47,13 +47,13 @@ function pairRow(one, row, most) {
     note = [of, choice(one, row)].filter(Boolean).join(" · "),
     verdict = get("verdict") || "";
   const bar = (value, color) =>
-    h("span.bar", null, value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
+    h("span.bar", value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
   const isWorse = (get("change") || 0) > 0,
     isQuiet = QUIET.has(verdict);
   const line = h(
     "div.pair-row",
     {tabindex: 0, role: "listitem", "data-value": get("change")},
-    h("div.pair-name", null, h("bdi", null, name), note && h("span.bar-note", null, note)),
+    h("div.pair-name", h("bdi", name), note && h("span.bar-note", note)),
     h(
       "div.pair-bars",
       {"aria-hidden": "true"},
@@ -62,11 +62,10 @@ function pairRow(one, row, most) {
     ),
     h(
       "div.pair-numbers",
-      null,
-      h("strong.number" + (isQuiet ? ".quiet" : isWorse ? ".worse" : ".better"), null, signed(get("change"))),
-      h("span.number.quiet", null, signedPercent(get("percent"))),
+      h("strong.number" + (isQuiet ? ".quiet" : isWorse ? ".worse" : ".better"), signed(get("change"))),
+      h("span.number.quiet", signedPercent(get("percent"))),
     ),
-    h("div", null, h("span.chip" + (isQuiet || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine"), null, verdict || "–")),
+    h("div", h("span.chip" + (isQuiet || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine"), verdict || "–")),
   );
   return tip(line, () =>
     card(
@@ -126,7 +125,6 @@ function pairs(one, isOrdered) {
     ]),
     h(
       "div.controls",
-      null,
       count,
       h("span.spacer"),
       changed.length > 0 &&
@@ -164,13 +162,12 @@ function causes(one) {
           {tabindex: 0, role: "listitem", "data-value": get("change")},
           h(
             "div.cause-name",
-            null,
-            h("bdi", null, get("cause")),
-            h("span.bar-note", null, [get("what"), get("where")].filter(Boolean).join(", ")),
+            h("bdi", get("cause")),
+            h("span.bar-note", [get("what"), get("where")].filter(Boolean).join(", ")),
           ),
           h("div.cause-bar", {"aria-hidden": "true"}, bar),
-          h("span.number", null, signed(get("change"))),
-          h("span.number.quiet", null, percent(Math.abs(get("percent") || 0))),
+          h("span.number", signed(get("change"))),
+          h("span.number.quiet", percent(Math.abs(get("percent") || 0))),
         );
         return tip(line, () =>
           card(
@@ -186,7 +183,7 @@ function causes(one) {
         );
       }),
     ),
-    h("p.quiet.cause-axis", null, h("span", null, "← faster"), h("span", null, "slower →")),
+    h("p.quiet.cause-axis", h("span", "← faster"), h("span", "slower →")),
   );
 }
 
@@ -197,10 +194,9 @@ const findingsOf = (one) =>
       h(
         one.get(row, "change") === "gone" ? "article.finding.gone" : "article.finding",
         {"data-rule": one.get(row, "rule")},
-        h("div.gain", null, h("strong", null, time(one.get(row, "gain"))), h("span", null, one.get(row, "change"))),
+        h("div.gain", h("strong", time(one.get(row, "gain"))), h("span", one.get(row, "change"))),
         h(
           "div.what",
-          null,
           saysOfFinding(
             one.get(row, "rule"),
             one.get(row, "where"),
@@ -224,12 +220,11 @@ export const verdictView = {
     const noise = step && isQuiet ? (100 * verdict.get(step, "noise")) / verdict.get(step, "base") : 0;
     const quietest = ["causes", "differences", "findings"].map(table);
     add(section, [
-      report().environment && h("p.lead", null, "Environment: ", report().environment),
+      report().environment && h("p.lead", "Environment: ", report().environment),
       h(
         "div.hero",
-        null,
         isQuiet
-          ? h("div.hero-number", null, "no difference", noise > 0 && h("small", null, `within ±${percent(noise)}`))
+          ? h("div.hero-number", "no difference", noise > 0 && h("small", `within ±${percent(noise)}`))
           : step &&
               h(
                 "div.hero-number" +
@@ -237,7 +232,7 @@ export const verdictView = {
                 {"data-value": change},
                 signed(change),
               ),
-        h("p", null, verdict.title),
+        h("p", verdict.title),
       ),
       verdict.rows.length > 0 && pairs(verdict, true),
       notes(verdict.notes),
@@ -251,9 +246,8 @@ export const verdictView = {
           .map((one) =>
             h(
               "p",
-              null,
               h("a", {href: "#" + one.name}, one.name),
-              h("span.quiet", null, ` ${one.title}: ${changedSentence(one)}`),
+              h("span.quiet", ` ${one.title}: ${changedSentence(one)}`),
             ),
           ),
       ),
@@ -276,7 +270,6 @@ export const comparedViews = () =>
         add(section, [
           h(
             "div.controls",
-            null,
             segments(
               "Show as",
               [
@@ -305,13 +298,11 @@ export const sidesView = {
         title,
         h(
           "div.cards.wide",
-          null,
           runs.filter(Boolean).flatMap((one) =>
             one.processes.slice(0, 30).map((process) =>
               h(
                 "div.card",
-                null,
-                h("strong", null, one.name),
+                h("strong", one.name),
                 facts([
                   ["program", process.script || process.program],
                   ["process", process.pid],

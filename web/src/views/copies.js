@@ -61,7 +61,6 @@ export const copiesView = {
     add(section, [
       h(
         "div.grid2",
-        null,
         part("Bytes", bars(rows.map((one) => row(one, "bytes", "copy", human(one.bytes, "bytes"))))),
         part("Time", bars(rows.map((one) => row(one, "time", "library", time(one.time))))),
       ),

@@ -132,10 +132,8 @@ export const countersView = {
     add(section, [
       h(
         "div.controls",
-        null,
         h(
           "label.field",
-          null,
           "Counter ",
           h(
             "select",

@@ -10,8 +10,7 @@ function process(one) {
     .join(" ");
   return h(
     "div.card",
-    null,
-    h("strong", null, one.script || one.program),
+    h("strong", one.script || one.program),
     facts([
       ["process", one.pid],
       ["program", one.program],
@@ -41,8 +40,8 @@ export function environmentView(views) {
           part("What could not be seen", notes(notSeen)),
         part(
           all.processes.length === 1 ? "Process" : `${groups(all.processes.length)} processes`,
-          h("div.cards.wide", null, all.processes.slice(0, 60).map(process)),
-          all.processes.length > 60 && h("p.quiet", null, "The first 60 are shown."),
+          h("div.cards.wide", all.processes.slice(0, 60).map(process)),
+          all.processes.length > 60 && h("p.quiet", "The first 60 are shown."),
         ),
         tablesOf(["summary", "capabilities"]),
         all.losses.length > 0 &&
@@ -67,18 +66,16 @@ export function environmentView(views) {
         absent.length > 0 &&
           part(
             "Not in this run",
-            notes(absent.map((view) => [h("strong", null, view.title), ": ", view.missing()])),
+            notes(absent.map((view) => [h("strong", view.title), ": ", view.missing()])),
           ),
         part(
           "This page",
-          h("p.quiet", null, `Written by dlhook ${page().version}. It needs no network, and sends nothing.`),
+          h("p.quiet", `Written by dlhook ${page().version}. It needs no network, and sends nothing.`),
           h(
             "details",
-            null,
-            h("summary", null, "Licences of the libraries inside"),
+            h("summary", "Licences of the libraries inside"),
             h(
               "pre.licences",
-              null,
               document
                 .getElementById("licences")
                 .textContent.split("\n")

@@ -127,7 +127,7 @@ function overTime() {
         )
         .slice(-600);
       return [
-        devices.length > 1 && h("h3", null, `Process ${device.replace("/", ", GPU ")}`),
+        devices.length > 1 && h("h3", `Process ${device.replace("/", ", GPU ")}`),
         responsive((width) => {
           const x = scaleLinear([0, rows.length], [0, 1]),
             y = scaleLinear([0, 100], [1, 0]);

@@ -60,7 +60,6 @@ export const kernelsView = {
       ),
       h(
         "p.links",
-        null,
         rows.length > PARTS_OF_ONE && `The heaviest ${PARTS_OF_ONE} of ${rows.length}. `,
         timelineOf(of(rows[0], "kernel")),
       ),
@@ -82,7 +81,7 @@ export const kernelsView = {
     const query = get("find.kernels") || "";
     const sumsPart = part(
       `${groups(sums.length)} kernels`,
-      h("div.controls", null, searchBox("Find a kernel", (words) => (set("find.kernels", words), draw(words)), query)),
+      h("div.controls", searchBox("Find a kernel", (words) => (set("find.kernels", words), draw(words)), query)),
       box,
     );
     draw(query);

@@ -107,7 +107,6 @@ export const layersView = {
         made.element,
         h(
           "p.quiet",
-          null,
           "As wide as the time, each layer with its parts below it. Click on a box to zoom in, on the first one to go back.",
         ),
       ];
@@ -137,7 +136,6 @@ export const layersView = {
     add(section, [
       h(
         "div.controls",
-        null,
         segments(
           "Show as",
           [
@@ -167,7 +165,6 @@ export const layersView = {
           ),
         h(
           "label.field",
-          null,
           "Order ",
           h(
             "select",

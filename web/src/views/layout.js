@@ -177,13 +177,12 @@ export const layoutView = {
       all.length > 0 &&
         h(
           "ul.legend",
-          null,
-          h("li", null, h("span.swatch.library"), "conversion"),
+          h("li", h("span.swatch.library"), "conversion"),
           all.some((move) => move.backCalls > 0) &&
-            h("li", null, h("span.swatch.backward"), "of it round trips: there and back between two ops"),
+            h("li", h("span.swatch.backward"), "of it round trips: there and back between two ops"),
         ),
       all.length > 0 && responsive((width) => flow(all, width)),
-      all.length > MOST && h("p.quiet", null, `The ${MOST} heaviest of ${all.length}.`),
+      all.length > MOST && h("p.quiet", `The ${MOST} heaviest of ${all.length}.`),
       part(
         "Heaviest conversions",
         bars(

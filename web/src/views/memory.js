@@ -98,7 +98,7 @@ export const memoryView = {
             .slice(0, LINES.length)
             .map((one, i) => ({name: `${one.name}, at most ${bytes(Math.max(...one.bytes))}`, color: LINES[i]})),
         ),
-        all.length > LINES.length && h("p.quiet", null, `The first ${LINES.length} of ${all.length}.`),
+        all.length > LINES.length && h("p.quiet", `The first ${LINES.length} of ${all.length}.`),
         responsive((width) => draw(all.slice(0, LINES.length), width)),
       );
     add(section, [

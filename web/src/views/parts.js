@@ -3,7 +3,7 @@ import {hasRows, table} from "../data.js";
 import {h} from "../dom.js";
 import {tableView} from "../table_view.js";
 
-export const part = (title, ...contents) => h("section", null, h("h2", null, title), contents);
+export const part = (title, ...contents) => h("section", h("h2", title), contents);
 
 // These tables, as far as they have rows.
 export const tablesOf = (names, options = {}) =>
@@ -18,9 +18,9 @@ export function missingTables(names, sentence) {
 
 // The texts of a finding: its rule, where it is, what it says, what to do.
 export const saysOfFinding = (rule, where, sentence, advice) => [
-  h("h3", null, h("code", null, rule), where && h("span.where", null, where)),
-  h("p", null, sentence),
-  advice && h("p.advice", null, h("span.arrow", {"aria-hidden": "true"}, "→ "), advice),
+  h("h3", h("code", rule), where && h("span.where", where)),
+  h("p", sentence),
+  advice && h("p.advice", h("span.arrow", {"aria-hidden": "true"}, "→ "), advice),
 ];
 
 export const sum = (numbers) => numbers.reduce((total, number) => total + (number || 0), 0);

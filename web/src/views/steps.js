@@ -120,7 +120,7 @@ function draw(steps, width, isWhole) {
         y: y(Math.min(most, top)),
         height: Math.max(1, y(durations[0]) - y(Math.min(most, top))),
       });
-      const bin = h("g.step", null, fill, rect);
+      const bin = h("g.step", fill, rect);
       tip(bin, () =>
         card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [
           ["shortest", time(durations[0])],
@@ -230,7 +230,6 @@ export const stepsView = {
       add(section, [
         h(
           "div.controls",
-          null,
           kinds.length > 1 &&
             segments(
               "Steps",

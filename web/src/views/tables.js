@@ -15,30 +15,27 @@ export const allTablesView = {
     add(section, [
       h(
         "div.cards",
-        null,
         filled.map((one) =>
           h(
             "a.card.table-card",
             {href: "#table/" + one.name},
-            h("strong", null, one.name),
-            h("span", null, one.title),
-            h("span.quiet", null, `${groups(one.rows.length)} ${one.rows.length === 1 ? "row" : "rows"}`),
+            h("strong", one.name),
+            h("span", one.title),
+            h("span.quiet", `${groups(one.rows.length)} ${one.rows.length === 1 ? "row" : "rows"}`),
           ),
         ),
       ),
-      empty.length > 0 && h("h2", null, "Without rows"),
+      empty.length > 0 && h("h2", "Without rows"),
       empty.length > 0 &&
         h(
           "ul.plain",
-          null,
           empty.map((one) =>
             h(
               "li",
-              null,
-              h("strong", null, one.name),
+              h("strong", one.name),
               ": ",
               one.title,
-              one.notes.length > 0 && h("span.quiet", null, " – ", one.notes.join(" ")),
+              one.notes.length > 0 && h("span.quiet", " – ", one.notes.join(" ")),
             ),
           ),
         ),
@@ -54,7 +51,7 @@ export const oneTableView = {
   missing: () => "",
   render(section, name) {
     const one = table(name);
-    add(section, one ? tableView(one) : h("p.empty", null, `There is no table ${name}.`));
-    add(section, h("p", null, h("a", {href: "#tables"}, "All tables")));
+    add(section, one ? tableView(one) : h("p.empty", `There is no table ${name}.`));
+    add(section, h("p", h("a", {href: "#tables"}, "All tables")));
   },
 };

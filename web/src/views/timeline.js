@@ -50,7 +50,7 @@ export const timelineView = {
         flames,
         isFlame && [
           legend(FLAMES.map((kind) => ({name: kind, color: kind}))),
-          timeline.trees().map((root) => [h("h2", null, root.name), flame(root)]),
+          timeline.trees().map((root) => [h("h2", root.name), flame(root)]),
         ],
       );
     };
